@@ -1,0 +1,94 @@
+"""The contract between a search and what it searches: a Problem turns an answer into a Score.
+
+Two kinds of failure never mix. A fault of the *answer* (it does not parse, crashes, times out) is a Score: zero
+rewards, the reason in `error`, something for the next prompt in `feedback`. A fault of the *scorer* (it raises, returns
+nothing, or a number that is not finite) raises ScorerFault, which stops the search of that problem alone: turned into
+reward 0 it would become a training signal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+ANSWER_FORMATS = ("text", "python", "route")
+"""How an answer is written: `text` as it is, `python` in a code fence, `route` as maze moves."""
+
+
+class ScorerFault(Exception):
+    """The scorer itself failed. The message names the file or problem, the value, and what to do."""
+
+
+class BadAddress(ValueError):
+    """A problem, policy or database address that names nothing; one line that says what would."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """One answer's outcome.
+
+    rewards: (d,) in the order of Problem.objectives, higher is better, finite
+    fitness: the deployment scalar that the search maximises; solved is fitness >= Problem.target
+    features: behaviour, for the archive's cells
+    feedback: what the next prompt may show (errors, failing cases, a scorer's artifacts)
+    error: the answer's own fault in one line, or None
+    """
+
+    rewards: tuple[float, ...]
+    fitness: float
+    features: Mapping[str, float] = field(default_factory=dict)
+    feedback: str = ""
+    error: str | None = None
+
+    @classmethod
+    def failure(cls, dimensions: int, error: str, feedback: str = "") -> Score:
+        """The zero Score of an answer at fault: `dimensions` zero rewards, fitness 0."""
+        return cls((0.0,) * dimensions, 0.0, {}, feedback or error, error)
+
+    def checked(self, problem: Problem) -> Score:
+        """Itself, or ScorerFault where the length is wrong or a number is not finite."""
+        if len(self.rewards) != len(problem.objectives):
+            raise ScorerFault(
+                f"{problem.name}: the scorer gave {len(self.rewards)} rewards for the {len(problem.objectives)} "
+                f"objectives {', '.join(problem.objectives)}"
+            )
+        named = {**dict(zip(problem.objectives, self.rewards, strict=True)), "fitness": self.fitness, **self.features}
+        for name, value in named.items():
+            if not math.isfinite(value):
+                raise ScorerFault(f"{problem.name}: the scorer gave {name} = {value}; every value must be finite")
+        return self
+
+
+@runtime_checkable
+class Problem(Protocol):
+    """What is searched. A custom one is one small file, or an OpenEvolve directory as it is.
+
+    name: its address, unique within a run
+    objectives: names of the reward vector's d components
+    target: the fitness at which it counts as solved; None where that is not known
+    answer_format: one of ANSWER_FORMATS
+    """
+
+    name: str
+    objectives: tuple[str, ...]
+    target: float | None
+    answer_format: str
+
+    def statement(self) -> str:
+        """The task in English, as a prompt shows it."""
+        ...
+
+    def seed_answer(self) -> str:
+        """Where the search starts; "" where there is nothing to start from."""
+        ...
+
+    def canonical(self, answer: str) -> str:
+        """The form in which an answer is stored, compared and scored (moves upper-cased, code spliced back into the
+        blocks that may change). Never raises: what it cannot read it returns as it is, for `score` to fail."""
+        ...
+
+    def score(self, answer: str) -> Score:
+        """Judge one answer. Blocking, and called from several threads at once. Raises ScorerFault alone."""
+        ...

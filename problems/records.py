@@ -1,0 +1,115 @@
+"""The nouns of one iteration, from prompt to scored group.
+
+They live at the bottom of the import order because the population stores them and the trainer learns from them, and
+those two never import each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from problems.contract import Score
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a policy is asked.
+
+    user: the request; in the `compact` dialects the token string itself
+    system: the system message, "" for none
+    stream: which random stream its rollouts draw from (the group's place in the run); two prompts with one stream and
+        one seed sample alike, whatever else shares their batch
+    """
+
+    user: str
+    system: str = ""
+    stream: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """One sample of a policy.
+
+    text: what it wrote, special tokens removed
+    token_ids: (T,) int32, the sampled tokens, the end token included where one was sampled
+    logprobs: (T,) float32, nats, under the policy and temperature that sampled them
+    prompt_ids: (P,) int32, the tokens it was conditioned on; one array object shared by a group
+    finish: "stop" where it ended by itself, "length" where the token limit cut it
+    """
+
+    text: str
+    token_ids: npt.NDArray[np.int32]
+    logprobs: npt.NDArray[np.float32]
+    prompt_ids: npt.NDArray[np.int32]
+    finish: str = "stop"
+
+
+@dataclass(frozen=True)
+class ScoredAnswer:
+    """An answer with its outcome.
+
+    identity: 16 bytes, equal for answers that count as the same (problems.identity)
+    seconds: what scoring cost, measured by the parent; 0 for a repeat
+    candidate: the stored candidate that holds the same answer already, None for a new one
+    """
+
+    text: str
+    identity: bytes
+    score: Score
+    seconds: float = 0.0
+    candidate: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRollout:
+    """A rollout, the answers its chain held (0 to m, duplicates dropped), and why any are missing."""
+
+    rollout: Rollout
+    answers: tuple[ScoredAnswer, ...]
+    format_error: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredGroup:
+    """G rollouts of one prompt, scored: one database transaction and one training example.
+
+    problem: the database id of the problem in its run
+    sequence: place in the run's order, from 0; commits happen in this order
+    iteration: place among the groups of this problem, from 0
+    parent, inspirations: candidate ids shown in the prompt
+    answers: m, the answers asked of each rollout
+    seed: the run's sampling seed; with prompt.stream it reproduces the rollouts
+    """
+
+    problem: int
+    sequence: int
+    iteration: int
+    island: int
+    parent: int | None
+    inspirations: tuple[int, ...]
+    prompt: Prompt
+    policy_version: str
+    answers: int
+    seed: int
+    temperature: float
+    rollouts: tuple[ScoredRollout, ...]
+    sampling_seconds: float = 0.0
+    scoring_seconds: float = 0.0
+
+    def rewards(self, dimensions: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """Reward vectors (G, m, d) with zero rows for missing answers, and which rows are answers (G, m)."""
+        g, m = len(self.rollouts), max(self.answers, max((len(r.answers) for r in self.rollouts), default=0))
+        rewards = np.zeros((g, m, dimensions))
+        valid = np.zeros((g, m), dtype=bool)
+        for i, rollout in enumerate(self.rollouts):
+            for j, answer in enumerate(rollout.answers):
+                rewards[i, j], valid[i, j] = answer.score.rewards, True
+        return rewards, valid
+
+    def all_answers(self) -> Sequence[ScoredAnswer]:
+        """Every answer, rollout by rollout."""
+        return [answer for rollout in self.rollouts for answer in rollout.answers]

@@ -1,0 +1,79 @@
+"""What is asked of the sandbox and what it answers: plain records, no process in sight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+CaseStatus = Literal["ok", "error", "timeout", "memory", "output", "crash"]
+
+
+class SandboxUnavailable(Exception):
+    """No isolation of the kind asked for can be had here; the message names the remedy."""
+
+
+class SandboxFault(Exception):
+    """The sandbox itself broke (a worker that cannot start, a protocol error): ours, never an answer's."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on one candidate. Times are per case; sizes in bytes."""
+
+    wall_seconds: float = 6.0
+    cpu_seconds: float = 6.0
+    memory: int = 1 << 30
+    output: int = 1 << 20
+    file: int = 16 << 20
+    scratch: int = 64 << 20
+    processes: int = 1
+
+
+@dataclass(frozen=True)
+class Program:
+    """Hostile code and the cases to run it on.
+
+    mode "calls": `code` is executed once as a module, then each case, a Python expression such as "f([1, 2], k=3)",
+        is evaluated in its namespace. Only values of plain types come back (None, bool, int, float, complex, str, bytes,
+        list, tuple, dict, set, frozenset; numpy scalars and arrays as their lists); anything else is an error of the case.
+    mode "stdin": `code` is run as __main__ once per case, with the case as standard input; `value` is its standard output.
+    setup: trusted lines executed in the namespace before `code` (imports that a test set assumes)
+    """
+
+    code: str
+    cases: tuple[str, ...]
+    mode: Literal["calls", "stdin"] = "calls"
+    setup: str = ""
+
+
+@dataclass(frozen=True)
+class CaseOutcome:
+    """One case: what came back, in the parent's measure.
+
+    value: the decoded value where status is "ok"
+    message: exception type and text, or which limit was hit; safe to show in a prompt
+    """
+
+    status: CaseStatus
+    value: Any = None
+    stdout: str = ""
+    message: str = ""
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class EvaluatorSpec:
+    """A scorer file that runs beside the answer (an OpenEvolve evaluator, a user's score function).
+
+    path: the Python file that is loaded once, in the worker, before any answer is seen
+    readable: further files and folders it may read
+    isolated: False runs it in a plain child process (a trusted scorer that needs the network or devices)
+    environment: variables it sees
+    """
+
+    path: str
+    readable: tuple[str, ...] = ()
+    isolated: bool = True
+    environment: Mapping[str, str] = field(default_factory=dict)

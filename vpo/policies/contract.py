@@ -1,0 +1,49 @@
+"""The contract of a policy: prompts in, prompt groups of rollouts out.
+
+What every implementation must keep (tests/vpo/policies holds one suite that runs on all of them):
+- `sample` returns one list per prompt, each of exactly `rollouts` Rollouts, in order.
+- A rollout depends on (weights, prompt, sampling settings, seed, prompt.stream, its place in the group) and on nothing
+  else; batches may differ by floating-point noise only.
+- Log-probabilities are those of the distribution the token was drawn from: after temperature and truncation.
+- A backend that is gone raises PolicyUnavailable with the reason; retries are bounded and inside the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from problems.records import Prompt, Rollout
+
+DIALECTS = ("english", "maze-compact")
+"""How a policy is spoken to: English for ordinary models, the maze token language for the embedded one."""
+
+
+class PolicyUnavailable(Exception):
+    """The backend cannot answer (gone, refused, out of memory). The message says what to do."""
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """A source of rollouts.
+
+    version: names the weights that answer now; changes when they do
+    dialect: one of DIALECTS
+    temperature: of sampling
+    batch: prompts per call that suit it; 0 where calls may overlap freely (a continuous-batching engine)
+    has_logprobs: False where the backend gives none (it can search, not train)
+    """
+
+    version: str
+    dialect: str
+    temperature: float
+    batch: int
+    has_logprobs: bool
+
+    async def sample(
+        self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int
+    ) -> list[list[Rollout]]: ...
+
+    async def close(self) -> None:
+        """Free what it holds. Safe to call twice."""
+        ...
