@@ -1,0 +1,3 @@
+"""Evolutionary search driven by policies trained to be searched."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,6 @@
+"""`python -m evo` is `evo`."""
+
+from evo.cli import main
+
+if __name__ == "__main__":
+    main()

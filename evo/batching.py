@@ -1,0 +1,134 @@
+"""Prompts of many groups made into the calls that suit a policy.
+
+A policy with `batch` = B is called with exactly B prompts at a time, in the order of submission, so that one seed gives
+one sequence of batches whatever the timing; `flush` lets the last, shorter one go. A policy with `batch` = 0 does its
+own continuous batching: every prompt is passed on at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from problems.records import Prompt, Rollout
+from vpo.policies.contract import Policy
+
+
+@dataclass
+class SamplingMeter:
+    """What sampling has cost: seconds with at least one call under way, calls, rollouts, generated tokens."""
+
+    busy_seconds: float = 0.0
+    calls: int = 0
+    rollouts: int = 0
+    tokens: int = 0
+    _active: int = 0
+    _since: float = field(default=0.0, repr=False)
+
+    def enter(self) -> None:
+        if self._active == 0:
+            self._since = time.perf_counter()
+        self._active += 1
+        self.calls += 1
+
+    def leave(self) -> None:
+        self._active -= 1
+        if self._active == 0:
+            self.busy_seconds += time.perf_counter() - self._since
+
+    def busy(self) -> float:
+        """Seconds busy so far, the call under way included."""
+        return self.busy_seconds + (time.perf_counter() - self._since if self._active else 0.0)
+
+
+@dataclass
+class _Waiting:
+    prompt: Prompt
+    future: asyncio.Future[tuple[list[Rollout], str, float]]
+
+
+class Batcher:
+    """Puts single prompts together for one policy; `sample` returns (rollouts, policy version, seconds of the call)."""
+
+    def __init__(self, policy: Policy, rollouts: int, answers: int, seed: int, batch: int | None = None):
+        self.policy, self.rollouts, self.answers, self.seed = policy, rollouts, answers, seed
+        self.batch = policy.batch if batch is None else batch
+        self.meter = SamplingMeter()
+        self._waiting: list[_Waiting] = []
+        self._full: asyncio.Queue[list[_Waiting]] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._worker: asyncio.Task[None] | None = None
+
+    def submit(self, prompt: Prompt) -> asyncio.Future[tuple[list[Rollout], str, float]]:
+        """Hand in a prompt; the future resolves when its call is back, or raises what the policy raised."""
+        item = _Waiting(prompt, asyncio.get_running_loop().create_future())
+        if self.batch == 0:
+            self._spawn([item])
+        else:
+            self._waiting.append(item)
+            if len(self._waiting) == self.batch:
+                self.flush()
+        return item.future
+
+    def holds(self, future: asyncio.Future[tuple[list[Rollout], str, float]]) -> bool:
+        """Whether this prompt still waits for its batch to fill."""
+        return any(item.future is future for item in self._waiting)
+
+    def flush(self) -> None:
+        """Let the batch go as it is."""
+        if not self._waiting:
+            return
+        self._full.put_nowait(self._waiting)
+        self._waiting = []
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._serve())
+
+    def _spawn(self, items: list[_Waiting]) -> None:
+        task = asyncio.create_task(self._call(items))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self) -> None:
+        while True:
+            await self._call(await self._full.get())
+
+    async def _call(self, items: list[_Waiting]) -> None:
+        version, started = self.policy.version, time.perf_counter()
+        self.meter.enter()
+        try:
+            groups = await self.policy.sample(
+                [item.prompt for item in items], rollouts=self.rollouts, answers=self.answers, seed=self.seed
+            )
+            if len(groups) != len(items) or any(len(group) != self.rollouts for group in groups):
+                raise RuntimeError(
+                    f"policy {version} broke its contract: {len(items)} prompts x {self.rollouts} rollouts asked, "
+                    f"{[len(group) for group in groups]} came back"
+                )
+        except BaseException as error:
+            for item in items:
+                if not item.future.done():
+                    item.future.set_exception(error)
+                    item.future.exception()  # several wait on one failure: only the first need look at it
+            if not isinstance(error, Exception):
+                raise
+            return
+        finally:
+            self.meter.leave()
+        seconds = time.perf_counter() - started
+        for item, group in zip(items, groups, strict=True):
+            self.meter.rollouts += len(group)
+            self.meter.tokens += sum(len(rollout.token_ids) for rollout in group)
+            if not item.future.done():
+                item.future.set_result((group, version, seconds / len(items)))
+
+    async def close(self) -> None:
+        """Stop serving; what waits is cancelled."""
+        for item in self._waiting:
+            item.future.cancel()
+        self._waiting = []
+        tasks = [*self._tasks, *([self._worker] if self._worker else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._worker = None

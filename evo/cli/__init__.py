@@ -1,0 +1,101 @@
+"""The command line. Each command's module is imported when it is called, so `evo --help` starts at once."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from evo import __version__
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("evo.cli.demo", "Search held-out mazes with the policy that ships, start to summary."),
+    "run": ("evo.cli.run", "Search problems with a policy."),
+    "resume": ("evo.cli.resume", "Go on with a run after its last committed group."),
+    "runs": ("evo.cli.inspect", "List the runs in a database."),
+    "show": ("evo.cli.inspect", "Show a run, or one of its candidates with its lineage."),
+    "best": ("evo.cli.inspect", "Print the best answers of a run."),
+    "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
+    "export": ("evo.cli.export", "Write a run's prompt groups as training traces."),
+    "pretrain": ("evo.cli.pretrain", "Make the embedded base policy from nothing."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in modules of their own, named in COMMANDS."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_) for name, (_, help_) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="evo")
+def evo() -> None:
+    """Evolutionary search driven by policies trained to be searched.
+
+    Start with `evo demo`. `evo COMMAND --help` explains each command.
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point. Exit codes: 0 done, 1 a fault of ours, 2 bad input, 130 interrupted with everything committed."""
+    sys.exit(invoke(sys.argv[1:] if argv is None else argv))
+
+
+def invoke(argv: Sequence[str]) -> int:
+    """Run a command line and return its exit code; errors are one line on stderr."""
+    try:
+        code = evo.main(args=list(argv), prog_name="evo", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 2
+    except click.ClickException as error:
+        where = f" {error.ctx.info_name}" if isinstance(error, click.UsageError) and error.ctx and error.ctx.parent else ""
+        return _complain(f"{' '.join(error.format_message().split())} (see evo{where} --help)", 2)
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # the reader went away (`evo runs | head`): nothing is wrong, and Python must not complain at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        code = exit_code_of(error)
+        if code is None or os.environ.get("EVO_TRACEBACK"):
+            raise
+        return _complain(" ".join(str(error).split()), code)
+
+
+def exit_code_of(error: Exception) -> int | None:
+    """2 for the user's input, 1 for a known fault; None for a bug, whose traceback is wanted."""
+    from evo.errors import BadInput, SearchFailed
+    from islands.errors import StoreError, UnusableDatabase
+    from problems.contract import BadAddress, ScorerFault
+    from problems.sandbox.contract import SandboxFault, SandboxUnavailable
+    from vpo.policies.contract import PolicyUnavailable
+
+    if isinstance(error, BadInput | BadAddress | UnusableDatabase | SandboxUnavailable):
+        return 2
+    if isinstance(error, SearchFailed | StoreError | ScorerFault | SandboxFault | PolicyUnavailable):
+        return 1
+    return None
+
+
+def _complain(message: str, code: int) -> int:
+    click.echo(f"evo: {message}", err=True)
+    return code

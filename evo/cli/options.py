@@ -1,0 +1,70 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+DEFAULT_DB = "sqlite:///evo.db"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def db_option(command: F) -> F:
+    return click.option(
+        "--db", default=DEFAULT_DB, show_default=True, envvar="EVO_DB", help="sqlite:///FILE or postgresql+psycopg://..."
+    )(command)
+
+
+def json_option(command: F) -> F:
+    return click.option("--json", "as_json", is_flag=True, help="print JSON")(command)
+
+
+def plain_option(command: F) -> F:
+    return click.option("--plain", is_flag=True, help="no live screen, plain lines")(command)
+
+
+def search_options(command: F) -> F:
+    """Everything that decides a run; each overrides the same key of --config."""
+    for option in reversed(_SEARCH):
+        command = option(command)
+    return command
+
+
+_SEARCH = [
+    click.option("--policy", help="embedded:base, a hub id or directory, scripted:NAME  [default: embedded:base]"),
+    click.option("--iterations", type=click.IntRange(1), help="prompt groups per problem  [default: 100]"),
+    click.option("--rollouts", type=click.IntRange(1, 1024), help="G, rollouts in a prompt group  [default: 1]"),
+    click.option("--answers", type=click.IntRange(1, 32), help="m, answers asked of each rollout  [default: 3]"),
+    click.option("--islands", "population_islands", type=click.IntRange(1, 1000), help="islands per problem  [default: 5]"),
+    click.option("--seed", type=click.IntRange(0), help="decides every random choice  [default: 0]"),
+    click.option("--limit", type=click.IntRange(1), help="only the first K problems of each set"),
+    click.option(
+        "--strategy",
+        "population_strategy",
+        type=click.Choice(["openevolve", "weighted", "lexicase", "puct"]),
+        help="parent choice  [default: openevolve]",
+    ),
+    click.option("--temperature", type=click.FloatRange(0.0, 5.0), help="of sampling  [default: 1]"),
+    click.option("--top-p", type=click.FloatRange(0.0, 1.0, min_open=True), help="nucleus sampling  [default: 1]"),
+    click.option("--max-new-tokens", type=click.IntRange(1), help="per rollout"),
+    click.option("--until-solved", is_flag=True, default=None, help="stop a problem when it is solved"),
+    click.option("--max-answers", type=click.IntRange(1), help="budget: answers in all (a chain of m counts m)"),
+    click.option("--max-tokens", type=click.IntRange(1), help="budget: generated tokens in all"),
+    click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="budget: wall-clock seconds"),
+    click.option("--parallel", type=click.IntRange(1), help="prompt groups in flight"),
+    click.option(
+        "--sandbox",
+        type=click.Choice(["auto", "bwrap", "landlock", "none"]),
+        help="isolation of code that models write  [default: auto]",
+    ),
+    click.option("--device", help="cpu, cuda, cuda:1 (transformers)"),
+    click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="of the weights (transformers)"),
+]
+
+
+def overrides(options: dict[str, Any]) -> dict[str, Any]:
+    """Flags as dotted configuration keys: population_islands -> population.islands."""
+    return {key.replace("population_", "population.", 1): value for key, value in options.items() if value is not None}

@@ -1,0 +1,37 @@
+"""`evo run`: search problems with a policy."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Any
+
+import click
+
+from evo.cli.options import db_option, json_option, overrides, plain_option, search_options
+
+
+@click.command()
+@click.argument("problems", nargs=-1)
+@search_options
+@click.option("--config", "config_path", metavar="FILE.yaml", help="the same keys as YAML; flags override it")
+@click.option("--name", help="of the run; default: a readable one is made up")
+@db_option
+@plain_option
+@json_option
+def run(problems: tuple[str, ...], config_path: str | None, name: str | None, db: str, plain: bool, as_json: bool, **options: Any) -> int:
+    """Search PROBLEMS: sets (maze:hard), members (maze:test/17), JSONL files (programs:FILE.jsonl), a scorer file, or
+    an OpenEvolve directory.
+
+    \b
+    evo run maze:hard --limit 10 --iterations 60
+    evo run programs:easy --policy Qwen/Qwen2.5-Coder-0.5B-Instruct --rollouts 4 --answers 1
+    evo run my_scorer.py --policy DIR --until-solved
+    """
+    from evo.cli.running import drive
+    from evo.config import load_config
+    from evo.launch import launch
+
+    config = load_config(config_path, {**overrides(options), "problems": problems})
+    command = shlex.join(["evo", *sys.argv[1:]])
+    return drive(lambda: launch(config, db=db, name=name, command=command), db=db, plain=plain, as_json=as_json)

@@ -1,0 +1,173 @@
+"""What `run`, `resume` and `demo` share: drive a search, obey Ctrl-C, say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evo.cli.options import DEFAULT_DB
+from evo.errors import SearchFailed
+from evo.launch import Launched
+from evo.progress import clock, display, figures, lane_row
+
+SHOWN_PROBLEMS = 30
+
+
+def drive(
+    prepare: Callable[[], Awaitable[Launched]],
+    *,
+    db: str,
+    plain: bool,
+    as_json: bool,
+    ending: Callable[[Console, Launched], None] | None = None,
+) -> int:
+    """Launch and run a search; returns the exit code. Everything committed stays, however it ends."""
+    console = Console(stderr=as_json, highlight=False)
+    return asyncio.run(_drive(prepare, db, plain, as_json, console, ending))
+
+
+async def _drive(
+    prepare: Callable[[], Awaitable[Launched]],
+    db: str,
+    plain: bool,
+    as_json: bool,
+    console: Console,
+    ending: Callable[[Console, Launched], None] | None,
+) -> int:
+    waiting = console.status("loading") if not plain and console.is_terminal else contextlib.nullcontext()
+    with waiting:
+        launched = await prepare()
+    search, status, run = launched.search, launched.status, launched.run
+    failure: SearchFailed | None = None
+    reason = ""
+    try:
+        screen, report = display(status, console, plain)
+        search.on_commit = lambda group: report()
+        with screen, obeying_interrupts(search.stop):
+            try:
+                reason = await search.run()
+            except SearchFailed as error:
+                failure = error
+            except asyncio.CancelledError:
+                reason = "interrupted twice"
+        interrupted = reason.startswith("interrupted")
+        failed = [lane for lane in launched.lanes if lane.stopped.startswith("failed")]
+        if failure is not None or (failed and len(failed) == len(launched.lanes)):
+            outcome = "failed"
+        else:
+            outcome = "interrupted" if interrupted else "done"
+        why = str(failure) if failure else reason or (f"{len(failed)} problems stopped by scorer faults" if failed else "")
+        summary = summarised(launched, outcome, why)
+        launched.store.finish_run(run.id, outcome, why, summary=summary)
+        if as_json:
+            sys.stdout.write(json.dumps(summary) + "\n")
+        else:
+            print_summary(console, launched, summary, db)
+            if ending is not None and outcome == "done":
+                ending(console, launched)
+        for lane in failed:
+            print(f"evo: {lane.stopped}", file=sys.stderr)
+        if failure is not None:
+            raise failure
+        return 130 if interrupted else 1 if failed else 0
+    finally:
+        await launched.close()
+
+
+@contextlib.contextmanager
+def obeying_interrupts(stop: Callable[[str], None]) -> Any:
+    """First Ctrl-C (or a TERM signal): finish what is in flight. Second: stop at once."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    seen = [0]
+
+    def interrupted() -> None:
+        seen[0] += 1
+        if seen[0] == 1:
+            stop("interrupted; finishing the groups in flight (again to stop at once)")
+        else:
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupted)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def summarised(launched: Launched, outcome: str, reason: str) -> dict[str, Any]:
+    """The run's figures, stored with it and printed by --json."""
+    status = launched.status
+    elapsed = max(status.elapsed, 1e-9)
+    return {
+        "run": status.run,
+        "outcome": outcome,
+        "reason": reason,
+        "policy": launched.policy.version,
+        "sandbox": launched.config.sandbox,
+        "problems": [
+            {
+                "name": lane.name,
+                "iterations": lane.done,
+                "best": lane.best,
+                "target": lane.target,
+                "solved_at": lane.solved_at,
+                "stopped": lane.stopped,
+            }
+            for lane in status.lanes
+        ],
+        "solved": status.solved,
+        "groups": status.groups,
+        "answers": status.answers,
+        "missing_answers": status.missing,
+        "repeats": status.repeats,
+        "tokens": status.tokens,
+        "seconds": round(elapsed, 3),
+        "answers_per_second": round(status.answers_here / elapsed, 2),
+        "tokens_per_second": round(status.tokens_here / elapsed, 1),
+        "policy_busy": round(min(1.0, status.sampling_seconds / elapsed), 4),
+        "scoring_seconds": round(status.scoring_seconds, 3),
+        "commit_seconds": round(status.commit_seconds, 3),
+        "migrations": status.migrations,
+        "errors": dict(status.errors),
+    }
+
+
+def print_summary(console: Console, launched: Launched, summary: dict[str, Any], db: str) -> None:
+    status = launched.status
+    table = Table(box=None, pad_edge=False)
+    for title in ("problem", "iterations", "best", "target", ""):
+        table.add_column(title, justify="right" if title in ("iterations", "best", "target") else "left")
+    for lane in status.lanes[:SHOWN_PROBLEMS]:
+        table.add_row(*(escape(cell) for cell in lane_row(lane)))
+    console.print(table)
+    if len(status.lanes) > SHOWN_PROBLEMS:
+        console.print(f"... and {len(status.lanes) - SHOWN_PROBLEMS} more (evo show {status.run})")
+    ended = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}[summary["outcome"]]
+    why = f" ({escape(summary['reason'].split(';')[0])})" if summary["reason"] else ""
+    known = sum(lane.target is not None for lane in status.lanes)
+    solved = f"{status.solved} of {known} solved, " if known else ""
+    console.print(
+        f"\n[bold]{ended}[/bold]{why}: run [bold]{escape(status.run)}[/bold], {solved}{status.groups:,} groups, "
+        f"{status.answers:,} answers, {status.tokens:,} tokens in {clock(status.elapsed)}"
+    )
+    console.print(figures(status), style="dim")
+    if launched.config.sandbox == "none":
+        console.print("warning: --sandbox none: code written by the policy ran without isolation", style="yellow")
+    suffix = "" if db == DEFAULT_DB else f" --db {db}"
+    if summary["outcome"] != "done":
+        console.print(f"go on with: evo resume {status.run}{suffix}")
+    console.print(f"look at it: evo show {status.run}{suffix}   evo best {status.run}{suffix}")
+

@@ -1,0 +1,111 @@
+"""The configuration of a run: one validated object, filled from YAML, then flags, each overriding the one before.
+
+The object is stored with the run, so `evo resume` needs nothing but the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evo.errors import BadInput
+from islands.config import PopulationConfig
+
+
+class PromptConfig(BaseModel):
+    """What a prompt shows beside the task."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    inspirations: int | None = Field(None, ge=0, le=16, description="diverse candidates shown; default: the population's")
+    style: Literal["auto", "evo", "openevolve"] = Field(
+        "auto", description="auto: OpenEvolve's templates for an OpenEvolve directory, ours elsewhere"
+    )
+    diff: bool | None = Field(None, description="SEARCH/REPLACE edits instead of whole answers; needs one answer a rollout")
+    max_answer_chars: int = Field(8000, ge=100, description="longer programs are cut in the middle when shown")
+    max_feedback_chars: int = Field(1500, ge=0, description="feedback shown per candidate")
+    show_parent: bool = Field(True, description="off: every prompt is the task alone, i.e. best-of-n without evolution")
+
+
+class RunConfig(BaseModel):
+    """Everything that decides a run. One seed and one configuration give one run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    problems: list[str] = Field(default_factory=list, description="problem addresses")
+    limit: int | None = Field(None, ge=1, description="only the first K problems of each set")
+    policy: str = Field("embedded:base", description="policy address")
+    temperature: float | None = Field(None, ge=0.0, le=5.0, description="default 1.0, or what an OpenEvolve config says")
+    top_p: float = Field(1.0, gt=0.0, le=1.0)
+    max_new_tokens: int | None = Field(None, ge=1, description="per rollout; default by answer format and count")
+
+    iterations: int | None = Field(None, ge=1, description="prompt groups per problem; default 100, or an OpenEvolve config's")
+    rollouts: int = Field(1, ge=1, le=1024, description="G, rollouts in a prompt group")
+    answers: int = Field(3, ge=1, le=32, description="m, answers asked of each rollout")
+    seed: int = Field(0, ge=0, description="decides every random choice of the run")
+
+    max_answers: int | None = Field(None, ge=1, description="budget: answers asked for in all, a chain of m counting m")
+    max_tokens: int | None = Field(None, ge=1, description="budget: generated tokens in all")
+    max_seconds: float | None = Field(None, gt=0, description="budget: wall-clock seconds of this process")
+    until_solved: bool = Field(False, description="stop a problem when it is solved")
+
+    parallel: int | None = Field(None, ge=1, description="prompt groups in flight; default by policy and problem count")
+    population: PopulationConfig = Field(default_factory=PopulationConfig)
+    prompt: PromptConfig = Field(default_factory=PromptConfig)
+    sandbox: Literal["auto", "bwrap", "landlock", "none"] = Field("auto", description="isolation of hostile code")
+    scoring_workers: int | None = Field(None, ge=1, le=256, description="answers scored at once; default: CPU count")
+    device: str | None = Field(None, description="for transformers: cpu, cuda, cuda:1")
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+
+
+def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:
+    """YAML at `path` (or none), then `overrides` (dotted keys reach into sections; None values are not given).
+
+    Raises BadInput with one line naming the key and what is wrong with it.
+    """
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            loaded = yaml.safe_load(Path(path).read_text())
+        except OSError as error:
+            raise BadInput(f"--config {path}: {error.strerror or error}") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise BadInput(f"--config {path}: not YAML: {' '.join(str(error).split())}") from error
+        if loaded is not None and not isinstance(loaded, dict):
+            raise BadInput(f"--config {path}: expected keys and values, found {type(loaded).__name__}")
+        values = loaded or {}
+    for dotted, value in overrides.items():
+        if value is None or value == ():
+            continue
+        *sections, key = dotted.split(".")
+        target = values
+        for section in sections:
+            inner = target.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise BadInput(f"--config {path}: {section} must be a section")
+            target = inner
+        target[key] = list(value) if isinstance(value, tuple) else value
+    return validated(values, f"--config {path}" if path else "the options")
+
+
+def validated(values: Mapping[str, Any], source: str) -> RunConfig:
+    """A RunConfig, or BadInput whose one line names the first wrong key."""
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(sorted(RunConfig.model_fields if "." not in key else _section_fields(key)))
+            raise BadInput(f"{source}: unknown key {key}; known: {known}") from error
+        raise BadInput(f"{source}: {key} = {first.get('input')!r}: {first['msg']}") from error
+
+
+def _section_fields(key: str) -> list[str]:
+    section = key.split(".")[0]
+    models: dict[str, type[BaseModel]] = {"population": PopulationConfig, "prompt": PromptConfig}
+    return list(models[section].model_fields) if section in models else []

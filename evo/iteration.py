@@ -1,0 +1,152 @@
+"""One iteration of one problem: selection -> prompt -> rollouts -> chain -> scores -> group.
+
+`propose` and the population's `add` run in the search's strict order; what lies between overlaps freely.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evo.prompt import PromptStyle
+from islands.population import Population, Selection
+from islands.store import ProblemRecord
+from problems.contract import Problem, Score
+from problems.identity import identity
+from problems.records import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+from problems.scoring import Scorer
+
+STREAMS_PER_PROBLEM = 1 << 32
+"""Each problem owns a block of random streams, so its rollouts do not depend on which other problems are searched."""
+
+
+@dataclass
+class Lane:
+    """One problem under search: what it is, where its candidates live, and how far it has come.
+
+    built: iterations proposed so far; the next one has this index
+    stopped: "" while it takes iterations, else why it takes no more
+    """
+
+    problem: Problem
+    record: ProblemRecord
+    population: Population
+    style: PromptStyle
+    iterations: int
+    built: int = 0
+    committed: int = 0
+    stopped: str = ""
+    solved_sequence: int | None = None
+    scoring: dict[bytes, asyncio.Future[tuple[Score, float]]] = field(default_factory=dict)
+
+    @property
+    def solved(self) -> bool:
+        return self.solved_sequence is not None
+
+    @property
+    def open(self) -> bool:
+        return not self.stopped and self.built < self.iterations
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What the policy is to be asked, and where the question came from."""
+
+    lane: Lane
+    sequence: int
+    iteration: int
+    island: int
+    selection: Selection
+    prompt: Prompt
+
+
+def propose(lane: Lane, sequence: int, seed: int) -> Proposal:
+    """Choose a parent on the island whose turn it is and put the question. Draws from (seed, problem, iteration) alone."""
+    iteration = lane.built
+    lane.built += 1
+    island = iteration % lane.population.config.islands
+    rng = np.random.default_rng([seed, lane.record.index, iteration])
+    selection = lane.population.select(island, rng)
+    stream = lane.record.index * STREAMS_PER_PROBLEM + iteration
+    return Proposal(lane, sequence, iteration, island, selection, lane.style.build(selection, stream))
+
+
+async def judge(proposal: Proposal, rollouts: list[Rollout], scorer: Scorer) -> tuple[ScoredRollout, ...]:
+    """Parse and score a group's rollouts. An answer seen before, stored or in flight, is not scored again."""
+    lane = proposal.lane
+    chains = [lane.style.parse(rollout.text, proposal.selection) for rollout in rollouts]
+    answer_lists = await asyncio.gather(
+        *(asyncio.gather(*(score_once(lane, text, scorer) for text in chain.answers)) for chain in chains)
+    )
+    return tuple(
+        ScoredRollout(rollout, tuple(answers), chain.error)
+        for rollout, chain, answers in zip(rollouts, chains, answer_lists, strict=True)
+    )
+
+
+async def score_once(lane: Lane, text: str, scorer: Scorer) -> ScoredAnswer:
+    """The answer's Score: from the store, from the scoring under way, or from the scorer."""
+    text = lane.problem.canonical(text)
+    key = identity(text, lane.problem.answer_format)
+    stored = lane.population.known(key)
+    if stored is not None:
+        return ScoredAnswer(text, key, lane.population.score_of(stored), 0.0, stored)
+    under_way = lane.scoring.get(key)
+    if under_way is not None:
+        score, _ = await asyncio.shield(under_way)
+        return ScoredAnswer(text, key, score)
+    future: asyncio.Future[tuple[Score, float]] = asyncio.get_running_loop().create_future()
+    lane.scoring[key] = future
+    try:
+        ((score, seconds),) = await scorer.score(lane.problem, [text])
+    except BaseException as error:
+        lane.scoring.pop(key, None)
+        if isinstance(error, Exception):
+            future.set_exception(error)
+            future.exception()
+        else:
+            future.cancel()
+        raise
+    future.set_result((score, seconds))
+    return ScoredAnswer(text, key, score, seconds)
+
+
+async def score_group(
+    proposal: Proposal,
+    sampled: asyncio.Future[tuple[list[Rollout], str, float]],
+    scorer: Scorer,
+    *,
+    answers: int,
+    seed: int,
+    temperature: float,
+) -> ScoredGroup:
+    """Wait for the rollouts, score them, and put the whole group on record."""
+    rollouts, version, sampling_seconds = await sampled
+    started = time.perf_counter()
+    scored = await judge(proposal, rollouts, scorer)
+    selection = proposal.selection
+    return ScoredGroup(
+        problem=proposal.lane.record.id,
+        sequence=proposal.sequence,
+        iteration=proposal.iteration,
+        island=proposal.island,
+        parent=selection.parent.id,
+        inspirations=tuple(dict.fromkeys(c.id for c in (*selection.best, *selection.inspirations))),
+        prompt=proposal.prompt,
+        policy_version=version,
+        answers=answers,
+        seed=seed,
+        temperature=temperature,
+        rollouts=scored,
+        sampling_seconds=sampling_seconds,
+        scoring_seconds=time.perf_counter() - started,
+    )
+
+
+def settle(lane: Lane, group: ScoredGroup) -> None:
+    """Forget the scorings of a committed group: the store answers for them now."""
+    for answer in group.all_answers():
+        lane.scoring.pop(answer.identity, None)

@@ -1,0 +1,266 @@
+"""From a configuration, or from a stored run, to a Search that is ready to go.
+
+Everything that can be wrong with the input is found here, before a new run exists in the database.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evo import __version__
+from evo.config import RunConfig, validated
+from evo.errors import BadInput
+from evo.iteration import Lane
+from evo.prompt import prompt_style
+from evo.search import Search
+from evo.status import LaneStatus, SearchStatus
+from islands.config import PopulationConfig
+from islands.population import Population
+from islands.store import RunRecord, Store
+from problems.contract import Problem, ScorerFault
+from problems.identity import identity
+from problems.records import ScoredAnswer
+from problems.scoring import Scorer
+from vpo.policies.contract import Policy
+from vpo.training import FrozenTrainer
+
+DEFAULT_ITERATIONS = 100
+
+
+@dataclass
+class Launched:
+    """A search with all it holds open; `close` gives everything back."""
+
+    search: Search
+    store: Store
+    run: RunRecord
+    policy: Policy
+    scorer: Scorer
+    config: RunConfig
+    status: SearchStatus
+    lanes: list[Lane]
+
+    async def close(self) -> None:
+        await self.policy.close()
+        self.scorer.close()
+        self.store.close()
+
+
+async def launch(config: RunConfig, *, db: str, name: str | None, command: str) -> Launched:
+    """A new run: its problems resolved, its policy loaded, its seed answers scored and stored."""
+    if not config.problems:
+        raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for what there is")
+    problems = resolve_problems(config)
+    policy = open_policy(config, problems)
+    styles = [prompt_style(problem, policy.dialect, config.prompt, config.answers) for problem in problems]
+    store = Store.open(db)
+    scorer = Scorer(workers(config, problems))
+    try:
+        stored = config.model_copy(update={"problems": [address_of(problem) for problem in problems], "limit": None})
+        run = store.create_run(
+            name, stored.model_dump(mode="json"), command=command, seed=config.seed, commit=source_commit()
+        )
+        store.claim(run.id)
+        lanes = []
+        for index, (problem, style) in enumerate(zip(problems, styles, strict=True)):
+            record = store.add_problem(
+                run.id,
+                index,
+                address_of(problem),
+                problem.name,
+                problem.objectives,
+                problem.target,
+                problem.answer_format,
+            )
+            population = Population(store, record, population_config(config, problem), problem.answer_format)
+            lanes.append(Lane(problem, record, population, style, iterations_for(config, problem)))
+        await plant(lanes, store, scorer)
+    except BaseException:
+        await policy.close()
+        scorer.close()
+        store.close()
+        raise
+    return _assembled(store, run, lanes, policy, scorer, config)
+
+
+async def relaunch(
+    name: str, *, db: str, overrides: dict[str, Any] | None = None, problems: Sequence[Problem] | None = None
+) -> Launched:
+    """A stored run, ready to go on after its last committed group. `overrides` may raise its budgets."""
+    store = Store.open(db)
+    try:
+        run = store.run(name)
+        config = validated({**run.config, **(overrides or {})}, f"run {name}")
+        records = store.problems(run.id)
+        if problems is None:
+            problems = resolve_problems(config)
+        if [problem.name for problem in problems] != [record.name for record in records]:
+            raise BadInput(f"run {name}: its problems are not what they were; start a new run")
+        for problem, record in zip(problems, records, strict=True):
+            if tuple(problem.objectives) != tuple(record.objectives):
+                raise BadInput(
+                    f"run {name}: {problem.name} now has the objectives {', '.join(problem.objectives)}, "
+                    f"the run was stored with {', '.join(record.objectives)}; start a new run"
+                )
+        policy = open_policy(config, problems)
+    except BaseException:
+        store.close()
+        raise
+    scorer = Scorer(workers(config, problems))
+    try:
+        store.claim(run.id)
+        lanes = []
+        for problem, record in zip(problems, records, strict=True):
+            population = Population(store, record, population_config(config, problem), problem.answer_format)
+            style = prompt_style(problem, policy.dialect, config.prompt, config.answers)
+            lane = Lane(problem, record, population, style, iterations_for(config, problem))
+            lane.solved_sequence = record.solved_sequence
+            lanes.append(lane)
+        for lane, done in zip(lanes, store.progress(run.id), strict=True):
+            lane.built, lane.committed = done.next_iteration, done.groups
+        await plant([lane for lane in lanes if not lane.population.seeded], store, scorer)
+        launched = _assembled(store, run, lanes, policy, scorer, config)
+        totals = store.totals(run.id)
+        launched.search.next_sequence = totals.next_sequence
+        status = launched.status
+        status.groups, status.answers, status.tokens = totals.groups, totals.answers, totals.tokens
+        return launched
+    except BaseException:
+        await policy.close()
+        scorer.close()
+        store.close()
+        raise
+
+
+def _assembled(
+    store: Store, run: RunRecord, lanes: list[Lane], policy: Policy, scorer: Scorer, config: RunConfig
+) -> Launched:
+    status = SearchStatus(
+        run.name,
+        config.policy,
+        [LaneStatus(lane.problem.name, lane.problem.target, lane.iterations, stopped=lane.stopped) for lane in lanes],
+    )
+    batch, window = in_flight(config, policy, lanes)
+    search = Search(
+        store=store,
+        run=run,
+        lanes=lanes,
+        policy=policy,
+        trainer=FrozenTrainer(),
+        scorer=scorer,
+        config=config,
+        status=status,
+        window=window,
+        batch=batch,
+    )
+    return Launched(search, store, run, policy, scorer, config, status, lanes)
+
+
+async def plant(lanes: Sequence[Lane], store: Store, scorer: Scorer) -> None:
+    """Score and store each problem's seed answer; a scorer that fails on it stops that problem alone."""
+    for lane in lanes:
+        text = lane.problem.canonical(lane.problem.seed_answer())
+        try:
+            ((score, seconds),) = await scorer.score(lane.problem, [text])
+        except ScorerFault as fault:
+            lane.stopped = f"failed: {fault}"
+            store.set_problem_status(lane.record.id, "failed", message=str(fault))
+            continue
+        seed = ScoredAnswer(text, identity(text, lane.problem.answer_format), score, seconds)
+        with store.begin() as transaction:
+            lane.population.seed(seed, transaction)
+
+
+def resolve_problems(config: RunConfig) -> list[Problem]:
+    """Every problem the addresses name, each once, in order."""
+    from problems.registry import resolve
+    from problems.sandbox import set_mode
+
+    set_mode(config.sandbox)
+    found: dict[str, Problem] = {}
+    for address in config.problems:
+        for problem in resolve(address, limit=config.limit):
+            found.setdefault(problem.name, problem)
+    return list(found.values())
+
+
+def address_of(problem: Problem) -> str:
+    """What finds this one problem again."""
+    return str(getattr(problem, "address", problem.name))
+
+
+def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
+    """The configured policy; token limits and temperature follow the problems where the user names none."""
+    from vpo.policies.registry import load_policy
+
+    settings = next((s for s in (getattr(p, "settings", {}) for p in problems) if s), {})
+    temperature = config.temperature if config.temperature is not None else settings.get("temperature", 1.0)
+    formats = {problem.answer_format for problem in problems}
+    return load_policy(
+        config.policy,
+        temperature=temperature,
+        top_p=config.top_p,
+        max_tokens=config.max_new_tokens,
+        answer_formats=tuple(sorted(formats)),
+        answers=config.answers,
+        device=config.device,
+        dtype=config.dtype,
+    )
+
+
+def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
+    """Defaults, then what an OpenEvolve directory's config says, then what the user set."""
+    fields = PopulationConfig.model_fields
+    settings = {k: v for k, v in getattr(problem, "settings", {}).items() if k in fields and v is not None}
+    return PopulationConfig.model_validate({**settings, **config.population.model_dump(exclude_unset=True)})
+
+
+def iterations_for(config: RunConfig, problem: Problem) -> int:
+    return config.iterations or getattr(problem, "settings", {}).get("max_iterations") or DEFAULT_ITERATIONS
+
+
+def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
+    """How many answers are scored at once."""
+    if config.scoring_workers:
+        return config.scoring_workers
+    asked = [getattr(p, "settings", {}).get("parallel_evaluations") or 0 for p in problems]
+    return max([os.cpu_count() or 1, *asked])
+
+
+def in_flight(config: RunConfig, policy: Policy, lanes: Sequence[Lane]) -> tuple[int, int]:
+    """(prompts per policy call, groups in flight).
+
+    Two calls' worth keep the policy busy while the other call's answers are scored. A smaller search takes smaller
+    calls: with more groups in flight than islands and problems, prompts would show parents that are long outdated.
+    """
+    breadth = max(len(lanes), max((lane.population.config.islands for lane in lanes), default=1))
+    if policy.batch == 0:
+        return 0, config.parallel or max(8, 2 * breadth)
+    if config.parallel:
+        batch = max(1, min(policy.batch, (config.parallel + 1) // 2))
+        return batch, config.parallel
+    batch = max(1, min(policy.batch, breadth))
+    return batch, 2 * batch
+
+
+def source_commit() -> str:
+    """The git commit of the running source, "+" where it has changes; the version where it is no checkout."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return f"v{__version__}"
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return f"v{__version__}"
+    return described.stdout.strip()

@@ -1,0 +1,110 @@
+"""Live progress of a search: a rich screen on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from evo.status import LaneStatus, SearchStatus
+
+REFRESHES_PER_SECOND = 4
+PLAIN_SECONDS = 5.0
+
+
+def clock(seconds: float) -> str:
+    """1:05, 2:03:04."""
+    minutes, rest = divmod(int(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def eta(status: SearchStatus) -> str:
+    """Time to the planned end at the rate so far; "-" before there is a rate."""
+    left = status.planned - status.groups
+    if not status.groups_here or left <= 0:
+        return "-" if left > 0 else "0:00"
+    return clock(left * status.elapsed / status.groups_here)
+
+
+def figures(status: SearchStatus) -> str:
+    """Throughput in one line."""
+    elapsed = max(status.elapsed, 1e-9)
+    busy = min(1.0, status.sampling_seconds / elapsed)
+    parts = [
+        f"{status.answers_here / elapsed:,.0f} answers/s",
+        f"{status.tokens_here / elapsed:,.0f} tokens/s",
+        f"policy busy {busy:.0%}",
+        f"{status.repeats:,} repeats",
+    ]
+    if status.errors:
+        parts.append("errors: " + ", ".join(f"{kind} {n:,}" for kind, n in status.errors.most_common(3)))
+    return "  ".join(parts)
+
+
+def solve_line(status: SearchStatus) -> str:
+    known = [lane for lane in status.lanes if lane.target is not None]
+    best = [lane.best for lane in status.lanes if lane.best is not None]
+    mean = f"mean best {sum(best) / len(best):.3f}" if best else "mean best -"
+    solved = f"solved {status.solved}/{len(known)}" if known else "no targets"
+    return f"{solved}  {mean}  {status.groups:,}/{status.planned:,} groups  {status.answers:,} answers"
+
+
+class Screen:
+    """The live view of one search: header, bar, figures, and as many problems as the terminal has room for."""
+
+    def __init__(self, status: SearchStatus, console: Console):
+        self.status, self.console = status, console
+
+    def __rich__(self) -> RenderableType:
+        status = self.status
+        head = Text.assemble(
+            (status.run, "bold"), f"  {status.policy}  ", f"{clock(status.elapsed)} elapsed, {eta(status)} left"
+        )
+        if status.stopping:
+            head.append(f"  stopping: {status.stopping}", "yellow")
+        bar = ProgressBar(total=max(1, status.planned), completed=status.groups, width=None)
+        lines = [head, bar, Text(solve_line(status)), Text(figures(status), "dim")]
+        room = max(3, self.console.height - len(lines) - 4)
+        table = Table(box=None, pad_edge=False, expand=True)
+        for title, justify in (("problem", "left"), ("iterations", "right"), ("best", "right"), ("target", "right")):
+            table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column("state", no_wrap=True, ratio=1, overflow="ellipsis")
+        for lane in status.lanes[:room]:
+            table.add_row(*lane_row(lane))
+        lines.append(table)  # type: ignore[arg-type]
+        if len(status.lanes) > room:
+            lines.append(Text(f"... and {len(status.lanes) - room} more", "dim"))
+        return Group(*lines)
+
+
+def lane_row(lane: LaneStatus) -> tuple[str, str, str, str, str]:
+    state = f"solved at {lane.solved_at}" if lane.solved_at is not None else lane.stopped or ""
+    return (
+        lane.name,
+        f"{lane.done}/{lane.iterations}",
+        "-" if lane.best is None else f"{lane.best:.4g}",
+        "-" if lane.target is None else f"{lane.target:.4g}",
+        state,
+    )
+
+
+def display(status: SearchStatus, console: Console, plain: bool) -> tuple[AbstractContextManager[object], Callable[[], None]]:
+    """(a context to search in, what to call after each commit)."""
+    if not plain and console.is_terminal:
+        live = Live(Screen(status, console), console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True)
+        return live, lambda: None
+    last = [time.monotonic()]
+
+    def report() -> None:
+        if time.monotonic() - last[0] >= PLAIN_SECONDS:
+            last[0] = time.monotonic()
+            console.print(f"{clock(status.elapsed)}  {solve_line(status)}  {figures(status)}", soft_wrap=True, highlight=False)
+
+    return nullcontext(), report

@@ -1,0 +1,129 @@
+"""From a selection to a prompt, and from what the policy wrote back to answers.
+
+Building and parsing stand together because they must agree: what a prompt asks for is what its parser reads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from evo.config import PromptConfig
+from evo.errors import BadInput
+from problems.contract import Problem
+from problems.records import Prompt
+
+if TYPE_CHECKING:
+    from islands.population import Candidate, Selection
+    from vpo.chain import Chain
+
+SYSTEM = (
+    "You take part in an evolutionary search. You are shown a task, an earlier answer with its scores, and other answers "
+    "found so far. You write answers that score higher, or that score differently where the objectives conflict."
+)
+
+
+class PromptStyle(Protocol):
+    """How one problem is put to one policy."""
+
+    def build(self, selection: Selection, stream: int) -> Prompt: ...
+
+    def parse(self, text: str, selection: Selection) -> Chain: ...
+
+
+def prompt_style(problem: Problem, dialect: str, config: PromptConfig, answers: int) -> PromptStyle:
+    """The style that fits the problem and what the policy speaks; BadInput where they do not go together."""
+    if dialect == "maze-compact":
+        if problem.answer_format != "route":
+            raise BadInput(
+                f"this policy speaks the maze language alone and cannot search {problem.name}; name another --policy"
+            )
+        return CompactStyle(problem, config, answers)
+    settings = getattr(problem, "settings", {})
+    openevolve = config.style == "openevolve" or (config.style == "auto" and bool(settings))
+    if config.style == "openevolve" and not settings:
+        raise BadInput(f"prompt.style openevolve needs an OpenEvolve problem directory; {problem.name} is none")
+    diff = config.diff
+    if diff is None:
+        diff = bool(settings.get("diff_based_evolution", False)) and answers == 1
+    if diff and answers > 1:
+        raise BadInput("prompt.diff edits one parent: it needs --answers 1")
+    if diff and problem.answer_format == "route":
+        raise BadInput(f"prompt.diff edits programs; {problem.name} asks for routes")
+    if openevolve:
+        from evo.openevolve_prompt import OpenEvolveStyle
+
+        return OpenEvolveStyle(problem, config, answers, diff)
+    return EnglishStyle(problem, config, answers, diff)
+
+
+class CompactStyle:
+    """The token language of the embedded maze policy: board, mode, and a parent with its reward vector."""
+
+    def __init__(self, problem: Problem, config: PromptConfig, answers: int):
+        self.problem, self.config, self.answers = problem, config, answers
+
+    def build(self, selection: Selection, stream: int) -> Prompt:
+        from vpo.embedded import prompt_text
+
+        parent = selection.parent
+        if not self.config.show_parent or not parent.text or parent.error:
+            return Prompt(prompt_text(self.problem, answers=self.answers), stream=stream)
+        return Prompt(prompt_text(self.problem, parent.text, parent.rewards, answers=self.answers), stream=stream)
+
+    def parse(self, text: str, selection: Selection) -> Chain:
+        from vpo.chain import parse
+
+        return parse(text, self.problem.answer_format, self.answers, dialect="maze-compact")
+
+
+class EnglishStyle:
+    """A chat prompt for an ordinary instruction model."""
+
+    def __init__(self, problem: Problem, config: PromptConfig, answers: int, diff: bool = False):
+        from vpo.chain import instructions
+
+        self.problem, self.config, self.answers, self.diff = problem, config, answers, diff
+        self.task = f"# Task\n{problem.statement().strip()}"
+        self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff)
+
+    def build(self, selection: Selection, stream: int) -> Prompt:
+        sections = [self.task]
+        if self.config.show_parent:
+            parent = selection.parent
+            if parent.text.strip():
+                sections.append("# Answer to improve\n" + self.shown(parent))
+            elif parent.feedback:
+                sections.append(f"# Earlier attempt\n{cut(parent.feedback, self.config.max_feedback_chars)}")
+            others = {c.id: c for c in (*selection.best, *selection.inspirations) if c.id != parent.id and c.text.strip()}
+            if others:
+                shown = "\n\n".join(self.shown(c, feedback=False) for c in others.values())
+                sections.append("# Other answers found so far\n" + shown)
+        sections.append(self.request)
+        return Prompt("\n\n".join(sections), SYSTEM, stream)
+
+    def shown(self, candidate: Candidate, feedback: bool = True) -> str:
+        """A candidate as a prompt shows it: the answer, its reward vector by name, its feedback."""
+        text = cut(candidate.text, self.config.max_answer_chars)
+        if self.problem.answer_format == "python":
+            text = f"```python\n{text.rstrip()}\n```"
+        vector = ", ".join(
+            f"{name} {value:.3g}" for name, value in zip(self.problem.objectives, candidate.rewards, strict=True)
+        )
+        lines = [text, f"Fitness {candidate.fitness:.4g} ({vector})"]
+        if feedback and candidate.feedback and self.config.max_feedback_chars:
+            lines.append("Feedback: " + cut(candidate.feedback, self.config.max_feedback_chars))
+        return "\n".join(lines)
+
+    def parse(self, text: str, selection: Selection) -> Chain:
+        from vpo.chain import parse
+
+        parent = selection.parent.text if self.diff else None
+        return parse(text, self.problem.answer_format, self.answers, diff_parent=parent)
+
+
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters: the head and the tail, with the gap named."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit * 2 // 3, limit // 3
+    return f"{text[:head]}\n[... {len(text) - head - tail} characters left out ...]\n{text[len(text) - tail :]}"
