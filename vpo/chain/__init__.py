@@ -1,0 +1,11 @@
+"""The chain: how a rollout is asked for m answers, and how they are read back out of what it wrote.
+
+The grammar follows VPO (arXiv 2605.22817): routes and texts stand in numbered tags, programs in Python code blocks with
+a line `---` between them. Small models keep to it loosely, so reading is lenient about form and strict about content:
+nothing is guessed at, and whatever is left out is named in `Chain.error`.
+"""
+
+from vpo.chain.parsing import Chain, parse
+from vpo.chain.wording import default_max_tokens, instructions
+
+__all__ = ["Chain", "default_max_tokens", "instructions", "parse"]

@@ -1,0 +1,136 @@
+"""Reading a rollout's answers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from problems.identity import identity
+from vpo.chain import blocks, edits, tags
+from vpo.chain.wording import check_request
+
+_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_THOUGHT_START = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A rollout's answers.
+
+    answers: at most m, in the order written, no two with one identity
+    error: in one line what is missing or was left out, None where all m are there
+    """
+
+    answers: tuple[str, ...]
+    error: str | None = None
+
+
+def parse(
+    text: str,
+    answer_format: str,
+    answers: int,
+    *,
+    dialect: str = "english",
+    diff_parent: str | None = None,
+    truncated: bool = False,
+) -> Chain:
+    """The answers in what a policy wrote. Never raises on the text, whatever it holds.
+
+    answers: m, how many were asked for
+    dialect: of the policy; a compact one is decoded by vpo.embedded
+    diff_parent: in diff mode the program that the SEARCH/REPLACE blocks edit; the answer is the edited program. A whole
+        program in a code block is taken as it is, since models asked for edits often rewrite instead
+    truncated: the token limit cut the text (Rollout.finish is "length"), so that a last unclosed text is incomplete
+    Raises ValueError where the request itself makes no sense (wording.check_request).
+    """
+    check_request(answer_format, answers, diff=diff_parent is not None)
+    if dialect == "maze-compact":
+        return _distinct(*_compact(text), answer_format, answers)
+    text, complaint = _spoken(text.replace("\r\n", "\n").replace("\r", "\n"))
+    if diff_parent is not None and (answer_format != "python" or edits.has_edits(text)):
+        try:
+            return Chain((edits.edited(diff_parent.replace("\r\n", "\n"), text),))
+        except edits.EditFault as fault:
+            return Chain((), str(fault))
+    if answer_format == "python":
+        found, missing = _programs(text, answers)
+    elif answer_format == "route":
+        found, missing = _routes(text, answers)
+    else:
+        found, missing = _texts(text, answers, truncated)
+    return _distinct(found, complaint or missing, answer_format, answers)
+
+
+def _spoken(text: str) -> tuple[str, str]:
+    """The text without its thinking, and a complaint where the thinking never ended."""
+    text = _THINKING.sub("", text)
+    if ends := list(_THOUGHT_END.finditer(text)):  # the template opened it inside the prompt
+        text = text[ends[-1].end() :]
+    if start := _THOUGHT_START.search(text):
+        return text[: start.start()], "the thinking never ended"
+    return text, ""
+
+
+def _programs(text: str, answers: int) -> tuple[list[str], str]:
+    if "```" not in text and "~~~" not in text and (found := tags.tagged(text, "python")):
+        kept = [one.content for one in found if one.closed or blocks.parsed(one.content) is not None]
+        return kept, "" if len(kept) == len(found) else f"unclosed {_tag('answer', found[-1].number)} tag"
+    return blocks.programs(text, answers)
+
+
+def _routes(text: str, answers: int) -> tuple[list[str], str]:
+    found = tags.tagged(text, "route")
+    if not found:
+        alone = tags.moves(text.strip()) if answers == 1 else None
+        return ([alone], "") if alone else ([], "no <route_1> tag")
+    routes, complaint = [], ""
+    for place, one in enumerate(found, 1):
+        route = tags.moves(one.content)
+        if route is None:
+            name = _tag("route", one.number or str(place))
+            complaint = complaint or (f"{name} holds more than moves" if one.closed else f"unclosed {name} tag")
+        else:
+            routes.append(route)
+    return routes, complaint
+
+
+def _texts(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:
+    found = tags.tagged(text, "text")
+    if not found:
+        alone = text.strip()
+        return ([alone], "") if answers == 1 and alone and not truncated else ([], "no <answer_1> tag")
+    if truncated and not found[-1].closed:
+        return [one.content for one in found[:-1]], f"unclosed {_tag('answer', found[-1].number)} tag"
+    return [one.content for one in found], ""
+
+
+def _tag(name: str, number: str) -> str:
+    return f"<{name}_{number}>" if number else f"<{name}>"
+
+
+def _compact(text: str) -> tuple[list[str], str]:
+    from vpo.embedded.language import decode_chain
+
+    found = decode_chain(text)
+    return found, "" if found else "no route in it"
+
+
+def _distinct(found: list[str], complaint: str, answer_format: str, answers: int) -> Chain:
+    """The first m distinct answers, and an error unless there are m."""
+    kept: dict[bytes, str] = {}
+    repeats = 0
+    for answer in found:
+        before = len(kept)
+        key = identity(answer, answer_format) if len(found) > 1 else b""
+        kept.setdefault(key, answer)
+        repeats += before == len(kept)
+        if len(kept) == answers:
+            return Chain(tuple(kept.values()))
+    reasons = [complaint] if complaint else []
+    if repeats:
+        reasons.append(f"{repeats} repeated" if repeats > 1 else "1 repeated another")
+    if kept or len(found):
+        reasons = reasons or ["it wrote no more"]
+        return Chain(tuple(kept.values()), f"{len(kept)} of {answers} answers found: {'; '.join(reasons)}")
+    return Chain((), "; ".join(reasons) or "no answer in it")

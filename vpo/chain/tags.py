@@ -1,0 +1,76 @@
+"""Answers in numbered tags: `<route_1>...</route_1>`, `<answer_1>...</answer_1>`, as small models really write them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_FAMILIES = {
+    "route": ("route", "answer", "path"),
+    "text": ("answer", "response", "solution"),
+    "python": ("answer", "code", "program", "solution", "response"),
+}
+_PLACEHOLDERS = {"", "...", "…"}
+_WRAPPING_FENCE = re.compile(r"\A(`{3,}|~{3,})[^\n`]*\n(.*?)\n?[ \t]*\1\s*\Z", re.DOTALL)
+
+_WORDS = {"UP": "U", "DOWN": "D", "LEFT": "L", "RIGHT": "R", "↑": "U", "↓": "D", "←": "L", "→": "R"}
+_MOVE = re.compile(r"[UDLR]+")
+_BETWEEN_MOVES = re.compile(r"[\s,;.|/\"'`()\[\]-]+")
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """What one tag held. closed: it ended with a closing tag or at the next opening one, not with the text."""
+
+    number: str
+    content: str
+    closed: bool
+
+
+def tagged(text: str, answer_format: str) -> list[Tagged]:
+    """The contents of the format's tags in order of appearance; numbers are reported, not relied on.
+
+    The format's own tag name is looked for first and its usual substitutes only where that one is absent. An opening
+    tag ends an unclosed one before it, any closing tag of the family ends the open one.
+    """
+    for name in _FAMILIES[answer_format]:
+        found = _scan(text, name)
+        if found:
+            return found
+    return []
+
+
+def _scan(text: str, name: str) -> list[Tagged]:
+    found: list[Tagged] = []
+    opened: re.Match[str] | None = None
+    for tag in re.finditer(rf"<\s*(/?)\s*{name}[\s_#-]*(\d*)\s*>", text, re.IGNORECASE):
+        if opened:
+            found.append(Tagged(opened[2], _unwrap(text[opened.end() : tag.start()]), True))
+        opened = None if tag[1] else tag
+    if opened:
+        found.append(Tagged(opened[2], _unwrap(text[opened.end() :]), False))
+    # "write <route_1>...</route_1>" repeated from the prompt is not an answer
+    return [one for one in found if one.content not in _PLACEHOLDERS]
+
+
+def _unwrap(content: str) -> str:
+    """Content without blank edges and without a code fence or quotes around the whole of it."""
+    content = content.strip("\r\n").strip() if "\n" not in content.strip() else content.strip("\n").rstrip()
+    fence = _WRAPPING_FENCE.match(content.strip())
+    return fence[2].strip("\n") if fence else content
+
+
+def moves(content: str) -> str | None:
+    """A route as its letters, "RRDL", or None where anything but moves stands there.
+
+    Reads letters in any case, with or without separators, the words up, down, left, right, and arrows.
+    """
+    letters = []
+    for arrow in "↑↓←→":
+        content = content.replace(arrow, f" {arrow} ")
+    for token in _BETWEEN_MOVES.split(content.upper()):
+        token = _WORDS.get(token, token)
+        if token and not _MOVE.fullmatch(token):
+            return None
+        letters.append(token)
+    return "".join(letters) or None

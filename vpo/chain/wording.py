@@ -1,0 +1,92 @@
+"""The paragraph that tells an ordinary model how to write its m answers, and the room they need."""
+
+from __future__ import annotations
+
+from problems.contract import ANSWER_FORMATS
+
+_SPREAD = (
+    "Make the {m} answers spread over the trade-offs: each should be the best of the {m} at something, so where the "
+    "objectives pull apart let a different one give way each time. An answer that repeats another is thrown away."
+)
+
+_SINGLE = {
+    "python": (
+        "Answer with one complete program in a single code block that starts with ```python and ends with ```. Leave "
+        "out tests and usage examples."
+    ),
+    "route": "End with your route, nothing but its moves, between <route_1> and </route_1>.",
+    "text": "Write your answer, and nothing else, between <answer_1> and </answer_1>.",
+}
+
+_CHAIN = {
+    "python": (
+        "Answer with {m} different complete programs, one after another. Each stands in its own code block that starts "
+        "with ```python and ends with ```, and a line --- stands between one block and the next. Leave out tests and "
+        "usage examples."
+    ),
+    "route": (
+        "Give {m} different routes, one after another, each between its own numbered tags and with nothing but its "
+        "moves inside: the first between <route_1> and </route_1>, the last between <route_{m}> and </route_{m}>."
+    ),
+    "text": (
+        "Give {m} different answers, one after another, each between its own numbered tags and with nothing but the "
+        "answer inside: the first between <answer_1> and </answer_1>, the last between <answer_{m}> and </answer_{m}>."
+    ),
+}
+
+_DIFF = """Change the current program with one or more edit blocks of exactly this form:
+
+<<<<<<< SEARCH
+lines of the current program, copied exactly with their indentation
+=======
+the lines that take their place
+>>>>>>> REPLACE
+
+Each SEARCH part must occur in the current program; the blocks are applied in order, all of them or none."""
+
+
+def instructions(answer_format: str, answers: int, *, diff: bool = False) -> str:
+    """The paragraph that ends an English prompt: how to write `answers` answers.
+
+    answer_format: one of problems.contract.ANSWER_FORMATS
+    answers: m >= 1; above 1 it also asks for answers that spread over the trade-offs
+    diff: ask for SEARCH/REPLACE edits of the program shown instead of a whole one (one answer alone)
+    Raises ValueError on an unknown format, m < 1, or a diff of more than one answer.
+    """
+    check_request(answer_format, answers, diff)
+    if diff:
+        return _DIFF
+    if answers == 1:
+        return _SINGLE[answer_format]
+    return f"{_CHAIN[answer_format]} {_SPREAD}".format(m=answers)
+
+
+def check_request(answer_format: str, answers: int, diff: bool) -> None:
+    """ValueError where no chain of this kind can be asked for."""
+    if answer_format not in ANSWER_FORMATS:
+        raise ValueError(f"unknown answer format {answer_format!r}: one of {', '.join(ANSWER_FORMATS)}")
+    if answers < 1:
+        raise ValueError(f"answers per rollout must be 1 or more, not {answers}")
+    if diff and answers > 1:
+        raise ValueError("diff mode writes one answer per rollout; ask for answers=1 or for full rewrites")
+    if diff and answer_format == "route":
+        raise ValueError("diff mode edits programs and texts; a route is always written whole")
+
+
+_TOKENS = {"python": (768, 256), "text": (384, 64), "route": (128, 96)}
+"""Per format: tokens an answer, and tokens once for what a model writes around them."""
+
+
+def default_max_tokens(answer_format: str, answers: int, dialect: str = "english") -> int:
+    """How many tokens a rollout of `answers` answers may take where the user set no limit.
+
+    Room for long answers rather than a target: generation ends at the model's own end token, and finished rows leave
+    the batch. In a compact dialect the language itself bounds an answer's length.
+    """
+    check_request(answer_format, answers, diff=False)
+    if dialect == "maze-compact":
+        from vpo.embedded.language import most_tokens
+
+        return most_tokens(answers)
+    each, once = _TOKENS[answer_format]
+    return each * answers + once
