@@ -1,0 +1,100 @@
+import asyncio
+
+import numpy as np
+import pytest
+
+from evo.batching import Batcher
+from problems.records import Prompt, Rollout
+from vpo.policies.contract import PolicyUnavailable
+
+
+class Recorder:
+    """A policy that notes each call and answers with the prompt's own text."""
+
+    version, dialect, temperature, has_logprobs = "recorder", "english", 1.0, True
+
+    def __init__(self, batch, delay=0.0, fail_on=None, short=False):
+        self.batch, self.delay, self.fail_on, self.short = batch, delay, fail_on, short
+        self.calls = []
+
+    async def sample(self, prompts, *, rollouts, answers, seed):
+        self.calls.append([p.user for p in prompts])
+        await asyncio.sleep(self.delay)
+        if self.fail_on in self.calls[-1]:
+            raise PolicyUnavailable("gone")
+        ids = np.zeros(3, np.int32)
+        made = [[Rollout(p.user, ids, np.zeros(3, np.float32), ids) for _ in range(rollouts)] for p in prompts]
+        return made[:-1] if self.short else made
+
+    async def close(self):
+        pass
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 10))
+
+
+def test_batches_are_filled_in_order_of_submission():
+    async def scenario():
+        policy = Recorder(batch=3)
+        batcher = Batcher(policy, rollouts=2, answers=1, seed=0)
+        futures = [batcher.submit(Prompt(str(i))) for i in range(7)]
+        assert batcher.holds(futures[6]) and not batcher.holds(futures[5])
+        batcher.flush()
+        results = await asyncio.gather(*futures)
+        await batcher.close()
+        return policy.calls, results, batcher.meter
+
+    calls, results, meter = run(scenario())
+    assert calls == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    assert [r[0][0].text for r in results] == [str(i) for i in range(7)]
+    assert (meter.calls, meter.rollouts, meter.tokens) == (3, 14, 42)
+
+
+def test_batch_zero_passes_every_prompt_on_at_once():
+    async def scenario():
+        policy = Recorder(batch=0, delay=0.05)
+        batcher = Batcher(policy, rollouts=1, answers=1, seed=0)
+        await asyncio.gather(*(batcher.submit(Prompt(str(i))) for i in range(8)))
+        busy = batcher.meter.busy()
+        await batcher.close()
+        return policy.calls, busy
+
+    calls, busy = run(scenario())
+    assert sorted(calls) == [[str(i)] for i in range(8)]
+    assert 0.04 < busy < 0.3, "overlapping calls count once"
+
+
+def test_a_failing_call_fails_its_own_prompts_alone():
+    async def scenario():
+        batcher = Batcher(Recorder(batch=2, fail_on="2"), rollouts=1, answers=1, seed=0)
+        futures = [batcher.submit(Prompt(str(i))) for i in range(6)]
+        results = await asyncio.gather(*futures, return_exceptions=True)
+        await batcher.close()
+        return results
+
+    results = run(scenario())
+    assert [isinstance(r, PolicyUnavailable) for r in results] == [False, False, True, True, False, False]
+
+
+def test_a_policy_that_returns_too_few_groups_is_a_bug_and_raises():
+    async def scenario():
+        batcher = Batcher(Recorder(batch=2, short=True), rollouts=1, answers=1, seed=0)
+        futures = [batcher.submit(Prompt(str(i))) for i in range(2)]
+        try:
+            await futures[0]
+        finally:
+            await batcher.close()
+
+    with pytest.raises(RuntimeError, match="broke its contract"):
+        run(scenario())
+
+
+def test_close_cancels_what_waits():
+    async def scenario():
+        batcher = Batcher(Recorder(batch=4), rollouts=1, answers=1, seed=0)
+        future = batcher.submit(Prompt("alone"))
+        await batcher.close()
+        return future.cancelled()
+
+    assert run(scenario())
