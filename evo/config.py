@@ -21,7 +21,6 @@ class PromptConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    inspirations: int | None = Field(None, ge=0, le=16, description="diverse candidates shown; default: the population's")
     style: Literal["auto", "evo", "openevolve"] = Field(
         "auto", description="auto: OpenEvolve's templates for an OpenEvolve directory, ours elsewhere"
     )

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evo.prompt import PromptStyle
-from islands.population import Population, Selection
-from islands.store import ProblemRecord
+from islands.population import Population
+from islands.records import ProblemRecord, Selection
 from problems.contract import Problem, Score
 from problems.identity import identity
 from problems.records import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
@@ -77,7 +77,7 @@ def propose(lane: Lane, sequence: int, seed: int) -> Proposal:
 async def judge(proposal: Proposal, rollouts: list[Rollout], scorer: Scorer) -> tuple[ScoredRollout, ...]:
     """Parse and score a group's rollouts. An answer seen before, stored or in flight, is not scored again."""
     lane = proposal.lane
-    chains = [lane.style.parse(rollout.text, proposal.selection) for rollout in rollouts]
+    chains = [lane.style.parse(rollout, proposal.selection) for rollout in rollouts]
     answer_lists = await asyncio.gather(
         *(asyncio.gather(*(score_once(lane, text, scorer) for text in chain.answers)) for chain in chains)
     )
@@ -133,7 +133,7 @@ async def score_group(
         sequence=proposal.sequence,
         iteration=proposal.iteration,
         island=proposal.island,
-        parent=selection.parent.id,
+        parent=selection.parent.id if selection.parent is not None else None,
         inspirations=tuple(dict.fromkeys(c.id for c in (*selection.best, *selection.inspirations))),
         prompt=proposal.prompt,
         policy_version=version,

@@ -21,7 +21,8 @@ from evo.search import Search
 from evo.status import LaneStatus, SearchStatus
 from islands.config import PopulationConfig
 from islands.population import Population
-from islands.store import RunRecord, Store
+from islands.records import RunRecord
+from islands.store import Store
 from problems.contract import Problem, ScorerFault
 from problems.identity import identity
 from problems.records import ScoredAnswer
@@ -196,21 +197,23 @@ def address_of(problem: Problem) -> str:
 
 def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
     """The configured policy; token limits and temperature follow the problems where the user names none."""
+    from vpo.chain import default_max_tokens
     from vpo.policies.registry import load_policy
 
     settings = next((s for s in (getattr(p, "settings", {}) for p in problems) if s), {})
     temperature = config.temperature if config.temperature is not None else settings.get("temperature", 1.0)
-    formats = {problem.answer_format for problem in problems}
-    return load_policy(
+    policy = load_policy(
         config.policy,
         temperature=temperature,
         top_p=config.top_p,
         max_tokens=config.max_new_tokens,
-        answer_formats=tuple(sorted(formats)),
-        answers=config.answers,
         device=config.device,
         dtype=config.dtype,
     )
+    if config.max_new_tokens is None:
+        formats = {problem.answer_format for problem in problems}
+        policy.max_tokens = max(default_max_tokens(f, config.answers, policy.dialect) for f in formats)
+    return policy
 
 
 def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from evo.config import PromptConfig
 from evo.prompt import cut
 from problems.contract import Problem
-from problems.records import Prompt
+from problems.records import Prompt, Rollout
 
 if TYPE_CHECKING:
-    from islands.population import Candidate, Selection
+    from islands.records import Candidate, Selection
     from vpo.chain import Chain
 
 
@@ -44,20 +44,20 @@ class OpenEvolveStyle:
     def build(self, selection: Selection, stream: int) -> Prompt:
         from vpo.chain import instructions
 
-        parent = selection.parent
-        shown = self.config.show_parent
-        current = parent.text if shown else self.problem.seed_answer()
+        parent = selection.parent if self.config.show_parent else None
+        shown = parent is not None
+        current = parent.text if parent is not None else self.problem.seed_answer()
         built = self.sampler.build_prompt(
             current_program=cut(current, self.config.max_answer_chars) if not self.diff else current,
             parent_program=current,
-            program_metrics=self._metrics(parent) if shown else {},
+            program_metrics=self._metrics(parent) if parent is not None else {},
             previous_programs=[self._program(c) for c in selection.best] if shown else [],
             # no more than the sampler shows: from a longer list it would draw at random, outside the run's seed
             top_programs=[self._program(c) for c in selection.best[: self.top]] if shown else [],
             inspirations=[self._program(c) for c in selection.inspirations] if shown else [],
             language=self.language,
             diff_based_evolution=self.diff,
-            program_artifacts=self._artifacts(parent) if shown else None,
+            program_artifacts=self._artifacts(parent) if parent is not None else None,
             feature_dimensions=self.features,
         )
         request = ""
@@ -78,8 +78,14 @@ class OpenEvolveStyle:
             return None
         return {"feedback": cut(candidate.feedback, self.config.max_feedback_chars)}
 
-    def parse(self, text: str, selection: Selection) -> Chain:
+    def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         from vpo.chain import parse
 
-        parent = selection.parent.text if self.diff else None
-        return parse(text, self.problem.answer_format, self.answers, diff_parent=parent)
+        parent = selection.parent.text if self.diff and selection.parent is not None else None
+        return parse(
+            rollout.text,
+            self.problem.answer_format,
+            self.answers,
+            diff_parent=parent,
+            truncated=rollout.finish == "length",
+        )

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 from evo.config import PromptConfig
 from evo.errors import BadInput
 from problems.contract import Problem
-from problems.records import Prompt
+from problems.records import Prompt, Rollout
 
 if TYPE_CHECKING:
-    from islands.population import Candidate, Selection
+    from islands.records import Candidate, Selection
     from vpo.chain import Chain
 
 SYSTEM = (
@@ -27,7 +27,7 @@ class PromptStyle(Protocol):
 
     def build(self, selection: Selection, stream: int) -> Prompt: ...
 
-    def parse(self, text: str, selection: Selection) -> Chain: ...
+    def parse(self, rollout: Rollout, selection: Selection) -> Chain: ...
 
 
 def prompt_style(problem: Problem, dialect: str, config: PromptConfig, answers: int) -> PromptStyle:
@@ -66,14 +66,14 @@ class CompactStyle:
         from vpo.embedded import prompt_text
 
         parent = selection.parent
-        if not self.config.show_parent or not parent.text or parent.error:
+        if not self.config.show_parent or parent is None or not parent.text or parent.error:
             return Prompt(prompt_text(self.problem, answers=self.answers), stream=stream)
         return Prompt(prompt_text(self.problem, parent.text, parent.rewards, answers=self.answers), stream=stream)
 
-    def parse(self, text: str, selection: Selection) -> Chain:
+    def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         from vpo.chain import parse
 
-        return parse(text, self.problem.answer_format, self.answers, dialect="maze-compact")
+        return parse(rollout.text, self.problem.answer_format, self.answers, dialect="maze-compact")
 
 
 class EnglishStyle:
@@ -90,11 +90,11 @@ class EnglishStyle:
         sections = [self.task]
         if self.config.show_parent:
             parent = selection.parent
-            if parent.text.strip():
+            if parent is not None and parent.text.strip():
                 sections.append("# Answer to improve\n" + self.shown(parent))
-            elif parent.feedback:
-                sections.append(f"# Earlier attempt\n{cut(parent.feedback, self.config.max_feedback_chars)}")
-            others = {c.id: c for c in (*selection.best, *selection.inspirations) if c.id != parent.id and c.text.strip()}
+            others = {c.id: c for c in (*selection.best, *selection.inspirations) if c.text.strip()}
+            if parent is not None:
+                others.pop(parent.id, None)
             if others:
                 shown = "\n\n".join(self.shown(c, feedback=False) for c in others.values())
                 sections.append("# Other answers found so far\n" + shown)
@@ -114,11 +114,17 @@ class EnglishStyle:
             lines.append("Feedback: " + cut(candidate.feedback, self.config.max_feedback_chars))
         return "\n".join(lines)
 
-    def parse(self, text: str, selection: Selection) -> Chain:
+    def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         from vpo.chain import parse
 
-        parent = selection.parent.text if self.diff else None
-        return parse(text, self.problem.answer_format, self.answers, diff_parent=parent)
+        parent = selection.parent.text if self.diff and selection.parent is not None else None
+        return parse(
+            rollout.text,
+            self.problem.answer_format,
+            self.answers,
+            diff_parent=parent,
+            truncated=rollout.finish == "length",
+        )
 
 
 def cut(text: str, limit: int) -> str:

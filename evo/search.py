@@ -19,7 +19,8 @@ from evo.config import RunConfig
 from evo.errors import SearchFailed
 from evo.iteration import Lane, Proposal, propose, score_group, settle
 from evo.status import SearchStatus
-from islands.store import RunRecord, Store
+from islands.records import RunRecord
+from islands.store import Store
 from problems.contract import ScorerFault
 from problems.records import Rollout, ScoredGroup
 from problems.scoring import Scorer

@@ -83,15 +83,19 @@ def invoke(argv: Sequence[str]) -> int:
 
 def exit_code_of(error: Exception) -> int | None:
     """2 for the user's input, 1 for a known fault; None for a bug, whose traceback is wanted."""
+    from sqlalchemy.exc import SQLAlchemyError
+
     from evo.errors import BadInput, SearchFailed
-    from islands.errors import StoreError, UnusableDatabase
+    from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
     from problems.contract import BadAddress, ScorerFault
     from problems.sandbox.contract import SandboxFault, SandboxUnavailable
     from vpo.policies.contract import PolicyUnavailable
 
-    if isinstance(error, BadInput | BadAddress | UnusableDatabase | SandboxUnavailable):
+    if isinstance(
+        error, BadInput | BadAddress | DatabaseUnavailable | RunBusy | RunExists | UnknownRun | SandboxUnavailable
+    ):
         return 2
-    if isinstance(error, SearchFailed | StoreError | ScorerFault | SandboxFault | PolicyUnavailable):
+    if isinstance(error, SearchFailed | ScorerFault | SandboxFault | PolicyUnavailable | SQLAlchemyError | OSError):
         return 1
     return None
 

@@ -23,6 +23,10 @@ class PolicyUnavailable(Exception):
     """The backend cannot answer (gone, refused, out of memory). The message says what to do."""
 
 
+class PromptTooLong(ValueError):
+    """A prompt leaves no room for an answer in the model's context; the message gives both lengths."""
+
+
 @runtime_checkable
 class Policy(Protocol):
     """A source of rollouts.
@@ -30,6 +34,7 @@ class Policy(Protocol):
     version: names the weights that answer now; changes when they do
     dialect: one of DIALECTS
     temperature: of sampling
+    max_tokens: the most tokens one rollout may have; None where the policy chooses
     batch: prompts per call that suit it; 0 where calls may overlap freely (a continuous-batching engine)
     has_logprobs: False where the backend gives none (it can search, not train)
     """
@@ -37,6 +42,7 @@ class Policy(Protocol):
     version: str
     dialect: str
     temperature: float
+    max_tokens: int | None
     batch: int
     has_logprobs: bool
 
