@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evo.prompt import PromptStyle
+from evo.status import LaneStatus
 from islands.population import Population
 from islands.records import ProblemRecord, Selection
 from problems.contract import Problem, Score
@@ -29,6 +30,8 @@ class Lane:
 
     built: iterations proposed so far; the next one has this index
     stopped: "" while it takes iterations, else why it takes no more
+    solved_sequence, solved_at: the group that reached the target, in the run's order; iterations spent until then
+    scoring: answers being scored, by identity, until their group is committed
     """
 
     problem: Problem
@@ -40,6 +43,7 @@ class Lane:
     committed: int = 0
     stopped: str = ""
     solved_sequence: int | None = None
+    solved_at: int | None = None
     scoring: dict[bytes, asyncio.Future[tuple[Score, float]]] = field(default_factory=dict)
 
     @property
@@ -49,6 +53,13 @@ class Lane:
     @property
     def open(self) -> bool:
         return not self.stopped and self.built < self.iterations
+
+    def describe(self, shown: LaneStatus) -> None:
+        """Write what a display needs to know."""
+        best = self.population.best
+        shown.done, shown.candidates, shown.stopped = self.committed, self.population.size, self.stopped
+        shown.best = best[1] if best is not None else None
+        shown.solved_at = self.solved_at
 
 
 @dataclass(frozen=True)

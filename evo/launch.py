@@ -5,6 +5,7 @@ Everything that can be wrong with the input is found here, before a new run exis
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Sequence
@@ -21,7 +22,8 @@ from evo.search import Search
 from evo.status import LaneStatus, SearchStatus
 from islands.config import PopulationConfig
 from islands.population import Population
-from islands.records import RunRecord
+from islands.progress import run_progress
+from islands.records import ProblemRecord, RunRecord
 from islands.store import Store
 from problems.contract import Problem, ScorerFault
 from problems.identity import identity
@@ -31,6 +33,8 @@ from vpo.policies.contract import Policy
 from vpo.training import FrozenTrainer
 
 DEFAULT_ITERATIONS = 100
+SEED_SEQUENCE = -1
+"""A seed comes before the run's first group."""
 
 
 @dataclass
@@ -46,6 +50,14 @@ class Launched:
     status: SearchStatus
     lanes: list[Lane]
 
+    def finish(self, outcome: str, reason: str, summary: dict[str, Any]) -> None:
+        """Record how the run ended, and which problems have had all their iterations."""
+        with self.store.begin() as transaction:
+            for lane in self.lanes:
+                if not lane.solved and not lane.stopped and lane.committed >= lane.iterations:
+                    self.store.set_problem_status(lane.record.id, "done", tx=transaction)
+            self.store.finish_run(self.run.id, outcome, reason, summary=summary, tx=transaction)
+
     async def close(self) -> None:
         await self.policy.close()
         self.scorer.close()
@@ -58,7 +70,8 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
         raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for what there is")
     problems = resolve_problems(config)
     policy = open_policy(config, problems)
-    styles = [prompt_style(problem, policy.dialect, config.prompt, config.answers) for problem in problems]
+    for problem in problems:
+        prompt_style(problem, policy.dialect, config.prompt, config.answers)  # raises where the two do not go together
     store = Store.open(db)
     scorer = Scorer(workers(config, problems))
     try:
@@ -67,20 +80,7 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
             name, stored.model_dump(mode="json"), command=command, seed=config.seed, commit=source_commit()
         )
         store.claim(run.id)
-        lanes = []
-        for index, (problem, style) in enumerate(zip(problems, styles, strict=True)):
-            record = store.add_problem(
-                run.id,
-                index,
-                address_of(problem),
-                problem.name,
-                problem.objectives,
-                problem.target,
-                problem.answer_format,
-            )
-            population = Population(store, record, population_config(config, problem), problem.answer_format)
-            lanes.append(Lane(problem, record, population, style, iterations_for(config, problem)))
-        await plant(lanes, store, scorer)
+        lanes = await enroll(store, run, config, problems, policy, scorer)
     except BaseException:
         await policy.close()
         scorer.close()
@@ -89,25 +89,13 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
     return _assembled(store, run, lanes, policy, scorer, config)
 
 
-async def relaunch(
-    name: str, *, db: str, overrides: dict[str, Any] | None = None, problems: Sequence[Problem] | None = None
-) -> Launched:
+async def relaunch(name: str, *, db: str, overrides: dict[str, Any] | None = None) -> Launched:
     """A stored run, ready to go on after its last committed group. `overrides` may raise its budgets."""
     store = Store.open(db)
     try:
         run = store.run(name)
         config = validated({**run.config, **(overrides or {})}, f"run {name}")
-        records = store.problems(run.id)
-        if problems is None:
-            problems = resolve_problems(config)
-        if [problem.name for problem in problems] != [record.name for record in records]:
-            raise BadInput(f"run {name}: its problems are not what they were; start a new run")
-        for problem, record in zip(problems, records, strict=True):
-            if tuple(problem.objectives) != tuple(record.objectives):
-                raise BadInput(
-                    f"run {name}: {problem.name} now has the objectives {', '.join(problem.objectives)}, "
-                    f"the run was stored with {', '.join(record.objectives)}; start a new run"
-                )
+        problems = resolve_problems(config)
         policy = open_policy(config, problems)
     except BaseException:
         store.close()
@@ -115,37 +103,59 @@ async def relaunch(
     scorer = Scorer(workers(config, problems))
     try:
         store.claim(run.id)
-        lanes = []
-        for problem, record in zip(problems, records, strict=True):
-            population = Population(store, record, population_config(config, problem), problem.answer_format)
-            style = prompt_style(problem, policy.dialect, config.prompt, config.answers)
-            lane = Lane(problem, record, population, style, iterations_for(config, problem))
-            lane.solved_sequence = record.solved_sequence
-            lanes.append(lane)
-        for lane, done in zip(lanes, store.progress(run.id), strict=True):
+        records = store.problems(run.id)
+        if records:
+            check_unchanged(run, problems, records)
+            lanes = [
+                make_lane(store, record, config, problem, policy)
+                for problem, record in zip(problems, records, strict=True)
+            ]
+        else:  # killed between its creation and its seeds
+            lanes = await enroll(store, run, config, problems, policy, scorer)
+        progress = run_progress(store, run.id)
+        for lane in lanes:
+            done = progress.problems[lane.record.id]
             lane.built, lane.committed = done.next_iteration, done.groups
-        await plant([lane for lane in lanes if not lane.population.seeded], store, scorer)
-        launched = _assembled(store, run, lanes, policy, scorer, config)
-        totals = store.totals(run.id)
-        launched.search.next_sequence = totals.next_sequence
-        status = launched.status
-        status.groups, status.answers, status.tokens = totals.groups, totals.answers, totals.tokens
-        return launched
+            lane.solved_sequence, lane.solved_at = lane.record.solved_sequence, done.solved_at
+            if lane.record.status == "failed":
+                store.set_problem_status(lane.record.id, "solved" if lane.solved else "active")
+        if overrides:
+            store.set_config(run.id, config.model_dump(mode="json"))
+        store.finish_run(run.id, "running")
     except BaseException:
         await policy.close()
         scorer.close()
         store.close()
         raise
+    launched = _assembled(store, run, lanes, policy, scorer, config)
+    launched.search.next_sequence = progress.next_sequence
+    status = launched.status
+    status.groups, status.answers, status.tokens = progress.groups, progress.answers, progress.tokens
+    return launched
+
+
+def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequence[ProblemRecord]) -> None:
+    """BadInput where what the stored addresses name today is not what the run searched."""
+    now, then = [problem.name for problem in problems], [record.name for record in records]
+    if now != then:
+        changed = next((f"{b} is now {a}" for a, b in zip(now, then, strict=False) if a != b), f"{len(then)} became {len(now)}")
+        raise BadInput(f"run {run.name}: its problems are not what they were ({changed}); start a new run")
+    for problem, record in zip(problems, records, strict=True):
+        if tuple(problem.objectives) != tuple(record.objectives):
+            raise BadInput(
+                f"run {run.name}: {problem.name} now has the objectives {', '.join(problem.objectives)}, "
+                f"it was searched with {', '.join(record.objectives)}; start a new run"
+            )
 
 
 def _assembled(
     store: Store, run: RunRecord, lanes: list[Lane], policy: Policy, scorer: Scorer, config: RunConfig
 ) -> Launched:
     status = SearchStatus(
-        run.name,
-        config.policy,
-        [LaneStatus(lane.problem.name, lane.problem.target, lane.iterations, stopped=lane.stopped) for lane in lanes],
+        run.name, config.policy, [LaneStatus(lane.problem.name, lane.problem.target, lane.iterations) for lane in lanes]
     )
+    for lane, shown in zip(lanes, status.lanes, strict=True):
+        lane.describe(shown)
     batch, window = in_flight(config, policy, lanes)
     search = Search(
         store=store,
@@ -162,19 +172,54 @@ def _assembled(
     return Launched(search, store, run, policy, scorer, config, status, lanes)
 
 
-async def plant(lanes: Sequence[Lane], store: Store, scorer: Scorer) -> None:
-    """Score and store each problem's seed answer; a scorer that fails on it stops that problem alone."""
-    for lane in lanes:
-        text = lane.problem.canonical(lane.problem.seed_answer())
-        try:
-            ((score, seconds),) = await scorer.score(lane.problem, [text])
-        except ScorerFault as fault:
-            lane.stopped = f"failed: {fault}"
-            store.set_problem_status(lane.record.id, "failed", message=str(fault))
-            continue
-        seed = ScoredAnswer(text, identity(text, lane.problem.answer_format), score, seconds)
-        with store.begin() as transaction:
+def make_lane(
+    store: Store, record: ProblemRecord, config: RunConfig, problem: Problem, policy: Policy
+) -> Lane:
+    population = Population(store, record, population_config(config, problem), problem.answer_format)
+    style = prompt_style(problem, policy.dialect, config.prompt, config.answers)
+    return Lane(problem, record, population, style, iterations_for(config, problem))
+
+
+async def enroll(
+    store: Store, run: RunRecord, config: RunConfig, problems: Sequence[Problem], policy: Policy, scorer: Scorer
+) -> list[Lane]:
+    """Score the seed answers and store all problems with them in one transaction, so that a run has either all of its
+    problems or none. A scorer that fails on its seed stops that problem alone."""
+    seeds = await asyncio.gather(*(scored_seed(problem, scorer) for problem in problems))
+    lanes = []
+    with store.begin() as transaction:
+        for index, (problem, seed) in enumerate(zip(problems, seeds, strict=True)):
+            record = store.add_problem(
+                run.id,
+                index,
+                address_of(problem),
+                problem.name,
+                problem.objectives,
+                problem.target,
+                problem.answer_format,
+                transaction,
+            )
+            lane = make_lane(store, record, config, problem, policy)
+            lanes.append(lane)
+            if isinstance(seed, ScorerFault):
+                lane.stopped = f"failed: {seed}"
+                store.set_problem_status(record.id, "failed", message=str(seed), tx=transaction)
+                continue
             lane.population.seed(seed, transaction)
+            if problem.target is not None and seed.score.fitness >= problem.target:
+                lane.solved_sequence, lane.solved_at = SEED_SEQUENCE, 0
+                lane.stopped = "solved" if config.until_solved else ""
+                store.set_problem_status(record.id, "solved", solved_sequence=SEED_SEQUENCE, tx=transaction)
+    return lanes
+
+
+async def scored_seed(problem: Problem, scorer: Scorer) -> ScoredAnswer | ScorerFault:
+    text = problem.canonical(problem.seed_answer())
+    try:
+        ((score, seconds),) = await scorer.score(problem, [text])
+    except ScorerFault as fault:
+        return fault
+    return ScoredAnswer(text, identity(text, problem.answer_format), score, seconds)
 
 
 def resolve_problems(config: RunConfig) -> list[Problem]:

@@ -20,14 +20,15 @@ from evo.errors import SearchFailed
 from evo.iteration import Lane, Proposal, propose, score_group, settle
 from evo.status import SearchStatus
 from islands.records import RunRecord
-from islands.store import Store
+from islands.store import Store, Transaction
 from problems.contract import ScorerFault
 from problems.records import Rollout, ScoredGroup
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy, PolicyUnavailable, PromptTooLong
 from vpo.training import Trainer
 
-HEARTBEAT_SECONDS = 5.0
+GROUPS_PER_TRANSACTION = 32
+"""Groups that are ready together share a transaction, up to this many; a group is never split."""
 
 
 @dataclass
@@ -64,10 +65,8 @@ class Search:
         self.on_commit = on_commit
         self.next_sequence = next_sequence
         self.stop_reason = ""
-        self._cursor = 0
         self._flying: deque[InFlight] = deque()
-        self._last_heartbeat = 0.0
-        self.lane_of = {lane.record.id: lane for lane in self.lanes}
+        self._index = {lane.record.id: i for i, lane in enumerate(self.lanes)}
 
     def stop(self, reason: str) -> None:
         """Propose nothing more; what is in flight is finished and committed."""
@@ -83,8 +82,8 @@ class Search:
                 head = self._flying[0]
                 if self.batcher.holds(head.sampled):
                     self.batcher.flush()  # nothing ahead of it can fill the batch any more
-                await self._land(head)
-                self._flying.popleft()
+                await asyncio.wait([head.group])
+                self._land_ready()
         except PolicyUnavailable as error:
             raise SearchFailed(f"the policy {self.config.policy} cannot answer: {error}") from error
         finally:
@@ -154,58 +153,55 @@ class Search:
             self.stop(f"budget of {config.max_seconds:g} seconds")
         return bool(self.stop_reason)
 
-    async def _land(self, flying: InFlight) -> None:
-        """Wait for one group and commit it, or stop its lane where the scorer is at fault."""
-        lane = flying.proposal.lane
-        try:
-            group = await flying.group
-        except (ScorerFault, PromptTooLong) as fault:
-            self._fail(lane, str(fault))
-            return
-        if lane.stopped.startswith("failed"):
-            return  # an earlier group found the scorer at fault: nothing after it counts
-        self._commit(lane, group)
-
-    def _commit(self, lane: Lane, group: ScoredGroup) -> None:
+    def _land_ready(self) -> None:
+        """Commit the groups at the head of the window that are ready, together, each followed by the proposal it makes
+        room for. Nothing is proposed to the policy, reported or learned from before the transaction is through."""
+        landed: list[tuple[Lane, ScoredGroup]] = []
         started = time.perf_counter()
         with self.store.begin() as transaction:
-            lane.population.add(group, transaction)
-            self.status.migrations += lane.population.migrate_if_due(transaction)
-            best = lane.population.best
-            target = lane.problem.target
-            if best is not None and target is not None and not lane.solved and best.fitness >= target:
-                lane.solved_sequence = group.sequence
-                self.store.set_problem_status(
-                    lane.record.id, "solved", solved_sequence=group.sequence, tx=transaction
-                )
-        settle(lane, group)
-        lane.committed += 1
+            while self._flying and self._flying[0].group.done() and len(landed) < GROUPS_PER_TRANSACTION:
+                fault = self._flying[0].group.exception()
+                if fault is not None and landed:
+                    break  # what is ahead of the fault is kept
+                flying = self._flying.popleft()
+                lane = flying.proposal.lane
+                if isinstance(fault, ScorerFault | PromptTooLong):
+                    self._fail(lane, str(fault), transaction)
+                elif fault is not None:
+                    raise fault
+                elif not lane.stopped.startswith("failed"):  # after a fault of its scorer nothing of a lane counts
+                    group = flying.group.result()
+                    self._store(lane, group, transaction)
+                    landed.append((lane, group))
+                self._fly()
         self.status.commit_seconds += time.perf_counter() - started
-        self._report(lane, group)
-        self.trainer.step([group])
-        if lane.solved and self.config.until_solved and not lane.stopped:
-            lane.stopped = "solved"
-        if time.monotonic() - self._last_heartbeat > HEARTBEAT_SECONDS:
-            self._last_heartbeat = time.monotonic()
-            self.store.heartbeat(self.run_record.id)
+        for lane, group in landed:
+            settle(lane, group)
+            self._report(lane, group)
+        if landed:
+            self.trainer.step([group for _, group in landed])
+
+    def _store(self, lane: Lane, group: ScoredGroup, transaction: Transaction) -> None:
+        lane.population.add(group, transaction)
+        self.status.migrations += bool(lane.population.migrate_if_due(transaction))
+        lane.committed += 1
+        self.status.count(group)
+        best, target = lane.population.best, lane.problem.target
+        if best is not None and target is not None and not lane.solved and best[1] >= target:
+            lane.solved_sequence, lane.solved_at = group.sequence, group.iteration + 1
+            self.store.set_problem_status(lane.record.id, "solved", solved_sequence=group.sequence, tx=transaction)
+            if self.config.until_solved:
+                lane.stopped = "solved"
 
     def _report(self, lane: Lane, group: ScoredGroup) -> None:
-        self.status.count(group)
         self.status.sampling_seconds = self.batcher.meter.busy()
-        shown = self.status.lanes[self.lanes.index(lane)]
-        shown.done = lane.committed
-        shown.candidates = lane.population.size
-        best = lane.population.best
-        shown.best = best.fitness if best is not None else None
-        if lane.solved and shown.solved_at is None:
-            shown.solved_at = group.iteration + 1
-        shown.stopped = lane.stopped
+        lane.describe(self.status.lanes[self._index[lane.record.id]])
         if self.on_commit is not None:
             self.on_commit(group)
 
-    def _fail(self, lane: Lane, message: str) -> None:
+    def _fail(self, lane: Lane, message: str, transaction: Transaction) -> None:
         if lane.stopped.startswith("failed"):
             return
         lane.stopped = f"failed: {message}"
-        self.status.lanes[self.lanes.index(lane)].stopped = lane.stopped
-        self.store.set_problem_status(lane.record.id, "failed", message=message)
+        lane.describe(self.status.lanes[self._index[lane.record.id]])
+        self.store.set_problem_status(lane.record.id, "failed", message=message, tx=transaction)

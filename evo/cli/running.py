@@ -46,7 +46,7 @@ async def _drive(
     waiting = console.status("loading") if not plain and console.is_terminal else contextlib.nullcontext()
     with waiting:
         launched = await prepare()
-    search, status, run = launched.search, launched.status, launched.run
+    search, status = launched.search, launched.status
     failure: SearchFailed | None = None
     reason = ""
     try:
@@ -67,7 +67,7 @@ async def _drive(
             outcome = "interrupted" if interrupted else "done"
         why = str(failure) if failure else reason or (f"{len(failed)} problems stopped by scorer faults" if failed else "")
         summary = summarised(launched, outcome, why)
-        launched.store.finish_run(run.id, outcome, why, summary=summary)
+        launched.finish(outcome, why, summary)
         if as_json:
             sys.stdout.write(json.dumps(summary) + "\n")
         else:

@@ -1,0 +1,116 @@
+"""A problem that needs no sandbox and a policy that needs no model, for tests of the search itself."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from evo import launch as launching
+from evo.config import RunConfig
+from problems.contract import Score, ScorerFault
+from problems.records import Rollout
+
+
+class DigitsProblem:
+    """Answers are words; rewards are the shares of even and of odd digits among eight. Optimum by construction."""
+
+    objectives, answer_format, inline = ("even", "odd"), "text", True
+
+    def __init__(self, name="digits", target=None, fault_on=None):
+        self.name, self.target, self.fault_on = name, target, fault_on
+        self.scored = []
+
+    def statement(self):
+        return "Write eight digits."
+
+    def seed_answer(self):
+        return "00000000"
+
+    def canonical(self, answer):
+        return answer.strip()
+
+    def score(self, answer):
+        self.scored.append(answer)
+        if self.fault_on is not None and self.fault_on(answer):
+            raise ScorerFault(f"{self.name}: no score for {answer!r}")
+        if not answer.isdigit() or len(answer) != 8:
+            return Score.failure(2, "not eight digits")
+        even = sum(c in "02468" for c in answer) / 8
+        return Score((even, 1 - even), sum(map(int, answer)) / 72, {"spread": float(len(set(answer)))})
+
+
+class DigitsPolicy:
+    """Draws digits from (seed, stream, rollout) alone; `delay` seconds a call, longer for some calls than others."""
+
+    version, dialect, temperature, has_logprobs, max_tokens = "digits-1", "english", 1.0, True, None
+
+    def __init__(self, batch=4, delay=0.0, jitter=0.0, die_after=None, error=None):
+        self.batch, self.delay, self.jitter = batch, delay, jitter
+        self.die_after, self.error, self.calls = die_after, error, []
+
+    async def sample(self, prompts, *, rollouts, answers, seed):
+        self.calls.append([p.stream for p in prompts])
+        if self.die_after is not None and len(self.calls) > self.die_after:
+            raise self.error
+        if self.delay or self.jitter:
+            await asyncio.sleep(self.delay + self.jitter * np.random.default_rng().random())
+        return [[self._rollout(p, i, answers, seed) for i in range(rollouts)] for p in prompts]
+
+    def _rollout(self, prompt, i, answers, seed):
+        rng = np.random.default_rng([seed, prompt.stream, i, len(prompt.user)])
+        words = ["".join(map(str, rng.integers(0, 10, 8))) for _ in range(answers)]
+        if rng.random() < 0.1:
+            words[0] = "nonsense"
+        text = "\n".join(f"<answer_{j + 1}>{w}</answer_{j + 1}>" for j, w in enumerate(words))
+        if answers == 1:
+            text = f"<answer>{words[0]}</answer>"
+        ids = np.frombuffer(text.encode(), np.uint8).astype(np.int32)
+        return Rollout(text, ids, np.full(len(ids), -0.5, np.float32), ids[:4])
+
+    async def close(self):
+        pass
+
+
+@pytest.fixture
+def search_with(monkeypatch):
+    """search(problems, policy, db, name=..., resume=..., **config) -> Launched, after the search has run."""
+
+    def run(problems, policy, db, *, name="run", resume=False, stop_after=None, **settings):
+        monkeypatch.setattr(launching, "resolve_problems", lambda config: list(problems))
+        monkeypatch.setattr(launching, "open_policy", lambda config, problems: policy)
+
+        async def scenario():
+            if resume:
+                launched = await launching.relaunch(name, db=db, overrides=settings or None)
+            else:
+                config = RunConfig.model_validate({"problems": ["x"], "answers": 2, **settings})
+                launched = await launching.launch(config, db=db, name=name, command="test")
+            seen = []
+
+            def committed(group):
+                seen.append(group)
+                if stop_after is not None and len(seen) == stop_after:
+                    launched.search.stop("interrupted")
+
+            launched.search.on_commit = committed
+            try:
+                launched.reason = await launched.search.run()
+                launched.groups = seen
+                launched.best = [lane.population.best for lane in launched.lanes]
+            finally:
+                await launched.close()
+            return launched
+
+        return asyncio.run(asyncio.wait_for(scenario(), 60))
+
+    return run
+
+
+@pytest.fixture
+def digits():
+    return DigitsProblem
+
+
+@pytest.fixture
+def digits_policy():
+    return DigitsPolicy

@@ -1,0 +1,207 @@
+"""The search loop against a problem and a policy made for it: order, determinism, faults, budgets, resume."""
+
+import pytest
+from sqlalchemy import text
+
+from evo.errors import BadInput, SearchFailed
+from islands.store import Store
+from vpo.policies.contract import PolicyUnavailable
+
+
+def stored(db, name="run"):
+    """Every committed group of a run as comparable rows: place, prompt, and what each answer was and scored."""
+    with Store.open(db, read_only=True) as store, store.reader.connect() as connection:
+        run = store.run(name).id
+        rows = connection.execute(
+            text(
+                "SELECT g.sequence, p.name, g.iteration, g.island, g.\"user\", r.position, a.position, c.text, c.fitness "
+                "FROM prompt_groups g JOIN problems p ON p.id = g.problem_id JOIN rollouts r ON r.group_id = g.id "
+                "LEFT JOIN answers a ON a.rollout_id = r.id LEFT JOIN candidates c ON c.id = a.candidate_id "
+                "WHERE g.run_id = :run ORDER BY g.sequence, r.position, a.position"
+            ),
+            {"run": run},
+        ).all()
+        return [tuple(row) for row in rows]
+
+
+@pytest.fixture
+def db(tmp_path):
+    return f"sqlite:///{tmp_path}/search.db"
+
+
+def test_every_iteration_of_every_problem_is_committed_once(search_with, digits, digits_policy, db):
+    launched = search_with([digits("a"), digits("b"), digits("c")], digits_policy(), db, iterations=20, rollouts=2)
+    rows = stored(db)
+    places = {(row[1], row[2]) for row in rows}
+    assert places == {(name, i) for name in "abc" for i in range(20)}
+    assert [group.sequence for group in launched.groups] == list(range(60))
+    assert launched.status.groups == 60
+    assert launched.status.answers == len([row for row in rows if row[6] is not None])
+    assert launched.reason == ""
+
+
+def test_one_seed_is_one_run_whatever_the_timing(search_with, digits, digits_policy, tmp_path):
+    runs = []
+    for i, (delay, jitter) in enumerate(((0.0, 0.0), (0.001, 0.01))):
+        db = f"sqlite:///{tmp_path}/{i}.db"
+        search_with([digits("a"), digits("b")], digits_policy(delay=delay, jitter=jitter), db, iterations=25, seed=5)
+        runs.append(stored(db))
+    assert runs[0] == runs[1]
+
+
+def test_another_seed_is_another_run(search_with, digits, digits_policy, tmp_path):
+    runs = []
+    for seed in (1, 2):
+        db = f"sqlite:///{tmp_path}/{seed}.db"
+        search_with([digits("a")], digits_policy(), db, iterations=5, seed=seed)
+        runs.append(stored(db))
+    assert runs[0] != runs[1]
+
+
+def test_a_problem_runs_alike_whatever_is_searched_beside_it(search_with, digits, digits_policy, tmp_path):
+    alone, beside = f"sqlite:///{tmp_path}/alone.db", f"sqlite:///{tmp_path}/beside.db"
+    search_with([digits("a")], digits_policy(batch=1), alone, iterations=12, parallel=1)
+    search_with([digits("a"), digits("b")], digits_policy(batch=1), beside, iterations=12, parallel=1)
+    assert [row[1:] for row in stored(alone)] == [row[1:] for row in stored(beside) if row[1] == "a"]
+
+
+def test_policies_without_batches_overlap_and_stay_deterministic(search_with, digits, digits_policy, tmp_path):
+    runs = []
+    for i in range(2):
+        db = f"sqlite:///{tmp_path}/{i}.db"
+        search_with([digits("a"), digits("b")], digits_policy(batch=0, jitter=0.01), db, iterations=15, parallel=6)
+        runs.append(stored(db))
+    assert runs[0] == runs[1]
+
+
+def test_batches_are_full_until_the_end(search_with, digits, digits_policy, db):
+    policy = digits_policy(batch=4, jitter=0.003)
+    search_with([digits("a"), digits("b"), digits("c"), digits("d")], policy, db, iterations=9)
+    assert {len(call) for call in policy.calls[:-1]} == {4}
+    assert sum(map(len, policy.calls)) == 36
+
+
+def test_an_answer_seen_before_is_not_scored_again(search_with, digits, digits_policy, db):
+    problem = digits("a")
+    policy = digits_policy(batch=4)
+    real = policy._rollout
+    policy._rollout = lambda prompt, i, answers, seed: real(type(prompt)("same", "", prompt.stream % 7), i, answers, seed)
+    launched = search_with([problem], policy, db, iterations=40)
+    assert len(problem.scored) == len(set(problem.scored)), "scored twice"
+    assert launched.status.repeats > 50
+    assert launched.lanes[0].population.size == len(set(problem.scored))
+
+
+def test_interrupted_and_resumed_equals_uninterrupted(search_with, digits, digits_policy, tmp_path):
+    whole, parts = f"sqlite:///{tmp_path}/whole.db", f"sqlite:///{tmp_path}/parts.db"
+    settings = dict(iterations=30, rollouts=2, population={"migration_interval": 3, "islands": 3})
+    problems = lambda: [digits("a"), digits("b")]  # noqa: E731
+    search_with(problems(), digits_policy(), whole, **settings)
+    first = search_with(problems(), digits_policy(), parts, stop_after=17, **settings)
+    assert 17 <= first.status.groups < 60
+    assert first.reason.startswith("interrupted")
+    second = search_with(problems(), digits_policy(), parts, resume=True)
+    assert stored(whole) == stored(parts)
+    assert second.status.groups == 60
+    assert second.status.migrations > 0
+
+
+def test_resuming_a_finished_run_adds_nothing_and_more_iterations_go_on(search_with, digits, digits_policy, tmp_path):
+    short, long = f"sqlite:///{tmp_path}/short.db", f"sqlite:///{tmp_path}/long.db"
+    search_with([digits("a")], digits_policy(), short, iterations=10)
+    before = stored(short)
+    search_with([digits("a")], digits_policy(), short, resume=True)
+    assert stored(short) == before
+    search_with([digits("a")], digits_policy(), short, resume=True, iterations=25)
+    search_with([digits("a")], digits_policy(), long, iterations=25)
+    assert stored(short) == stored(long)
+
+
+def test_a_scorer_fault_stops_its_problem_alone(search_with, digits, digits_policy, db):
+    bad = digits("bad", fault_on=lambda answer: answer.startswith("7"))
+    launched = search_with([bad, digits("good")], digits_policy(), db, iterations=30)
+    by_name = {lane.problem.name: lane for lane in launched.lanes}
+    assert by_name["bad"].stopped.startswith("failed: bad: no score for '7")
+    assert by_name["good"].committed == 30
+    assert not any(row[7] and row[7].startswith("7") for row in stored(db) if row[1] == "bad")
+    with Store.open(db) as store:
+        statuses = {p.name: (p.status, p.message) for p in store.problems(store.run("run").id)}
+    assert statuses["bad"][0] == "failed"
+    assert "no score for" in statuses["bad"][1]
+
+
+def test_a_mended_scorer_goes_on_where_it_stopped(search_with, digits, digits_policy, db):
+    search_with([digits("a", fault_on=lambda answer: answer.startswith("7"))], digits_policy(), db, iterations=30)
+    launched = search_with([digits("a")], digits_policy(), db, resume=True)
+    assert launched.lanes[0].committed == 30
+    with Store.open(db) as store:
+        (record,) = store.problems(store.run("run").id)
+    assert record.status != "failed"
+
+
+def test_a_seed_that_cannot_be_scored_stops_its_problem_alone(search_with, digits, digits_policy, db):
+    launched = search_with(
+        [digits("bad", fault_on=lambda answer: answer == "00000000"), digits("good")], digits_policy(), db, iterations=5
+    )
+    assert [lane.committed for lane in launched.lanes] == [0, 5]
+
+
+def test_a_dead_policy_ends_the_run_with_its_reason_and_keeps_what_was_committed(
+    search_with, digits, digits_policy, db
+):
+    policy = digits_policy(die_after=5, error=PolicyUnavailable("server went away"))
+    with pytest.raises(SearchFailed, match="server went away"):
+        search_with([digits("a")], policy, db, iterations=100)
+    kept = stored(db)
+    assert kept
+    launched = search_with([digits("a")], digits_policy(), db, resume=True)
+    assert launched.status.groups == 100
+    assert stored(db)[: len(kept)] == kept
+
+
+def test_a_bug_in_a_policy_is_raised_as_it_is(search_with, digits, digits_policy, db):
+    policy = digits_policy(die_after=2, error=ZeroDivisionError("bug"))
+    with pytest.raises(ZeroDivisionError):
+        search_with([digits("a")], policy, db, iterations=100)
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [({"max_answers": 24}, "24 answers"), ({"max_tokens": 800}, "800 tokens"), ({"max_seconds": 0.2}, "0.2 seconds")],
+)
+def test_budgets_end_the_run(search_with, digits, digits_policy, db, budget, reason):
+    launched = search_with([digits("a")], digits_policy(delay=0.01), db, iterations=100_000, **budget)
+    assert reason in launched.reason
+    assert launched.status.groups > 0
+    if "max_answers" in budget:
+        assert launched.status.groups * 2 == 24, "two answers a group are asked for, found or not"
+    if "max_tokens" in budget:
+        assert launched.status.tokens >= 800
+
+
+def test_until_solved_stops_the_solved_problem_alone(search_with, digits, digits_policy, db):
+    easy, hard = digits("easy", target=0.3), digits("hard", target=2.0)
+    launched = search_with([easy, hard], digits_policy(), db, iterations=40, until_solved=True)
+    lanes = {lane.problem.name: lane for lane in launched.lanes}
+    assert lanes["easy"].solved
+    assert lanes["easy"].committed < 40
+    assert lanes["hard"].committed == 40
+    assert not lanes["hard"].solved
+    resumed = search_with([digits("easy", target=0.3), digits("hard", target=2.0)], digits_policy(), db, resume=True)
+    assert resumed.status.groups == launched.status.groups
+    assert resumed.status.lanes[0].solved_at == launched.status.lanes[0].solved_at
+
+
+def test_a_run_whose_problems_changed_is_refused(search_with, digits, digits_policy, db):
+    search_with([digits("a")], digits_policy(), db, iterations=2)
+    with pytest.raises(BadInput, match="problems are not what they were"):
+        search_with([digits("b")], digits_policy(), db, resume=True)
+    changed = digits("a")
+    changed.objectives = ("even", "odd", "prime")
+    with pytest.raises(BadInput, match="now has the objectives"):
+        search_with([changed], digits_policy(), db, resume=True)
+
+
+def test_best_of_n_never_shows_a_parent(search_with, digits, digits_policy, db):
+    search_with([digits("a")], digits_policy(), db, iterations=10, prompt={"show_parent": False})
+    assert len({row[4] for row in stored(db)}) == 1
