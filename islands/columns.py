@@ -1,0 +1,88 @@
+"""What memory keeps of every candidate: a few dozen bytes of numbers, never its text."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Columns:
+    """Candidates of one problem, addressed by ordinal (0, 1, 2... in the order in which they were stored).
+
+    Ordinals, not database ids, are used in memory: ids may have gaps that depend on the database, and ties broken by
+    them would too.
+    """
+
+    def __init__(self, objectives: int) -> None:
+        self.objectives = objectives
+        self.ids = array("q")
+        self.fitness = array("d")
+        self.generations = array("l")
+        self.valid = bytearray()
+        self._rewards = array("d")
+        self._measures = array("d")
+        self._known: dict[bytes, int] = {}
+        self.dimensions: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def append(
+        self,
+        id: int,
+        identity: bytes,
+        fitness: float,
+        rewards: tuple[float, ...],
+        measures: tuple[float, ...],
+        generation: int,
+        valid: bool,
+    ) -> int:
+        """Store one and return its ordinal. Measures must be given once dimensions are settled, for valid ones; a
+        failed one's are not kept."""
+        ordinal = len(self.ids)
+        if ordinal and id <= self.ids[-1]:
+            raise ValueError(f"candidate {id} does not follow {self.ids[-1]}: ids must grow in the order of storing")
+        self.ids.append(id)
+        self.fitness.append(fitness)
+        self.generations.append(generation)
+        self.valid.append(valid)
+        self._rewards.extend(rewards)
+        if self.dimensions is None and measures:
+            self.dimensions = len(measures)
+            self._measures.extend([0.0] * self.dimensions * ordinal)
+        if self.dimensions is not None:
+            self._measures.extend(measures if measures else [0.0] * self.dimensions)
+        self._known[identity] = ordinal
+        return ordinal
+
+    def known(self, identity: bytes) -> int | None:
+        """The ordinal of the candidate with that identity."""
+        return self._known.get(identity)
+
+    def ordinal(self, id: int) -> int:
+        """The ordinal of a candidate by its database id, O(log n). Raises KeyError if it is not here."""
+        place = bisect_left(self.ids, id)
+        if place == len(self.ids) or self.ids[place] != id:
+            raise KeyError(id)
+        return place
+
+    def rewards(self, ordinal: int) -> tuple[float, ...]:
+        """(d,)"""
+        d = self.objectives
+        return tuple(self._rewards[ordinal * d : ordinal * d + d])
+
+    def reward_rows(self, ordinals: list[int]) -> npt.NDArray[np.float64]:
+        """(len(ordinals), d)"""
+        return np.array([self.rewards(o) for o in ordinals]).reshape(len(ordinals), self.objectives)
+
+    def measures(self, ordinal: int) -> tuple[float, ...]:
+        """(f,) raw feature values; zeros for a failed candidate."""
+        f = self.dimensions or 0
+        return tuple(self._measures[ordinal * f : ordinal * f + f])
+
+    def rank_key(self, ordinal: int) -> tuple[bool, float, int]:
+        """Rises with worth: valid before failed, then fitness, then age (the older of two equals wins)."""
+        return (bool(self.valid[ordinal]), self.fitness[ordinal], -ordinal)

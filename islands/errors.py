@@ -1,0 +1,19 @@
+"""What can go wrong with a database, each with one line that says what to do."""
+
+from __future__ import annotations
+
+
+class DatabaseUnavailable(Exception):
+    """The address names no usable database. One line, never with the password."""
+
+
+class RunExists(Exception):
+    """A run of that name is in the database already."""
+
+
+class UnknownRun(Exception):
+    """No run of that name; the message lists close names."""
+
+
+class RunBusy(Exception):
+    """Another live process writes to the run, or took it over from this one."""

@@ -1,0 +1,107 @@
+"""What the population and the store hand out: frozen records, free of SQLAlchemy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+RUN_STATUSES = ("running", "done", "interrupted", "failed")
+PROBLEM_STATUSES = ("active", "solved", "failed", "done")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run as it was when read. Times are seconds since 1970, UTC; heartbeat is None before the first claim."""
+
+    id: int
+    name: str
+    status: str
+    reason: str
+    command: str
+    seed: int
+    commit: str
+    config: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    comparison: str | None
+    arm: str | None
+    created: float
+    updated: float
+    heartbeat: float | None
+
+
+@dataclass(frozen=True)
+class ProblemRecord:
+    """A problem of a run as it was when read.
+
+    dimensions: the features that span the archive's grid, None until the first valid candidate has settled them
+    best, best_fitness: the fittest stored candidate that did not fail, None while there is none
+    solved_sequence: sequence of the group that solved it
+    """
+
+    id: int
+    run_id: int
+    index: int
+    address: str
+    name: str
+    objectives: tuple[str, ...]
+    target: float | None
+    answer_format: str
+    status: str
+    message: str
+    solved_sequence: int | None
+    dimensions: tuple[str, ...] | None
+    best: int | None
+    best_fitness: float | None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A stored, scored answer, with everything a prompt may show.
+
+    generation: parent's + 1, 0 for a seed and for an answer to a prompt without a parent
+    island: where it was born; copies may live on others
+    """
+
+    id: int
+    text: str
+    rewards: tuple[float, ...]
+    fitness: float
+    features: Mapping[str, float]
+    feedback: str
+    error: str | None
+    generation: int
+    island: int
+    parent: int | None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What one prompt is built from.
+
+    parent: None only while the population holds nothing at all
+    inspirations: diverse ones, never the parent
+    best: the island's fittest in falling order; the parent may be among them
+    """
+
+    parent: Candidate | None
+    inspirations: tuple[Candidate, ...]
+    best: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where one answer of a group went.
+
+    cell: the cell it won on `island` ("3-7" on a grid, "front-12" on a Pareto front), None where it won none
+    replaced: the elite that had to leave for it
+    improved: it is the problem's new best
+    new: False for a repeat of a stored candidate
+    """
+
+    candidate: int
+    island: int
+    cell: str | None
+    replaced: int | None
+    improved: bool
+    new: bool
