@@ -1,0 +1,112 @@
+"""kill -9 a real run at random moments, again and again, on both databases: nothing committed is lost or doubled, and
+the run that comes out equals one that was never disturbed."""
+
+import os
+import random
+import signal
+import sys
+import time
+
+import pytest
+from sqlalchemy import text
+
+from islands.store import Store
+
+KILLS = 26
+SETTINGS = ["--iterations", "60", "--rollouts", "2", "--answers", "2", "--islands", "3", "--seed", "3", "--plain"]
+
+
+def forked(arguments, problems, policy):
+    """`evo ARGUMENTS` in a child process, its problems and policy put in place of what addresses name; the pid."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        silence = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silence, 1)
+        os.dup2(silence, 2)
+        from evo import cli
+        from evo import launch as launching
+
+        launching.resolve_problems = lambda config: problems
+        launching.open_policy = lambda config, problems: policy
+        os._exit(cli.invoke(arguments))
+    except BaseException:
+        os._exit(99)
+
+
+def exit_code(pid):
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def rows(db, name):
+    query = (
+        "SELECT g.sequence, p.name, g.iteration, g.island, r.position, r.text, a.position, c.text, c.fitness, a.repeat "
+        "FROM prompt_groups g JOIN problems p ON p.id = g.problem_id JOIN rollouts r ON r.group_id = g.id "
+        "LEFT JOIN answers a ON a.rollout_id = r.id LEFT JOIN candidates c ON c.id = a.candidate_id "
+        "JOIN runs ON runs.id = g.run_id WHERE runs.name = :name ORDER BY g.sequence, r.position, a.position"
+    )
+    elites = (
+        "SELECT p.name, e.island, e.cell, c.text FROM elites e JOIN candidates c ON c.id = e.candidate_id "
+        "JOIN problems p ON p.id = e.problem_id JOIN runs ON runs.id = p.run_id WHERE runs.name = :name "
+        "ORDER BY p.name, e.island, e.cell"
+    )
+    doubled = (
+        "SELECT count(*) FROM (SELECT c.problem_id, c.identity FROM candidates c GROUP BY c.problem_id, c.identity "
+        "HAVING count(*) > 1) AS twice"
+    )
+    with Store.open(db, read_only=True) as store, store.reader.connect() as connection:
+        assert connection.execute(text(doubled)).scalar_one() == 0
+        groups = [tuple(row) for row in connection.execute(text(query), {"name": name})]
+        cells = [tuple(row) for row in connection.execute(text(elites), {"name": name})]
+    return groups, cells
+
+
+def whole_groups(groups):
+    """Group sequence -> its rows; what was committed must never change afterwards."""
+    found = {}
+    for row in groups:
+        found.setdefault(row[0], []).append(row)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
+def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(backend, request, tmp_path, digits, digits_policy):
+    if backend == "sqlite":
+        db = f"sqlite:///{tmp_path}/killed.db"
+    else:
+        db = request.getfixturevalue("postgres_url")
+    problems = [digits("a"), digits("b"), digits("c")]
+    Store.open(db).close()
+    assert exit_code(forked(["run", "x", "--db", db, "--name", "calm", *SETTINGS], problems, digits_policy())) == 0
+    calm = rows(db, "calm")
+    assert len(whole_groups(calm[0])) == 180
+
+    chance = random.Random(20)
+    kills, committed = 0, {}
+    arguments = ["run", "x", "--db", db, "--name", "killed", *SETTINGS]
+    deadline = time.monotonic() + 240
+    while True:
+        pid = forked(arguments, problems, digits_policy(delay=0.03))
+        if kills < KILLS:
+            time.sleep(chance.uniform(0.02, 0.35))
+            os.kill(pid, signal.SIGKILL)
+            code = exit_code(pid)
+            kills += code == -signal.SIGKILL
+        else:
+            code = exit_code(pid)
+        now = whole_groups(rows(db, "killed")[0])
+        for sequence, group in committed.items():
+            assert now.get(sequence) == group, f"group {sequence} changed or vanished after kill {kills}"
+        assert list(now) == list(range(len(now))), "a gap: something was committed out of order"
+        committed = now
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL, f"the run ended with {code}"
+        assert time.monotonic() < deadline, f"only {len(now)} of 180 groups after {kills} kills"
+        with Store.open(db, read_only=True) as store:
+            known = any(run.name == "killed" for run in store.runs())
+        arguments = ["resume", "killed", "--db", db, "--plain"] if known else arguments
+    assert kills >= KILLS, f"the run was through after {kills} kills; slow it down"
+    assert rows(db, "killed") == calm
+    print(f"{backend}: {kills} kills", file=sys.stderr)
