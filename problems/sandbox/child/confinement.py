@@ -1,0 +1,223 @@
+"""What a process gives up before it runs hostile code: its user, its capabilities, files, network, signals, memory.
+
+COVERED, in both modes unless said otherwise
+- Files: none but the Python installation and system libraries for reading (Landlock; in bwrap also the mount namespace,
+  where nothing else exists and /proc does not) and one scratch folder for writing. The project's own packages, with the
+  expected outputs that ship in them, are left out of what may be read. Modes, owners and times of files: no calls left.
+- Network: no socket() of any family (an evaluation in bwrap mode keeps unix sockets, inside its own namespace);
+  socketpair as a stream only, since a datagram socket of a pair can be sent to any unix address.
+- Processes: a program cannot fork or exec, so killing its one pid ends everything. An evaluation's whole tree dies with
+  its pid namespace (bwrap) or with the supervisor that adopts and kills its orphans (landlock).
+- Signals, tracing, limits and priorities of others: refused by number (seccomp), by domain (Landlock, scopes since its
+  ABI 6), and unseen in bwrap's pid namespace. kill() is pinned to the candidate's own pid.
+- Memory, CPU, file size, open files, threads: rlimits; scratch space by a sized tmpfs with few inodes (bwrap) or by the
+  parent's watch (landlock). Wall time and the size of results and output: by the parent.
+- Expected outputs, other answers, the parent's environment: never in the memory of the worker, whose parent hands a
+  program straight to the fork that runs it. Results are data (wire.py); whatever a candidate writes is its own outcome.
+- As root: a user of its own for every worker, no capabilities. In landlock mode alone, where the Python installation
+  lies under a folder that only root may enter, CAP_DAC_READ_SEARCH is kept: Landlock still decides which files.
+
+NOT COVERED
+- A scorer that imports the answer shares a process with it: the answer can forge the metrics of that evaluation (never of
+  the next one, which is forked from a worker that no answer has touched). The same holds for a candidate and its own
+  outputs: that is why expected outputs stay with the parent.
+- Bugs of the kernel, side channels, timing, heat; programs that measure each other's load. The total of CPU over workers.
+- landlock mode sees more than bwrap: names, sizes and times of files that it can guess (stat is not Landlock's), the
+  process table's size, the host's name; its thread limit counts the user's other processes; its scratch is a disk.
+- Before Landlock ABI 6 (Linux 6.12) an evaluation in landlock mode may send no signals at all, its own children's included.
+- isolated=False evaluations and mode none: limits and the killing of process trees, nothing else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import resource
+import struct
+from collections.abc import Iterable, Sequence
+
+from .syscalls import number
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_CAPBSET_DROP = 1, 4, 8, 24
+_PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT = 36, 38, 47
+_CAP_DAC_READ_SEARCH = 2
+_CAPABILITY_VERSION = 0x20080522
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL_DEV = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
+_REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG, _MAKE_SOCK = 1 << 4, 1 << 5, 1 << 7, 1 << 8, 1 << 9
+_MAKE_FIFO, _MAKE_SYM, _REFER = 1 << 10, 1 << 12, 1 << 13
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+READ = _READ_FILE | _READ_DIR
+RUN = READ | _EXECUTE
+WRITE = (
+    READ | _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _MAKE_SOCK | _MAKE_FIFO | _MAKE_SYM
+) | (_REFER | _TRUNCATE)
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+    return result
+
+
+def prctl(option: int, *arguments: int) -> None:
+    padded = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
+    _check(_libc.prctl(option, *padded), f"prctl {option}")
+
+
+def no_new_privileges() -> None:
+    prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def undumpable() -> None:
+    """No tracing and no /proc/PID/mem by processes of the same user."""
+    prctl(_PR_SET_DUMPABLE, 0)
+
+
+def die_with_parent(signal: int = 9) -> None:
+    prctl(_PR_SET_PDEATHSIG, signal)
+
+
+def adopt_orphans() -> None:
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def namespaces(flags: int) -> None:
+    _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
+
+
+def fresh_tmpfs(folder: str, size: int, inodes: int) -> None:
+    """A new empty tmpfs over `folder`. Only ever called in a mount namespace of the sandbox's own."""
+    options = f"size={size},nr_inodes={inodes},mode=1777".encode()
+    _check(_libc.mount(b"scratch", folder.encode(), b"tmpfs", ctypes.c_ulong(2 | 4), options), f"mount {folder}")
+
+
+def drop_user(uid: int, gid: int, read_everywhere: bool) -> None:
+    """Become an ordinary user with no groups and no capabilities, for good; `read_everywhere` keeps reading past modes."""
+    if read_everywhere:
+        prctl(_PR_SET_KEEPCAPS, 1)
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
+    drop_capabilities(read_everywhere)
+    if os.getresuid() != (uid,) * 3 or os.getresgid() != (gid,) * 3:
+        raise OSError(errno.EPERM, "the user did not change")
+
+
+def drop_capabilities(read_everywhere: bool = False) -> None:
+    kept = 1 << _CAP_DAC_READ_SEARCH if read_everywhere else 0
+    header = ctypes.create_string_buffer(struct.pack("<Ii", _CAPABILITY_VERSION, 0))
+    sets = ctypes.create_string_buffer(struct.pack("<6I", kept, kept, kept, 0, 0, 0))
+    _check(_libc.capset(header, sets), "capset")
+    prctl(_PR_CAP_AMBIENT, 4)  # clear all
+    if kept:
+        prctl(_PR_CAP_AMBIENT, 2, _CAP_DAC_READ_SEARCH)  # raise: a scorer's subprocess needs the same libraries
+
+
+def landlock_abi() -> int:
+    """0 where the kernel has none."""
+    result: int = _libc.syscall(
+        ctypes.c_long(number("landlock_create_ruleset")), None, ctypes.c_size_t(0), ctypes.c_uint(1)
+    )
+    return max(result, 0)
+
+
+class Landlock:
+    """A ruleset under construction; `restrict` puts it in force for this process and all it will fork.
+
+    Everything that this kernel can handle is refused but what `allow` lets through.
+    """
+
+    def __init__(self, scopes_only: bool = False) -> None:
+        abi = landlock_abi()
+        self.handled = 0 if scopes_only else (1 << 13) - 1
+        if not scopes_only:
+            self.handled |= (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
+            self.handled |= _IOCTL_DEV if abi >= 5 else 0
+        network = 3 if abi >= 4 and not scopes_only else 0  # TCP bind and connect, no rule: none
+        scopes = 3 if abi >= 6 else 0  # abstract unix sockets, signals
+        attributes = struct.pack("<QQQ", self.handled, network, scopes)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
+        self.fd = self._call("landlock_create_ruleset", attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))
+        os.set_inheritable(self.fd, False)
+
+    @staticmethod
+    def _call(name: str, *arguments: object) -> int:
+        return _check(_libc.syscall(ctypes.c_long(number(name)), *arguments), name)
+
+    def allow(self, paths: Iterable[str], rights: int) -> None:
+        for path in paths:
+            try:
+                fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            except OSError:
+                continue  # not on this machine, or seen by nobody
+            try:
+                granted = rights & self.handled
+                if not os.path.isdir(path):
+                    granted &= _OF_FILES
+                rule = struct.pack("<Qi", granted, fd)
+                self._call("landlock_add_rule", ctypes.c_int(self.fd), ctypes.c_int(1), rule, ctypes.c_uint(0))
+            finally:
+                os.close(fd)
+
+    def restrict(self) -> None:
+        self._call("landlock_restrict_self", ctypes.c_int(self.fd), ctypes.c_uint(0))
+
+
+def landlock(exposed: Sequence[str], hidden: Sequence[str], writable: Sequence[str], execute: bool) -> Landlock:
+    """The ruleset of a program or an evaluation: `exposed` without `hidden` for reading, `writable`, a few devices."""
+    rules = Landlock()
+    listed, readable = carve(exposed, hidden)
+    rules.allow(listed, _READ_DIR)
+    rules.allow(readable, RUN if execute else READ)
+    rules.allow(writable, WRITE)
+    rules.allow(DEVICES, _READ_FILE | _WRITE_FILE)
+    return rules
+
+
+def carve(exposed: Sequence[str], hidden: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(folders to list, trees to read). Landlock cannot take away from a tree, so one that holds something hidden is
+    replaced by those of its entries that do not."""
+    listed: list[str] = []
+    readable: list[str] = []
+    pending = list(exposed)
+    while pending:
+        path = pending.pop()
+        inside = [item for item in hidden if item == path or item.startswith(path.rstrip("/") + "/")]
+        if not inside:
+            readable.append(path)
+        elif path not in inside:
+            listed.append(path)
+            try:
+                pending += [os.path.join(path, name) for name in os.listdir(path)]
+            except OSError:
+                continue
+    return listed, readable
+
+
+def limit(what: int, soft: int, hard: int | None = None) -> None:
+    resource.setrlimit(what, (soft, soft if hard is None else hard))
+
+
+def address_space_used() -> int:
+    """Bytes of address space this process has mapped, found without /proc: the lowest limit at which a page still fits."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    low, high = 0, 1 << 42
+    try:
+        while high - low > 1 << 16:
+            middle = (low + high) // 2
+            resource.setrlimit(resource.RLIMIT_AS, (middle, hard))
+            try:
+                mmap.mmap(-1, mmap.PAGESIZE).close()
+                high = middle
+            except (OSError, MemoryError, ValueError):
+                low = middle
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    return high

@@ -1,0 +1,322 @@
+"""A scorer, loaded once, and the process tree of each evaluation, forked from it and ended as a whole.
+
+bwrap: every evaluation is pid 1 of a pid namespace of its own, over a scratch tmpfs of its own: when it ends the kernel
+kills whatever it started and forgets whatever it wrote. landlock and unisolated: a supervisor adopts the orphans of the
+evaluation and kills its own children until none are left; a pid that it has not reaped yet cannot be anyone else's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import resource
+import select
+import signal
+import struct
+import sys
+import time
+import traceback
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import confinement
+from .program import Feed, send
+from .syscalls import Installer, evaluation_filter
+from .wire import KILL, REQUEST, RESULT, TooLarge, Unplain, decode, encode
+
+if TYPE_CHECKING:
+    from .zygote import Zygote
+
+_INODES = 16384
+_TEXT = 20000
+
+
+class Scorer:
+    """The user's file as a module of this worker."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.path: str = config["path"]
+        self.module = types.ModuleType("scorer")
+
+    def load(self) -> list[str]:
+        """Execute the file; returns the public names that can be called. Whatever it raises goes to the parent."""
+        environment = self.config["environment"]
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.path[:0] = [os.path.dirname(self.path), *filter(None, environment.get("PYTHONPATH", "").split(":"))]
+        sys.argv = [self.path]
+        name = os.path.splitext(os.path.basename(self.path))[0]
+        spec = importlib.util.spec_from_file_location(name, self.path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{self.path} is not a Python file")
+        self.module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = self.module
+        spec.loader.exec_module(self.module)
+        return [key for key, item in vars(self.module).items() if not key.startswith("_") and callable(item)]
+
+    def find(self, dotted: str) -> Any:
+        found: Any = self.module
+        for part in dotted.split("."):
+            found = getattr(found, part)
+        return found
+
+
+class Tree:
+    """One evaluation seen from the zygote: started, waited for, killed whole."""
+
+    def __init__(self, zygote: Zygote, fields: tuple[Any, ...]) -> None:
+        self.zygote, self.fields, self.config = zygote, fields, zygote.config
+
+    def run(self) -> tuple[int, float]:
+        """(wait status, CPU seconds) of the evaluation, when nothing of it is left."""
+        return self._in_namespace() if self.config["mode"] == "bwrap" else self._supervised()
+
+    def _in_namespace(self) -> tuple[int, float]:
+        told, tell = os.pipe()
+        middle = os.fork()
+        if middle == 0:
+            try:
+                # a pid namespace begins with the next child, hence this process between
+                confinement.namespaces(confinement.CLONE_NEWPID | confinement.CLONE_NEWNS)
+                pid = os.fork()
+                if pid == 0:
+                    os.close(told)
+                    os.close(tell)  # before anything hostile: what it carries names the process to be killed
+                    self._evaluate()
+                os.write(tell, struct.pack("<i", pid))
+            finally:
+                os._exit(97)
+        os.close(tell)
+        answer = os.read(told, 4)
+        os.close(told)
+        os.waitpid(middle, 0)
+        if len(answer) != 4:
+            return 97 << 8, 0.0
+        (pid,) = struct.unpack("<i", answer)  # ours by adoption
+        self.zygote.wait(pid, self.fields[1])
+        _, status, used = os.wait4(pid, 0)
+        return status, used.ru_utime + used.ru_stime
+
+    def _supervised(self) -> tuple[int, float]:
+        told, tell = os.pipe()
+        hold, held = os.pipe()  # the supervisor ends the tree when our end closes, by our will or by our death
+        supervisor = os.fork()
+        if supervisor == 0:
+            os.close(told)
+            os.close(held)
+            status = 97 << 8
+            used = 0.0
+            try:
+                status, used = self._supervise(hold, tell)
+            finally:
+                os.write(tell, struct.pack("<id", status, used))
+                os._exit(0)
+        os.close(tell)
+        os.close(hold)
+        poll = self.zygote.poll
+        poll.register(told, select.POLLIN)
+        while True:
+            ready = [fd for fd, _ in poll.poll()]
+            if told in ready:
+                break
+            request = os.read(self.zygote.request, REQUEST.size)
+            if len(request) != REQUEST.size:
+                os._exit(0)
+            if REQUEST.unpack(request)[:2] == (KILL, self.fields[1]) and held >= 0:
+                os.close(held)
+                held = -1
+        poll.unregister(told)
+        answer = os.read(told, 64)
+        os.close(told)
+        if held >= 0:
+            os.close(held)
+        os.waitpid(supervisor, 0)
+        if len(answer) != 12:
+            return 97 << 8, 0.0
+        status, cpu = struct.unpack("<id", answer)
+        return status, cpu
+
+    def _supervise(self, hold: int, tell: int) -> tuple[int, float]:
+        confinement.adopt_orphans()
+        os.close(self.zygote.request)
+        os.close(self.zygote.control)
+        pid = os.fork()
+        if pid == 0:
+            os.close(hold)
+            os.close(tell)
+            os.setsid()
+            self._evaluate()
+        os.close(self.zygote.feed)
+        os.close(self.zygote.results)
+        os.close(self.zygote.output)
+        ended = os.pidfd_open(pid)
+        poll = select.poll()
+        poll.register(ended, select.POLLIN)
+        poll.register(hold, select.POLLIN)
+        poll.poll()
+        os.kill(pid, signal.SIGKILL)
+        _, status, used = os.wait4(pid, 0)
+        _end_children()
+        return status, used.ru_utime + used.ru_stime
+
+    def _evaluate(self) -> None:
+        """In the evaluation itself: confine, call, report; never returns."""
+        try:
+            _, _, _, memory, output, file, processes = self.fields
+            zygote, config = self.zygote, self.config
+            for fd in (zygote.request, zygote.control):
+                try:
+                    os.close(fd)
+                except OSError:
+                    pass  # the supervisor had closed it
+            task = Feed(zygote.feed).read()
+            os.close(zygote.feed)
+            scratch = task["scratch"] or config["scratch"]
+            self._confine(scratch, zygote.base + memory, file, processes)
+            os.dup2(zygote.output, 1)
+            os.dup2(zygote.output, 2)
+            os.close(zygote.output)
+            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+            for name, text in task["files"].items():
+                with open(os.path.join(scratch, name), "x", encoding="utf-8", errors="surrogatepass") as target:
+                    target.write(text)
+            report(zygote.results, zygote.scorer, task, scratch, output)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(98)
+        os._exit(0)
+
+    def _confine(self, scratch: str, memory: int, file: int, processes: int) -> None:
+        config = self.config
+        mode = config["mode"]
+        rules = None
+        if mode == "bwrap":
+            confinement.fresh_tmpfs(scratch, config["scratch_size"], _INODES)
+            os.chdir("/")  # the working folder was the one underneath
+        if mode != "none":
+            writable = [scratch, "/dev/shm"] if mode == "bwrap" else [scratch]
+            if confinement.landlock_abi():
+                rules = confinement.landlock(config["exposed"], config["hidden"], writable, execute=True)
+            if mode == "bwrap" and config["uid"] is not None:
+                confinement.drop_user(config["uid"], config["uid"], False)
+            elif mode == "bwrap":
+                confinement.drop_capabilities()
+            confinement.no_new_privileges()
+        os.chdir(scratch)
+        os.environ.setdefault("TMPDIR", scratch)
+        os.environ.setdefault("HOME", scratch)
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        confinement.limit(resource.RLIMIT_AS, memory)
+        confinement.limit(resource.RLIMIT_FSIZE, file)
+        if mode == "none":
+            return
+        confinement.limit(resource.RLIMIT_NPROC, config["threads"] + processes)
+        if rules is not None:
+            rules.restrict()
+            os.close(rules.fd)
+        confined_signals = mode == "bwrap" or confinement.landlock_abi() >= 6
+        Installer(evaluation_filter(mode == "bwrap", confined_signals, mode == "bwrap")).install()
+
+
+def _end_children() -> None:
+    """Kill and reap this process's own children, orphans adopted meanwhile included, until there are none."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        for pid in _children():
+            os.kill(pid, signal.SIGKILL)  # not reaped by us yet, so the number is still this child's
+        try:
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.0005)
+
+
+def _children() -> list[int]:
+    me = os.getpid()
+    try:
+        with open(f"/proc/{me}/task/{me}/children") as listed:
+            return [int(pid) for pid in listed.read().split()]
+    except OSError:
+        pass  # a kernel without that file: look at every process's parent
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat") as status:
+                    if int(status.read().rpartition(")")[2].split()[1]) == me:
+                        found.append(int(name))
+            except OSError:
+                continue
+    return found
+
+
+def report(results: int, scorer: Scorer, task: dict[str, Any], scratch: str, limit: int) -> None:
+    """Call what the task names and send [status, value, type, exception, message, traceback, touched]."""
+    reply: list[Any]
+    answers = {*task["answers"], *(os.path.join(scratch, name) for name in task["files"])}
+    try:
+        value, kind = _call(scorer, task, scratch)
+        reply = ["ok", encode(value, limit, objects=True), kind, "", "", "", False]
+    except MemoryError as error:
+        reply = ["memory", "null", "", "MemoryError", "more memory than allowed", _trace(error), _touched(error, answers)]
+    except (Unplain, TooLarge) as error:
+        reply = ["error", "null", "", type(error).__name__, f"the scorer returned {error}", "", False]
+    except BaseException as error:
+        text = _text(lambda: str(error))
+        reply = ["error", "null", "", type(error).__name__, text, _trace(error), _touched(error, answers)]
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        pass  # the answer has replaced them
+    send(results, RESULT, reply)
+
+
+def _call(scorer: Scorer, task: dict[str, Any], scratch: str) -> tuple[Any, str]:
+    if task["get"] is not None:
+        found = {}
+        for name in task["get"]:
+            try:
+                value = scorer.find(name)
+                encode(value, objects=True)
+            except (AttributeError, TypeError):
+                continue  # not there, or not plain data
+            found[name] = value
+        return found, "dict"
+    arguments = [os.path.join(scratch, name) if file else decode(name) for file, name in task["arguments"]]
+    value = scorer.find(task["function"])(*arguments)
+    return value, type(value).__name__
+
+
+def _text(make: Callable[[], str]) -> str:
+    try:
+        return make()[-_TEXT:]
+    except BaseException:
+        return ""
+
+
+def _trace(error: BaseException) -> str:
+    return _text(lambda: "".join(traceback.format_exception(error)))
+
+
+def _touched(error: BaseException, answers: set[str]) -> bool:
+    """Whether the error, or one that it was raised from, passed through a file of the answer's."""
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
+    while pending:
+        item = pending.pop()
+        if item is None or id(item) in seen:
+            continue
+        seen.add(id(item))
+        pending += [item.__cause__, item.__context__]
+        if isinstance(item, SyntaxError) and item.filename in answers:
+            return True
+        step = item.__traceback__
+        while step is not None:
+            if step.tb_frame.f_code.co_filename in answers:
+                return True
+            step = step.tb_next
+    return False

@@ -1,0 +1,230 @@
+"""In the fork that runs one candidate: its cases, or its session. Whatever happens here is that candidate's own doing."""
+
+from __future__ import annotations
+
+import atexit
+import builtins
+import io
+import json
+import os
+import resource
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable
+from typing import Any
+
+from .wire import FRAME, LOADED, ORACLE, RESULT, TooLarge, decode, encode, frame
+
+ANSWER_FILE = "<answer>"
+_MESSAGE = 2000
+
+
+class Feed:
+    """The parent's messages to this fork: length-prefixed JSON."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def _exactly(self, count: int) -> bytes:
+        parts = []
+        while count:
+            part = os.read(self._fd, min(count, 1 << 20))
+            if not part:
+                os._exit(0)  # the parent is gone
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    def read(self) -> Any:
+        _, length = FRAME.unpack(self._exactly(FRAME.size))
+        return json.loads(self._exactly(length))
+
+
+def send(fd: int, kind: bytes, body: Any) -> None:
+    data = memoryview(frame(kind, json.dumps(body).encode()))
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def describe(error: BaseException, filename: str = ANSWER_FILE) -> str:
+    """'ValueError: text (line 3)', whatever the exception's own methods do."""
+    kind = type(error).__name__
+    try:
+        text = str(error)[:_MESSAGE]
+    except BaseException:
+        text = ""
+    line, traceback = None, error.__traceback__
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == filename:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    if isinstance(error, SyntaxError) and error.filename == filename:
+        line = None  # its own text names the line
+    return kind + (f": {text}" if text else "") + (f" (line {line})" if line else "")
+
+
+class Capture(io.RawIOBase):
+    """Standard output as bytes held here, ending the process where it passes the bound."""
+
+    def __init__(self, limit: int, overflow: Callable[[], None]) -> None:
+        self._limit, self._overflow = limit, overflow
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        piece = bytes(data)
+        self._parts.append(piece)
+        self._size += len(piece)
+        if self._size > self._limit:
+            self._overflow()
+        return len(piece)
+
+    def take(self) -> str:
+        text = b"".join(self._parts).decode("utf-8", "replace")
+        self._parts.clear()
+        self._size = 0
+        return text
+
+
+class Runner:
+    """Evaluates expressions beside the candidate's code and reports each with its status."""
+
+    def __init__(self, results: int, output: int, cpu_seconds: float) -> None:
+        self.results, self.output, self.cpu_seconds = results, output, cpu_seconds
+        self.module = types.ModuleType("candidate")
+        self.capture = Capture(output, self._overflow)
+        # room to report in, once the memory is spent
+        self._soft, self._hard = resource.getrlimit(resource.RLIMIT_AS)
+        sys.modules["candidate"] = self.module
+        sys.stdout = io.TextIOWrapper(self.capture, "utf-8", "surrogatepass", write_through=True)  # type: ignore[type-var]
+        self._clock, self._cpu = time.perf_counter, time.process_time
+
+    def _overflow(self) -> None:
+        self._report("output", "null", "", f"more than {self.output} bytes of output", 0.0, 0.0)
+        os._exit(0)
+
+    def _report(self, status: str, value: str, stdout: str, message: str, wall: float, cpu: float) -> None:
+        send(self.results, RESULT, [status, value, stdout, message, wall, cpu])
+
+    def bound_cpu(self) -> None:
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        soft = int(self._cpu() + self.cpu_seconds) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (soft if hard < 0 else min(soft, hard), hard))
+
+    def attempt(self, work: Callable[[], Any], kind: bytes = RESULT) -> bool:
+        """Do `work` and report: its encoded value, or how it failed. LOADED reports success alone, without a value."""
+        self.bound_cpu()
+        wall, cpu = self._clock(), self._cpu()
+        status, value, message = "ok", "null", ""
+        try:
+            result = work()
+            if kind is RESULT:
+                value = encode(result, self.output)
+        except MemoryError:
+            resource.setrlimit(resource.RLIMIT_AS, (self._hard, self._hard))
+            status, message = "memory", "MemoryError: more memory than allowed"
+        except TooLarge as error:
+            status, message = "output", str(error)
+        except RecursionError as error:
+            status, message = "error", describe(error)
+        except BaseException as error:
+            status, message = "error", describe(error)
+        sys.settrace(None)
+        wall, cpu = self._clock() - wall, self._cpu() - cpu
+        if kind is LOADED and status == "ok":
+            send(self.results, LOADED, None)
+        else:
+            self._report(status, value, self.capture.take(), message, wall, cpu)
+        return status == "ok"
+
+    def load(self, setup: str, code: str) -> bool:
+        space = self.module.__dict__
+
+        def work() -> None:
+            if setup:
+                exec(compile(setup, "<setup>", "exec"), space)
+            exec(compile(code, ANSWER_FILE, "exec", dont_inherit=True), space)
+
+        return self.attempt(work, LOADED)
+
+    def case(self, expression: str, space: dict[str, Any]) -> None:
+        self.attempt(lambda: eval(compile(expression, "<case>", "eval", dont_inherit=True), space))
+
+
+def run_calls(task: dict[str, Any], results: int) -> None:
+    runner = Runner(results, task["output"], task["cpu"])
+    if runner.load(task["setup"], task["code"]):
+        for expression in task["cases"]:
+            runner.case(expression, runner.module.__dict__)
+
+
+def run_session(task: dict[str, Any], results: int, feed: Feed) -> None:
+    """Answer {"expression", "bindings"} requests until killed. `oracle` in the candidate's names asks the parent."""
+    runner = Runner(results, task["output"], task["cpu"])
+
+    def oracle(name: str, /, *args: Any, **kwargs: Any) -> Any:
+        send(results, ORACLE, [name, encode(list(args), task["output"]), encode(kwargs, task["output"])])
+        reply = feed.read()
+        if reply["error"] is not None:
+            raise RuntimeError(reply["error"])
+        return decode(reply["value"])
+
+    if task["oracle"]:
+        builtins.oracle = oracle  # type: ignore[attr-defined]
+    if not runner.load(task["setup"], task["code"]):
+        return
+    while True:
+        request = feed.read()
+        space = runner.module.__dict__
+        space.update(decode(request["bindings"]))
+        runner.case(request["expression"], space)
+
+
+def run_stdin(task: dict[str, Any], results: int, output: int) -> None:
+    """The code as __main__, the case as its standard input, descriptor 1 as the pipe on which the parent reads output."""
+    source = os.memfd_create("stdin")
+    data = memoryview(task["case"].encode("utf-8", "surrogatepass"))
+    while data:
+        data = data[os.write(source, data) :]
+    os.lseek(source, 0, os.SEEK_SET)
+    os.dup2(source, 0)
+    os.dup2(output, 1)
+    os.close(source)
+    os.close(output)
+
+
+def main_program(task: dict[str, Any], results: int) -> None:
+    """After the confinement is in force: run it to its end, which is what an interpreter does at its own."""
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), "utf-8", "surrogateescape")
+    sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), "utf-8", "surrogateescape")
+    sys.argv = ["main.py"]
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    soft = int(time.process_time() + task["cpu"]) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    status, message = "ok", ""
+    try:
+        if task["setup"]:
+            exec(compile(task["setup"], "<setup>", "exec"), module.__dict__)
+        exec(compile(task["code"], ANSWER_FILE, "exec", dont_inherit=True), module.__dict__)
+    except SystemExit as error:
+        if error.code is not None and (type(error.code) is not int or error.code):
+            status, message = "error", f"SystemExit: {str(error.code)[:_MESSAGE]}"
+    except MemoryError:
+        status, message = "memory", "MemoryError: more memory than allowed"
+    except BaseException as error:
+        status, message = "error", describe(error)
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+    except BaseException as error:
+        status, message = (status, message) if status != "ok" else ("error", describe(error))
+    send(results, RESULT, [status, "null", "", message, 0.0, 0.0])
+
+

@@ -1,0 +1,155 @@
+"""What crosses the wall: frames of tagged JSON, read by a side that trusts nothing in them.
+
+Shared by the parent (imported) and the confined child (its source is sent in), so it imports the standard library alone.
+JSON carries None, bool, float, str and ints below 2**63 as they are and lists as arrays; every other plain type is an
+object of one tag: {"i": hex int}, {"t": tuple}, {"s": set}, {"f": frozenset}, {"d": [[key, value], ...]}, {"b": bytes as
+latin-1}, {"c": [real, imaginary]}. Never pickle, never eval.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+MAX_DEPTH = 100
+FRAME = struct.Struct("<cI")
+REQUEST = struct.Struct("<cQQQQQI")  # operation, sequence, hard CPU seconds, memory, output, file, processes
+EXIT = struct.Struct("<cQidB")  # b"X", sequence, wait status, CPU seconds, whether the scratch folder holds anything
+
+RUN, KILL = b"R", b"K"  # operations
+LOADED, RESULT, ORACLE = b"L", b"R", b"O"  # kinds of frames from a child
+
+
+class Malformed(Exception):
+    """Bytes that are no frame, or a frame that holds no value: whoever wrote them is at fault."""
+
+
+class Unplain(TypeError):
+    """A value of a type that does not cross."""
+
+
+class TooLarge(ValueError):
+    """A value whose encoding passes the bound on output."""
+
+
+def frame(kind: bytes, body: bytes) -> bytes:
+    return FRAME.pack(kind, len(body)) + body
+
+
+class Frames:
+    """Cuts a stream of bytes into (kind, body) frames; Malformed where one claims more than `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self._held += data
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        held, head = self._held, FRAME.size
+        while len(held) >= head:
+            kind, length = FRAME.unpack_from(held)
+            if length > self.limit:
+                raise Malformed(f"a message of {length} bytes")
+            if len(held) < head + length:
+                return
+            body = bytes(held[head : head + length])
+            del held[: head + length]
+            yield kind, body
+
+
+def encode(value: Any, limit: int | None = None, objects: bool = False) -> str:
+    """JSON of a plain value. Raises Unplain or TooLarge (more than `limit` characters).
+
+    objects: also dataclass instances, as the dict of their fields (what a trusted scorer returns)
+    """
+    text = json.dumps(_pack(value, 0, objects))
+    if limit is not None and len(text) > limit:
+        raise TooLarge(f"a value of {len(text)} bytes, more than the {limit} allowed")
+    return text
+
+
+def _pack(value: Any, depth: int, objects: bool) -> Any:
+    kind = type(value)
+    if value is None or kind is bool or kind is float or kind is str:
+        return value
+    if kind is int:
+        return value if -(1 << 63) < value < 1 << 63 else {"i": hex(value)}
+    if depth > MAX_DEPTH:
+        raise Unplain(f"a value nested deeper than {MAX_DEPTH}")
+    depth += 1
+    # isinstance rather than the exact type from here on: a Counter, a namedtuple or an IntEnum is its plain base
+    if isinstance(value, list):
+        return [_pack(item, depth, objects) for item in value]
+    if isinstance(value, dict):
+        return {"d": [[_pack(k, depth, objects), _pack(v, depth, objects)] for k, v in value.items()]}
+    for tag, plain in (("t", tuple), ("s", set), ("f", frozenset)):
+        if isinstance(value, plain):
+            return {tag: [_pack(item, depth, objects) for item in value]}
+    if isinstance(value, (bytes, bytearray)):
+        return {"b": value.decode("latin-1")}
+    if isinstance(value, int):
+        return _pack(int(value), depth, objects)
+    for base in (float, str, complex):
+        if isinstance(value, base):
+            if base is complex:
+                return {"c": [float(value.real), float(value.imag)]}
+            return base(value) if base is float else str.__str__(value)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        plain = value.tolist()
+        if not isinstance(plain, (numpy.ndarray, numpy.generic)):
+            return _pack(plain, depth, objects)
+    fields = getattr(kind, "__dataclass_fields__", None)
+    if objects and fields is not None:
+        return {"d": [[name, _pack(getattr(value, name), depth, objects)] for name in fields]}
+    raise Unplain(f"a value of type {kind.__name__}, which is not plain data")
+
+
+def decode(text: bytes | str) -> Any:
+    """The plain value; Malformed for anything that `encode` would not have written."""
+    try:
+        return _unpack(json.loads(text), 0)
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+        raise Malformed(f"no value: {type(error).__name__}") from None
+
+
+def _unpack(value: Any, depth: int) -> Any:
+    if isinstance(value, list):
+        if depth > MAX_DEPTH:
+            raise ValueError("too deep")
+        return [_unpack(item, depth + 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) != 1 or depth > MAX_DEPTH:
+        raise ValueError("not one tag")
+    ((tag, inner),) = value.items()
+    if tag == "i":
+        return int(inner, 16)
+    if tag == "b":
+        return inner.encode("latin-1")
+    if tag == "c":
+        return complex(float(inner[0]), float(inner[1]))
+    if not isinstance(inner, list):
+        raise ValueError("not a list")
+    if tag == "t":
+        return tuple([_unpack(item, depth + 1) for item in inner])
+    if tag == "d":
+        pairs = [(_unpack(k, depth + 1), _unpack(v, depth + 1)) for k, v in inner]
+        _hashable([k for k, _ in pairs])
+        return dict(pairs)
+    if tag in ("s", "f"):
+        items = [_unpack(item, depth + 1) for item in inner]
+        _hashable(items)
+        return set(items) if tag == "s" else frozenset(items)
+    raise ValueError("no such tag")
+
+
+def _hashable(keys: list[Any]) -> None:
+    """Refuse keys chosen to collide: numbers hash without a secret, and a dict of them costs quadratic time to build."""
+    if len(keys) > 1000 and len({hash(key) for key in keys}) < len(keys) // 2:
+        raise ValueError("colliding keys")

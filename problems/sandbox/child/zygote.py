@@ -1,0 +1,209 @@
+"""The warm worker: starts once, confines itself, then forks for each request and reports how each fork ended.
+
+Runs from source sent by the parent, in a bare interpreter. Five pipes: requests in, exits out (both closed in every
+fork), and for the fork of the moment a feed in, results out, output out. The zygote itself never reads what a candidate
+was given nor what it wrote, so nothing of one candidate is in the memory of the next.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import gc
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+from typing import Any, NoReturn
+
+from . import confinement, evaluation, program
+from .syscalls import Installer, candidate_filter, zygote_filter
+from .wire import EXIT, KILL, REQUEST
+
+PRELOADED = (
+    "bisect collections collections.abc copy dataclasses datetime decimal enum fractions functools heapq io itertools "
+    "json math operator queue random re statistics string textwrap threading time typing"
+).split()
+_INODES = 2048
+_SPARE = 32 << 20  # address space kept back, to report in once a candidate has used all of its own
+
+
+class Zygote:
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.request, self.control, self.feed, self.results, self.output = config["descriptors"]
+        for fd in config["descriptors"]:
+            os.set_inheritable(fd, False)
+        self.confined = config["mode"] != "none"
+        self.poll = select.poll()
+        self.poll.register(self.request, select.POLLIN)
+
+    def start(self) -> dict[str, Any]:
+        """Load, then confine. Returns what the parent is told."""
+        config = self.config
+        sys.dont_write_bytecode = True
+        sys.path += [path for path in config["site"] if path not in sys.path]
+        os.chdir(config["scratch"])
+        confinement.limit(resource.RLIMIT_CORE, 0)
+        told: dict[str, Any] = {}
+        if config["profile"] == "program":
+            for name in [*PRELOADED, *config["preload"]]:
+                importlib.import_module(name)
+            self._confine_programs()
+        else:
+            self.scorer = evaluation.Scorer(config)
+            told["callables"] = self.scorer.load()
+            self._settle_evaluations()
+        self.base = confinement.address_space_used() + _SPARE
+        atexit._clear()
+        gc.collect()
+        gc.freeze()
+        return {**told, "uid": os.getuid(), "pid": os.getpid()}
+
+    def _confine_programs(self) -> None:
+        config = self.config
+        os.environ.clear()
+        rules = scopes = None
+        if self.confined:
+            if config["mode"] == "bwrap":
+                self._fresh_scratch()
+            abi = confinement.landlock_abi()
+            if abi:
+                rules = confinement.landlock(config["exposed"], config["hidden"], [config["scratch"]], execute=False)
+            if abi >= 6:
+                scopes = confinement.Landlock(scopes_only=True)
+            if config["uid"] is not None:
+                confinement.drop_user(config["uid"], config["uid"], config["read_everywhere"])
+            else:
+                confinement.drop_capabilities()
+        confinement.limit(resource.RLIMIT_NOFILE, 128)
+        confinement.limit(resource.RLIMIT_NPROC, config["threads"])
+        confinement.no_new_privileges()
+        confinement.undumpable()
+        if rules is not None:
+            rules.restrict()
+            os.close(rules.fd)
+        self.scopes = scopes
+        self.candidate = Installer(candidate_filter()) if self.confined else None
+        if self.confined:
+            Installer(zygote_filter()).install()
+
+    def _fresh_scratch(self) -> None:
+        """The same folder with few inodes, which bwrap cannot ask for; without the right to mount, bwrap's own stays."""
+        with contextlib.suppress(OSError):
+            confinement.fresh_tmpfs(self.config["scratch"], self.config["scratch_size"], _INODES)
+        os.chdir(self.config["scratch"])
+
+    def _settle_evaluations(self) -> None:
+        """The loader of a scorer keeps its rights (it forks and mounts for each evaluation), save in landlock mode."""
+        config = self.config
+        if config["mode"] == "landlock" and config["uid"] is not None:
+            confinement.drop_user(config["uid"], config["uid"], config["read_everywhere"])
+        confinement.adopt_orphans()
+        confinement.undumpable()
+
+    def serve(self) -> NoReturn:
+        program_profile = self.config["profile"] == "program"
+        while True:
+            request = os.read(self.request, REQUEST.size)
+            if len(request) != REQUEST.size:
+                os._exit(0)  # the parent closed, or died
+            fields = REQUEST.unpack(request)
+            if fields[0] == KILL:
+                continue  # for a fork that has ended meanwhile
+            for fd in (self.feed, self.results, self.output):
+                fcntl.fcntl(fd, fcntl.F_SETFL, 0)  # a candidate may have made the shared pipe non-blocking
+            if program_profile:
+                status, cpu = self._program(fields)
+                left = bool(os.listdir(self.config["scratch"]))
+            else:
+                status, cpu, left = *evaluation.Tree(self, fields).run(), False
+            os.write(self.control, EXIT.pack(b"X", fields[1], status, cpu, left))
+
+    def _program(self, fields: tuple[Any, ...]) -> tuple[int, float]:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._candidate(fields)
+            except BaseException:
+                os._exit(98)
+            os._exit(0)
+        self.wait(pid, fields[1])
+        return reap(pid)
+
+    def wait(self, pid: int, sequence: int) -> None:
+        """Until `pid` has ended, killing it when the parent says so."""
+        ended = os.pidfd_open(pid)
+        self.poll.register(ended, select.POLLIN)
+        while True:
+            ready = [fd for fd, _ in self.poll.poll()]
+            if ended in ready:
+                break
+            request = os.read(self.request, REQUEST.size)
+            if len(request) != REQUEST.size:
+                os.kill(pid, signal.SIGKILL)
+                os._exit(0)
+            if REQUEST.unpack(request)[:2] == (KILL, sequence):
+                os.kill(pid, signal.SIGKILL)
+        self.poll.unregister(ended)
+        os.close(ended)
+
+    def _candidate(self, fields: tuple[Any, ...]) -> None:
+        """In the fork: take the task, give everything up, run."""
+        _, _, cpu, memory, _, file, _ = fields
+        os.close(self.request)
+        os.close(self.control)
+        feed = program.Feed(self.feed)
+        task = feed.read()
+        kind = task["kind"]
+        if kind == "stdin":
+            program.run_stdin(task, self.results, self.output)
+        else:
+            os.close(self.output)
+        if kind != "session":
+            os.close(self.feed)
+        top = self.base + memory
+        resource.setrlimit(resource.RLIMIT_AS, (top - _SPARE, top))
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu) if cpu else (-1, -1))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file, file))
+        if self.config["mode"] != "bwrap":
+            confinement.die_with_parent()
+        if self.scopes is not None:
+            self.scopes.restrict()
+            os.close(self.scopes.fd)
+        if self.candidate is not None:
+            self.candidate.install(os.getpid())
+        gc.enable()
+        if kind == "calls":
+            program.run_calls(task, self.results)
+        elif kind == "session":
+            program.run_session(task, self.results, feed)
+        else:
+            program.main_program(task, self.results)
+
+
+def reap(pid: int) -> tuple[int, float]:
+    """(wait status, CPU seconds) of a process that has ended; with those of the children it waited for."""
+    own = time.clock_gettime(~pid << 3 | 2)  # its own clock: rusage counts in ticks of several milliseconds
+    _, status, used = os.wait4(pid, 0)
+    return status, max(own, used.ru_utime + used.ru_stime)
+
+
+def main(config: dict[str, Any]) -> NoReturn:
+    zygote = Zygote(config)
+    try:
+        told = {"ok": True, **zygote.start()}
+    except BaseException as error:
+        told = {"ok": False, "error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()[-4000:]}
+    hello = json.dumps(told).encode()
+    os.write(zygote.control, len(hello).to_bytes(4, "little") + hello)
+    if not told["ok"]:
+        os._exit(1)
+    gc.disable()
+    zygote.serve()

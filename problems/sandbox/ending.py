@@ -1,0 +1,75 @@
+"""What the end of a fork says about the candidate in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from problems.sandbox.child.wire import Malformed, decode
+from problems.sandbox.contract import CaseOutcome, CaseStatus, Limits
+from problems.sandbox.worker import Exit
+
+STATUSES: tuple[CaseStatus, ...] = ("ok", "error", "timeout", "memory", "output", "crash")
+FAILED = "what it wrote is not a result"
+_TEXT = 4000
+
+
+def frame_limit(limits: Limits) -> int:
+    """The longest message a candidate may send: a value and an output, each as escaped JSON inside JSON."""
+    return 16 * limits.output + (1 << 16)
+
+
+def too_slow(limits: Limits) -> str:
+    return f"still running after {limits.wall_seconds:g} s"
+
+
+def too_much_scratch(limits: Limits) -> str:
+    return f"more than {limits.scratch} bytes of files"
+
+
+def too_much_output(limits: Limits) -> str:
+    return f"more than {limits.output} bytes of output"
+
+
+def reason(ended: Exit, cpu_limit: float) -> tuple[CaseStatus, str]:
+    """Of a fork that ended by itself while more was wanted of it. cpu_limit: its hard limit in seconds, 0 for none."""
+    code = os.waitstatus_to_exitcode(ended.status)
+    if code >= 0:
+        return "crash", f"the program ended its process (exit code {code})"
+    if -code == signal.SIGXCPU or (-code == signal.SIGKILL and 0 < cpu_limit <= ended.cpu_seconds + 0.5):
+        return "timeout", "more CPU time than allowed"
+    if -code == signal.SIGKILL:
+        return "memory", "killed by the kernel, most likely for memory"
+    return "crash", f"killed by {signal.Signals(-code).name}"
+
+
+def case_outcome(body: bytes) -> CaseOutcome:
+    """A RESULT frame of a candidate, believed in nothing but its own outputs. Raises Malformed."""
+    fields = plain_fields(body, (str, str, str, str, (int, float), (int, float)))
+    status, value, stdout, message, wall, cpu = fields
+    if status not in STATUSES:
+        raise Malformed("no such status")
+    return CaseOutcome(
+        status,
+        decode(value) if status == "ok" else None,
+        stdout,
+        message[:_TEXT],
+        _duration(wall),
+        _duration(cpu),
+    )
+
+
+def plain_fields(body: bytes, kinds: tuple[Any, ...]) -> list[Any]:
+    """The JSON array in a frame, of exactly these types; Malformed otherwise."""
+    fields = decode(body)
+    if type(fields) is not list or len(fields) != len(kinds):
+        raise Malformed("not the fields of a result")
+    for item, kind in zip(fields, kinds, strict=True):
+        if not isinstance(item, kind):
+            raise Malformed("a field of another type")
+    return fields
+
+
+def _duration(seconds: float) -> float:
+    return float(seconds) if 0 <= seconds < 1e6 else 0.0

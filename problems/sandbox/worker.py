@@ -1,0 +1,377 @@
+"""One worker process seen from the parent: started, asked for a fork, listened to, replaced when anything is odd."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import itertools
+import json
+import os
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from problems.sandbox import isolation, scratch
+from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, frame
+from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
+
+_SOURCES = ("wire", "syscalls", "confinement", "program", "evaluation", "zygote")
+_BOOT = """
+import json, os, sys, types
+descriptor = int(sys.argv[1])
+def take(count):
+    data = b""
+    while len(data) < count:
+        part = os.read(descriptor, count - len(data))
+        if not part: os._exit(0)
+        data += part
+    return data
+bundle = json.loads(take(int.from_bytes(take(4), "little")))
+package = types.ModuleType("_evo_child"); package.__path__ = []; sys.modules["_evo_child"] = package
+for name, source in bundle["sources"]:
+    module = types.ModuleType("_evo_child." + name); module.__package__ = "_evo_child"
+    sys.modules["_evo_child." + name] = module; setattr(package, name, module)
+    exec(compile(source, "<sandbox " + name + ">", "exec"), module.__dict__)
+sys.modules["_evo_child.zygote"].main(bundle["config"])
+"""
+_START_SECONDS = 60.0
+_STOP_SECONDS = 20.0
+_WATCH_SECONDS = 0.05
+_serial = itertools.count(1)
+
+
+class WorkerDied(Exception):
+    """The worker is gone in the middle of a request; the text is the tail of its standard error."""
+
+
+@functools.cache
+def _spawner() -> ThreadPoolExecutor:
+    """The one thread that starts workers: they are tied to the life of the thread that made them, and callers' end early."""
+    return ThreadPoolExecutor(1, thread_name_prefix="sandbox-spawner")
+
+
+os.register_at_fork(after_in_child=_spawner.cache_clear)  # threads do not cross a fork
+
+
+@functools.cache
+def _sources() -> list[tuple[str, str]]:
+    folder = Path(__file__).parent / "child"
+    return [(name, (folder / f"{name}.py").read_text()) for name in _SOURCES]
+
+
+@dataclass
+class Exit:
+    """How a fork ended: its wait status, the CPU seconds it took, whether it left something in scratch."""
+
+    status: int
+    cpu_seconds: float
+    left: bool
+
+
+@dataclass
+class Heard:
+    """What one listen brought."""
+
+    frames: list[tuple[bytes, bytes]] = field(default_factory=list)
+    output: bytes = b""
+    exit: Exit | None = None
+    overfull: bool = False
+
+
+class Worker:
+    """A live worker. One caller at a time. Every method may raise WorkerDied, after which only `close` is of use."""
+
+    def __init__(self, mode: str, limits: Limits, spec: EvaluatorSpec | None = None, preload: tuple[str, ...] = ()) -> None:
+        self.mode = mode if spec is None or spec.isolated else "none"
+        self.soiled = False
+        self._sequence = 0
+        self._unsent = memoryview(b"")
+        self._frames = Frames(0)
+        self.scratch: str | None = None
+        self._limits = limits
+        self._open: set[int] = set()
+        self._stderr = tempfile.TemporaryFile()
+        self.process: subprocess.Popen[bytes] | None = None
+        try:
+            self.hello = self._start(spec, preload)
+        except BaseException:
+            self.close()
+            raise
+
+    # -- start and end -------------------------------------------------------------------------------------------
+
+    def _pipe(self) -> tuple[int, int]:
+        read, write = os.pipe()
+        self._open |= {read, write}
+        return read, write
+
+    def _start(self, spec: EvaluatorSpec | None, preload: tuple[str, ...]) -> dict[str, Any]:
+        readable = (spec.path, *spec.readable) if spec else ()
+        reach = isolation.reach(readable)
+        root = os.geteuid() == 0
+        user_namespace = False
+        if self.mode == "bwrap":
+            binary = isolation.bwrap_binary()
+            if binary is None:
+                raise SandboxFault("the bwrap binary is gone")
+            user_namespace = isolation.needs_user_namespace(binary)
+        # a user id that nobody else has, so that limits and files are each worker's own
+        drop = root and self.mode != "none" and not user_namespace
+        uid = 1_800_000_000 + os.getpid() % 100_000 * 1000 + next(_serial) % 1000 if drop else None
+        if self.mode == "bwrap":
+            folder = "/scratch" if reach.beneath("/tmp") else "/tmp"
+            prefix = isolation.bwrap_command(binary, reach, folder, self._limits.scratch, user_namespace)
+        else:
+            folder = self.scratch = scratch.make(uid)
+            prefix = []
+        requests, self._request = self._pipe()
+        self._control, controls = self._pipe()
+        self._feed_end, self._feed = self._pipe()
+        self._results, results = self._pipe()
+        self._output, outputs = self._pipe()
+        theirs = (requests, controls, self._feed_end, results, outputs)
+        shared_user = self.mode == "landlock" and not root
+        config = {
+            "mode": self.mode,
+            "profile": "program" if spec is None else "evaluation",
+            "descriptors": theirs,
+            "uid": uid,
+            "read_everywhere": self.mode == "landlock" and root and any(map(isolation.private, reach.exposed)),
+            "exposed": reach.exposed,
+            "hidden": reach.hidden,
+            "site": reach.site,
+            "preload": preload,
+            "scratch": folder,
+            "scratch_size": self._limits.scratch,
+            # a limit on a user counts all that the user runs, unless that user is the worker's own
+            "threads": 64 + (_user_threads() + 448 if shared_user or self.mode == "none" else 0),
+            "path": os.path.abspath(spec.path) if spec else "",
+            "environment": {**isolation.environment(), **spec.environment} if spec else {},
+        }
+        if spec is not None and not spec.isolated:
+            config["environment"] = {**os.environ, **spec.environment}
+        command = [*prefix, sys.executable, "-s", "-P", "-c", _BOOT, str(self._feed_end)]
+        environment = isolation.environment()
+        self.process = _spawner().submit(self._spawn, command, theirs, environment).result()
+        for fd in theirs:
+            if fd != self._feed_end:  # kept, to take back what a fork died without reading
+                self._close(fd)
+        for fd in (self._results, self._output, self._control, self._feed):
+            os.set_blocking(fd, False)
+        self._poll = select.poll()
+        for fd in (self._results, self._output, self._control):
+            self._poll.register(fd, select.POLLIN)
+        bundle = json.dumps({"sources": _sources(), "config": config}).encode()
+        self._unsent = memoryview(len(bundle).to_bytes(4, "little") + bundle)
+        hello = self._hello()
+        if not hello["ok"]:
+            where = f"{spec.path}: " if spec else "a worker could not start: "
+            raise SandboxFault(f"{where}{hello['error']}\n{hello['traceback']}")
+        return hello
+
+    def _spawn(self, command: list[str], descriptors: tuple[int, ...], environment: dict[str, str]) -> Any:
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                pass_fds=descriptors,
+                env=environment,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SandboxFault(f"a worker could not start: {error}") from error
+
+    def _hello(self) -> dict[str, Any]:
+        until = time.monotonic() + _START_SECONDS
+        data = b""
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
+            if time.monotonic() > until:
+                raise SandboxFault(f"a worker did not start within {_START_SECONDS:.0f} s: {self._tail()}")
+            self._push()
+            if poll.poll(20 if self._unsent else 200):
+                part = self._read(self._control)
+                if part == b"":
+                    raise WorkerDied(self._tail())
+                data += part or b""
+        hello: dict[str, Any] = json.loads(data[4:])
+        return hello
+
+    def _tail(self) -> str:
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(1.0)
+        size = os.fstat(self._stderr.fileno()).st_size
+        text = os.pread(self._stderr.fileno(), 2000, max(0, size - 2000)).decode("utf-8", "replace").strip()
+        return text or "it said nothing on its standard error"
+
+    def close(self) -> None:
+        """End the worker and all it started, remove its scratch folder, release its descriptors."""
+        for fd in list(self._open):
+            self._close(fd)
+        if self.process is not None:
+            try:
+                self.process.wait(0.2 if self.soiled else 2.0)  # it leaves by itself when its pipes close
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self._stderr.close()
+        if self.scratch is not None:
+            scratch.remove(self.scratch)
+            self.scratch = None
+
+    def _close(self, fd: int) -> None:
+        if fd in self._open:
+            self._open.remove(fd)
+            os.close(fd)
+
+    # -- one fork ------------------------------------------------------------------------------------------------
+
+    def begin(self, task: dict[str, Any], limits: Limits, cpu_seconds: int, frame_limit: int) -> None:
+        """Have a fork run `task`. cpu_seconds: its hard limit in all, 0 for none."""
+        self._sequence += 1
+        self._frames = Frames(frame_limit)
+        self._limits = limits
+        self._watched = time.monotonic()
+        self.tell(task)
+        self._ask(RUN, cpu_seconds, limits)
+
+    def tell(self, message: Any) -> None:
+        """Send one message to the fork."""
+        self._unsent = memoryview(bytes(self._unsent) + frame(b"T", json.dumps(message).encode()))
+        self._push()
+
+    def _ask(self, operation: bytes, cpu: int, limits: Limits) -> None:
+        request = REQUEST.pack(
+            operation, self._sequence, cpu, limits.memory, limits.output, limits.file, limits.processes
+        )
+        try:
+            os.write(self._request, request)
+        except BrokenPipeError:
+            raise WorkerDied(self._tail()) from None
+
+    def _push(self) -> None:
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[os.write(self._feed, self._unsent) :]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            raise WorkerDied(self._tail()) from None
+
+    def _read(self, fd: int) -> bytes | None:
+        try:
+            return os.read(fd, 1 << 16)
+        except BlockingIOError:
+            return None
+
+    def listen(self, until: float) -> Heard:
+        """What the fork has to say, waiting for it until `until` (on time.perf_counter's clock) at most.
+
+        Raises Malformed for bytes that are no message, WorkerDied."""
+        heard = Heard()
+        while True:
+            wait = until - time.perf_counter()
+            if self.scratch is not None:
+                wait = min(wait, _WATCH_SECONDS)
+            if self._unsent:
+                self._poll.register(self._feed, select.POLLOUT)
+            ready = {fd for fd, _ in self._poll.poll(max(0, wait * 1000))}
+            if self._unsent:
+                self._poll.unregister(self._feed)
+                self._push()
+            if self._control in ready:
+                heard.exit = self._ended()
+            if self._output in ready or heard.exit:
+                heard.output = self._all(self._output)
+            if self._results in ready or heard.exit:
+                self._frames.feed(self._all(self._results))
+                heard.frames = list(self._frames)
+            if heard.exit or heard.frames or heard.output:
+                return heard
+            if self.scratch is not None and time.monotonic() - self._watched > _WATCH_SECONDS:
+                self._watched = time.monotonic()
+                if scratch.size(self.scratch, self._limits.scratch) > self._limits.scratch:
+                    heard.overfull = True
+                    return heard
+            if time.perf_counter() >= until:
+                return heard
+
+    def _ended(self) -> Exit | None:
+        data = self._read(self._control)
+        if data == b"":
+            raise WorkerDied(self._tail())
+        if data is None:
+            return None
+        if len(data) != EXIT.size:
+            self.soiled = True
+            raise WorkerDied("the worker's protocol is upset")
+        _, _, status, cpu, left = EXIT.unpack(data)
+        self._take_back()
+        self.soiled = self.soiled or bool(left)
+        return Exit(status, cpu, bool(left))
+
+    def _take_back(self) -> None:
+        """Empty the feed of what the fork did not read: it is not for the next one."""
+        self._unsent = memoryview(b"")
+        held = struct.unpack("i", fcntl.ioctl(self._feed, termios.FIONREAD, b"\0" * 4))[0]
+        while held > 0:
+            held -= len(os.read(self._feed_end, held))
+
+    def _all(self, fd: int) -> bytes:
+        """What lies in a pipe, a bounded piece of it while the fork is alive and may be adding more."""
+        parts = []
+        size = 0
+        while size < 1 << 20 and (part := self._read(fd)):
+            parts.append(part)
+            size += len(part)
+            if len(part) < 1 << 16:
+                break
+        return b"".join(parts)
+
+    def kill(self) -> Exit:
+        """End the fork now, whatever it is doing, and forget what it still had to say."""
+        self._ask(KILL, 0, self._limits)
+        until = time.monotonic() + _STOP_SECONDS
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        while time.monotonic() < until:
+            if poll.poll(100):
+                ended = self._ended()
+                if ended is not None:
+                    self.drain()
+                    return ended
+        self.soiled = True
+        raise WorkerDied("the worker did not end a candidate that it was told to kill")
+
+    def drain(self) -> None:
+        """Drop what is left in the pipes of a fork that has ended; nothing can add to it."""
+        for fd in (self._results, self._output):
+            while self._read(fd):
+                pass
+
+
+def _user_threads() -> int:
+    """How many threads this user runs, by the kernel's count of a limit on them."""
+    mine, count = os.getuid(), 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if entry.stat().st_uid == mine:
+                    count += len(os.listdir(entry / "task"))
+    return count
+
+
