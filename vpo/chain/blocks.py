@@ -53,14 +53,23 @@ def programs(text: str, answers: int) -> tuple[list[str], str]:
 
 
 def fenced(text: str) -> list[Block]:
-    """Every fenced block, in order; one that holds several answers (divided by tags or `---`) comes back as several."""
+    """Every fenced block, in order; one that holds several answers (divided by tags or `---`) comes back as several.
+
+    A bare fence right after a stretch of valid Python closes a block whose opening fence was left out.
+    """
     lines = _LATE_OPENING.sub(r"\n\1", text).split("\n")
     blocks: list[Block] = []
-    i = 0
+    i = outside = 0  # outside: the first line since the last block
     while i < len(lines):
         if single := _ONE_LINE.match(lines[i]):
             blocks.append(Block("python", single[1], True))
+            outside = i + 1
         elif opening := _OPENING.match(lines[i]):
+            before = "\n".join(lines[outside:i]).strip("\n")
+            if not opening[2] and not opening[3] and _is_program(parsed(before)):
+                blocks.append(Block("", before, True))
+                i = outside = i + 1
+                continue
             mark, language, rest = opening[1], opening[2], opening[3]
             start = i + 1
             first = [rest] if rest and _PYTHON.fullmatch(language) else []
@@ -69,6 +78,7 @@ def fenced(text: str) -> list[Block]:
             blocks += [Block(language, piece, closed) for piece in _pieces(body)]
             # An opening fence that ended the block is the next one's first line
             i = end - 1 if end < len(lines) and _opens_python(lines[end]) and not last else end
+            outside = i + 1
         i += 1
     return blocks
 

@@ -57,6 +57,7 @@ class ScriptedPolicy:
         self.version = f"scripted:{name}"
         self.temperature = temperature
         self.batch = batch
+        self.max_tokens: int | None = None
         self._author = author
         self._latency = latency
         self._failing_after = failing_after

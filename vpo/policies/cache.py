@@ -1,0 +1,74 @@
+"""A key-value cache that grows in place, for decoding many short rows.
+
+transformers' own dynamic cache concatenates at every step, which copies the whole cache once per token; for small
+models that copy is most of the time. This one writes into spare room and hands out views.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+
+_SPARE = 64
+"""Columns of spare room to begin with; then room doubles with the number of columns written since the prompt."""
+
+
+class RoomyLayer(DynamicLayer):
+    """One layer's keys and values, (rows, heads, columns, width), as views of buffers with room for more columns."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
+        self._spare = _SPARE
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Append the new columns and return all of them."""
+        if self.keys is None or self.values is None:
+            # The prompt itself: kept as it is, so that prefill attends to contiguous tensors
+            self.dtype, self.device = key_states.dtype, key_states.device
+            self.keys, self.values, self.is_initialized = key_states, value_states, True
+            return self.keys, self.values
+        used, new = self.keys.shape[-2], key_states.shape[-2]
+        if self._buffers is None or self._buffers[0].shape[-2] < used + new:
+            room = used + max(new, self._spare)
+            self._buffers = (_with_room(self.keys, room), _with_room(self.values, room))
+            self._spare *= 2
+        keys, values = self._buffers
+        keys[:, :, used : used + new] = key_states
+        values[:, :, used : used + new] = value_states
+        self.keys, self.values = keys[:, :, : used + new], values[:, :, : used + new]
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        """Keep these rows (one may be taken several times) and forget the spare room."""
+        super().batch_select_indices(indices)
+        self._buffers = None
+
+
+def _with_room(states: torch.Tensor, room: int) -> torch.Tensor:
+    rows, heads, used, width = states.shape
+    buffer = states.new_empty((rows, heads, room, width))
+    buffer[:, :, :used] = states
+    return buffer
+
+
+def make_cache(config: Any) -> Cache:
+    """A cache for one decoding: in place where every layer attends to everything, transformers' own otherwise."""
+    text = config.get_text_config(decoder=True)
+    kinds = getattr(text, "layer_types", None) or ["full_attention"]
+    windowed = any(kind != "full_attention" for kind in kinds)
+    if windowed or (getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True)):
+        return DynamicCache(config=config)
+    return Cache(layers=[RoomyLayer() for _ in range(text.num_hidden_layers)])
+
+
+def bytes_a_token(config: Any, itemsize: int) -> int:
+    """What one token of one row takes in the cache."""
+    text = config.get_text_config(decoder=True)
+    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return 2 * text.num_hidden_layers * heads * width * itemsize

@@ -1,0 +1,97 @@
+"""Drawing tokens: each row from its own random stream, by inverse CDF, with the exact log-probability of the draw.
+
+A row's uniforms come from a numpy generator seeded with (seed, stream, rollout), one per step, so its tokens depend on
+nothing that shares its batch; only floating-point noise in the logits, some 1e-6 in float32, can move a draw that falls
+that close to the border between two tokens. The cumulative sums are float64: a float32 sum over 150,000 tokens would be
+off by more than the probability of most of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+_BLOCK = 512
+_DIRECT = 4096
+"""Vocabularies up to this size are summed in one go, larger ones by blocks, then inside the block that was hit."""
+_NUCLEUS = 512
+
+
+def uniforms(seed: int, stream: int, rollout: int, steps: int) -> npt.NDArray[np.float64]:
+    """(steps,) in [0, 1): the row's draws; a longer row begins with the shorter one's."""
+    key = [number & (1 << 64) - 1 for number in (seed, stream, rollout)]
+    return np.random.default_rng(key).random(steps)
+
+
+def draw(
+    logits: torch.Tensor, uniform: torch.Tensor, temperature: float, top_p: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """One token a row.
+
+    logits: (rows, vocabulary), any float type
+    uniform: (rows,) float64 in [0, 1)
+    Returns tokens (rows,) int64 and their log-probabilities (rows,) float32 in nats, under the softmax of logits /
+    temperature, cut to its nucleus of mass top_p and renormalised. Temperature 0 takes the likeliest token, with
+    log-probability 0.
+    Raises FloatingPointError where the logits are not finite.
+    """
+    if temperature == 0.0:
+        tokens = logits.argmax(-1)
+        _check(logits.gather(-1, tokens[:, None]))
+        return tokens, torch.zeros(len(tokens), dtype=torch.float32, device=logits.device)
+    logprobs = torch.log_softmax(logits.float() / temperature, dim=-1)
+    if top_p < 1.0:
+        logprobs = nucleus(logprobs, top_p)
+    tokens = inverse_cdf(logprobs.exp(), uniform)
+    chosen = logprobs.gather(-1, tokens[:, None]).squeeze(-1)
+    _check(chosen)
+    return tokens, chosen
+
+
+def _check(values: torch.Tensor) -> None:
+    if not bool(torch.isfinite(values).all()):
+        raise FloatingPointError("the model's logits are not finite")
+
+
+def inverse_cdf(probabilities: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """(rows, vocabulary) float32 and (rows,) float64 in [0, 1) -> (rows,) int64, never a token of probability 0."""
+    rows, size = probabilities.shape
+    if size <= _DIRECT:
+        return _search(probabilities.double().cumsum(-1), uniform)[0]
+    blocks = -(-size // _BLOCK)
+    padded = torch.nn.functional.pad(probabilities, (0, blocks * _BLOCK - size)).view(rows, blocks, _BLOCK)
+    block, rest = _search(padded.sum(-1, dtype=torch.float64).cumsum(-1), uniform)
+    inside = padded[torch.arange(rows, device=padded.device), block].double().cumsum(-1)
+    token = _first_above(inside, rest)
+    return block * _BLOCK + token
+
+
+def _search(cumulative: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(the bin that `uniform` of the total falls into, how far into it)."""
+    target = uniform * cumulative[:, -1]
+    found = _first_above(cumulative, target)
+    before = cumulative.gather(-1, (found - 1).clamp(min=0)[:, None]).squeeze(-1)
+    return found, target - torch.where(found > 0, before, torch.zeros_like(before))
+
+
+def _first_above(cumulative: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """The first bin whose sum exceeds the target; rounding can lift a target to the total, hence the step below it."""
+    below_total = torch.nextafter(cumulative[:, -1], torch.zeros_like(target))
+    target = torch.minimum(target, below_total).clamp(min=0.0)
+    return torch.searchsorted(cumulative, target[:, None], right=True).squeeze(-1).clamp(max=cumulative.shape[-1] - 1)
+
+
+def nucleus(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
+    """(rows, vocabulary) log-probabilities cut to the likeliest tokens whose mass reaches top_p (the one that crosses
+    it stays), renormalised; -inf elsewhere."""
+    width = min(_NUCLEUS, logprobs.shape[-1])
+    top, order = logprobs.topk(width, dim=-1)
+    mass = top.double().exp().cumsum(-1)
+    if width < logprobs.shape[-1] and bool((mass[:, -1] < top_p).any()):  # a flat row: sort it whole
+        top, order = logprobs.sort(dim=-1, descending=True, stable=True)
+        mass = top.double().exp().cumsum(-1)
+    inside = mass - top.double().exp() < top_p
+    total = torch.where(inside, top.double().exp(), 0.0).sum(-1, keepdim=True).log()
+    kept = torch.where(inside, (top.double() - total).float(), float("-inf"))
+    return torch.full_like(logprobs, float("-inf")).scatter(-1, order, kept)

@@ -1,0 +1,45 @@
+"""A short name for a set of weights, so that a rollout's policy version means the same on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+_WHOLE = 64 << 20
+_SLICES = 64
+_SLICE = 64 << 10
+
+
+def fingerprint(source: str, model: Any) -> str:
+    """8 hexadecimal digits: of the files of a directory, or of a hub model's commit.
+
+    Weights files up to 64 MiB are hashed whole, larger ones by their size, their first MiB, and 64 slices spread over
+    the rest: training moves every tensor, so that is enough to tell versions apart without reading gigabytes.
+    """
+    folder = Path(source)
+    digest = hashlib.blake2b(digest_size=4)
+    commit = getattr(model.config, "_commit_hash", None)
+    if not folder.is_dir():
+        digest.update(str(commit or source).encode())
+        return digest.hexdigest()
+    names = ("config.json", "tokenizer.json", "generation_config.json", "chat_template.jinja")
+    weights = [file for pattern in ("*.safetensors", "*.bin") for file in folder.glob(pattern)]
+    for file in sorted([*(folder / name for name in names), *weights]):
+        if file.is_file():
+            digest.update(file.name.encode())
+            _add(digest, file)
+    return digest.hexdigest()
+
+
+def _add(digest: Any, file: Path) -> None:
+    size = file.stat().st_size
+    digest.update(size.to_bytes(8, "little"))
+    with file.open("rb") as stream:
+        if size <= _WHOLE:
+            digest.update(stream.read())
+            return
+        digest.update(stream.read(1 << 20))
+        for i in range(_SLICES):
+            stream.seek(size * (i + 1) // (_SLICES + 1))
+            digest.update(stream.read(_SLICE))

@@ -1,0 +1,266 @@
+"""Any transformers model as a policy: a hub id, a directory, or the embedded checkpoint.
+
+Chat models are asked through their chat template (thinking switched off where the template has that switch: a budget of
+some hundred tokens would be spent before the first answer), base models in plain text. A checkpoint whose config says
+`evo_dialect` is asked in that token language, as it stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from problems.contract import BadAddress
+from problems.records import Prompt, Rollout
+from vpo.policies.cache import bytes_a_token
+from vpo.policies.contract import DIALECTS, PolicyUnavailable, PromptTooLong
+from vpo.policies.decoding import Ask, Drawn, Settings, Stopped, decode
+from vpo.policies.fingerprint import fingerprint
+
+_LEAST_ROOM = 64
+"""A prompt that leaves fewer tokens than this (or than max_tokens) is too long."""
+_END_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|end_of_turn|>", "<|endoftext|>", "</s>")
+_SMALL = 20_000_000
+"""Parameters below which rows are so cheap that calls should be large."""
+
+
+class TransformersPolicy:
+    """A Policy over a causal language model.
+
+    model, tokenizer: public, so that a trainer can share them; set `version` when the weights change
+    max_tokens: limit of one rollout, settable; None stands for what the dialect's answers need
+    One worker thread runs the model: calls queue, and the event loop stays free.
+    """
+
+    has_logprobs = True
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        version: str,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        max_tokens: int | None = None,
+        batch: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.version = version
+        self.temperature = temperature
+        self.top_p = top_p
+        self.max_tokens = max_tokens
+        self.dialect = getattr(model.config, "evo_dialect", "english")
+        if self.dialect not in DIALECTS:
+            raise BadAddress(f"policy {version!r} speaks {self.dialect!r}, which this version does not know")
+        self.parameters = sum(parameter.numel() for parameter in model.parameters())
+        self.batch = batch or (64 if self.parameters < _SMALL or model.device.type == "cuda" else 16)
+        self.context = int(getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", 0) or 1 << 30)
+        self.stops = end_tokens(model, tokenizer)
+        self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
+        self._closing = threading.Event()
+        self._rows = 512 if self.parameters < _SMALL else 256
+
+    async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
+        """One list per prompt of `rollouts` Rollouts, in order.
+
+        Raises PromptTooLong (before anything is sampled), PolicyUnavailable where the model ran out of memory with a
+        single row, gave logits that are not finite, or is closed.
+        """
+        if self._closing.is_set():
+            raise PolicyUnavailable(f"{self.version} is closed")
+        cancelled = threading.Event()
+        work = asyncio.get_running_loop().run_in_executor(
+            self._worker, self._sample, list(prompts), rollouts, answers, seed, cancelled
+        )
+        try:
+            return await work
+        except asyncio.CancelledError:
+            cancelled.set()  # the worker stops at its next step rather than blocking the exit
+            raise
+        except Stopped:
+            raise PolicyUnavailable(f"{self.version} was closed while it sampled") from None
+
+    async def close(self) -> None:
+        """Stop the worker and let go of the weights. Safe to call twice."""
+        if not self._closing.is_set():
+            self._closing.set()
+            await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
+            self.model = None
+
+    def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
+        """The prompt's token ids (P,), as the model is conditioned on them."""
+        if self.dialect != "english":
+            ids = self.tokenizer(prompt.user, add_special_tokens=False).input_ids
+        elif not self.tokenizer.chat_template:
+            ids = self.tokenizer("\n\n".join(part for part in (prompt.system, prompt.user, "") if part)).input_ids
+        else:
+            ids = self.tokenizer(self._chat(prompt), add_special_tokens=False).input_ids
+        return np.asarray(ids, dtype=np.int32)
+
+    def _chat(self, prompt: Prompt) -> str:
+        messages = [{"role": "user", "content": prompt.user}]
+        if prompt.system:
+            messages.insert(0, {"role": "system", "content": prompt.system})
+        try:
+            return self._template(messages)
+        except Exception:
+            if not prompt.system:
+                raise
+            # Some templates refuse a system message; what it says then opens the request
+            return self._template([{"role": "user", "content": f"{prompt.system}\n\n{prompt.user}"}])
+
+    def _template(self, messages: list[dict[str, str]]) -> str:
+        return self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+        )
+
+    def _sample(
+        self, prompts: list[Prompt], rollouts: int, answers: int, seed: int, cancelled: threading.Event
+    ) -> list[list[Rollout]]:
+        encoded = [self.encode(prompt) for prompt in prompts]
+        limit = self.max_tokens or self._enough(answers)
+        asks = [
+            Ask(ids, prompt.stream, rollout, self._room(ids, limit))
+            for ids, prompt in zip(encoded, prompts, strict=True)
+            for rollout in range(rollouts)
+        ]
+        drawn = self._decode(asks, seed, _Either(cancelled, self._closing))
+        finished = [self._rollout(ask, one) for ask, one in zip(asks, drawn, strict=True)]
+        return [finished[i * rollouts : (i + 1) * rollouts] for i in range(len(prompts))]
+
+    def _enough(self, answers: int) -> int:
+        from vpo.chain import default_max_tokens
+
+        return default_max_tokens("route" if self.dialect == "maze-compact" else "python", answers, self.dialect)
+
+    def _room(self, ids: npt.NDArray[np.int32], limit: int) -> int:
+        room = self.context - len(ids)
+        if room < min(limit, _LEAST_ROOM):
+            raise PromptTooLong(
+                f"the prompt takes {len(ids)} tokens of a context of {self.context}, which leaves no room for an "
+                "answer: show fewer or shorter inspirations, or use a model with a longer context"
+            )
+        return min(limit, room)
+
+    def _decode(self, asks: list[Ask], seed: int, cancelled: Any) -> list[Drawn]:
+        """All of them; where memory runs out, again in batches of half the rows (rows do not depend on their batch)."""
+        while True:
+            settings = Settings(
+                self.temperature, self.top_p, self.stops, min(self.stops, default=0), self._rows, self._cells()
+            )
+            try:
+                return decode(self.model, asks, seed, settings, cancelled)
+            except FloatingPointError as error:
+                raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
+            except torch.OutOfMemoryError as error:
+                rows = min(self._rows, len(asks)) // 2
+                if not rows:
+                    raise PolicyUnavailable(f"{self.version}: out of memory with one row: {error}") from None
+                self._rows = rows
+            if self.model.device.type == "cuda":
+                torch.cuda.empty_cache()
+
+    def _cells(self) -> int:
+        """How many rows x columns of cache fit into what memory is free now, with room for the logits."""
+        device = self.model.device
+        free = torch.cuda.mem_get_info(device)[0] * 0.7 if device.type == "cuda" else _free_memory() * 0.3
+        # Growing the cache holds its old and its new buffers for a moment
+        return max(1, int(free / (3 * bytes_a_token(self.model.config, self.model.dtype.itemsize))))
+
+    def _rollout(self, ask: Ask, drawn: Drawn) -> Rollout:
+        ids = drawn.token_ids[:-1] if drawn.stopped else drawn.token_ids
+        text = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return Rollout(text, drawn.token_ids, drawn.logprobs, ask.prompt, "stop" if drawn.stopped else "length")
+
+
+class _Either:
+    """Set where one of two events is."""
+
+    def __init__(self, first: threading.Event, second: threading.Event) -> None:
+        self._first, self._second = first, second
+
+    def is_set(self) -> bool:
+        return self._first.is_set() or self._second.is_set()
+
+
+def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Tokens that end a rollout: the generation config's, the tokenizer's, the template's ends of turns."""
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    ends = set(configured if isinstance(configured, list) else [configured]) | {tokenizer.eos_token_id}
+    template = tokenizer.chat_template or ""
+    for token in _END_TOKENS:
+        if isinstance(template, str) and token in template:
+            ends.add(tokenizer.convert_tokens_to_ids(token))
+    return frozenset(int(end) for end in ends if end is not None and end != tokenizer.unk_token_id)
+
+
+def load_transformers(
+    source: str,
+    *,
+    address: str,
+    device: str | None = None,
+    dtype: str | None = None,
+    **settings: Any,
+) -> TransformersPolicy:
+    """The policy of a directory or hub id; `settings` are TransformersPolicy's. Raises BadAddress in one line."""
+    import transformers.utils.logging as messages
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    place = _device(device)
+    kind = _dtype(dtype, place)
+    bars = messages.is_progress_bar_enabled()
+    messages.disable_progress_bar()  # it would break into the live screen
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=kind)
+        model = torch.nn.Module.to(model, place)
+    except torch.OutOfMemoryError as error:
+        raise PolicyUnavailable(f"policy {address!r} does not fit on {place}: {error}") from None
+    except Exception as error:  # whatever a foreign checkpoint makes the library raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadAddress(f"policy {address!r} cannot be loaded: {reason[:300]}") from error
+    finally:
+        if bars:
+            messages.enable_progress_bar()
+    return TransformersPolicy(model, tokenizer, version=f"{address}@{fingerprint(source, model)}", **settings)
+
+
+def _device(name: str | None) -> torch.device:
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise BadAddress(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+
+
+def _dtype(name: str | None, device: torch.device) -> torch.dtype:
+    if name is None:
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if name not in known:
+        raise BadAddress(f"dtype {name!r} is not one of {', '.join(known)}")
+    return known[name]
+
+
+def _set_threads(threads: int | None) -> None:
+    if threads is not None:
+        torch.set_num_threads(threads)
+
+
+def _free_memory() -> float:
+    """Bytes of main memory that can be had without swapping; 4 GiB where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) * 1024.0
+    except (OSError, StopIteration, ValueError):
+        return 4.0 * (1 << 30)
