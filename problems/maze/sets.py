@@ -1,0 +1,92 @@
+"""The maze sets: maze:train and maze:test of the paper (seeds 42 and 4242), maze:hard of our own.
+
+What ships (instances.json) is each maze's seed with its optimum, so that a set loads in a fraction of a second; the
+boards are drawn anew from the seeds. `python -m problems.maze.sets` makes the file again, byte for byte.
+
+maze:hard is what a planner that learns nothing (problems.maze.planner) does not solve in HARD_TRIES routes, drawn by a
+generator of its own per maze. No policy was looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import cache
+from pathlib import Path
+
+from problems.contract import BadAddress
+from problems.maze.board import Maze, attempt
+from problems.maze.optimum import optimum
+from problems.maze.planner import tries_to_reach
+from problems.maze.problem import TOLERANCE, MazeProblem
+
+FIRST_SEED = {"train": 42, "test": 4242, "hard": 1_000_000}
+SIZES = {"train": 1000, "test": 100, "hard": 200}
+HARD_TRIES = 30
+INSTANCES = Path(__file__).parent / "instances.json"
+
+
+def problem_set(address: str, limit: int | None = None) -> list[MazeProblem]:
+    """The problems of `maze:test` (or train, hard), the first `limit` of them, or the one of `maze:test/17`.
+
+    BadAddress for a set or an index that does not exist.
+    """
+    name, slash, index = address.removeprefix("maze:").partition("/")
+    if not address.startswith("maze:") or name not in SIZES:
+        raise BadAddress(f"there is no maze set {address!r}; there are maze:train, maze:test and maze:hard")
+    if not slash:
+        return [_problem(name, i) for i in range(SIZES[name] if limit is None else min(limit, SIZES[name]))]
+    if not index.isdecimal() or int(index) >= SIZES[name]:
+        raise BadAddress(f"{address!r} names no maze; maze:{name}/0 to maze:{name}/{SIZES[name] - 1} do")
+    return [_problem(name, int(index))]
+
+
+def held_out_tiles() -> frozenset[str]:
+    """The boards of all three sets, none of which the embedded base may learn from."""
+    return frozenset(_problem(name, i).maze.tiles for name, size in SIZES.items() for i in range(size))
+
+
+def draw_set(name: str, size: int | None = None) -> list[tuple[int, Maze, float]]:
+    """The first `size` mazes of a set from nothing: (seed, maze, optimum), the seeds rising from FIRST_SEED."""
+    drawn: list[tuple[int, Maze, float]] = []
+    seed = FIRST_SEED[name]
+    while len(drawn) < (SIZES[name] if size is None else size):
+        maze = attempt(random.Random(seed))
+        if maze is not None:
+            best = optimum(maze)
+            if name != "hard" or is_hard(maze, best, seed):
+                drawn.append((seed, maze, best))
+        seed += 1
+    return drawn
+
+
+def is_hard(maze: Maze, best: float, seed: int) -> bool:
+    """Whether HARD_TRIES planner routes, drawn from the maze's own seed, all miss the optimum."""
+    return tries_to_reach(maze, best - TOLERANCE, HARD_TRIES, random.Random(f"planner {seed}")) is None
+
+
+@cache
+def _instances() -> dict[str, list[list[float]]]:
+    return json.loads(INSTANCES.read_text(encoding="utf-8"))
+
+
+@cache
+def _problem(name: str, index: int) -> MazeProblem:
+    seed, best = _instances()[name][index]
+    maze = attempt(random.Random(int(seed)))
+    if maze is None:
+        raise RuntimeError(f"{INSTANCES.name} does not fit the generator: run python -m problems.maze.sets")
+    return MazeProblem(f"maze:{name}/{index}", maze, best)
+
+
+def write_instances() -> None:
+    """Draw all sets and write instances.json."""
+    lines = [
+        f' "{name}": [\n  ' + ",\n  ".join(json.dumps([seed, best]) for seed, _, best in draw_set(name)) + "\n ]"
+        for name in SIZES
+    ]
+    INSTANCES.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_instances()

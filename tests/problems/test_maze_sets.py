@@ -1,0 +1,90 @@
+"""The sets: the paper's seeds, hard mazes by the planner alone, the shipped file against a fresh drawing."""
+
+import hashlib
+import json
+import random
+import subprocess
+import sys
+
+import pytest
+
+from problems.contract import BadAddress
+from problems.maze.board import attempt, generate, simulate
+from problems.maze.optimum import optimum
+from problems.maze.planner import Planner, moves_between, tries_to_reach
+from problems.maze.sets import FIRST_SEED, HARD_TRIES, INSTANCES, SIZES, draw_set, held_out_tiles, problem_set
+
+
+def digest(name: str) -> str:
+    text = "\n".join(f"{p.maze.tiles} {p.maze.budget} {p.optimum!r}" for p in problem_set(f"maze:{name}"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "pinned"),
+    [("train", 1000, "564651f9269e01de"), ("test", 100, "f252ec4799556f33"), ("hard", 200, "305e560ae9086c66")],
+)
+def test_sets_are_pinned(name, size, pinned):
+    assert len(problem_set(f"maze:{name}")) == size
+    assert digest(name) == pinned
+
+
+def test_no_board_is_in_two_sets():
+    assert len(held_out_tiles()) == sum(SIZES.values())
+
+
+def test_names_and_limits():
+    assert [p.name for p in problem_set("maze:hard", 3)] == ["maze:hard/0", "maze:hard/1", "maze:hard/2"]
+    assert len(problem_set("maze:test", 1000)) == 100
+    (one,) = problem_set("maze:test/17")
+    assert one is problem_set("maze:test")[17]
+
+
+@pytest.mark.parametrize(
+    "address", ["maze:none", "maze:test/100", "maze:test/x", "maze:test/-1", "maze:", "maze:test/"]
+)
+def test_a_wrong_address_is_one_clear_line(address):
+    with pytest.raises(BadAddress) as caught:
+        problem_set(address)
+    assert "\n" not in str(caught.value) and "maze:t" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["train", "test", "hard"])
+def test_the_shipped_file_is_what_drawing_gives(name):
+    shipped = json.loads(INSTANCES.read_text())[name]
+    assert [[seed, best] for seed, _, best in draw_set(name, 25)] == shipped[:25]
+    for seed, best in random.Random(name).sample(shipped, 20):
+        maze = attempt(random.Random(seed))
+        assert maze is not None and optimum(maze) == best
+        assert seed >= FIRST_SEED[name]
+
+
+def test_the_planner_misses_the_hard_ones_and_not_the_rest():
+    for problem, (seed, _) in list(
+        zip(problem_set("maze:hard"), json.loads(INSTANCES.read_text())["hard"], strict=True)
+    )[::10]:
+        assert tries_to_reach(problem.maze, problem.target, HARD_TRIES, random.Random(f"planner {seed}")) is None
+    easy = [tries_to_reach(p.maze, p.target, HARD_TRIES, random.Random(1)) for p in problem_set("maze:test")]
+    assert 10 < sum(found is not None for found in easy) < 60
+
+
+def test_planner_routes_reach_the_exit_within_the_budget_and_differ():
+    rng = random.Random(5)
+    for seed in range(30):
+        maze = generate(random.Random(9_000_000 + seed))
+        planner = Planner(maze)
+        routes = [moves_between(maze, planner.route(rng)) for _ in range(20)]
+        assert all(simulate(maze, route).reached and simulate(maze, route).steps == len(route) for route in routes)
+        assert len(set(routes)) > 5
+
+
+def test_a_set_loads_in_a_moment():
+    code = (
+        "import time; t = time.perf_counter(); from problems.maze import problem_set; "
+        "problem_set('maze:train'); print(time.perf_counter() - t)"
+    )
+    seconds = min(
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
+        for _ in range(2)
+    )
+    assert seconds < 2.0  # about 0.3 s on an idle core; the machine that tests may be busy
