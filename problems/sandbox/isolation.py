@@ -161,7 +161,12 @@ def bwrap_command(binary: str, reach: Reach, scratch: str, scratch_size: int, us
     # for the zygote, which mounts scratch and makes pid namespaces; whatever runs a candidate has none of these
     command += ["--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN"]
     if not user_namespace:
-        command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        for capability in (
+            "CAP_SETUID",
+            "CAP_SETGID",
+            "CAP_KILL",
+        ):  # an evaluation runs as another user than its zygote
+            command += ["--cap-add", capability]
     for device in confinement.DEVICES:
         command += ["--dev-bind", device, device]
     command += ["--tmpfs", "/dev/shm"]

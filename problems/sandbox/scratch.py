@@ -9,9 +9,9 @@ import stat
 import tempfile
 
 
-def make(owner: int | None) -> str:
+def make(owner: int | None, within: str | None = None) -> str:
     """A new private folder, given to `owner` (a user id) where that is another user."""
-    folder = os.path.realpath(tempfile.mkdtemp(prefix="evo-sandbox-"))
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="evo-sandbox-", dir=within))
     if owner is not None:
         os.chown(folder, owner, owner)
     return folder

@@ -90,7 +90,9 @@ class Heard:
 class Worker:
     """A live worker. One caller at a time. Every method may raise WorkerDied, after which only `close` is of use."""
 
-    def __init__(self, mode: str, limits: Limits, spec: EvaluatorSpec | None = None, preload: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, mode: str, limits: Limits, spec: EvaluatorSpec | None = None, preload: tuple[str, ...] = ()
+    ) -> None:
         self.mode = mode if spec is None or spec.isolated else "none"
         self.soiled = False
         self._sequence = 0
@@ -373,5 +375,3 @@ def _user_threads() -> int:
                 if entry.stat().st_uid == mine:
                     count += len(os.listdir(entry / "task"))
     return count
-
-

@@ -261,7 +261,15 @@ def report(results: int, scorer: Scorer, task: dict[str, Any], scratch: str, lim
         value, kind = _call(scorer, task, scratch)
         reply = ["ok", encode(value, limit, objects=True), kind, "", "", "", False]
     except MemoryError as error:
-        reply = ["memory", "null", "", "MemoryError", "more memory than allowed", _trace(error), _touched(error, answers)]
+        reply = [
+            "memory",
+            "null",
+            "",
+            "MemoryError",
+            "more memory than allowed",
+            _trace(error),
+            _touched(error, answers),
+        ]
     except (Unplain, TooLarge) as error:
         reply = ["error", "null", "", type(error).__name__, f"the scorer returned {error}", "", False]
     except BaseException as error:

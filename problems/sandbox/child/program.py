@@ -174,8 +174,7 @@ def run_session(task: dict[str, Any], results: int, feed: Feed) -> None:
             raise RuntimeError(reply["error"])
         return decode(reply["value"])
 
-    if task["oracle"]:
-        builtins.oracle = oracle  # type: ignore[attr-defined]
+    builtins.oracle = oracle  # type: ignore[attr-defined]
     if not runner.load(task["setup"], task["code"]):
         return
     while True:
@@ -226,5 +225,3 @@ def main_program(task: dict[str, Any], results: int) -> None:
     except BaseException as error:
         status, message = (status, message) if status != "ok" else ("error", describe(error))
     send(results, RESULT, [status, "null", "", message, 0.0, 0.0])
-
-

@@ -1,0 +1,174 @@
+"""A user's scorer file out of process: loaded once in a worker, forked for every call."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from problems.sandbox import ending, scratch
+from problems.sandbox.child.wire import RESULT, Malformed, decode, encode
+from problems.sandbox.contract import (
+    CaseStatus,
+    EvaluatorOutcome,
+    EvaluatorSpec,
+    Limits,
+    SandboxFault,
+    ScratchFile,
+)
+from problems.sandbox.pool import start_worker
+from problems.sandbox.worker import Exit, Worker, WorkerDied
+
+_STARTS = 3
+_GET_SECONDS = 60.0
+
+
+class Evaluator:
+    """Calls functions of one scorer file. Thread-safe: each thread's call has a worker of its own, up to `workers`.
+
+    callables: the public names of the file that can be called
+    """
+
+    def __init__(self, mode: str, spec: EvaluatorSpec, limits: Limits, workers: int) -> None:
+        self._mode, self._spec, self._limits, self._workers = mode, spec, limits, workers
+        self._slots = threading.Semaphore(workers)
+        self._lock = threading.Lock()
+        self._closed = False
+        first = start_worker(self._start)
+        self.callables: frozenset[str] = frozenset(first.hello["callables"])
+        self._idle = [first]
+
+    def _start(self) -> Worker:
+        return Worker(self._mode, self._limits, self._spec)
+
+    def __enter__(self) -> Evaluator:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.close()
+
+    def get(self, names: Iterable[str]) -> dict[str, Any]:
+        """Those of the file's attributes (dotted names reach into them) that are there and are plain data."""
+        task = {"get": list(names), "function": None, "arguments": [], "files": {}, "answers": []}
+        outcome = self._request(task, _GET_SECONDS)
+        if outcome.status != "ok":
+            raise SandboxFault(f"{self._spec.path}: its attributes could not be read: {outcome.message}")
+        value: dict[str, Any] = outcome.value
+        return value
+
+    def call(
+        self,
+        function: str,
+        *args: Any,
+        timeout: float,
+        files: Mapping[str, str] | None = None,
+        answers: Iterable[str] = (),
+    ) -> EvaluatorOutcome:
+        """Call a function of the file (or a method: dotted names are followed) in a fresh fork of its worker.
+
+        args: plain data, or ScratchFile(name) for the path of one of `files`
+        timeout: seconds of wall time, after which the whole process tree is killed
+        files: name -> text, written into the scratch folder first. They are the answer's files
+        answers: further file names that count as the answer's in a traceback ("<string>" for code that is exec'd)
+        Raises SandboxFault for faults of the sandbox, Unplain (a TypeError) for other arguments.
+        """
+        written = dict(files or {})
+        for name in written:
+            if os.path.basename(name) != name or name in ("", ".", ".."):
+                raise ValueError(f"a scratch file needs a plain name, not {name!r}")
+        task = {
+            "get": None,
+            "function": function,
+            "arguments": [[True, a.name] if isinstance(a, ScratchFile) else [False, encode(a)] for a in args],
+            "files": written,
+            "answers": list(answers),
+        }
+        return self._request(task, timeout)
+
+    def _request(self, task: dict[str, Any], timeout: float) -> EvaluatorOutcome:
+        died = ""
+        with self._slots:
+            for _ in range(_STARTS):
+                with self._lock:
+                    if self._closed:
+                        raise SandboxFault(f"{self._spec.path}: the evaluator is closed")
+                    worker = self._idle.pop() if self._idle else None
+                worker = worker or start_worker(self._start)
+                try:
+                    return self._run(worker, task, timeout)
+                except WorkerDied as error:
+                    died = str(error)
+                    worker.soiled = True
+                except BaseException:
+                    worker.soiled = True
+                    raise
+                finally:
+                    self._give(worker)
+        raise SandboxFault(f"{self._spec.path}: its worker died {_STARTS} times over one call: {died}")
+
+    def _give(self, worker: Worker) -> None:
+        with self._lock:
+            if not worker.soiled and not self._closed:
+                self._idle.append(worker)
+                return
+        worker.close()
+
+    def _run(self, worker: Worker, task: dict[str, Any], timeout: float) -> EvaluatorOutcome:
+        folder = None
+        if worker.scratch is not None:
+            folder = scratch.make(worker.hello["uid"] if os.geteuid() == 0 else None, worker.scratch)
+        try:
+            return self._listen(worker, {**task, "scratch": folder}, timeout)
+        finally:
+            if folder is not None:
+                scratch.remove(folder)
+
+    def _listen(self, worker: Worker, task: dict[str, Any], timeout: float) -> EvaluatorOutcome:
+        limits = self._limits
+        started = time.perf_counter()
+        worker.begin(task, limits, 0, ending.frame_limit(limits))
+        output = bytearray()
+        reply: list[Any] | None = None
+        failure: tuple[CaseStatus, str] | None = None
+        ended: Exit | None = None
+        while ended is None:
+            try:
+                heard = worker.listen(started + timeout)
+                ended = heard.exit
+                output += heard.output[: max(0, limits.output - len(output))]
+                for kind, body in heard.frames:
+                    if kind != RESULT or reply is not None:
+                        raise Malformed("a message that nobody asked for")
+                    reply = ending.plain_fields(body, (str, str, str, str, str, str, bool))
+                    if reply[0] not in ("ok", "error", "memory"):
+                        raise Malformed("no such status")
+                    reply[1] = decode(reply[1])
+                if heard.overfull:
+                    failure = "output", ending.too_much_scratch(limits)
+                elif ended is None and time.perf_counter() - started >= timeout:
+                    failure = "timeout", f"still running after {timeout:g} s"
+            except Malformed:
+                failure = "crash", ending.FAILED
+            if failure is not None and ended is None:
+                ended = worker.kill()
+        stdout = bytes(output).decode("utf-8", "replace")
+        wall = time.perf_counter() - started
+        if failure is None and reply is not None:
+            status, value, type_name, exception, message, traceback, touched = reply
+            return EvaluatorOutcome(
+                status, value, type_name, exception, message, traceback, touched, stdout, wall, ended.cpu_seconds
+            )
+        if failure is None:
+            failure = ending.reason(ended, 0)
+        return EvaluatorOutcome(
+            failure[0], message=failure[1], stdout=stdout, wall_seconds=wall, cpu_seconds=ended.cpu_seconds
+        )

@@ -1,0 +1,188 @@
+"""A candidate that stays: asked again and again, and able to ask its parent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from problems.sandbox import ending
+from problems.sandbox.child.wire import LOADED, ORACLE, RESULT, Malformed, Unplain, decode, encode
+from problems.sandbox.contract import CaseOutcome, Limits, SandboxFault
+from problems.sandbox.pool import DEATHS, Sandbox
+from problems.sandbox.worker import Worker, WorkerDied
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+Oracle = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
+ORACLE_CALLS = 100_000
+"""Questions that one evaluation may ask its oracle."""
+
+
+class Session:
+    """A process of the candidate's own for as long as the `with` block lasts. Not to be shared between threads.
+
+    The code is executed at the first evaluation; where it fails, every evaluation answers with that failure. Where an
+    evaluation ends the process (a time-out, a crash) the next one starts it anew, without what it had remembered.
+    """
+
+    def __init__(self, sandbox: Sandbox, code: str, limits: Limits, setup: str) -> None:
+        self._sandbox, self._code, self._limits, self._setup = sandbox, code, limits, setup
+        self._stack = ExitStack()
+        self._worker: Worker | None = None
+        self._running = False
+        self._deaths = 0
+        self._failed: CaseOutcome | None = None
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        """Give the worker back with its fork ended."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            try:
+                if self._running:
+                    worker.kill()
+            except WorkerDied:
+                worker.soiled = True
+        self._running = False
+        self._stack.close()
+
+    def evaluate(
+        self, expression: str, bindings: Mapping[str, Any] | None = None, oracle: Oracle | None = None
+    ) -> CaseOutcome:
+        """The value of `expression` among the candidate's names.
+
+        bindings: names set before it, to plain values. Raises Unplain (a TypeError) for others
+        oracle: what the child's `oracle(name, *args, **kwargs)` asks, in this thread. Its value comes back to the child;
+            an exception becomes a RuntimeError there, with its class and text. Its time is not the child's.
+        Raises SandboxFault for faults of the sandbox.
+        """
+        request = {"expression": expression, "bindings": encode(dict(bindings or {}))}
+        if self._failed is not None:
+            return self._failed
+        if self._deaths >= DEATHS:
+            return CaseOutcome("crash", message=f"not run: {self._deaths} evaluations ended the program")
+        died = ""
+        for _ in range(DEATHS):
+            try:
+                if not self._running and not self._start():
+                    assert self._failed is not None
+                    return self._failed
+                assert self._worker is not None
+                self._worker.tell(request)
+                return self._listen(RESULT, oracle)
+            except WorkerDied as error:
+                died = str(error)
+                self._abandon()
+            except BaseException:
+                self._abandon()  # in the middle of an exchange
+                raise
+        raise SandboxFault(f"the sandbox's worker died {DEATHS} times over one session: {died}")
+
+    def _abandon(self) -> None:
+        if self._worker is not None:
+            self._worker.soiled = True
+            self._worker = None
+        self._running = False
+        self._stack.close()
+
+    def _start(self) -> bool:
+        if self._worker is not None and self._worker.soiled:
+            self._release()
+        if self._worker is None:
+            self._worker = self._stack.enter_context(self._sandbox.worker(self._limits, extra=True))
+        task = {
+            "kind": "session",
+            "code": self._code,
+            "setup": self._setup,
+            "output": self._limits.output,
+            "cpu": self._limits.cpu_seconds,
+        }
+        self._worker.begin(task, self._limits, 0, ending.frame_limit(self._limits))
+        self._running = True
+        outcome = self._listen(LOADED, None)
+        if outcome.status == "ok":
+            return True
+        self._failed = outcome
+        self._release()
+        return False
+
+    def _listen(self, wanted: bytes, oracle: Oracle | None) -> CaseOutcome:
+        """The outcome of what was asked last; counts a death where the process ended over it."""
+        worker = self._worker
+        assert worker is not None
+        limits = self._limits
+        started = time.perf_counter()
+        asked, asking = 0, 0.0
+        while True:
+            try:
+                heard = worker.listen(started + asking + limits.wall_seconds)
+                for kind, body in heard.frames:
+                    if kind == ORACLE and asked < ORACLE_CALLS:
+                        asked += 1
+                        asking += self._ask(worker, body, oracle)
+                        continue
+                    wall = time.perf_counter() - started - asking
+                    if kind == LOADED and wanted == LOADED:
+                        return CaseOutcome("ok", wall_seconds=wall)
+                    if kind != RESULT:
+                        raise Malformed("a message that nobody asked for")
+                    outcome = ending.case_outcome(body)
+                    if outcome.status == "output" and not heard.exit:
+                        self._deaths += outcome.message == ending.too_much_output(limits)
+                    if heard.exit:
+                        self._running = False
+                    return CaseOutcome(
+                        outcome.status, outcome.value, outcome.stdout, outcome.message, wall, outcome.cpu_seconds
+                    )
+                wall = time.perf_counter() - started - asking
+                if heard.exit:
+                    self._running = False
+                    self._deaths += 1
+                    status, message = ending.reason(heard.exit, 0)
+                    return CaseOutcome(status, message=message, wall_seconds=wall)
+                if heard.overfull:
+                    return self._end("output", ending.too_much_scratch(limits), wall)
+                if wall >= limits.wall_seconds:
+                    return self._end("timeout", ending.too_slow(limits), wall)
+            except Malformed:
+                return self._end("crash", ending.FAILED, time.perf_counter() - started - asking)
+
+    def _end(self, status: Any, message: str, wall: float) -> CaseOutcome:
+        assert self._worker is not None
+        ended = self._worker.kill()
+        self._running = False
+        self._deaths += 1
+        return CaseOutcome(status, message=message, wall_seconds=wall, cpu_seconds=ended.cpu_seconds)
+
+    def _ask(self, worker: Worker, body: bytes, oracle: Oracle | None) -> float:
+        """Put one question to the oracle and send the reply; returns the seconds that it took."""
+        began = time.perf_counter()
+        name, positional, named = ending.plain_fields(body, (str, str, str))
+        args, kwargs = decode(positional), decode(named)
+        if type(args) is not list or type(kwargs) is not dict or not all(type(key) is str for key in kwargs):
+            raise Malformed("no arguments")
+        reply: dict[str, Any] = {"value": "null", "error": None}
+        if oracle is None:
+            reply["error"] = "NameError: there is no oracle here"
+        else:
+            try:
+                value = oracle(name, tuple(args), kwargs)
+            except Exception as error:
+                reply["error"] = f"{type(error).__name__}: {error}"[:4000]
+            else:
+                try:
+                    reply["value"] = encode(value)
+                except Unplain as error:
+                    reply["error"] = f"TypeError: the oracle answered with {error}"
+        worker.tell(reply)
+        return time.perf_counter() - began
