@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Row, bindparam, select
+from sqlalchemy import bindparam, select
 
 from islands.records import Candidate
 from islands.schema import Candidate as CandidateRow
@@ -27,7 +27,7 @@ COLUMNS = (
 _BY_ID = select(*COLUMNS).where(CandidateRow.id.in_(bindparam("ids", expanding=True)))
 
 
-def from_row(row: Row[Any]) -> Candidate:
+def from_row(row: Sequence[Any]) -> Candidate:
     """A record from a row of COLUMNS."""
     id, text, rewards, fitness, features, feedback, error, generation, island, parent = tuple(row)
     return Candidate(id, text, tuple(rewards), fitness, features, feedback, error, generation, island, parent)

@@ -50,9 +50,8 @@ def seeds(store: Store, problem_id: int) -> list[Row[Any]]:
 def texts(store: Store, ids: list[int]) -> list[str]:
     """The texts of candidates, in the order of the ids."""
     with store.reader.connect() as connection:
-        found = dict(
-            connection.execute(select(Candidate.id, Candidate.text).where(Candidate.id.in_(ids))).tuples().all()
-        )
+        rows = connection.execute(select(Candidate.id, Candidate.text).where(Candidate.id.in_(ids)))
+        found = {row.id: row.text for row in rows}
     return [found[id] for id in ids]
 
 

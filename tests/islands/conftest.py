@@ -1,0 +1,58 @@
+"""One database for each test, on SQLite and on a PostgreSQL server that the session starts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # tests/postgres.py is shared between packages
+
+from postgres import NoPostgres, PostgresServer  # noqa: E402
+
+from islands.store import Store  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A server of this worker. Without one the tests fail: skipping would hide a broken half of the product."""
+    try:
+        server = PostgresServer.start()
+    except NoPostgres as error:
+        pytest.fail(str(error), pytrace=False)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'evo.db'}"
+    return request.getfixturevalue("postgres").new_database()
+
+
+@pytest.fixture
+def sqlite_address(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'other.db'}"
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., Store]]:
+    """Open stores that the test need not close."""
+    stores: list[Store] = []
+
+    def open_store(address: str, **options: bool) -> Store:
+        stores.append(Store.open(address, **options))
+        return stores[-1]
+
+    yield open_store
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def store(address: str, opened: Callable[..., Store]) -> Store:
+    return opened(address)

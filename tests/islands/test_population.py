@@ -1,0 +1,342 @@
+"""The contract of Population, on both databases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config, state
+from sqlalchemy import func, select
+
+from islands.config import PopulationConfig
+from islands.population import Population
+from islands.schema import Answer, Candidate, Elite, Migration, PromptGroup, Rollout
+from islands.store import Store
+from problems.contract import ScorerFault
+from problems.identity import identity
+
+CONFIGURATIONS = {
+    "openevolve": {},
+    "unbounded": {"population_size": None},
+    "weighted": {"strategy": "weighted", "feature_dimensions": ("rewards",)},
+    "fixed weights": {"strategy": "weighted", "weights": "island", "archive": "pareto"},
+    "lexicase": {"strategy": "lexicase", "archive": "pareto", "archive_size": 4},
+    "puct": {"strategy": "puct", "feature_dimensions": ("score", "diversity", "reward:left")},
+}
+
+
+def count(store: Store, table: type) -> int:
+    with store.reader.connect() as connection:
+        return connection.execute(select(func.count()).select_from(table)).scalar_one()
+
+
+def elites_of(store: Store, problem_id: int) -> dict[tuple[int, str], int]:
+    with store.reader.connect() as connection:
+        rows = connection.execute(
+            select(Elite.island, Elite.cell, Elite.candidate_id).where(Elite.problem_id == problem_id)
+        )
+        return {(island, cell): candidate for island, cell, candidate in rows}
+
+
+def test_an_empty_population_selects_nobody(store):
+    population = Population(store, new_problem(store), small_config())
+    chosen = population.select(0, np.random.default_rng(0))
+    assert (chosen.parent, chosen.inspirations, chosen.best) == (None, (), ())
+    assert population.best is None and population.size == 0 and population.cells(0) == {}
+
+
+def test_a_seed_lives_on_every_island(store):
+    population = Population(store, new_problem(store), small_config())
+    with store.begin() as tx:
+        placement = population.seed(answer("start", 0.25), tx)
+        again = population.seed(answer("start", 0.25), tx)
+    assert placement.new and placement.improved and not again.new and again.candidate == placement.candidate
+    assert [population.members(i) for i in range(3)] == [[placement.candidate]] * 3
+    chosen = population.select(2, np.random.default_rng(0))
+    assert (chosen.parent.text, chosen.parent.generation, chosen.parent.parent) == ("start", 0, None)
+    assert population.best == (placement.candidate, 0.25, (0.25, 0.25))
+
+
+def test_a_group_is_stored_whole(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config())
+    with store.begin() as tx:
+        seed = population.seed(answer("start", 0.1), tx).candidate
+    first, second = answer("one", 0.5, feedback="nearly"), answer("two", 0.0, error="crashed")
+    placements = put(store, population, group(problem, 0, [first, second], [], [first], island=1, parent=seed))
+    assert [p.new for p in placements] == [True, True, False]
+    assert placements[0].candidate == placements[2].candidate
+    assert [p.improved for p in placements] == [True, False, False]
+    assert (count(store, PromptGroup), count(store, Rollout), count(store, Answer), count(store, Candidate)) == (
+        1,
+        3,
+        3,
+        3,
+    )
+    record = population.candidate(placements[0].candidate)
+    assert (record.text, record.generation, record.island, record.parent) == ("one", 1, 1, seed)
+    assert population.score_of(record.id) == first.score
+    assert population.score_of(placements[1].candidate) == second.score
+    assert population.known(identity("one", "text")) == record.id and population.known(b"0" * 16) is None
+
+
+def test_text_that_databases_refuse_is_kept_exactly(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config(cache_bytes=0))
+    texts = [
+        "nul \x00 inside",
+        "lone \ud83d surrogate",
+        "\ue000 private \\x41",
+        "snow \u2603 \U0001f600",
+        "back\\slash",
+    ]
+    answers = [answer(text, 0.5, feedback=text, error=text if i == 0 else None) for i, text in enumerate(texts)]
+    put(store, population, group(problem, 0, answers, text=texts[0]))
+    again = Population(store, problem, small_config(cache_bytes=0))
+    again.advance(None)
+    for one in answers:
+        record = again.candidate(again.known(one.identity))
+        assert (record.text, record.feedback, record.error) == (one.text, one.score.feedback, one.score.error)
+
+
+def test_a_repeat_joins_another_island_only_where_it_wins_a_cell(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config(feature_dimensions=("complexity",)))
+    first = answer("same", 0.5)
+    (placed,) = put(store, population, group(problem, 0, [first], island=0))
+    (joined,) = put(store, population, group(problem, 1, [first], island=1))
+    assert joined.candidate == placed.candidate and not joined.new and joined.cell is not None
+    assert population.members(1) == [placed.candidate]
+    (same,) = put(store, population, group(problem, 2, [first], island=1))
+    assert same.cell is None and population.members(1) == [placed.candidate]
+    put(store, population, group(problem, 3, [answer("emas", 0.9)], island=2))
+    lost = put(store, population, group(problem, 4, [first], island=2))[0]
+    assert lost.cell is None and placed.candidate not in population.members(2)
+    assert population.size == 2 and count(store, Candidate) == 2 and count(store, Answer) == 5
+
+
+def test_failures_are_parents_only_while_nothing_else_is_there(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config())
+    failed = put(
+        store, population, group(problem, 0, [answer("bad", 0.0, error="no"), answer("worse", 0.0, error="no")])
+    )
+    ids = {p.candidate for p in failed}
+    assert set(population.members(0)) == ids and population.cells(0) == {}
+    assert population.select(0, np.random.default_rng(0)).parent.error == "no"
+    assert population.best[0] in ids and not any(p.improved for p in failed)
+    # a valid one wins even with less fitness, and the failed ones leave
+    (valid,) = put(store, population, group(problem, 1, [answer("good", -3.0)]))
+    assert valid.improved and valid.cell is not None and population.best[0] == valid.candidate
+    assert population.members(0) == [valid.candidate]
+    (late,) = put(store, population, group(problem, 2, [answer("bad again", 0.0, error="no")]))
+    assert population.members(0) == [valid.candidate] and late.cell is None and late.new
+    assert {population.select(0, np.random.default_rng(s)).parent.id for s in range(20)} == {valid.candidate}
+    assert count(store, Candidate) == 4
+
+
+def test_displaced_elite_is_named_and_leaves(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config(feature_dimensions=("complexity",)))
+    (low,) = put(store, population, group(problem, 0, [answer("abc", 0.2)]))
+    (high,) = put(store, population, group(problem, 1, [answer("abd", 0.4)]))
+    assert (high.cell, high.replaced, high.improved) == (low.cell, low.candidate, True)
+    (worse,) = put(store, population, group(problem, 2, [answer("abe", 0.3)]))
+    assert (worse.cell, worse.replaced, worse.improved) == (None, None, False)
+    assert population.members(0) == [high.candidate, worse.candidate]
+
+
+@pytest.mark.parametrize("settings", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_resuming_gives_the_state_of_every_moment(store, settings):
+    problem = new_problem(store)
+    config = small_config(**settings)
+    live = Population(store, problem, config)
+    with store.begin() as tx:
+        live.seed(answer("start", 0.1), tx)
+    states = {-1: state(live)}
+    selections = {}
+    for sequence in range(48):
+        search(store, live, 1, start=sequence, seed=5)
+        if sequence % 4 == 3:
+            states[sequence] = state(live)
+            selections[sequence] = [live.select(i % 3, np.random.default_rng([sequence, i])) for i in range(9)]
+    assert states[47]["stats"]["migrations"] >= 4
+    stored = store.problems(problem.run_id)[0]
+    resumed = Population(store, stored, config)
+    for sequence, expected in states.items():
+        resumed.advance(sequence)
+        assert state(resumed) == expected
+        for i, selection in enumerate(selections.get(sequence, ())):
+            assert resumed.select(i % 3, np.random.default_rng([sequence, i])) == selection
+    whole = Population(store, stored, config)
+    whole.advance(None)
+    assert state(whole) == states[47]
+    # both go on alike, though each brings its answers to memory by another way
+    in_table = elites_of(store, problem.id)
+    assert in_table == {(i, cell): c for i in range(3) for cell, c in live.cells(i).items()}
+    search(store, live, 6, start=48, seed=6)
+    resumed.advance(None)
+    assert state(resumed) == state(live)
+    assert elites_of(store, problem.id) == {(i, cell): c for i in range(3) for cell, c in resumed.cells(i).items()}
+
+
+def test_both_databases_hold_one_search(postgres, sqlite_address, opened):
+    outcomes = []
+    for address in (sqlite_address, postgres.new_database()):
+        store = opened(address)
+        new_problem(store)
+        with pytest.raises(ZeroDivisionError), store.begin() as tx:  # leaves a gap in PostgreSQL's numbers
+            doomed = Population(store, store.problems(1)[0], small_config())
+            doomed.add(group(doomed.problem, 0, [answer("gone"), answer("away")]), tx)
+            raise ZeroDivisionError
+        population = Population(store, store.problems(1)[0], small_config())
+        chosen = search(store, population, 60, seed=3)
+        born = {id: n for n, id in enumerate(population._memory.columns.ids)}
+        outcomes.append(
+            (
+                [(born.get(p), [born[i] for i in some], [born[i] for i in top]) for p, some, top in chosen],
+                [[born[i] for i in population.members(k)] for k in range(3)],
+                [{cell: born[i] for cell, i in population.cells(k).items()} for k in range(3)],
+                population.stats(),
+            )
+        )
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_rolled_back_transaction_leaves_nothing_and_is_noticed(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config())
+    put(store, population, group(problem, 0, [answer("kept", 0.5)]))
+    with pytest.raises(ZeroDivisionError), store.begin() as tx:
+        population.add(group(problem, 1, [answer("lost", 0.9)], policy_version="v9"), tx)
+        raise ZeroDivisionError
+    assert (count(store, PromptGroup), count(store, Candidate)) == (1, 1)
+    for call in (
+        lambda: population.select(0, np.random.default_rng(0)),
+        lambda: put(store, population, group(problem, 1, [answer("more")])),
+        lambda: population.advance(None),
+    ):
+        with pytest.raises(RuntimeError, match="rolled back"):
+            call()
+    again = Population(store, store.problems(problem.run_id)[0], small_config())
+    again.advance(None)
+    (placed,) = put(store, again, group(problem, 1, [answer("lost", 0.9)], policy_version="v9"))
+    assert placed.improved and again.size == 2
+
+
+def test_what_a_transaction_added_can_be_chosen_before_it_ends(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config(cache_bytes=0))
+    with store.begin() as tx:
+        population.add(group(problem, 0, [answer("first", 0.5)]), tx)
+        assert population.select(0, np.random.default_rng(0)).parent.text == "first"
+        assert population.score_of(population.known(identity("first", "text"))).fitness == 0.5
+        population.add(group(problem, 1, [answer("second", 0.7)], parent=population.best[0]), tx)
+    assert population.best[1] == 0.7 and count(store, PromptGroup) == 2
+
+
+def test_faults_are_found_before_anything_is_written(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config(feature_dimensions=("speed",)))
+    for faulty, said in (
+        (answer("x", features={"size": 1.0}), "'speed', which the scorer did not give .it gave size"),
+        (answer("x", rewards=(1.0, 2.0, 3.0)), "3 rewards for the 2 objectives left, right"),
+    ):
+        with pytest.raises(ScorerFault, match=said):
+            population.check(group(problem, 0, [faulty]))
+        with pytest.raises(ScorerFault, match=said), store.begin() as tx:
+            Population(store, problem, small_config(feature_dimensions=("speed",))).add(group(problem, 0, [faulty]), tx)
+    assert count(store, PromptGroup) == 0
+    put(store, population, group(problem, 0, [answer("x", features={"speed": 2.0}), answer("y", error="failed")]))
+    assert population.size == 2
+
+
+def test_groups_come_in_order_and_to_their_own_problem(store):
+    problem = new_problem(store)
+    other = store.add_problem(problem.run_id, 1, "maze:test/1", "maze 1", OBJECTIVES, 1.0, "text")
+    population = Population(store, problem, small_config())
+    put(store, population, group(problem, 3, [answer("x")]))
+    for wrong, said in (
+        (group(problem, 3, [answer("y")]), "comes after group 3"),
+        (group(other, 4, [answer("y")]), "was given to the population of"),
+        (group(problem, 4, [answer("y")], island=3), "there is no island 3"),
+        (group(problem, 4, [answer("y")], parent=999_999), "parent 999999 is not a candidate"),
+    ):
+        fresh = Population(store, problem, small_config())
+        fresh.advance(None)
+        with pytest.raises(ValueError, match=said), store.begin() as tx:
+            fresh.add(wrong, tx)
+    with pytest.raises(RuntimeError, match="a seed comes before"), store.begin() as tx:
+        population.seed(answer("late"), tx)
+
+
+def test_default_dimensions_follow_the_first_valid_answer(store):
+    for index, (features, expected) in enumerate(
+        [
+            ({"b": 1.0, "a": 2.0}, ("a", "b")),
+            ({}, ("complexity", "diversity")),
+            (dict.fromkeys("abcd", 1.0), ("complexity", "diversity")),
+        ]
+    ):
+        problem = new_problem(store, index=index)
+        population = Population(store, problem, small_config())
+        failed = answer("bad", 0.0, error="no", features={"z": 1.0})
+        put(store, population, group(problem, 0, [failed, answer("good", features=features)]))
+        assert store.problems(problem.run_id)[0].dimensions == expected
+        assert tuple(population.stats()["dimensions"]) == expected
+
+
+def test_the_problem_row_knows_the_best(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config())
+    put(store, population, group(problem, 0, [answer("bad", 9.0, error="no")]))
+    assert store.problems(problem.run_id)[0].best is None
+    search(store, population, 20, start=1)
+    record = store.problems(problem.run_id)[0]
+    assert (record.best, record.best_fitness) == population.best[:2]
+    with store.reader.connect() as connection:
+        top = connection.execute(select(func.max(Candidate.fitness)).where(Candidate.error.is_(None))).scalar_one()
+    assert record.best_fitness == top
+
+
+def test_migrations_are_stored_and_make_no_doubles(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config(migration_interval=3))
+    search(store, population, 60)
+    stats = population.stats()
+    assert stats["migrations"] > 3 and stats["copies"] > 3
+    with store.reader.connect() as connection:
+        rows = connection.execute(
+            select(Migration.source, Migration.target).where(Migration.candidate_id.is_not(None))
+        ).all()
+    assert len(rows) == stats["copies"] and all(source != target for source, target in rows)
+    for island in range(3):
+        members = population.members(island)
+        assert len(members) == len(set(members))
+
+
+def test_the_cap_holds_and_the_best_stays(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config(population_size=6))
+    best = put(store, population, group(problem, 0, [answer("best of all", 2.0)]))[0].candidate
+    for sequence in range(1, 30):
+        put(
+            store,
+            population,
+            group(problem, sequence, [answer(f"{sequence} " * sequence, 0.01 * sequence)], island=sequence % 3),
+        )
+        assert sum(len(population.members(i)) for i in range(3)) <= 6
+        assert any(best in population.members(i) for i in range(3))
+    assert population.size == 30 and count(store, Candidate) == 30
+
+
+def test_default_configuration_is_openevolves():
+    config = PopulationConfig()
+    assert (config.islands, config.population_size, config.archive_size, config.feature_bins) == (5, 1000, 100, 10)
+    assert (config.exploration_ratio, config.exploitation_ratio) == (0.2, 0.7)
+    assert (config.migration_interval, config.migration_rate) == (50, 0.1)
+    assert config.bins(("complexity", "diversity")) == (10, 10) and config.bins(("one",)) == (100,)
+    with pytest.raises(ValueError, match="extra"):
+        PopulationConfig.model_validate({"island": 3})
+    for wrong in ({"exploration_ratio": 0.6}, {"population_size": 3}, {"feature_dimensions": ()}, {"feature_bins": 0}):
+        with pytest.raises(ValueError):
+            PopulationConfig.model_validate(wrong)
