@@ -199,7 +199,18 @@ def fill(launched: Any, size: int) -> None:
                 rollout = ScoredRollout(Rollout("", ids, logprobs, ids), (answer,))
                 lane.population.add(
                     ScoredGroup(
-                        lane.record.id, i - 1, i - 1, i % 5, None, (), Prompt("prefill"), "prefill", 1, 0, 1.0, (rollout,)
+                        lane.record.id,
+                        i - 1,
+                        i - 1,
+                        i % 5,
+                        None,
+                        (),
+                        Prompt("prefill"),
+                        "prefill",
+                        1,
+                        0,
+                        1.0,
+                        (rollout,),
                     ),
                     transaction,
                 )

@@ -24,7 +24,9 @@ class PromptConfig(BaseModel):
     style: Literal["auto", "evo", "openevolve"] = Field(
         "auto", description="auto: OpenEvolve's templates for an OpenEvolve directory, ours elsewhere"
     )
-    diff: bool | None = Field(None, description="SEARCH/REPLACE edits instead of whole answers; needs one answer a rollout")
+    diff: bool | None = Field(
+        None, description="SEARCH/REPLACE edits instead of whole answers; needs one answer a rollout"
+    )
     max_answer_chars: int = Field(8000, ge=100, description="longer programs are cut in the middle when shown")
     max_feedback_chars: int = Field(1500, ge=0, description="feedback shown per candidate")
     show_parent: bool = Field(True, description="off: every prompt is the task alone, i.e. best-of-n without evolution")
@@ -38,11 +40,15 @@ class RunConfig(BaseModel):
     problems: list[str] = Field(default_factory=list, description="problem addresses")
     limit: int | None = Field(None, ge=1, description="only the first K problems of each set")
     policy: str = Field("embedded:base", description="policy address")
-    temperature: float | None = Field(None, ge=0.0, le=5.0, description="default 1.0, or what an OpenEvolve config says")
+    temperature: float | None = Field(
+        None, ge=0.0, le=5.0, description="default 1.0, or what an OpenEvolve config says"
+    )
     top_p: float = Field(1.0, gt=0.0, le=1.0)
     max_new_tokens: int | None = Field(None, ge=1, description="per rollout; default by answer format and count")
 
-    iterations: int | None = Field(None, ge=1, description="prompt groups per problem; default 100, or an OpenEvolve config's")
+    iterations: int | None = Field(
+        None, ge=1, description="prompt groups per problem; default 100, or an OpenEvolve config's"
+    )
     rollouts: int = Field(1, ge=1, le=1024, description="G, rollouts in a prompt group")
     answers: int = Field(3, ge=1, le=32, description="m, answers asked of each rollout")
     seed: int = Field(0, ge=0, description="decides every random choice of the run")

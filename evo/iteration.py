@@ -75,7 +75,7 @@ class Proposal:
 
 
 def propose(lane: Lane, sequence: int, seed: int) -> Proposal:
-    """Choose a parent on the island whose turn it is and put the question. Draws from (seed, problem, iteration) alone."""
+    """Choose a parent on the island whose turn it is and ask. Draws from (seed, problem, iteration) alone."""
     iteration = lane.built
     lane.built += 1
     island = iteration % lane.population.config.islands

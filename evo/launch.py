@@ -138,7 +138,9 @@ def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequen
     """BadInput where what the stored addresses name today is not what the run searched."""
     now, then = [problem.name for problem in problems], [record.name for record in records]
     if now != then:
-        changed = next((f"{b} is now {a}" for a, b in zip(now, then, strict=False) if a != b), f"{len(then)} became {len(now)}")
+        changed = next(
+            (f"{b} is now {a}" for a, b in zip(now, then, strict=False) if a != b), f"{len(then)} became {len(now)}"
+        )
         raise BadInput(f"run {run.name}: its problems are not what they were ({changed}); start a new run")
     for problem, record in zip(problems, records, strict=True):
         if tuple(problem.objectives) != tuple(record.objectives):
@@ -172,9 +174,7 @@ def _assembled(
     return Launched(search, store, run, policy, scorer, config, status, lanes)
 
 
-def make_lane(
-    store: Store, record: ProblemRecord, config: RunConfig, problem: Problem, policy: Policy
-) -> Lane:
+def make_lane(store: Store, record: ProblemRecord, config: RunConfig, problem: Problem, policy: Policy) -> Lane:
     population = Population(store, record, population_config(config, problem), problem.answer_format)
     style = prompt_style(problem, policy.dialect, config.prompt, config.answers)
     return Lane(problem, record, population, style, iterations_for(config, problem))

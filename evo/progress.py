@@ -95,7 +95,9 @@ def lane_row(lane: LaneStatus) -> tuple[str, str, str, str, str]:
     )
 
 
-def display(status: SearchStatus, console: Console, plain: bool) -> tuple[AbstractContextManager[object], Callable[[], None]]:
+def display(
+    status: SearchStatus, console: Console, plain: bool
+) -> tuple[AbstractContextManager[object], Callable[[], None]]:
     """(a context to search in, what to call after each commit)."""
     if not plain and console.is_terminal:
         live = Live(Screen(status, console), console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True)
@@ -105,6 +107,8 @@ def display(status: SearchStatus, console: Console, plain: bool) -> tuple[Abstra
     def report() -> None:
         if time.monotonic() - last[0] >= PLAIN_SECONDS:
             last[0] = time.monotonic()
-            console.print(f"{clock(status.elapsed)}  {solve_line(status)}  {figures(status)}", soft_wrap=True, highlight=False)
+            console.print(
+                f"{clock(status.elapsed)}  {solve_line(status)}  {figures(status)}", soft_wrap=True, highlight=False
+            )
 
     return nullcontext(), report

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from vpo.chain import Chain
 
 SYSTEM = (
-    "You take part in an evolutionary search. You are shown a task, an earlier answer with its scores, and other answers "
-    "found so far. You write answers that score higher, or that score differently where the objectives conflict."
+    "You take part in an evolutionary search. You are shown a task, an earlier answer with its scores, and other "
+    "answers found so far. You write answers that score higher, or that score differently where the objectives conflict."
 )
 
 

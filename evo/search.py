@@ -139,7 +139,7 @@ class Search:
         return True
 
     def _next_lane(self) -> Lane | None:
-        """The open lane with the fewest proposals, the earliest of those: rounds over the problems, also after a resume."""
+        """The open lane with the fewest proposals, the first of those: rounds over the problems, after a resume too."""
         return min((lane for lane in self.lanes if lane.open), key=lambda lane: lane.built, default=None)
 
     def _spent(self) -> bool:

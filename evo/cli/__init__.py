@@ -66,7 +66,9 @@ def invoke(argv: Sequence[str]) -> int:
         click.echo(error.format_message())
         return 2
     except click.ClickException as error:
-        where = f" {error.ctx.info_name}" if isinstance(error, click.UsageError) and error.ctx and error.ctx.parent else ""
+        where = (
+            f" {error.ctx.info_name}" if isinstance(error, click.UsageError) and error.ctx and error.ctx.parent else ""
+        )
         return _complain(f"{' '.join(error.format_message().split())} (see evo{where} --help)", 2)
     except (click.Abort, KeyboardInterrupt):
         return 130

@@ -30,7 +30,13 @@ def demo(limit: int, iterations: int, seed: int, db: str, plain: bool) -> int:
 
     config = load_config(
         None,
-        {"problems": (DEMO_PROBLEMS,), "limit": limit, "iterations": iterations, "seed": seed, "policy": "embedded:base"},
+        {
+            "problems": (DEMO_PROBLEMS,),
+            "limit": limit,
+            "iterations": iterations,
+            "seed": seed,
+            "policy": "embedded:base",
+        },
     )
 
     def ending(console: Console, launched: Launched) -> None:
@@ -47,4 +53,6 @@ def demo(limit: int, iterations: int, seed: int, db: str, plain: bool) -> int:
             console.print(f"  {command}  [dim]{what}[/dim]", soft_wrap=True)
 
     command = f"evo demo --limit {limit} --iterations {iterations} --seed {seed}"
-    return drive(lambda: launch(config, db=db, name=None, command=command), db=db, plain=plain, as_json=False, ending=ending)
+    return drive(
+        lambda: launch(config, db=db, name=None, command=command), db=db, plain=plain, as_json=False, ending=ending
+    )

@@ -14,7 +14,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def db_option(command: F) -> F:
     return click.option(
-        "--db", default=DEFAULT_DB, show_default=True, envvar="EVO_DB", help="sqlite:///FILE or postgresql+psycopg://..."
+        "--db",
+        default=DEFAULT_DB,
+        show_default=True,
+        envvar="EVO_DB",
+        help="sqlite:///FILE or postgresql+psycopg://...",
     )(command)
 
 
@@ -38,7 +42,9 @@ _SEARCH = [
     click.option("--iterations", type=click.IntRange(1), help="prompt groups per problem  [default: 100]"),
     click.option("--rollouts", type=click.IntRange(1, 1024), help="G, rollouts in a prompt group  [default: 1]"),
     click.option("--answers", type=click.IntRange(1, 32), help="m, answers asked of each rollout  [default: 3]"),
-    click.option("--islands", "population_islands", type=click.IntRange(1, 1000), help="islands per problem  [default: 5]"),
+    click.option(
+        "--islands", "population_islands", type=click.IntRange(1, 1000), help="islands per problem  [default: 5]"
+    ),
     click.option("--seed", type=click.IntRange(0), help="decides every random choice  [default: 0]"),
     click.option("--limit", type=click.IntRange(1), help="only the first K problems of each set"),
     click.option(
@@ -61,7 +67,9 @@ _SEARCH = [
         help="isolation of code that models write  [default: auto]",
     ),
     click.option("--device", help="cpu, cuda, cuda:1 (transformers)"),
-    click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="of the weights (transformers)"),
+    click.option(
+        "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="of the weights (transformers)"
+    ),
 ]
 
 

@@ -19,7 +19,15 @@ from evo.cli.options import db_option, json_option, overrides, plain_option, sea
 @db_option
 @plain_option
 @json_option
-def run(problems: tuple[str, ...], config_path: str | None, name: str | None, db: str, plain: bool, as_json: bool, **options: Any) -> int:
+def run(
+    problems: tuple[str, ...],
+    config_path: str | None,
+    name: str | None,
+    db: str,
+    plain: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
     """Search PROBLEMS: sets (maze:hard), members (maze:test/17), JSONL files (programs:FILE.jsonl), a scorer file, or
     an OpenEvolve directory.
 

@@ -65,7 +65,11 @@ async def _drive(
             outcome = "failed"
         else:
             outcome = "interrupted" if interrupted else "done"
-        why = str(failure) if failure else reason or (f"{len(failed)} problems stopped by scorer faults" if failed else "")
+        why = (
+            str(failure)
+            if failure
+            else reason or (f"{len(failed)} problems stopped by scorer faults" if failed else "")
+        )
         summary = summarised(launched, outcome, why)
         launched.finish(outcome, why, summary)
         if as_json:
@@ -170,4 +174,3 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
     if summary["outcome"] != "done":
         console.print(f"go on with: evo resume {status.run}{suffix}")
     console.print(f"look at it: evo show {status.run}{suffix}   evo best {status.run}{suffix}")
-

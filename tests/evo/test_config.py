@@ -13,7 +13,9 @@ def test_defaults_are_valid_and_survive_storage():
 def test_flags_override_the_file_and_reach_into_sections(tmp_path):
     path = tmp_path / "run.yaml"
     path.write_text("iterations: 7\nseed: 3\npopulation:\n  islands: 2\n  migration_interval: 9\n")
-    config = load_config(str(path), {"iterations": 11, "population.islands": 4, "rollouts": None, "problems": ("a", "b")})
+    config = load_config(
+        str(path), {"iterations": 11, "population.islands": 4, "rollouts": None, "problems": ("a", "b")}
+    )
     assert (config.iterations, config.seed, config.rollouts) == (11, 3, 1)
     assert (config.population.islands, config.population.migration_interval) == (4, 9)
     assert config.problems == ["a", "b"]

@@ -14,7 +14,7 @@ def stored(db, name="run"):
         run = store.run(name).id
         rows = connection.execute(
             text(
-                "SELECT g.sequence, p.name, g.iteration, g.island, g.\"user\", r.position, a.position, c.text, c.fitness "
+                'SELECT g.sequence, p.name, g.iteration, g.island, g."user", r.position, a.position, c.text, c.fitness '
                 "FROM prompt_groups g JOIN problems p ON p.id = g.problem_id JOIN rollouts r ON r.group_id = g.id "
                 "LEFT JOIN answers a ON a.rollout_id = r.id LEFT JOIN candidates c ON c.id = a.candidate_id "
                 "WHERE g.run_id = :run ORDER BY g.sequence, r.position, a.position"
@@ -85,7 +85,9 @@ def test_an_answer_seen_before_is_not_scored_again(search_with, digits, digits_p
     problem = digits("a")
     policy = digits_policy(batch=4)
     real = policy._rollout
-    policy._rollout = lambda prompt, i, answers, seed: real(type(prompt)("same", "", prompt.stream % 7), i, answers, seed)
+    policy._rollout = lambda prompt, i, answers, seed: real(
+        type(prompt)("same", "", prompt.stream % 7), i, answers, seed
+    )
     launched = search_with([problem], policy, db, iterations=40)
     assert len(problem.scored) == len(set(problem.scored)), "scored twice"
     assert launched.status.repeats > 50

@@ -1,0 +1,323 @@
+"""`evo runs`, `evo show`, `evo best`: what a database holds. They read only, also while a run writes."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evo.cli.options import db_option, json_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from islands.records import Candidate, ProblemRecord, RunRecord
+    from islands.store import Store
+
+LINEAGE_SHOWN = 20
+SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt"}
+
+
+def _open(db: str) -> Store:
+    from islands.store import Store
+
+    return Store.open(db, read_only=True)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False)
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+@click.command()
+@db_option
+@json_option
+def runs(db: str, as_json: bool) -> None:
+    """List the runs in a database."""
+    from rich.table import Table
+
+    from islands.queries import overview
+
+    with _open(db) as store:
+        lines = overview(store)
+    if as_json:
+        rows = [
+            {
+                "name": line.run.name,
+                "status": line.run.status,
+                "reason": line.run.reason,
+                "policy": line.run.config.get("policy"),
+                "problems": line.problems,
+                "solved": line.solved,
+                "failed": line.failed,
+                "groups": line.groups,
+                "candidates": line.candidates,
+                "mean_best": line.best,
+                "seed": line.run.seed,
+                "commit": line.run.commit,
+                "command": line.run.command,
+                "created": line.run.created,
+                "updated": line.run.updated,
+                "comparison": line.run.comparison,
+                "arm": line.run.arm,
+            }
+            for line in lines
+        ]
+        click.echo(json.dumps(rows))
+        return
+    if not lines:
+        click.echo(f"{db} holds no runs yet; start one with: evo run maze:test --limit 10")
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in ("run", "status", "policy", "solved", "mean best", "groups", "candidates", "seed", "started"):
+        right = title in ("solved", "mean best", "groups", "candidates", "seed")
+        table.add_column(title, justify="right" if right else "left", no_wrap=title == "run")
+    for line in lines:
+        table.add_row(
+            line.run.name,
+            line.run.status,
+            str(line.run.config.get("policy", "")),
+            f"{line.solved}/{line.problems}",
+            _number(line.best),
+            f"{line.groups:,}",
+            f"{line.candidates:,}",
+            str(line.run.seed),
+            _when(line.run.created),
+        )
+    _console().print(table)
+
+
+@click.command()
+@click.argument("name", metavar="RUN")
+@click.argument("candidate_id", metavar="[ID]", type=click.IntRange(1), required=False)
+@db_option
+@json_option
+def show(name: str, candidate_id: int | None, db: str, as_json: bool) -> None:
+    """Show RUN, or its candidate ID: reward vector, feedback, lineage, and the difference to its parent."""
+    with _open(db) as store:
+        run = store.run(name)
+        if candidate_id is None:
+            _show_run(store, run, as_json)
+        else:
+            _show_candidate(store, run, candidate_id, as_json)
+
+
+def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
+    from rich.table import Table
+
+    from islands.progress import run_progress
+    from islands.queries import best, format_errors
+
+    progress = run_progress(store, run.id)
+    found = best(store, run.id)
+    misread = format_errors(store, run.id)
+    if as_json:
+        shown: dict[str, Any] = {
+            "name": run.name,
+            "status": run.status,
+            "reason": run.reason,
+            "command": run.command,
+            "seed": run.seed,
+            "commit": run.commit,
+            "config": dict(run.config),
+            "summary": dict(run.summary),
+            "groups": progress.groups,
+            "answers": progress.answers,
+            "tokens": progress.tokens,
+            "format_errors": misread,
+            "problems": [
+                {
+                    **_best_row(problem, candidate),
+                    "iterations": progress.problems[problem.id].groups,
+                    "solved_at": progress.problems[problem.id].solved_at,
+                    "status": problem.status,
+                    "message": problem.message,
+                }
+                for problem, candidate in found
+            ],
+        }
+        click.echo(json.dumps(shown))
+        return
+    console = _console()
+    reason = f" ({run.reason})" if run.reason else ""
+    console.print(
+        f"{run.name}: {run.status}{reason}, started {_when(run.created)}, seed {run.seed}, commit {run.commit}"
+    )
+    console.print(run.command, style="dim", soft_wrap=True)
+    solved = sum(p.solved_at is not None for p in progress.problems.values())
+    console.print(
+        f"{solved} of {len(found)} solved, {progress.groups:,} groups, {progress.answers:,} answers, "
+        f"{progress.tokens:,} tokens\n"
+    )
+    table = Table(box=None, pad_edge=False)
+    for title in ("problem", "iterations", "best", "target", "solved at", "candidate", "reward vector"):
+        table.add_column(title, justify="left" if title in ("problem", "reward vector") else "right")
+    for problem, candidate in found:
+        done = progress.problems[problem.id]
+        vector = problem.message if problem.status == "failed" else _vector(problem, candidate)
+        table.add_row(
+            problem.name,
+            str(done.groups),
+            _number(None if candidate is None else candidate.fitness),
+            _number(problem.target),
+            "-" if done.solved_at is None else str(done.solved_at),
+            "-" if candidate is None else str(candidate.id),
+            vector,
+        )
+    console.print(table)
+    if misread:
+        worst = sorted(misread.items(), key=lambda item: -item[1])[:3]
+        console.print("\nmisread rollouts: " + "; ".join(f"{count:,} x {reason}" for reason, count in worst))
+
+
+def _vector(problem: ProblemRecord, candidate: Candidate | None) -> str:
+    if candidate is None:
+        return ""
+    pairs = zip(problem.objectives, candidate.rewards, strict=True)
+    return ", ".join(f"{name} {value:.3g}" for name, value in pairs)
+
+
+def _best_row(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, Any]:
+    return {
+        "problem": problem.name,
+        "target": problem.target,
+        "candidate": None if candidate is None else candidate.id,
+        "fitness": None if candidate is None else candidate.fitness,
+        "rewards": None if candidate is None else dict(zip(problem.objectives, candidate.rewards, strict=True)),
+        "answer": None if candidate is None else candidate.text,
+    }
+
+
+def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bool) -> None:
+    from rich.syntax import Syntax
+
+    from islands.queries import candidate as detail_of
+    from islands.queries import lineage
+
+    detail = detail_of(store, run.id, candidate_id)
+    line = lineage(store, candidate_id)
+    found, problem = detail.candidate, detail.problem
+    parent = line[1] if len(line) > 1 else None
+    if as_json:
+        shown = {
+            **_best_row(problem, found),
+            "features": dict(found.features),
+            "feedback": found.feedback,
+            "error": found.error,
+            "generation": found.generation,
+            "island": found.island,
+            "iteration": detail.iteration,
+            "policy_version": detail.policy_version,
+            "times_found": detail.found,
+            "cells": [{"island": island, "cell": cell} for island, cell in detail.cells],
+            "lineage": [{"candidate": c.id, "generation": c.generation, "fitness": c.fitness} for c in line],
+        }
+        click.echo(json.dumps(shown))
+        return
+    console = _console()
+    born = "the seed" if detail.iteration is None else f"iteration {detail.iteration + 1}, {detail.policy_version}"
+    console.print(
+        f"candidate {found.id} of {problem.name}: {born}, island {found.island}, generation {found.generation}"
+    )
+    console.print(f"fitness {found.fitness:.6g} ({_vector(problem, found)})", soft_wrap=True)
+    if found.features:
+        console.print("features " + ", ".join(f"{k} {v:.4g}" for k, v in found.features.items()), soft_wrap=True)
+    if detail.cells:
+        console.print("holds " + ", ".join(f"cell {cell} of island {island}" for island, cell in detail.cells))
+    console.print(f"found {detail.found} times")
+    if found.error:
+        console.print(f"error: {found.error}", soft_wrap=True)
+    if found.feedback and found.feedback != found.error:
+        console.print(f"feedback: {found.feedback}", soft_wrap=True)
+    console.print("\nlineage (fitness): " + " <- ".join(_ancestor(c) for c in line[:LINEAGE_SHOWN]), soft_wrap=True)
+    if len(line) > LINEAGE_SHOWN:
+        console.print(f"... and {len(line) - LINEAGE_SHOWN} before those, from candidate {line[-1].id}")
+    language = "python" if problem.answer_format == "python" else "text"
+    if parent is not None and parent.text.strip():
+        console.print(f"\ndifference to its parent {parent.id}:")
+        diff = difflib.unified_diff(_lines(parent, language), _lines(found, language), "parent", "answer", lineterm="")
+        console.print(Syntax("\n".join(diff), "diff", background_color="default", word_wrap=True))
+    else:
+        console.print("\nanswer:")
+        console.print(Syntax(found.text, language, background_color="default", word_wrap=True))
+
+
+def _ancestor(candidate: Candidate) -> str:
+    return f"{candidate.id} ({candidate.fitness:.4g})"
+
+
+def _lines(candidate: Candidate, language: str) -> list[str]:
+    lines = candidate.text.splitlines()
+    if language == "text" and len(lines) == 1:
+        return candidate.text.split()  # a diff by words where there is but one line, as in a route
+    return lines
+
+
+@click.command()
+@click.argument("name", metavar="RUN")
+@click.option(
+    "-o", "--output", metavar="FILE", help="FILE.jsonl, a directory (one file per problem), or one answer's file"
+)
+@db_option
+@json_option
+def best(name: str, output: str | None, db: str, as_json: bool) -> None:
+    """Print the best answer of each problem of RUN, or write it with -o."""
+    from islands.queries import best as best_of
+
+    with _open(db) as store:
+        found = best_of(store, store.run(name).id)
+    rows = [_best_row(problem, candidate) for problem, candidate in found]
+    if output is not None:
+        click.echo(_written(rows, {p.name: p.answer_format for p, _ in found}, output))
+    elif as_json:
+        click.echo(json.dumps(rows))
+    else:
+        for problem, candidate in found:
+            if candidate is None:
+                click.echo(f"# {problem.name}: no valid answer yet")
+                continue
+            click.echo(f"# {problem.name}: fitness {candidate.fitness:.6g} ({_vector(problem, candidate)})")
+            click.echo(candidate.text.rstrip("\n"))
+
+
+def _written(rows: list[dict[str, Any]], formats: dict[str, str], output: str) -> str:
+    from evo.errors import BadInput
+
+    answered = [row for row in rows if row["answer"] is not None]
+    if not answered:
+        raise BadInput("this run has no valid answer yet")
+    path = Path(output)
+    try:
+        if path.suffix in (".jsonl", ".json"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(
+                "".join(json.dumps(row) + "\n" for row in rows) if path.suffix == ".jsonl" else json.dumps(rows)
+            )
+            return f"{path}: {len(answered)} answers"
+        if len(rows) == 1 and not path.is_dir() and not output.endswith("/"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(answered[0]["answer"].rstrip("\n") + "\n")
+            return f"{path}: fitness {answered[0]['fitness']:.6g}"
+        if path.suffix and not path.is_dir():
+            raise BadInput(f"-o {output}: the run has {len(rows)} problems; name a directory or a FILE.jsonl")
+        path.mkdir(parents=True, exist_ok=True)
+        for row in answered:
+            stem = re.sub(r"[^\w.-]+", "_", row["problem"]).strip("_") or "problem"
+            (path / f"{stem}{SUFFIXES[formats[row['problem']]]}").write_text(row["answer"].rstrip("\n") + "\n")
+        return f"{path}: {len(answered)} answers, one file each"
+    except OSError as error:
+        raise BadInput(f"-o {output}: {error.strerror or error}") from error

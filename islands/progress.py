@@ -1,0 +1,64 @@
+"""How far a run has come, from the database alone: what a resume and an overview need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Integer, case, cast, func, select
+
+from islands.queries import solved_iterations
+from islands.schema import Answer, PromptGroup, Rollout
+from islands.store import Store
+
+
+@dataclass(frozen=True)
+class ProblemProgress:
+    """One problem: its committed groups, the iteration that comes next, and after how many iterations it was solved
+    (0 for a seed that solves it, None for unsolved)."""
+
+    groups: int
+    next_iteration: int
+    solved_at: int | None
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """A run: totals over what is committed, and each problem by its database id."""
+
+    groups: int
+    answers: int
+    tokens: int
+    next_sequence: int
+    problems: dict[int, ProblemProgress]
+
+
+def run_progress(store: Store, run_id: int) -> RunProgress:
+    """Totals by a handful of aggregate queries; the cost grows with the run, so ask at its start and end."""
+    size = func.length(Rollout.token_ids)
+    # islands.blobs: one leading byte, then 2 bytes a token under "H", else 4
+    width = case((func.substr(Rollout.token_ids, 1, 1) == b"H", 2), else_=4)
+    tokens = cast(case((size > 0, (size - 1) / width), else_=0), Integer)
+    rollouts = select(func.coalesce(func.sum(tokens), 0)).join(PromptGroup).where(PromptGroup.run_id == run_id)
+    answers = (
+        select(func.count()).select_from(Answer).join(Rollout).join(PromptGroup).where(PromptGroup.run_id == run_id)
+    )
+    last = select(func.count(), func.max(PromptGroup.sequence)).where(PromptGroup.run_id == run_id)
+    by_problem = (
+        select(PromptGroup.problem_id, func.count(), func.max(PromptGroup.iteration))
+        .where(PromptGroup.run_id == run_id)
+        .group_by(PromptGroup.problem_id)
+    )
+    with store.reader.connect() as connection:
+        groups, newest = connection.execute(last).one()
+        counts = {problem: (n, newest_of) for problem, n, newest_of in connection.execute(by_problem)}
+        problems = {
+            problem: ProblemProgress(counts.get(problem, (0, -1))[0], counts.get(problem, (0, -1))[1] + 1, at)
+            for problem, at in solved_iterations(store, run_id).items()
+        }
+        return RunProgress(
+            groups=groups,
+            answers=connection.execute(answers).scalar_one(),
+            tokens=int(connection.execute(rollouts).scalar_one()),
+            next_sequence=0 if newest is None else newest + 1,
+            problems=problems,
+        )

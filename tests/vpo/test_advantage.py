@@ -1,0 +1,144 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from vpo.advantage import METHODS, GroupRewards, advantages
+from vpo.scalarize import dirichlet_weights
+
+unit = st.floats(0, 1, width=16)
+shapes = st.tuples(st.integers(2, 6), st.integers(1, 4), st.integers(1, 4))
+rewards_and_valid = shapes.flatmap(
+    lambda s: st.tuples(arrays(np.float64, s, elements=unit), arrays(np.bool_, s[:2]), st.integers(0, 99))
+)
+
+
+def group_of(rewards, valid=None, seed=0):
+    d = np.shape(rewards)[2]
+    weights = dirichlet_weights(32, d, seed=seed)
+    archive = np.random.default_rng(seed).random((2, d)) * 0.5
+    return GroupRewards.of(rewards, valid, weights=weights, taste=weights[0], archive=archive)
+
+
+def single(*scalars):
+    return GroupRewards.of(np.array(scalars, dtype=float)[:, None, None])
+
+
+def test_grpo_by_hand():
+    expected = np.array([-1.5, -0.5, 0.5, 1.5]) / np.sqrt(1.25)
+    assert advantages("grpo", single(0, 1, 2, 3)) == pytest.approx(expected, rel=1e-4)
+
+
+def test_maxrl_divides_by_the_mean():
+    assert advantages("maxrl", single(0, 0, 0, 1)) == pytest.approx([-1, -1, -1, 3], rel=1e-4)
+    assert advantages("maxrl", single(0, 0, 0)).tolist() == [0, 0, 0]
+
+
+def test_gdpo_normalises_each_objective_by_itself():
+    group = GroupRewards.of(np.array([[[0.0, 10.0]], [[1.0, 0.0]]]))
+    assert advantages("gdpo", group) == pytest.approx([0, 0], abs=1e-5)
+    assert advantages("grpo", group)[0] > 0.9, "the plain scalar lets the larger objective win"
+
+
+def test_multi_rlvr_sums_and_vpo_takes_the_best():
+    rewards = np.array([[[0.6, 0.6], [0.6, 0.6]], [[1.0, 0.0], [0.0, 1.0]]])
+    group = group_of(rewards)
+    assert advantages("multi_rlvr", group)[0] > 0
+    assert advantages("vpo", group)[1] > 0, "two specialists beat two equal generalists"
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 8])
+def test_max_at_k_is_the_mean_lead_over_subsets(n):
+    r = np.round(np.random.default_rng(n).random(n), 1)
+    k = max(2, n // 2)
+    subsets = [s for s in itertools.combinations(range(n), k)]
+    expected = []
+    for i in range(n):
+        holding = [s for s in subsets if i in s]
+        expected.append(np.mean([max(r[list(s)]) - max(r[j] for j in s if j != i) for s in holding]))
+    if r.std() > 1e-6:
+        assert advantages("max_at_k", single(*r)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_max_at_k_estimates_the_gradient_of_the_expected_maximum():
+    # two outcomes with rewards 1 and 0, P(1) = p = sigmoid(theta): d/dtheta E[max of k] = k (1-p)^k p for iid draws
+    rng = np.random.default_rng(0)
+    p, n, k = 0.3, 6, 3
+    total = 0.0
+    draws = 20_000
+    for _ in range(draws):
+        x = (rng.random(n) < p).astype(float)
+        total += (advantages("max_at_k", single(*x)) * (x - p)).mean() * k
+    assert total / draws == pytest.approx(k * (1 - p) ** k * p, rel=0.05)
+
+
+def test_entropic_weights_are_ln2_from_uniform_and_ignore_the_scale():
+    r = np.array([0.1, 0.4, 0.5, 0.9, 0.2, 0.3])
+    a = advantages("entropic", single(*r))
+    assert a == pytest.approx(advantages("entropic", single(*(r * 100 + 7))), rel=1e-3)
+    w = (a + 1) / (a + 1 + 5)  # w_i / mean of the others = a_i + 1, so p_i = (a_i + 1) / (a_i + 1 + n - 1)
+    assert w.sum() == pytest.approx(1, abs=1e-6)
+    assert (w * np.log(w * 6)).sum() == pytest.approx(np.log(2), abs=1e-4)
+
+
+def test_per_answer_credits_the_answer_that_adds():
+    rewards = np.array([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.9]], [[0.1, 0.1], [0.1, 0.1], [0.0, 0.0]]])
+    a = advantages("per_answer", group_of(rewards, np.array([[1, 1, 1], [1, 1, 0]], bool)))
+    assert a.shape == (2, 3)
+    assert a[0, 0] > a[0, 2]
+    assert a[1, 2] == 0, "a missing answer has no tokens to credit"
+
+
+def test_archive_vpo_pays_for_what_the_archive_lacks():
+    rewards = np.array([[[1.0, 0.0]], [[0.0, 0.8]]])
+    weights = dirichlet_weights(64, 2, seed=0)
+    group = GroupRewards.of(rewards, weights=weights, archive=[[1.0, 0.0]])
+    assert advantages("archive_vpo", group)[1] > 0 > advantages("archive_vpo", group)[0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(case=rewards_and_valid)
+def test_shape_finiteness_and_permutation(method, case):
+    rewards, valid, seed = case
+    group = group_of(rewards, valid, seed)
+    a = advantages(method, group)
+    assert a.shape == (rewards.shape[:2] if METHODS[method].credit == "answer" else rewards.shape[:1])
+    assert np.isfinite(a).all()
+    order = np.random.default_rng(seed).permutation(len(rewards))
+    assert np.allclose(advantages(method, group_of(rewards[order], valid[order], seed)), a[order], atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_group_without_spread_teaches_nothing(method):
+    a = advantages(method, group_of(np.full((4, 2, 3), 0.5)))
+    assert (a == 0).all()
+    assert (advantages(method, group_of(np.full((4, 2, 3), 0.5), np.zeros((4, 2), bool))) == 0).all()
+
+
+@given(case=rewards_and_valid)
+def test_one_collinear_objective_reduces_vpo_to_the_scalars_ranking(case):
+    rewards, valid, seed = case
+    collinear = np.repeat(rewards[:, :1, :1], 3, axis=2)  # one answer, equal objectives: w.r is the scalar for every w
+    group = group_of(collinear, valid[:, :1], seed)
+    assert np.allclose(advantages("vpo", group), advantages("grpo", group), atol=1e-5)
+
+
+def test_only_single_answer_methods_look_at_the_first_answer_alone():
+    rewards = np.random.default_rng(0).random((5, 3, 2))
+    changed = rewards.copy()
+    changed[:, 1:] = np.random.default_rng(1).random((5, 2, 2))
+    for name, method in METHODS.items():
+        same = np.allclose(advantages(name, group_of(rewards)), advantages(name, group_of(changed)))
+        assert same == (not method.chain), name
+
+
+def test_unknown_methods_and_shapes_are_refused():
+    with pytest.raises(ValueError, match="there is grpo"):
+        advantages("ppo", single(0, 1))
+    with pytest.raises(ValueError, match="rewards must be"):
+        GroupRewards.of(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="weights"):
+        GroupRewards.of(np.zeros((3, 1, 2)), weights=np.ones((4, 3)))

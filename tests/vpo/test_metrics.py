@@ -1,0 +1,101 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vpo.metrics import (
+    best_at_k,
+    best_of_scalarized,
+    bootstrap,
+    diversity,
+    paired_difference,
+    pareto_fraction,
+    pareto_mask,
+    pass_at_k,
+)
+
+small = st.lists(st.floats(0, 1, width=16), min_size=1, max_size=7)
+
+
+@given(small, st.data())
+def test_best_at_k_is_the_mean_over_all_subsets(values, data):
+    k = data.draw(st.integers(1, len(values)))
+    brute = np.mean([max(subset) for subset in itertools.combinations(values, k)])
+    assert best_at_k(values, k) == pytest.approx(brute)
+
+
+@given(st.integers(1, 7), st.data())
+def test_pass_at_k_is_the_share_of_subsets_with_a_correct_one(n, data):
+    c, k = data.draw(st.integers(0, n)), data.draw(st.integers(1, n))
+    answers = [1] * c + [0] * (n - c)
+    brute = np.mean([any(subset) for subset in itertools.combinations(answers, k)])
+    assert pass_at_k(n, c, k) == pytest.approx(brute)
+    assert pass_at_k(n, c, k) == pytest.approx(best_at_k(answers, k))
+
+
+@pytest.mark.parametrize("arguments", [(3, 1, 4), (3, 4, 1), (3, -1, 1), (0, 0, 0)])
+def test_impossible_counts_are_refused(arguments):
+    with pytest.raises(ValueError):
+        pass_at_k(*arguments)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1, width=16), st.floats(0, 1, width=16)), min_size=2, max_size=8))
+def test_diversity_is_the_mean_pairwise_l1(vectors):
+    brute = np.mean([np.abs(np.subtract(a, b)).sum() for a, b in itertools.combinations(vectors, 2)])
+    assert diversity(vectors) == pytest.approx(brute, abs=1e-9)
+
+
+def test_failed_answers_inflate_diversity():
+    answers = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
+    assert diversity(answers[:2]) == 0
+    assert diversity(answers) == pytest.approx(4 / 3)
+    assert diversity(answers[:1]) == 0
+
+
+def test_pareto_by_hand():
+    vectors = [[1, 0], [0, 1], [0.4, 0.4], [0.5, 0.5], [0.5, 0.5], [0, 0]]
+    assert pareto_mask(vectors).tolist() == [True, True, False, True, True, False]
+    assert pareto_fraction(vectors) == pytest.approx(4 / 6)
+
+
+def test_pareto_blocks_agree_with_one_another():
+    rng = np.random.default_rng(0)
+    vectors = rng.random((1300, 3))
+    mask = pareto_mask(vectors)
+    for i in rng.choice(1300, 40, replace=False):
+        dominated = ((vectors >= vectors[i]).all(1) & (vectors > vectors[i]).any(1)).any()
+        assert mask[i] == (not dominated)
+
+
+def test_best_of_scalarized():
+    weights = [[1.0, 0.0], [0.0, 1.0]]
+    assert best_of_scalarized([[1, 0], [0, 0.5]], weights) == pytest.approx(0.75)
+    assert best_of_scalarized(np.zeros((0, 2)), weights) == 0
+
+
+def test_bootstrap_covers_the_mean_about_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for trial in range(200):
+        interval = bootstrap(rng.normal(0.3, 1, 60), resamples=500, seed=trial)
+        covered += interval.low <= 0.3 <= interval.high
+    assert 0.88 <= covered / 200 <= 0.99
+
+
+def test_paired_differences_are_tighter_than_the_arms():
+    rng = np.random.default_rng(0)
+    problem = rng.random(80)
+    a, b = problem + 0.05 + rng.normal(0, 0.01, 80), problem
+    difference = paired_difference(a, b)
+    assert difference.low > 0.04
+    assert difference.high - difference.low < 0.1 * (bootstrap(a).high - bootstrap(a).low)
+    with pytest.raises(ValueError, match="pair"):
+        paired_difference(a, b[1:])
+
+
+def test_bootstrap_refuses_nothing_and_nan():
+    for wrong in ([], [1.0, float("nan")]):
+        with pytest.raises(ValueError):
+            bootstrap(wrong)

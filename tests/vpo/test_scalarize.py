@@ -1,0 +1,165 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from vpo.scalarize import archive_gains, dirichlet_weights, exact_set_rewards, marginal_rewards, set_rewards
+
+unit = st.floats(0, 1, width=32)
+
+
+def groups():
+    return st.tuples(st.integers(1, 4), st.integers(1, 4), st.integers(1, 4)).flatmap(
+        lambda shape: st.tuples(
+            arrays(np.float64, shape, elements=unit), arrays(np.bool_, shape[:2]), st.integers(0, 2**32 - 1)
+        )
+    )
+
+
+def weights_for(rewards, seed, count=64):
+    return dirichlet_weights(count, rewards.shape[2], seed=seed)
+
+
+@pytest.mark.parametrize("sampler", ["iid", "sobol"])
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 4.0])
+def test_weights_have_the_moments_of_the_dirichlet(sampler, alpha):
+    d = 4
+    w = dirichlet_weights(1 << 14, d, alpha=alpha, sampler=sampler, seed=1)
+    assert w.min() >= 0
+    assert np.allclose(w.sum(axis=1), 1)
+    assert np.allclose(w.mean(axis=0), 1 / d, atol=0.01)
+    assert np.allclose(w.var(axis=0), (1 / d) * (1 - 1 / d) / (d * alpha + 1), rtol=0.06)
+    assert np.allclose(np.cov(w.T)[0, 1], -(1 / d**2) / (d * alpha + 1), rtol=0.1)
+
+
+@pytest.mark.parametrize("sampler", ["iid", "sobol"])
+def test_weights_follow_their_seed(sampler):
+    one, same, other = (dirichlet_weights(50, 3, seed=s, sampler=sampler) for s in (7, 7, 8))
+    assert (one == same).all()
+    assert (one != other).any()
+
+
+def test_sobol_has_less_variance_than_iid_at_equal_k():
+    rewards, valid = np.random.default_rng(0).random((1, 5, 4)), np.ones((1, 5), bool)
+    spread = {
+        sampler: np.std(
+            [set_rewards(rewards, valid, dirichlet_weights(100, 4, seed=s, sampler=sampler)) for s in range(60)]
+        )
+        for sampler in ("iid", "sobol")
+    }
+    assert spread["sobol"] < spread["iid"] / 2
+
+
+@pytest.mark.parametrize(("m", "d"), [(1, 5), (2, 2), (2, 3), (2, 6), (5, 2), (3, 1)])
+def test_exact_rewards_agree_with_a_million_samples(m, d):
+    rng = np.random.default_rng(m * 10 + d)
+    # a coarse grid makes equal coefficients, where partial fractions would divide by zero
+    rewards = np.round(rng.random((6, m, d)) * 4) / 4
+    valid = rng.random((6, m)) < 0.8
+    sampled = set_rewards(rewards, valid, rng.dirichlet(np.ones(d), 1_000_000))
+    assert np.allclose(exact_set_rewards(rewards, valid), sampled, atol=2e-3)
+
+
+def test_exact_reward_of_two_specialists_by_hand():
+    # max(u, 1 - u) over u uniform on [0, 1] has mean 3/4
+    assert exact_set_rewards([[[1, 0], [0, 1]]], [[True, True]])[0] == pytest.approx(0.75)
+    assert exact_set_rewards([[[1, 0, 0], [0, 1, 0]]], [[True, True]])[0] == pytest.approx(0.5)
+
+
+def test_exact_rewards_refuse_what_has_no_closed_form():
+    with pytest.raises(ValueError, match="sample weights"):
+        exact_set_rewards(np.ones((1, 3, 3)), np.ones((1, 3), bool))
+
+
+def test_set_reward_by_hand():
+    rewards = [[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.9, 0.9]]]
+    weights = [[1.0, 0.0], [0.5, 0.5]]
+    assert set_rewards(rewards, [[True, True], [True, False]], weights) == pytest.approx([0.75, 0.5])
+
+
+@given(groups())
+def test_permuting_answers_changes_nothing(group):
+    rewards, valid, seed = group
+    w = weights_for(rewards, seed)
+    order = np.random.default_rng(seed).permutation(rewards.shape[1])
+    assert np.allclose(set_rewards(rewards, valid, w), set_rewards(rewards[:, order], valid[:, order], w))
+
+
+@given(groups())
+def test_permuting_rollouts_permutes_the_rewards(group):
+    rewards, valid, seed = group
+    w = weights_for(rewards, seed)
+    order = np.random.default_rng(seed).permutation(len(rewards))
+    assert np.allclose(set_rewards(rewards, valid, w)[order], set_rewards(rewards[order], valid[order], w))
+
+
+@given(groups())
+def test_a_dominated_or_repeated_answer_adds_nothing(group):
+    rewards, valid, seed = group
+    w = weights_for(rewards, seed)
+    before = set_rewards(rewards, valid, w)
+    for extra in (rewards[:, :1] * 0.5, rewards[:, :1]):
+        more = np.concatenate([rewards, extra], axis=1)
+        held = np.concatenate([valid, valid[:, :1]], axis=1)
+        assert np.allclose(set_rewards(more, held, w), before)
+        assert np.allclose(marginal_rewards(more, held, w)[:, -1], 0, atol=1e-12)
+
+
+@given(groups(), unit)
+def test_the_set_reward_is_monotone_in_answers_and_in_rewards(group, raised):
+    rewards, valid, seed = group
+    w = weights_for(rewards, seed)
+    before = set_rewards(rewards, valid, w)
+    assert (set_rewards(np.minimum(rewards + raised, 1), valid, w) >= before - 1e-12).all()
+    more = np.concatenate([rewards, np.full_like(rewards[:, :1], raised)], axis=1)
+    held = np.concatenate([valid, np.ones_like(valid[:, :1])], axis=1)
+    assert (set_rewards(more, held, w) >= before - 1e-12).all()
+
+
+@given(groups())
+def test_marginals_are_what_removal_costs(group):
+    rewards, valid, seed = group
+    w = weights_for(rewards, seed)
+    gains = marginal_rewards(rewards, valid, w)
+    for j in range(rewards.shape[1]):
+        without = valid.copy()
+        without[:, j] = False
+        lost = set_rewards(rewards, valid, w) - set_rewards(rewards, without, w)
+        assert np.allclose(gains[:, j], lost, atol=1e-9)
+
+
+@given(groups())
+@settings(max_examples=50)
+def test_the_gain_over_an_archive(group):
+    rewards, valid, seed = group
+    w = weights_for(rewards, seed)
+    d = rewards.shape[2]
+    assert np.allclose(archive_gains(rewards, valid, w, np.zeros((0, d))), set_rewards(rewards, valid, w))
+    assert np.allclose(archive_gains(rewards, valid, w, np.ones((1, d))), 0)
+    own = rewards[0][valid[0]]
+    if len(own):
+        assert archive_gains(rewards, valid, w, own)[0] == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "valid", "weights"),
+    [
+        (np.ones((2, 3)), np.ones((2, 3)), np.ones((1, 3))),
+        (np.ones((2, 3, 4)), np.ones((2, 2)), np.ones((1, 4))),
+        (np.ones((2, 3, 4)), np.ones((2, 3)), np.ones((1, 3))),
+        (np.full((1, 1, 2), np.nan), np.ones((1, 1)), np.ones((1, 2))),
+    ],
+)
+def test_what_does_not_fit_is_refused(rewards, valid, weights):
+    with pytest.raises(ValueError):
+        set_rewards(rewards, valid, weights)
+
+
+def test_the_reward_of_what_is_not_valid_is_never_looked_at():
+    rewards = np.array([[[0.5, 0.5], [np.nan, 1.0]]])
+    assert set_rewards(rewards, [[True, False]], [[0.5, 0.5]]) == pytest.approx([0.5])
+
+
+def test_a_group_with_no_answers_at_all_is_worth_nothing():
+    assert set_rewards(np.zeros((3, 0, 2)), np.zeros((3, 0), bool), np.ones((4, 2))).tolist() == [0, 0, 0]

@@ -1,0 +1,243 @@
+"""Advantages of a prompt group, one table of methods: what distinguishes VPO from its baselines is all here.
+
+Every estimator is a pure function of one group's rewards. It returns one number per rollout, (G,), which the loss gives
+to every token of that rollout, or one per answer, (G, m), which goes to that answer's tokens alone.
+
+Shapes: G rollouts, m answers each, d objectives, K weights. `valid` (G, m) marks the answers that are there; missing
+and failed ones are zero rows. Single-answer methods look at the first answer of each rollout. `scalar` is the task's
+deployment weighting (d,), the mean where None.
+
+Sources are given per function; VPO's table of baselines (arXiv 2605.22817) fixes which reward and which normaliser go
+together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import comb, log
+
+import numpy as np
+import numpy.typing as npt
+
+from vpo.scalarize import Bools, Floats, archive_gains, marginal_rewards, set_rewards
+
+EPSILON = 1e-6
+"""Added to every denominator, and the spread below which a group teaches nothing."""
+
+
+@dataclass(frozen=True)
+class GroupRewards:
+    """One group, as every estimator receives it.
+
+    rewards: (G, m, d); valid: (G, m)
+    weights: (K, d), the scalarizations that VPO's family shares within the group
+    scalar: (d,), the deployment weighting
+    taste: (d,), the one random scalarization of random_weighting for this group
+    archive: (A, d), reward vectors that the search holds already, for archive_vpo
+    """
+
+    rewards: Floats
+    valid: Bools
+    weights: Floats
+    scalar: Floats
+    taste: Floats
+    archive: Floats
+
+    @classmethod
+    def of(
+        cls,
+        rewards: npt.ArrayLike,
+        valid: npt.ArrayLike | None = None,
+        *,
+        weights: npt.ArrayLike | None = None,
+        scalar: npt.ArrayLike | None = None,
+        taste: npt.ArrayLike | None = None,
+        archive: npt.ArrayLike | None = None,
+    ) -> GroupRewards:
+        """Fill in what is not given: all answers valid, one uniform weight, the mean, an empty archive.
+
+        Raises ValueError for shapes that do not fit and for rewards that are not finite.
+        """
+        r = np.asarray(rewards, dtype=np.float64)
+        if r.ndim != 3:
+            raise ValueError(f"rewards must be (G, m, d), not {r.shape}")
+        d = r.shape[2]
+        v = np.ones(r.shape[:2], dtype=bool) if valid is None else np.asarray(valid, dtype=bool)
+        if v.shape != r.shape[:2]:
+            raise ValueError(f"valid must be {r.shape[:2]}, not {v.shape}")
+        if not np.isfinite(r[v]).all():
+            raise ValueError("a valid answer has a reward that is not finite")
+        uniform = np.full(d, 1.0 / d)
+
+        def rows(given: npt.ArrayLike | None, default: Floats, shape: tuple[int, ...], name: str) -> Floats:
+            array = default if given is None else np.asarray(given, dtype=np.float64)
+            if array.ndim != len(shape) or array.shape[-1] != d:
+                raise ValueError(f"{name} must be {shape} with d = {d}, not {array.shape}")
+            return array
+
+        return cls(
+            rewards=np.where(v[..., None], r, 0.0),
+            valid=v,
+            weights=rows(weights, uniform[None], (-1, d), "weights"),
+            scalar=rows(scalar, uniform, (d,), "scalar"),
+            taste=rows(taste, uniform, (d,), "taste"),
+            archive=rows(archive, np.zeros((0, d)), (-1, d), "archive"),
+        )
+
+    @property
+    def first(self) -> Floats:
+        """Each rollout's first answer, (G, d); zeros where it has none."""
+        if self.rewards.shape[1] == 0:
+            return np.zeros((len(self.rewards), self.rewards.shape[2]))
+        return self.rewards[:, 0]
+
+
+def normalised(r: Floats) -> Floats:
+    """(r - mean) / (std + eps) over a group, population std; zeros where std < eps. GRPO (arXiv 2402.03300)."""
+    spread = r.std()
+    return np.zeros_like(r) if spread < EPSILON else (r - r.mean()) / (spread + EPSILON)
+
+
+def grpo(group: GroupRewards) -> Floats:
+    """The fixed scalar of the single answer, normalised in the group (arXiv 2402.03300). -> (G,)"""
+    return normalised(group.first @ group.scalar)
+
+
+def maxrl(group: GroupRewards) -> Floats:
+    """(r - mean) / (mean + eps) of the fixed scalar, zeros where nothing scores (MaxRL, arXiv 2602.02710). -> (G,)"""
+    r = group.first @ group.scalar
+    return np.zeros_like(r) if r.std() < EPSILON else (r - r.mean()) / (r.mean() + EPSILON)
+
+
+def max_at_k(group: GroupRewards) -> Floats:
+    """The gradient of E[max over k of the group's n rollouts], k = max(2, n // 2). -> (G,)
+
+    Rollout i's coefficient is the mean over the k-subsets that hold it of max(subset) - max(subset without i): the
+    unbiased estimate (Bagirov et al. 2025, arXiv 2510.23393) with the leave-one-out baseline that does not depend on i
+    and so keeps it unbiased. In the units of the reward; a group of one teaches nothing.
+    """
+    r = group.first @ group.scalar
+    n = len(r)
+    if n < 2 or r.std() < EPSILON:
+        return np.zeros(n)
+    k = max(2, n // 2)
+    order = np.argsort(r, kind="stable")
+    s = r[order]
+    # i leads a subset iff its k-1 companions are all below it; its lead is then s_i - the highest companion s_j, and
+    # C(j, k-2) choices complete a subset whose highest companion is j
+    ways = np.array([comb(j, k - 2) for j in range(n)], dtype=np.float64)
+    below = np.concatenate([[0.0], np.cumsum(ways)[:-1]])
+    weighted = np.concatenate([[0.0], np.cumsum(ways * s)[:-1]])
+    leads = (below * s - weighted) / comb(n - 1, k - 1)
+    advantage = np.empty(n)
+    advantage[order] = leads
+    return advantage
+
+
+def gdpo(group: GroupRewards) -> Floats:
+    """Each objective normalised in the group by itself, then averaged (GDPO, arXiv 2601.05242). -> (G,)"""
+    return np.stack([normalised(column) for column in group.first.T]).mean(axis=0)
+
+
+def random_weighting(group: GroupRewards) -> Floats:
+    """w . r under one random taste of this group, normalised. -> (G,)"""
+    return normalised(group.first @ group.taste)
+
+
+def multi_rlvr(group: GroupRewards) -> Floats:
+    """The sum of the fixed scalar over the rollout's m answers, normalised. -> (G,)"""
+    return normalised((group.rewards @ group.scalar).sum(axis=1))
+
+
+def vpo(group: GroupRewards) -> Floats:
+    """R(S) = E_w[max_s w . r_s] over the rollout's answers, normalised (VPO, arXiv 2605.22817). -> (G,)"""
+    return normalised(set_rewards(group.rewards, group.valid, group.weights))
+
+
+def entropic(group: GroupRewards) -> Floats:
+    """exp(beta r_i) / mean_{j != i} exp(beta r_j) - 1 on the fixed scalar (TTT-Discover). -> (G,)
+
+    beta is found by bisection so that the softmax of beta r is ln 2 nats away from uniform: however the rewards are
+    scaled, about half the group carries the weight. Where ties at the top keep the distance below ln 2 for every beta
+    (half the group or more share the maximum), the largest beta is taken, which puts the weight on the tied ones.
+    """
+    r = group.first @ group.scalar
+    n = len(r)
+    if n < 2 or r.std() < EPSILON:
+        return np.zeros(n)
+    scaled = (r - r.max()) / (r.max() - r.min())
+
+    def distance(beta: float) -> float:
+        p = np.exp(beta * scaled)
+        p /= p.sum()
+        held = p > 0
+        return float((p[held] * np.log(p[held] * n)).sum())
+
+    low, high = 0.0, 1.0
+    while distance(high) < log(2) and high < 1e6:
+        low, high = high, high * 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if distance(middle) < log(2) else (low, middle)
+    w = np.exp(high * scaled)
+    others = (w.sum() - w) / (n - 1)
+    # two rollouts are ln 2 from uniform only in the limit, where the loser weighs nothing; for n >= 3 the ratio stays
+    # below 6 n, so this bound touches no other case
+    return np.minimum(w / np.maximum(others, 1e-12), 10.0 * n) - 1.0
+
+
+def per_answer(group: GroupRewards) -> Floats:
+    """VPO with credit inside the chain. -> (G, m)
+
+    An answer's tokens get what the answer adds to its set, R(S) - R(S without it), normalised over the valid answers of
+    the group; missing answers get 0.
+    """
+    gains = marginal_rewards(group.rewards, group.valid, group.weights)
+    advantage = np.zeros_like(gains)
+    if group.valid.any():
+        advantage[group.valid] = normalised(gains[group.valid])
+    return advantage
+
+
+def archive_vpo(group: GroupRewards) -> Floats:
+    """The set's gain over the archive, E_w[max(0, max_s w.r_s - best_w(archive))], normalised. -> (G,)"""
+    return normalised(archive_gains(group.rewards, group.valid, group.weights, group.archive))
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table.
+
+    chain: whether a rollout is a chain of m answers (else m = 1 is sampled)
+    credit: "rollout" for advantages (G,), "answer" for (G, m)
+    """
+
+    estimate: Callable[[GroupRewards], Floats]
+    chain: bool
+    credit: str = "rollout"
+
+    @property
+    def about(self) -> str:
+        return (self.estimate.__doc__ or "").split("\n")[0]
+
+
+METHODS: dict[str, Method] = {
+    "grpo": Method(grpo, chain=False),
+    "max_at_k": Method(max_at_k, chain=False),
+    "maxrl": Method(maxrl, chain=False),
+    "gdpo": Method(gdpo, chain=False),
+    "random_weighting": Method(random_weighting, chain=False),
+    "multi_rlvr": Method(multi_rlvr, chain=True),
+    "vpo": Method(vpo, chain=True),
+    "entropic": Method(entropic, chain=False),
+    "per_answer": Method(per_answer, chain=True, credit="answer"),
+    "archive_vpo": Method(archive_vpo, chain=True),
+}
+
+
+def advantages(method: str, group: GroupRewards) -> Floats:
+    """The group's advantages by the name of the method. Raises ValueError for a name that is not in METHODS."""
+    if method not in METHODS:
+        raise ValueError(f"no training method {method!r}; there is {', '.join(METHODS)}")
+    return METHODS[method].estimate(group)

@@ -1,0 +1,120 @@
+"""What a set of answers is worth to a search: best@k, pass@k, solve@k, diversity, and intervals over problems.
+
+All are exact: order statistics instead of random subsets. Methods are compared at equal numbers of answers, so a chain
+of m counts m, and a missing or failed answer counts as one of fitness 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+import numpy.typing as npt
+
+from vpo.scalarize import Floats
+
+BLOCK = 512
+
+
+def pass_at_k(n: int, correct: int, k: int) -> float:
+    """1 - C(n - c, k) / C(n, k): the chance that k of n answers, drawn without replacement, hold a correct one.
+
+    Unbiased (Chen et al. 2021, arXiv 2107.03374). Raises ValueError for k > n or counts out of range.
+    """
+    if not 1 <= k <= n or not 0 <= correct <= n:
+        raise ValueError(f"pass@k needs 1 <= k <= n and 0 <= c <= n, not n = {n}, c = {correct}, k = {k}")
+    return 1.0 - comb(n - correct, k) / comb(n, k)
+
+
+def best_at_k(fitness: npt.ArrayLike, k: int) -> float:
+    """The expected best of k among n answers, drawn without replacement: (n,) -> float. Raises ValueError for k > n.
+
+    The j-th smallest (from 0) is the best of C(j, k - 1) of the C(n, k) subsets.
+    """
+    values = np.sort(np.asarray(fitness, dtype=np.float64))
+    n = len(values)
+    if not 1 <= k <= n:
+        raise ValueError(f"best@k needs 1 <= k <= n, not n = {n}, k = {k}")
+    ways = np.array([comb(j, k - 1) / comb(n, k) for j in range(n)])
+    return float(ways @ values)
+
+
+def best_of_scalarized(rewards: npt.ArrayLike, weights: npt.ArrayLike) -> float:
+    """E_w[max over the set of w . r]: (n, d), (K, d) -> float; 0 for an empty set."""
+    r, w = np.asarray(rewards, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    return float((r.reshape(-1, w.shape[1]) @ w.T).max(axis=0).mean()) if len(r) else 0.0
+
+
+def diversity(rewards: npt.ArrayLike) -> float:
+    """Mean L1 distance of two different members of a set of reward vectors: (n, d) -> float; 0 below two.
+
+    Failed answers are zero vectors and inflate it: give it the valid ones too, and report both. O(n log n) a column.
+    """
+    r = np.asarray(rewards, dtype=np.float64)
+    if len(r) < 2:
+        return 0.0
+    ordered = np.sort(r, axis=0)
+    n = len(ordered)
+    # the i-th smallest is added in i of the pairs and subtracted in n - 1 - i of them
+    return float(((2 * np.arange(n) - n + 1) @ ordered).sum() / (n * (n - 1) / 2))
+
+
+def pareto_mask(rewards: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Which vectors no other vector dominates: (n, d) -> (n,). Equal vectors do not dominate each other."""
+    r = np.asarray(rewards, dtype=np.float64)
+    mask = np.ones(len(r), dtype=bool)
+    for start in range(0, len(r), BLOCK):  # (BLOCK, n, d) comparisons at a time
+        block = r[start : start + BLOCK, None]
+        dominated = ((r[None] >= block).all(-1) & (r[None] > block).any(-1)).any(axis=1)
+        mask[start : start + BLOCK] = ~dominated
+    return mask
+
+
+def pareto_fraction(rewards: npt.ArrayLike) -> float:
+    """The share of a set that is not dominated within it; 0 for an empty one."""
+    mask = pareto_mask(rewards)
+    return float(mask.mean()) if len(mask) else 0.0
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its percentile bootstrap interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def bootstrap(values: npt.ArrayLike, *, level: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Interval:
+    """The mean over problems and its percentile bootstrap interval: (P,) -> Interval.
+
+    Problems are the unit of resampling, since answers to one problem are not independent: average over seeds first.
+    For a comparison give it the paired differences. Raises ValueError for no values or any that is not finite.
+    """
+    v = np.asarray(values, dtype=np.float64)
+    if v.ndim != 1 or not len(v) or not np.isfinite(v).all():
+        raise ValueError("a bootstrap needs at least one value, all finite")
+    rng = np.random.default_rng(seed)
+    means = np.empty(resamples)
+    for start in range(0, resamples, BLOCK):
+        count = min(BLOCK, resamples - start)
+        means[start : start + count] = v[rng.integers(0, len(v), (count, len(v)))].mean(axis=1)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(v.mean()), float(low), float(high))
+
+
+def paired_difference(a: npt.ArrayLike, b: npt.ArrayLike, **options: float) -> Interval:
+    """a - b over the same problems, in the same order: (P,), (P,) -> Interval."""
+    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if first.shape != second.shape:
+        raise ValueError(f"a pair for every problem is needed: {first.shape} and {second.shape}")
+    return bootstrap(first - second, **options)  # type: ignore[arg-type]
+
+
+def answers_by_k(fitness: Floats, ks: tuple[int, ...] = (1, 3, 10, 30)) -> dict[int, float]:
+    """best@k for every k that n answers allow: (n,) -> {k: best@k}."""
+    return {k: best_at_k(fitness, k) for k in ks if k <= len(fitness)}

@@ -1,0 +1,212 @@
+"""Random scalarizations of a reward vector, and the reward of a set of answers under them.
+
+VPO (arXiv 2605.22817) rewards a rollout's set of answers S = {s_1..s_m} with
+
+    R(S) = E_{w ~ Dir(alpha)} [ max_{s in S} w . r(x, s) ]
+
+so that the set is worth as much as its best answer is to each taste w. The expectation is estimated with K weights
+drawn once per prompt group and shared by its rollouts (their common noise cancels in the group's advantage), or
+computed exactly where that is cheap.
+
+Shapes: G rollouts in a group, m answers each, d objectives, K weights. Rewards lie in [0, 1] by convention; nothing
+here needs that. An answer that is missing or failed is a zero row: `valid` only tells which rows count.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Sampler = Literal["iid", "sobol"]
+
+
+def dirichlet_weights(
+    count: int, dimensions: int, *, alpha: float = 1.0, seed: int | np.random.Generator = 0, sampler: Sampler = "iid"
+) -> Floats:
+    """K weights on the simplex, (K, d), rows summing to 1, distributed as Dir(alpha, .., alpha).
+
+    iid: independent draws. sobol: a scrambled Sobol sequence carried to the simplex, of lower variance at equal K: for
+    alpha = 1 the gaps between d - 1 sorted uniforms (Devroye 1986, ch. V.2), else normalised Gamma(alpha) quantiles.
+    Raises ValueError for a count, dimension or alpha that is not positive.
+    """
+    if count < 1 or dimensions < 1 or not alpha > 0:
+        raise ValueError(f"need count, dimensions >= 1 and alpha > 0, not {count}, {dimensions}, {alpha}")
+    rng = np.random.default_rng(seed)
+    if dimensions == 1:
+        return np.ones((count, 1))
+    if sampler == "iid":
+        return rng.dirichlet(np.full(dimensions, alpha), count)
+    if sampler != "sobol":
+        raise ValueError(f"sampler {sampler!r} is neither iid nor sobol")
+    if alpha == 1.0:
+        cuts = np.sort(_sobol(count, dimensions - 1, rng), axis=1)
+        edges = np.concatenate([np.zeros((count, 1)), cuts, np.ones((count, 1))], axis=1)
+        return np.diff(edges, axis=1)
+    from scipy.special import gammaincinv
+
+    gammas = gammaincinv(alpha, _sobol(count, dimensions, rng))
+    # a tiny alpha can underflow a whole row to 0: one corner then takes all mass, the limit of Dir(alpha -> 0)
+    empty = gammas.sum(axis=1) == 0
+    gammas[empty, rng.integers(0, dimensions, int(empty.sum()))] = 1.0
+    return gammas / gammas.sum(axis=1, keepdims=True)
+
+
+def _sobol(count: int, dimensions: int, rng: np.random.Generator) -> Floats:
+    """(count, dimensions) scrambled Sobol points in the open unit cube."""
+    from scipy.stats import qmc
+
+    engine = qmc.Sobol(dimensions, scramble=True, rng=rng)
+    points = engine.random_base2(int(np.ceil(np.log2(max(count, 2)))))[:count]
+    return np.clip(points, 1e-12, 1 - 1e-12)
+
+
+def set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike) -> Floats:
+    """R(S) of each rollout, estimated with the given weights: (G, m, d), (G, m), (K, d) -> (G,).
+
+    Rows that are not valid count as the zero vector, and so does the empty set: an answer can never be worth less than
+    no answer while rewards are not negative. Raises ValueError for shapes that do not fit or rewards not finite.
+    """
+    r, v, w = _checked(rewards, valid, weights)
+    if r.shape[1] == 0:
+        return np.zeros(len(r))
+    r = np.where(v[..., None], r, 0.0)
+    # one matrix product for all rollouts and answers, then a maximum over answers and a mean over weights
+    return np.einsum("gmd,kd->gmk", r, w, optimize=True).max(axis=1).mean(axis=-1)
+
+
+def marginal_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike) -> Floats:
+    """What each answer adds to its set, R(S) - R(S without it): (G, m, d), (G, m), (K, d) -> (G, m); 0 where not valid.
+
+    Under each weight only the best answer adds anything: its lead over the second best.
+    """
+    r, v, w = _checked(rewards, valid, weights)
+    g, m, _ = r.shape
+    if m == 0:
+        return np.zeros((g, 0))
+    values = np.einsum("gmd,kd->gmk", np.where(v[..., None], r, 0.0), w, optimize=True)
+    ranked = np.sort(np.concatenate([values, np.zeros((g, 1, len(w)))], axis=1), axis=1)  # the empty set is worth 0
+    lead = ranked[:, -1] - ranked[:, -2]  # (G, K)
+    first = values.argmax(axis=1)  # (G, K)
+    gains = np.zeros_like(values)
+    np.put_along_axis(gains, first[:, None, :], np.maximum(lead, 0.0)[:, None, :], axis=1)
+    return np.where(v, gains.mean(axis=-1), 0.0)
+
+
+def archive_gains(
+    rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike, archive: npt.ArrayLike
+) -> Floats:
+    """E_w[max(0, max_s w.r_s - max_a w.a)], the set's gain over an archive: (G, m, d), (G, m), (K, d), (A, d) -> (G,).
+
+    An empty archive (0, d) is worth 0 under every weight, so the gain is then R(S) (for rewards that are not negative).
+    """
+    r, v, w = _checked(rewards, valid, weights)
+    held = np.asarray(archive, dtype=np.float64).reshape(-1, w.shape[1])
+    best = (held @ w.T).max(axis=0) if len(held) else np.zeros(len(w))
+    if r.shape[1] == 0:
+        return np.zeros(len(r))
+    values = np.einsum("gmd,kd->gmk", np.where(v[..., None], r, 0.0), w, optimize=True).max(axis=1)
+    return np.maximum(values - best, 0.0).mean(axis=-1)
+
+
+def exact_set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike) -> Floats:
+    """R(S) under Dir(1) without sampling, where a closed form is cheap: d <= 2, or at most two answers a rollout.
+
+    (G, m, d), (G, m) -> (G,). Raises ValueError elsewhere.
+
+    d = 2: w = (u, 1-u) with u uniform, so R is the area under the upper envelope of m lines on [0, 1].
+    m = 2: with E_i iid Exp(1), E_w[max_s w.r_s] = E[max_s E.r_s] / d, and max(a, b) = b + (a - b)^+ leaves the mean
+    positive part of a linear form in exponentials.
+    """
+    r, v, _ = _checked(rewards, valid, np.ones((1, np.asarray(rewards).shape[-1])))
+    g, m, d = r.shape
+    if m == 0:
+        return np.zeros(g)
+    r = np.where(v[..., None], r, 0.0)
+    if d == 1:
+        return r[..., 0].max(axis=1)
+    if d == 2:
+        return np.array([_area_under_envelope(lines) for lines in r])
+    if m == 1:
+        return r[:, 0].mean(axis=-1)
+    if m == 2:
+        return np.array([b.mean() + _mean_positive_part(a - b) / d for a, b in r])
+    raise ValueError(f"no cheap closed form for m = {m} answers and d = {d} objectives; sample weights instead")
+
+
+def _area_under_envelope(lines: Floats) -> float:
+    """Integral over u in [0, 1] of max_s (u a_s + (1-u) b_s) for lines (m, 2) of (a_s, b_s)."""
+    cuts = {0.0, 1.0}
+    for (a, b), (c, e) in itertools.combinations(lines, 2):
+        slope = (a - b) - (c - e)
+        if slope != 0 and 0 < (e - b) / slope < 1:
+            cuts.add((e - b) / slope)
+    u = np.array(sorted(cuts))
+    middle = (u[1:] + u[:-1]) / 2  # the maximum is linear between cuts, so its midpoint value is its mean
+    return float(((np.outer(middle, lines[:, 0]) + np.outer(1 - middle, lines[:, 1])).max(axis=1) * np.diff(u)).sum())
+
+
+def _mean_positive_part(c: Floats) -> float:
+    """E[(sum_i c_i E_i)^+] for E_i iid Exp(1).
+
+    For distinct nonzero c the sum has density sum_i A_i exp(-x / c_i) / |c_i| on the side of the sign of c_i, with
+    A_i = prod_{j != i} c_i / (c_i - c_j), so the mean positive part is sum over c_i > 0 of A_i c_i. That form breaks
+    down for equal coefficients; divided differences do not: it equals the divided difference of x^d [x > 0] over the c.
+    """
+    c = np.sort(c)
+    d = len(c)
+    if c[-1] <= 0:
+        return 0.0
+    if c[0] >= 0:
+        return float(c.sum())
+    return _divided_difference(c, d)
+
+
+def _divided_difference(nodes: Floats, power: int) -> float:
+    """[nodes] x^power * (x > 0), nodes sorted with both signs present, repeats allowed.
+
+    Newton's recurrence. Inside one sign the differences have closed forms (complete homogeneous polynomials above zero,
+    0 below), so a division is only ever by a gap that spans zero: no cancellation for equal or near nodes.
+    """
+    n = len(nodes)
+    first_positive = int(np.searchsorted(nodes, 0.0, side="right"))
+    table = np.zeros((n, n))
+    for i in range(n):
+        for j in range(i, n):
+            if i >= first_positive:
+                table[i, j] = _complete_homogeneous(nodes[i : j + 1], power - (j - i))
+    for length in range(1, n):
+        for i in range(min(first_positive, n - length)):
+            j = i + length
+            if j >= first_positive:
+                table[i, j] = (table[i + 1, j] - table[i, j - 1]) / (nodes[j] - nodes[i])
+    return float(table[0, n - 1])
+
+
+def _complete_homogeneous(x: Floats, degree: int) -> float:
+    """Sum of all monomials of a degree in x: the divided difference of z^(degree + len(x) - 1) over x."""
+    if degree < 0:
+        return 0.0
+    sums = np.zeros(degree + 1)
+    sums[0] = 1.0
+    for value in x:
+        for k in range(1, degree + 1):
+            sums[k] += value * sums[k - 1]
+    return float(sums[degree])
+
+
+def _checked(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike) -> tuple[Floats, Bools, Floats]:
+    r = np.asarray(rewards, dtype=np.float64)
+    v = np.asarray(valid, dtype=bool)
+    w = np.asarray(weights, dtype=np.float64)
+    if r.ndim != 3 or v.shape != r.shape[:2] or w.ndim != 2 or w.shape[1] != r.shape[2] or len(w) == 0:
+        raise ValueError(
+            f"rewards (G, m, d), valid (G, m) and weights (K, d) do not fit: {r.shape}, {v.shape}, {w.shape}"
+        )
+    if not np.isfinite(r[v]).all():
+        raise ValueError("a valid answer has a reward that is not finite")
+    return np.nan_to_num(r), v, w
