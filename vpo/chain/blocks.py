@@ -12,6 +12,7 @@ from functools import lru_cache
 _OPENING = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([^\s`{]*)[ \t]*([^`]*)$")
 _ONE_LINE = re.compile(r"^[ \t]*`{3,}(?:python|py)[\d.]*[ \t]+(.+?)`{3,}[ \t]*$", re.IGNORECASE)
 _LATE_OPENING = re.compile(r"(?m)(?<=[^\s`~])[ \t]*(`{3,}(?:python|py)[\d.]*)[ \t]*$", re.IGNORECASE)
+_GLUED_TAG = re.compile(r"(?m)^([ \t]*`{3,})[ \t]*(</?[a-z]\w*>)", re.IGNORECASE)
 _PYTHON = re.compile(r"(?:python|py)[\d.]*", re.IGNORECASE)
 _DIVIDER = re.compile(r"^[ \t]*(?:-{3,}|</?[a-z]+[\s_#-]*\d*>)[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _CODE_START = re.compile(r"^(?:async def |def |class |import \w|from [\w.]+ import |@\w)", re.MULTILINE)
@@ -57,7 +58,7 @@ def fenced(text: str) -> list[Block]:
 
     A bare fence right after a stretch of valid Python closes a block whose opening fence was left out.
     """
-    lines = _LATE_OPENING.sub(r"\n\1", text).split("\n")
+    lines = _GLUED_TAG.sub(r"\1\n\2", _LATE_OPENING.sub(r"\n\1", text)).split("\n")
     blocks: list[Block] = []
     i = outside = 0  # outside: the first line since the last block
     while i < len(lines):

@@ -1,0 +1,104 @@
+"""Tiny models with random weights, built on the spot, and the policies that the contract suite runs on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+CHAT = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def save_tokenizer(folder: Path, chat: bool) -> int:
+    """A byte-level tokenizer without merges; how many tokens it has."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    special = ["<|im_start|>", "<|im_end|>", "<pad>"]
+    tokenizer = Tokenizer(models.BPE({token: i for i, token in enumerate(special + letters)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<pad>")
+    fast.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
+    fast.chat_template = CHAT if chat else None
+    fast.save_pretrained(folder)
+    return len(fast)
+
+
+def save_model(folder: Path, kind: str, **changes: object) -> Path:
+    """A checkpoint of `kind` ("llama", "qwen2", "mistral") whose next tokens are neither flat nor certain."""
+    import torch
+    import transformers
+
+    name = {"llama": "Llama", "qwen2": "Qwen2", "mistral": "Mistral"}[kind]
+    size = save_tokenizer(folder, chat=kind != "llama")
+    settings = {
+        "vocab_size": size,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 512,
+        "initializer_range": 0.25,
+        "eos_token_id": list(range(1, 17)),  # a rollout ends at any of 16 tokens, so that some end early
+        "bos_token_id": None,
+        "pad_token_id": 2,
+        "tie_word_embeddings": False,
+        **changes,
+    }
+    torch.manual_seed(7)
+    model = getattr(transformers, f"{name}ForCausalLM")(getattr(transformers, f"{name}Config")(**settings))
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """No chat template: asked in plain text."""
+    return save_model(tmp_path_factory.mktemp("llama"), "llama")
+
+
+@pytest.fixture(scope="session")
+def qwen2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With a chat template, and tied weights."""
+    return save_model(tmp_path_factory.mktemp("qwen2"), "qwen2", tie_word_embeddings=True)
+
+
+@pytest.fixture(scope="session")
+def mistral(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Attention over a window of 16 tokens, which takes transformers' own cache."""
+    return save_model(tmp_path_factory.mktemp("mistral"), "mistral", sliding_window=16)
+
+
+@pytest.fixture(scope="session")
+def answers_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("answers") / "answers.jsonl"
+    lines = ["x = 1", ["x = 2", "x = 3"], {"code": "x = 4"}]
+    file.write_text("\n".join(json.dumps(line) for line in lines) + "\n")
+    return file
+
+
+MODELS = ("llama", "qwen2", "mistral")
+SCRIPTED = ("random-route", "mutate", "echo", "fixed")
+
+
+@pytest.fixture(params=SCRIPTED + MODELS)
+def address(request: pytest.FixtureRequest) -> str:
+    """Every kind of policy there is."""
+    if request.param == "fixed":
+        return f"scripted:fixed={request.getfixturevalue('answers_file')}"
+    if request.param in MODELS:
+        return str(request.getfixturevalue(request.param))
+    return f"scripted:{request.param}"
+
+
+@pytest.fixture(params=MODELS)
+def checkpoint(request: pytest.FixtureRequest) -> str:
+    """Every kind of model."""
+    return str(request.getfixturevalue(request.param))

@@ -1,0 +1,263 @@
+"""The transformers policy against plain forwards of the same model."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from problems.records import Prompt, Rollout
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
+from vpo.policies.decoding import Ask, Settings, batches, decode
+from vpo.policies.drawing import draw, inverse_cdf, nucleus, uniforms
+from vpo.policies.registry import load_policy
+
+PROMPTS = [Prompt("word " * (1 + 3 * i), stream=i) for i in range(5)]
+
+
+def policy_of(checkpoint, **settings):
+    return load_policy(str(checkpoint), threads=1, **{"max_tokens": 30, **settings})
+
+
+def sampled(policy, prompts, rollouts=4, seed=1) -> list[list[Rollout]]:
+    return asyncio.run(policy.sample(prompts, rollouts=rollouts, answers=1, seed=seed))
+
+
+def reference_nucleus(probabilities: np.ndarray, top_p: float) -> np.ndarray:
+    """Renormalised nucleus of one distribution, the slow way."""
+    order = np.argsort(-probabilities, kind="stable")
+    kept = np.zeros_like(probabilities)
+    total = 0.0
+    for token in order:
+        kept[token] = probabilities[token]
+        total += probabilities[token]
+        if total >= top_p:
+            break
+    return kept / kept.sum()
+
+
+@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.6, 1.0), (1.3, 0.8)])
+def test_log_probabilities_are_those_of_a_plain_forward(checkpoint: str, temperature: float, top_p: float) -> None:
+    policy = policy_of(checkpoint, temperature=temperature, top_p=top_p)
+    groups = sampled(policy, PROMPTS, rollouts=6)
+    lengths = {len(rollout.token_ids) for group in groups for rollout in group}
+    assert len(lengths) > 3, "the rows should end at different steps"
+    with torch.inference_mode():
+        for rollout in [rollout for group in groups for rollout in group]:
+            ids = torch.tensor(np.concatenate([rollout.prompt_ids, rollout.token_ids]), dtype=torch.long)
+            logits = policy.model(ids[None], use_cache=False).logits[0, len(rollout.prompt_ids) - 1 : -1].double()
+            probabilities = torch.softmax(logits / temperature, -1).numpy()
+            if top_p < 1:
+                probabilities = np.stack([reference_nucleus(row, top_p) for row in probabilities])
+            expected = np.log(probabilities[np.arange(len(rollout.token_ids)), rollout.token_ids])
+            np.testing.assert_allclose(rollout.logprobs, expected, atol=1e-4)
+    asyncio.run(policy.close())
+
+
+def test_rollouts_end_at_a_stop_token_or_at_the_limit(checkpoint: str) -> None:
+    policy = policy_of(checkpoint)
+    rollouts = [rollout for group in sampled(policy, PROMPTS, rollouts=8) for rollout in group]
+    assert {rollout.finish for rollout in rollouts} == {"stop", "length"}
+    for rollout in rollouts:
+        ends = [token in policy.stops for token in rollout.token_ids.tolist()]
+        assert not any(ends[:-1])
+        assert ends[-1] == (rollout.finish == "stop")
+        assert rollout.finish == "stop" or len(rollout.token_ids) == 30
+        without_end = rollout.token_ids[:-1] if rollout.finish == "stop" else rollout.token_ids
+        assert rollout.text == policy.tokenizer.decode(without_end, skip_special_tokens=True)
+    asyncio.run(policy.close())
+
+
+def test_temperature_zero_is_greedy_search(checkpoint: str) -> None:
+    policy = policy_of(checkpoint, temperature=0.0)
+    rollout = sampled(policy, PROMPTS[2:3], rollouts=1)[0][0]
+    ids = torch.tensor(rollout.prompt_ids, dtype=torch.long)[None]
+    expected = policy.model.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=30, do_sample=False, pad_token_id=2
+    )
+    assert rollout.token_ids.tolist() == expected[0, ids.shape[1] :].tolist()
+    assert (rollout.logprobs == 0).all()
+    asyncio.run(policy.close())
+
+
+def test_small_batches_sample_what_a_large_one_does(checkpoint: str) -> None:
+    policy = policy_of(checkpoint)
+    stops = policy.stops
+    asks = [
+        Ask(prompt, stream, rollout, 12 + 3 * rollout)
+        for stream, prompt in enumerate(np.arange(20 + 7 * i, dtype=np.int32) + 17 for i in range(4))
+        for rollout in range(3)
+    ]
+    whole = decode(policy.model, asks, 3, Settings(1.0, 1.0, stops, 0, 512, 1 << 30))
+    for rows, cells in ((5, 1 << 30), (1, 1 << 30), (512, 130), (512, 1)):
+        parts = decode(policy.model, asks, 3, Settings(1.0, 1.0, stops, 0, rows, cells))
+        assert [one.token_ids.tolist() for one in parts] == [one.token_ids.tolist() for one in whole]
+    assert all(len(one.token_ids) <= ask.limit for one, ask in zip(whole, asks, strict=True))
+    asyncio.run(policy.close())
+
+
+def test_batches_hold_every_row_once_within_their_limits() -> None:
+    rng = np.random.default_rng(0)
+    prompts = [np.zeros(n, dtype=np.int32) for n in rng.integers(1, 200, 30)]
+    asks = [Ask(prompt, 0, rollout, 20) for prompt in prompts for rollout in range(4)]
+    made = list(batches(asks, Settings(1.0, 1.0, frozenset(), 0, 16, 1500)))
+    assert sorted(i for batch in made for i in batch) == list(range(len(asks)))
+    for batch in made:
+        assert len(batch) <= 16
+        assert len(batch) == 1 or len(batch) * max(len(asks[i].prompt) + 20 for i in batch) <= 1500
+
+
+def test_a_prompt_that_fills_the_context_is_refused_before_anything_is_sampled(checkpoint: str) -> None:
+    policy = policy_of(checkpoint)
+    with pytest.raises(PromptTooLong, match="512"):
+        sampled(policy, [PROMPTS[0], Prompt("word " * 100)])
+    limited = sampled(policy, [Prompt("w" * 400)], rollouts=1)[0][0]
+    assert len(limited.prompt_ids) + len(limited.token_ids) <= 512
+    asyncio.run(policy.close())
+
+
+def test_the_event_loop_stays_free_and_calls_queue(llama) -> None:
+    policy = policy_of(llama, max_tokens=60)
+
+    async def run() -> int:
+        ticks = 0
+        calls = asyncio.gather(*(policy.sample(PROMPTS, rollouts=8, answers=1, seed=i) for i in range(3)))
+        while not calls.done():
+            await asyncio.sleep(0.001)
+            ticks += 1
+        first, again = (await calls)[0], await policy.sample(PROMPTS, rollouts=8, answers=1, seed=0)
+        assert [[r.text for r in g] for g in first] == [[r.text for r in g] for g in again]
+        await policy.close()
+        return ticks
+
+    assert asyncio.run(run()) > 20
+
+
+def test_a_cancelled_call_stops_and_a_closed_policy_says_so(llama) -> None:
+    policy = policy_of(llama, max_tokens=400)
+
+    async def run() -> None:
+        call = asyncio.create_task(policy.sample(PROMPTS * 10, rollouts=20, answers=1, seed=0))
+        await asyncio.sleep(0.05)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        start = time.perf_counter()
+        await policy.close()
+        assert time.perf_counter() - start < 5
+        with pytest.raises(PolicyUnavailable, match="closed"):
+            await policy.sample(PROMPTS, rollouts=1, answers=1, seed=0)
+
+    asyncio.run(run())
+
+
+def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(llama, monkeypatch) -> None:
+    import vpo.policies.transformers as module
+
+    policy = policy_of(llama)
+    expected = [[r.text for r in g] for g in sampled(policy, PROMPTS)]
+    rows = []
+
+    def scarce(model, asks, seed, settings, cancelled=None):
+        rows.append(settings.rows)
+        if settings.rows > 6:
+            raise torch.OutOfMemoryError("out of memory")
+        return decode(model, asks, seed, settings, cancelled)
+
+    monkeypatch.setattr(module, "decode", scarce)
+    assert [[r.text for r in g] for g in sampled(policy, PROMPTS)] == expected
+    assert rows == [512, 10, 5]
+    asyncio.run(policy.close())
+
+
+def test_broken_weights_make_the_policy_unavailable(llama) -> None:
+    policy = policy_of(llama)
+    with torch.no_grad():
+        policy.model.lm_head.weight.fill_(float("nan"))
+    with pytest.raises(PolicyUnavailable, match="not finite"):
+        sampled(policy, PROMPTS)
+    asyncio.run(policy.close())
+
+
+def test_a_set_event_stops_decoding(llama) -> None:
+    from vpo.policies.decoding import Stopped
+
+    policy = policy_of(llama)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Stopped):
+        decode(
+            policy.model, [Ask(np.arange(3, dtype=np.int32), 0, 0, 9)], 0, Settings(1, 1, frozenset(), 0, 9, 99), stop
+        )
+    asyncio.run(policy.close())
+
+
+def test_compact_prompts_are_token_strings(tmp_path) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    words = ["<pad>", "<unk>", "<eos>", "S00", "m3", ">00", "01", "02"]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<pad>", unk_token="<unk>"
+    ).save_pretrained(tmp_path)
+    config = LlamaConfig(
+        vocab_size=8, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, eos_token_id=2
+    )
+    config.evo_dialect = "maze-compact"
+    LlamaForCausalLM(config).save_pretrained(tmp_path)
+    policy = load_policy(str(tmp_path), threads=1, temperature=5.0)
+    assert policy.dialect == "maze-compact" and policy.batch == 64
+    group = sampled(policy, [Prompt("S00 m3", "ignored")], rollouts=6)[0]
+    assert group[0].prompt_ids.tolist() == [3, 4]
+    assert all(set(rollout.text.split()) <= set(words[3:]) for rollout in group)
+    assert any(len(rollout.text.split()) > 2 for rollout in group)
+    asyncio.run(policy.close())
+
+
+# --- drawing ----------------------------------------------------------------------------------------------------------
+
+
+def test_uniforms_of_a_longer_row_begin_with_the_shorter_ones() -> None:
+    assert (uniforms(1, 2, 3, 10) == uniforms(1, 2, 3, 100)[:10]).all()
+    rows = {tuple(uniforms(*key, 4)) for key in ((1, 2, 3), (1, 3, 2), (2, 1, 3), (-1, 2, 3), (1 << 40, 2, 3))}
+    assert len(rows) == 5
+
+
+@pytest.mark.parametrize("size", [5, 4096, 4097, 50_000])
+def test_the_inverse_cdf_is_the_one_of_a_float64_sum(size: int) -> None:
+    rng = np.random.default_rng(size)
+    probabilities = rng.dirichlet(np.full(size, 0.05), 64).astype(np.float32)
+    probabilities[:, rng.integers(0, size, size // 5)] = 0.0
+    uniform = rng.random(64)
+    uniform[:3] = 0.0, 1.0 - 2.0**-53, 0.5
+    found = inverse_cdf(torch.from_numpy(probabilities), torch.from_numpy(uniform)).numpy()
+    assert (probabilities[np.arange(64), found] > 0).all()
+    cumulative = probabilities.astype(np.float64).cumsum(-1)
+    target = uniform * cumulative[:, -1]
+    above = cumulative[np.arange(64), found]
+    below = above - probabilities[np.arange(64), found]
+    assert (below <= target + 1e-12).all() and (target <= above + 1e-12).all()
+
+
+def test_draws_follow_the_distribution() -> None:
+    logits = torch.tensor([[2.0, 1.0, 0.0, -1.0, -30.0]]).expand(20_000, 5)
+    uniform = torch.from_numpy((np.arange(20_000) + 0.5) / 20_000)
+    tokens, logprobs = draw(logits, uniform, 2.0, 1.0)
+    expected = torch.softmax(logits[0].double() / 2.0, -1)
+    share = torch.bincount(tokens, minlength=5) / 20_000
+    assert (share - expected).abs().max() < 1e-4
+    assert (logprobs - expected.log()[tokens]).abs().max() < 1e-5
+
+
+def test_a_flat_distribution_needs_more_than_the_first_tokens_for_its_nucleus() -> None:
+    logprobs = torch.log_softmax(torch.randn(3, 3000, generator=torch.Generator().manual_seed(0)) * 0.01, -1)
+    cut = nucleus(logprobs, 0.9).exp()
+    for row, whole in zip(cut.numpy(), logprobs.exp().numpy(), strict=True):
+        assert abs(row.sum() - 1) < 1e-4
+        assert (row > 0).sum() == (reference_nucleus(whole.astype(np.float64), 0.9) > 0).sum()

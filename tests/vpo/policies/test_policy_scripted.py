@@ -1,0 +1,122 @@
+"""Policies without a model."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import time
+
+import pytest
+
+from problems.contract import BadAddress
+from problems.identity import identity
+from problems.records import Prompt, Rollout
+from vpo.chain import instructions, parse
+from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.registry import load_policy
+
+PROGRAM = """import math
+
+# EVOLVE-BLOCK-START
+def f(x):
+    return x * 2 + 17
+# EVOLVE-BLOCK-END
+
+LIMIT = 99
+"""
+
+
+def asked(answer_format: str, answers: int, *, diff: bool = False, parent: str = PROGRAM, stream: int = 0) -> Prompt:
+    fence = "python" if answer_format == "python" else ""
+    shown = f"An inspiration:\n```{fence}\nother = 1\n```\n## Current program\n```{fence}\n{parent}```\nAnother:\n```\nz\n```\n"
+    return Prompt(shown + instructions(answer_format, answers, diff=diff), stream=stream)
+
+
+def sample(name: str, prompt: Prompt, rollouts: int = 4, answers: int = 1, seed: int = 0) -> list[Rollout]:
+    policy = load_policy(f"scripted:{name}")
+    return asyncio.run(policy.sample([prompt], rollouts=rollouts, answers=answers, seed=seed))[0]
+
+
+@pytest.mark.parametrize("answers", [1, 3])
+@pytest.mark.parametrize(
+    ("name", "answer_format"), [("mutate", "python"), ("mutate", "text"), ("random-route", "route")]
+)
+def test_chains_are_written_so_that_they_read_back(name: str, answer_format: str, answers: int) -> None:
+    for rollout in sample(name, asked(answer_format, answers), 20, answers):
+        chain = parse(rollout.text, answer_format, answers)
+        assert chain.error is None and len(chain.answers) == answers
+        assert bytes(rollout.token_ids.tolist()).decode() == rollout.text
+
+
+def test_every_mutant_is_valid_python_new_and_inside_the_evolve_block() -> None:
+    seen = set()
+    for stream in range(20):
+        for rollout in sample("mutate", asked("python", 2, stream=stream), 5, 2):
+            for code in parse(rollout.text, "python", 2).answers:
+                ast.parse(code)
+                seen.add(identity(code, "python"))
+                assert code.startswith("import math\n\n# EVOLVE-BLOCK-START\n")
+                assert code.endswith("# EVOLVE-BLOCK-END\n\nLIMIT = 99")
+    assert len(seen) == 200
+
+
+def test_mutants_of_mutants_do_not_grow() -> None:
+    code = PROGRAM
+    for stream in range(30):
+        rollout = sample("mutate", asked("python", 1, parent=code, stream=stream), 1)[0]
+        code = parse(rollout.text, "python", 1).answers[0] + "\n"
+    assert code.count("\n") == PROGRAM.count("\n") + 1
+
+
+def test_mutate_writes_edits_where_edits_are_asked_for() -> None:
+    for rollout in sample("mutate", asked("python", 1, diff=True), 10):
+        chain = parse(rollout.text, "python", 1, diff_parent=PROGRAM)
+        assert chain.error is None and chain.answers[0] != PROGRAM
+        ast.parse(chain.answers[0])
+
+
+def test_echo_returns_the_parent() -> None:
+    rollout = sample("echo", asked("python", 3), 1, 3)[0]
+    chain = parse(rollout.text, "python", 3)
+    assert chain.answers == (PROGRAM.rstrip("\n"),) and chain.error == "1 of 3 answers found: 2 repeated"
+
+
+def test_fixed_cycles_through_a_file(tmp_path) -> None:
+    file = tmp_path / "answers.txt"
+    file.write_text("a = 1\n---\na = 2\n---\na = 3\n")
+    texts = {r.text for s in range(10) for r in sample(f"fixed={file}", asked("python", 1, stream=s))}
+    assert {parse(text, "python", 1).answers[0] for text in texts} == {"a = 1", "a = 2", "a = 3"}
+    assert parse(sample(f"fixed={file}", asked("python", 3), 1, 3)[0].text, "python", 3).error is None
+
+
+@pytest.mark.parametrize("content", ["", "[1, 2]\n", "{broken\n", '{"other": 1}\n'])
+def test_a_file_without_answers_is_a_bad_address(tmp_path, content: str) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(content)
+    with pytest.raises(BadAddress, match="answers.jsonl"):
+        load_policy(f"scripted:fixed={file}")
+
+
+def test_broken_fails_at_once_or_after_some_calls() -> None:
+    with pytest.raises(PolicyUnavailable, match="scripted:broken"):
+        sample("broken", asked("python", 1))
+    policy = load_policy("scripted:broken?after=2")
+
+    async def run() -> None:
+        for _ in range(2):
+            await policy.sample([asked("python", 1)], rollouts=1, answers=1, seed=0)
+        with pytest.raises(PolicyUnavailable):
+            await policy.sample([asked("python", 1)], rollouts=1, answers=1, seed=0)
+
+    asyncio.run(run())
+
+
+def test_latency_overlaps() -> None:
+    policy = load_policy("scripted:mutate?latency=0.1")
+
+    async def run() -> None:
+        await asyncio.gather(*(policy.sample([asked("python", 1)], rollouts=1, answers=1, seed=i) for i in range(10)))
+
+    start = time.perf_counter()
+    asyncio.run(run())
+    assert 0.1 <= time.perf_counter() - start < 0.8
