@@ -291,6 +291,7 @@ def test_compact_chains_are_decoded_by_their_language() -> None:
 
 
 def test_importing_chains_and_the_registry_is_cheap() -> None:
-    code = "import sys, vpo.chain, vpo.policies.registry, vpo.policies.scripted; print('torch' in sys.modules, 'openevolve' in sys.modules)"
+    code = "import sys, vpo.chain, vpo.policies.registry, vpo.policies.scripted; "
+    code += "print('torch' in sys.modules, 'openevolve' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False", "False"]

@@ -28,8 +28,9 @@ LIMIT = 99
 
 def asked(answer_format: str, answers: int, *, diff: bool = False, parent: str = PROGRAM, stream: int = 0) -> Prompt:
     fence = "python" if answer_format == "python" else ""
-    shown = f"An inspiration:\n```{fence}\nother = 1\n```\n## Current program\n```{fence}\n{parent}```\nAnother:\n```\nz\n```\n"
-    return Prompt(shown + instructions(answer_format, answers, diff=diff), stream=stream)
+    before = f"An inspiration:\n```{fence}\nother = 1\n```\n"
+    shown = f"## Current program\n```{fence}\n{parent}```\nAnother:\n```\nz\n```\n"
+    return Prompt(before + shown + instructions(answer_format, answers, diff=diff), stream=stream)
 
 
 def sample(name: str, prompt: Prompt, rollouts: int = 4, answers: int = 1, seed: int = 0) -> list[Rollout]:
