@@ -13,7 +13,9 @@ def identity(answer: str, answer_format: str) -> bytes:
 
     Python that does not parse falls back to its text. Docstrings count: they are part of the tree.
     """
-    return hashlib.blake2b(_normal_form(answer, answer_format).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return hashlib.blake2b(
+        _normal_form(answer, answer_format).encode("utf-8", "surrogatepass"), digest_size=16
+    ).digest()
 
 
 def _normal_form(answer: str, answer_format: str) -> str:

@@ -1,0 +1,135 @@
+"""EVOLVE-BLOCKs: the parts of a program that may change, and an answer put back between their markers.
+
+The markers are OpenEvolve's (openevolve.utils.code_utils), in any comment syntax, a line each.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+_MARKER = re.compile(r"^\W*EVOLVE-BLOCK-(START|END)\b|# EVOLVE-BLOCK-(START|END)")
+
+
+class NotSpliceable(ValueError):
+    """An answer that cannot be put back into the program's blocks; the message tells the answer's author why."""
+
+
+@dataclass(frozen=True)
+class Regions:
+    """A program cut at its markers: `fixed` holds one more piece than `blocks`; marker lines belong to `fixed`."""
+
+    fixed: tuple[tuple[str, ...], ...]
+    blocks: tuple[tuple[str, ...], ...]
+
+
+def regions(text: str) -> Regions | None:
+    """The program's regions, or None where markers are nested or unmatched."""
+    fixed: list[tuple[str, ...]] = []
+    blocks: list[tuple[str, ...]] = []
+    lines = text.split("\n")
+    start, inside = 0, False
+    for number, line in enumerate(lines):
+        match = _MARKER.search(line)
+        if match is None:
+            continue
+        opens = (match[1] or match[2]) == "START"
+        if opens == inside:
+            return None
+        if opens:
+            fixed.append(tuple(lines[start : number + 1]))
+            start = number + 1
+        else:
+            blocks.append(tuple(lines[start:number]))
+            start = number
+        inside = opens
+    if inside:
+        return None
+    fixed.append(tuple(lines[start:]))
+    return Regions(tuple(fixed), tuple(blocks))
+
+
+def splice(original: str, answer: str) -> str:
+    """`original` with the contents of its blocks taken from `answer`; nothing outside them changes.
+
+    - A program without blocks evolves whole: the answer itself.
+    - An answer with as many blocks as the program: their contents.
+    - An answer without markers, where the program has one block: if it begins and ends with what stands outside the
+      block, what is between; if it defines none of what is defined outside, all of it.
+    Anything else raises NotSpliceable, as does an original whose own markers do not match.
+    """
+    program = regions(original)
+    if program is None:
+        raise NotSpliceable("the program's own EVOLVE-BLOCK markers do not match")
+    if not program.blocks:
+        return answer
+    given = regions(answer)
+    count = len(program.blocks)
+    if given is None or (given.blocks and len(given.blocks) != count):
+        found = "unmatched markers" if given is None else f"{len(given.blocks)} blocks"
+        raise NotSpliceable(f"the program has {count} EVOLVE-BLOCK(s) and the answer {found}; keep every marker line")
+    blocks = given.blocks or (_unmarked(program, answer),)
+    lines: list[str] = []
+    for fixed, block in zip(program.fixed, blocks, strict=False):
+        lines += [*fixed, *block]
+    return "\n".join([*lines, *program.fixed[-1]])
+
+
+def _unmarked(program: Regions, answer: str) -> tuple[str, ...]:
+    if len(program.blocks) != 1:
+        raise NotSpliceable(
+            f"the program has {len(program.blocks)} EVOLVE-BLOCKs and the answer no markers; keep every marker line"
+        )
+    before, after = program.fixed[0][:-1], program.fixed[1][1:]
+    between = _between(tuple(answer.split("\n")), before, after)
+    if between is not None:
+        return between
+    repeated = sorted(_definitions("\n".join((*before, *after))) & _definitions(answer))
+    if repeated:
+        raise NotSpliceable(
+            f"the answer has no EVOLVE-BLOCK markers and defines {', '.join(repeated)}, which stands outside the block "
+            "and may not change; write the markers, or the block's content alone"
+        )
+    return tuple(answer.strip("\n").split("\n"))
+
+
+def _between(lines: tuple[str, ...], before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The answer's lines between the fixed parts; None where it does not begin and end with them.
+
+    Spaces at line ends and blank lines at the seams make no difference.
+    """
+    head, tail, body = _trimmed(before), _trimmed(after), _trimmed(lines)
+    if (not head and not tail) or len(body) < len(head) + len(tail):
+        return None
+    end = len(body) - len(tail)
+    compared = [line.rstrip() for line in body]
+    if compared[: len(head)] != [h.rstrip() for h in head] or compared[end:] != [t.rstrip() for t in tail]:
+        return None
+    return body[len(head) : end]
+
+
+def _trimmed(lines: tuple[str, ...]) -> tuple[str, ...]:
+    start, end = 0, len(lines)
+    while start < end and not lines[start].strip():
+        start += 1
+    while end > start and not lines[end - 1].strip():
+        end -= 1
+    return lines[start:end]
+
+
+def _definitions(code: str) -> set[str]:
+    """Top-level functions and classes (and, in Python, variables); by pattern where it does not parse."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(re.findall(r"^(?:def|class|fn|func|function|struct)\s+(\w+)", code, re.MULTILINE))
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names.update(t.id for t in node.targets if isinstance(t, ast.Name))
+        elif isinstance(node, ast.If):
+            names.add("the `if` block at its end")
+    return names

@@ -1,0 +1,150 @@
+"""An OpenEvolve config.yaml in this engine's terms: what it decides here, and which of its keys decide nothing.
+
+OpenEvolve's own Config cannot say which keys were written, and importing it loads its whole controller; so the file is
+read as it is, and each honoured key is checked by a type and carried over under the engine's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from problems.contract import BadAddress
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_KINDS = {
+    "whole number": lambda v: _is_int(v) and v > 0,
+    "whole number or 0": lambda v: _is_int(v) and v >= 0,
+    "number": lambda v: _is_number(v) and v >= 0,
+    "positive number": lambda v: _is_number(v) and v > 0,
+    "share between 0 and 1": lambda v: _is_number(v) and 0 <= v <= 1,
+    "true or false": lambda v: isinstance(v, bool),
+    "text": lambda v: isinstance(v, str),
+    "list of names": lambda v: isinstance(v, list) and all(isinstance(item, str) for item in v),
+    "list of numbers": lambda v: isinstance(v, list) and all(map(_is_number, v)),
+    "whole number, or one per feature": lambda v: (
+        (_is_int(v) and v > 0) or (isinstance(v, dict) and all(_is_int(n) and n > 0 for n in v.values()))
+    ),
+}
+
+_HONOURED: dict[str, tuple[str, str]] = {
+    "max_iterations": ("max_iterations", "whole number"),
+    "random_seed": ("seed", "whole number or 0"),
+    "language": ("language", "text"),
+    "file_suffix": ("file_suffix", "text"),
+    "diff_based_evolution": ("diff_based_evolution", "true or false"),
+    "max_code_length": ("max_code_length", "whole number"),
+    "llm.temperature": ("temperature", "number"),
+    "prompt.system_message": ("system_message", "text"),
+    "prompt.template_dir": ("template_dir", "text"),
+    "prompt.num_top_programs": ("num_top_programs", "whole number or 0"),
+    "prompt.num_diverse_programs": ("num_diverse_programs", "whole number or 0"),
+    "prompt.include_artifacts": ("include_artifacts", "true or false"),
+    "database.num_islands": ("islands", "whole number"),
+    "database.population_size": ("population_size", "whole number"),
+    "database.archive_size": ("archive_size", "whole number"),
+    "database.feature_dimensions": ("feature_dimensions", "list of names"),
+    "database.feature_bins": ("feature_bins", "whole number, or one per feature"),
+    "database.diversity_reference_size": ("diversity_reference_size", "whole number"),
+    "database.elite_selection_ratio": ("elite_selection_ratio", "share between 0 and 1"),
+    "database.exploration_ratio": ("exploration_ratio", "share between 0 and 1"),
+    "database.exploitation_ratio": ("exploitation_ratio", "share between 0 and 1"),
+    "database.migration_interval": ("migration_interval", "whole number"),
+    "database.migration_rate": ("migration_rate", "share between 0 and 1"),
+    "evaluator.timeout": ("timeout", "positive number"),
+    "evaluator.memory_limit_mb": ("memory_limit_mb", "whole number"),
+    "evaluator.cascade_evaluation": ("cascade_evaluation", "true or false"),
+    "evaluator.cascade_thresholds": ("cascade_thresholds", "list of numbers"),
+    "evaluator.parallel_evaluations": ("parallel_evaluations", "whole number"),
+    "evaluator.enable_artifacts": ("enable_artifacts", "true or false"),
+    "target": ("target", "any number"),
+}
+"""Its key -> (ours, what it must be). `target` is ours alone: the fitness at which the search counts as solved."""
+
+_KINDS["any number"] = _is_number
+
+DEFAULTS: Mapping[str, Any] = {
+    "timeout": 300.0,
+    "cascade_evaluation": True,
+    "cascade_thresholds": [0.5, 0.75, 0.9],
+    "diff_based_evolution": True,
+    "max_code_length": 10_000,
+    "file_suffix": ".py",
+    "enable_artifacts": True,
+}
+"""OpenEvolve's defaults, where the engine has none of its own that equals them."""
+
+
+@dataclass(frozen=True)
+class OpenEvolveConfig:
+    """`settings`: the written keys in the engine's terms, over DEFAULTS. `ignored`: keys that decide nothing here."""
+
+    settings: dict[str, Any] = field(default_factory=lambda: dict(DEFAULTS))
+    ignored: tuple[str, ...] = ()
+
+    def warning(self, path: Path) -> str:
+        """One line for all ignored keys; "" where there are none."""
+        if not self.ignored:
+            return ""
+        text = f"{path}: not honoured: {', '.join(self.ignored)}"
+        if any(key.startswith("llm.") for key in self.ignored):
+            text += " (for the llm keys, --policy, --temperature and --max-new-tokens say which model answers and how)"
+        return text
+
+
+def read_config(path: Path) -> OpenEvolveConfig:
+    """The file's settings. Raises BadAddress, in one line, where it cannot be read or a value has the wrong kind."""
+    import yaml
+
+    try:
+        written = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadAddress(f"cannot read {path}: {error}") from None
+    except yaml.YAMLError as error:
+        raise BadAddress(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+    if written is None:
+        written = {}
+    if not isinstance(written, dict):
+        raise BadAddress(f"{path} holds a {type(written).__name__}, not keys with values")
+    settings, ignored = dict(DEFAULTS), []
+    for key, value in _flat(written):
+        if key not in _HONOURED:
+            if not (key == "enforce_evolve_blocks" and value is True):  # which they always are here
+                ignored.append(key)
+            continue
+        name, kind = _HONOURED[key]
+        if value is None:
+            continue  # "null" asks for the default
+        if not _KINDS[kind](value):
+            raise BadAddress(f"{path}: {key} is {value!r}; it must be a {kind}")
+        settings[name] = value
+    template = settings.get("template_dir")
+    if template and not Path(template).is_absolute():
+        settings["template_dir"] = str((path.parent / template).resolve())
+    explore = settings.get("exploration_ratio", 0.2)
+    if explore + settings.get("exploitation_ratio", 0.7) > 1:
+        settings["exploitation_ratio"] = 1 - explore  # as OpenEvolve's draw treats it: the rest after exploration
+    return OpenEvolveConfig(settings, tuple(ignored))
+
+
+_SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")
+
+
+def _flat(written: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Keys with their section's name before them; a section that is itself no mapping is given as it is."""
+    for key, value in written.items():
+        if key in _SECTIONS and isinstance(value, dict):
+            for inner, item in value.items():
+                yield f"{key}.{inner}", item
+        else:
+            yield str(key), value

@@ -1,0 +1,113 @@
+"""What a problem judged by test cases consists of: the nouns between a data set's line and a Score.
+
+Three kinds of case, by who decides:
+- CallCase: the sandbox evaluates one expression beside the answer, the parent compares what came back. This is the
+  form of almost every published test, `assert f(x) == literal`.
+- StdinCase: the answer runs as a program on one input, the parent compares what it printed.
+- JudgeCase: the test is code of its own (a property, a loop, a tolerance). It runs in a sandbox session of its own
+  and reaches the answer, which lives in another session, by messages alone.
+In none of them does the process that holds the answer hold an expected output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+MOST_CASES = 16
+"""Components of the reward vector at most (LiveCodeBench's convention in the paper's experiments)."""
+
+Relation = Literal["==", "json", "true", "false", "is"]
+
+
+@dataclass(frozen=True)
+class CallCase:
+    """`expression` is evaluated beside the answer; its value must stand in `relation` to `expected`.
+
+    relation: "json" is equality where a tuple counts as a list
+    public: the statement shows it, so feedback may show what was expected
+    call: how a prompt writes the expression, where that differs
+    """
+
+    expression: str
+    expected: Any = None
+    relation: Relation = "=="
+    public: bool = False
+    call: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The call as a prompt writes it."""
+        return self.call or self.expression
+
+
+@dataclass(frozen=True)
+class StdinCase:
+    """`stdin` is what the program reads, `expected` what it should print."""
+
+    stdin: str
+    expected: str
+    public: bool = False
+
+
+@dataclass(frozen=True)
+class JudgeCase:
+    """`function` is a function without arguments in the task's judge code; it passes when it returns true."""
+
+    function: str
+    source: str
+    public: bool = False
+
+
+Case = CallCase | StdinCase | JudgeCase
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem as its data set gives it.
+
+    text: the task in English, with its signature and public examples
+    seed: an answer to start from: the signature and no body
+    entry: the function's name; None for a program that reads standard input
+    setup: trusted lines that run before the answer (imports, helpers that the data set promises)
+    epilogue: trusted lines that run after it in its own process (objects built from the answer's classes)
+    judge: module code that the JudgeCases' functions live in
+    names: what the judge may call in the answer
+    wall_seconds: per case
+    reference: a full solution where the data set has one; never part of a prompt
+    """
+
+    text: str
+    seed: str
+    cases: tuple[Case, ...]
+    entry: str | None = None
+    setup: str = ""
+    epilogue: str = ""
+    judge: str = ""
+    names: tuple[str, ...] = ()
+    wall_seconds: float = 6.0
+    reference: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def stdin(self) -> bool:
+        """Whether the answer is a program rather than a function."""
+        return any(isinstance(case, StdinCase) for case in self.cases)
+
+
+def public_examples(cases: Sequence[Case], most: int = 2) -> list[str]:
+    """The public cases as a statement shows them, at most `most`."""
+    shown = []
+    for case in cases:
+        if not case.public:
+            continue
+        if isinstance(case, StdinCase):
+            shown.append(f"Input:\n{case.stdin.rstrip()}\nOutput:\n{case.expected.rstrip()}")
+        elif isinstance(case, JudgeCase):
+            shown.append(case.source)
+        elif case.relation in ("true", "false"):
+            shown.append(case.shown if case.relation == "true" else f"not {case.shown}")
+        else:
+            shown.append(f"{case.shown} {'is' if case.relation == 'is' else '=='} {case.expected!r}")
+    return shown[:most]

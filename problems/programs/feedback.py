@@ -1,0 +1,78 @@
+"""What the next prompt may read about an answer's failing cases.
+
+At most the first three failing cases, shortened. A failing case shows its input and what the answer did with it; what
+was expected is shown for public cases only, those the statement itself shows. A search that could read every expected
+output back would be searching for a table of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from problems.programs.cases import CallCase, Case, JudgeCase, StdinCase
+from problems.sandbox.contract import CaseOutcome
+
+MOST_SHOWN = 3
+LONGEST = 200  # characters of one value
+
+
+@dataclass(frozen=True)
+class CaseReport:
+    """One case of one answer: did it pass, what came back, and the calls a judge made (() without one)."""
+
+    case: Case
+    passed: bool
+    outcome: CaseOutcome
+    calls: tuple[str, ...] = ()
+
+
+def feedback(reports: Sequence[CaseReport]) -> str:
+    """The text for a prompt; "" where every case passed."""
+    failing = [(number, report) for number, report in enumerate(reports, 1) if not report.passed]
+    if not failing:
+        return ""
+    lines = [f"{len(reports) - len(failing)} of {len(reports)} cases pass. Failing:"]
+    lines += [f"- case {number}: {_described(report)}" for number, report in failing[:MOST_SHOWN]]
+    if len(failing) > MOST_SHOWN:
+        rest = ", ".join(str(number) for number, _ in failing[MOST_SHOWN:])
+        lines.append(f"- also failing: {rest}")
+    return "\n".join(lines)
+
+
+def _described(report: CaseReport) -> str:
+    case, outcome = report.case, report.outcome
+    if isinstance(case, JudgeCase):
+        seen = "; ".join(clipped(call, 2 * LONGEST) for call in report.calls[-2:])
+        what = f"`{clipped(case.source)}` does not hold" if case.public else "a condition on the result does not hold"
+        if outcome.status != "ok" and not outcome.message.startswith("AssertionError"):
+            what = clipped(outcome.message)
+        return f"{seen}: {what}" if seen else what
+    given = clipped(case.shown) if isinstance(case, CallCase) else f"input {shown(case.stdin)}"
+    if outcome.status != "ok":
+        return f"{given} failed: {clipped(outcome.message) or outcome.status}"
+    came = f"{given} {'returned' if isinstance(case, CallCase) else 'printed'} {shown(outcome.value)}"
+    if not case.public:
+        return f"{came}, which is wrong"
+    if isinstance(case, StdinCase):
+        return f"{came}; expected {shown(case.expected)}"
+    if case.relation in ("true", "false"):
+        return f"{came}; expected a {case.relation} value"
+    return f"{came}; expected {shown(case.expected)}"
+
+
+def shown(value: Any, most: int = LONGEST) -> str:
+    """A value's repr, cut in the middle. Never raises, whatever hostile code returned."""
+    try:
+        return clipped(repr(value), most)
+    except (ValueError, RecursionError):  # an int too long to print, nesting too deep
+        return f"<{type(value).__name__} too large to show>"
+
+
+def clipped(text: str, most: int = LONGEST) -> str:
+    """The text, cut in the middle to at most `most` characters."""
+    if len(text) <= most:
+        return text
+    half = (most - 5) // 2
+    return f"{text[:half]} ... {text[-half:]}"

@@ -1,0 +1,70 @@
+"""The HumanEval shape: `prompt` (a function without its body), `entry_point`, `test` with `check(candidate)`.
+
+Each top-level assertion-bearing statement of `check` is one case; the statements between them are the judge's set-up.
+Helpers that the prompt defines before the function are given to the answer and to the judge, as they are when the
+data set's own harness appends a completion to the prompt. Its examples are in the docstring, so no case is public.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+from problems.programs.cases import Task
+from problems.programs.tests_code import cases_of
+
+
+def is_humaneval(row: Mapping[str, Any]) -> bool:
+    """Told by its keys."""
+    return {"prompt", "entry_point", "test"} <= row.keys()
+
+
+def humaneval_task(row: Mapping[str, Any]) -> Task:
+    """The task of one line. Raises ValueError with what is wrong with it."""
+    prompt, entry = str(row["prompt"]).replace("\r\n", "\n"), str(row["entry_point"])
+    seed = prompt.rstrip() + "\n    pass\n"
+    helpers = _before(seed, entry)
+    try:
+        module = ast.parse(str(row["test"]))
+    except SyntaxError as error:
+        raise ValueError(f"`test` does not parse: {error}") from None
+    check = next((s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "check"), None)
+    if check is None or not check.args.args:
+        raise ValueError("`test` defines no check(candidate)")
+    outside = [s for s in module.body if s is not check and not _is_metadata(s)]
+    statements = [s for s in check.body if not isinstance(s, ast.Pass)]
+    shared = "\n".join(part for part in (helpers, ast.unparse(ast.Module(outside, []))) if part)
+    cases, judge = cases_of(statements, [entry], helpers=shared, aliases=[check.args.args[0].arg])
+    if not cases:
+        raise ValueError("check(candidate) asserts nothing")
+    body = row.get("canonical_solution")
+    return Task(
+        text=f"Complete this Python function.\n\n```python\n{prompt.rstrip()}\n```",
+        seed=seed,
+        cases=cases,
+        entry=entry,
+        setup=helpers,
+        judge=judge,
+        names=(entry,),
+        reference=f"{prompt.rstrip()}\n{body}" if body else None,
+        extra={"id": row.get("task_id")},
+    )
+
+
+def _before(prompt: str, entry: str) -> str:
+    """What the prompt defines besides the function itself: imports and helpers."""
+    try:
+        tree = ast.parse(prompt)
+    except SyntaxError as error:
+        raise ValueError(f"`prompt` is no function header: {error}") from None
+    if not any(isinstance(s, ast.FunctionDef) and s.name == entry for s in tree.body):
+        raise ValueError(f"`prompt` does not define the entry point {entry}")
+    kept = [s for s in tree.body if not (isinstance(s, ast.FunctionDef) and s.name == entry)]
+    return ast.unparse(ast.Module(kept, []))
+
+
+def _is_metadata(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(t, ast.Name) and t.id == "METADATA" for t in statement.targets
+    )

@@ -1,0 +1,96 @@
+"""The MBPP shape: `text` (or `prompt`), `code`, `test_list`, and set-up as `test_setup_code` or `test_imports`.
+
+The first assertion is public: the description alone leaves the function's name and the form of its result open. The
+reference `code` lends the signature and nothing else. `test_setup_code` builds objects of classes that the answer
+defines, so it runs after the answer, in the answer's own process.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from problems.programs import assertions
+from problems.programs.cases import Task, public_examples
+from problems.programs.tests_code import cases_of
+
+
+def is_mbpp(row: Mapping[str, Any]) -> bool:
+    """Told by its keys."""
+    return "test_list" in row and ("text" in row or "prompt" in row)
+
+
+def mbpp_task(row: Mapping[str, Any]) -> Task:
+    """The task of one line. Raises ValueError with what is wrong with it."""
+    code = _text(row, "code").replace("\r\n", "\n") if "code" in row else ""
+    statements = _statements(row["test_list"])
+    imports = "\n".join(_lines(row.get("test_imports", ())))
+    epilogue = _text(row, "test_setup_code").replace("\r\n", "\n").strip() if row.get("test_setup_code") else ""
+    entry = _entry(statements, code, imports)
+    cases, judge = cases_of(statements, _names(statements, code, entry, imports), helpers=imports, public=1)
+    if not cases:
+        raise ValueError("`test_list` asserts nothing")
+    header = assertions.signature(code, entry) or assertions.guessed_signature(cases, entry)
+    examples = "\n".join(public_examples(cases))
+    text = _text(row, "text" if "text" in row else "prompt").strip()
+    return Task(
+        text=f"{text}\n\nDefine `{header}`\n\nFor example:\n{examples}",
+        seed=f"{header}\n    pass\n",
+        cases=cases,
+        entry=entry,
+        setup=imports,
+        epilogue=epilogue,
+        judge=judge,
+        names=_names(statements, code, entry, imports),
+        reference=code or None,
+        extra={"id": row.get("task_id"), "difficulty": row.get("difficulty"), "wrong": row.get("wrong")},
+    )
+
+
+def _text(row: Mapping[str, Any], key: str) -> str:
+    value = row[key]
+    if not isinstance(value, str):
+        raise ValueError(f"`{key}` is {type(value).__name__}, not text")
+    return value
+
+
+def _lines(value: object) -> Sequence[str]:
+    if isinstance(value, str):
+        return value.splitlines()
+    if not isinstance(value, list | tuple) or not all(isinstance(line, str) for line in value):
+        raise ValueError("`test_list` and `test_imports` are lists of lines")
+    return value
+
+
+def _statements(tests: object) -> list[ast.stmt]:
+    statements: list[ast.stmt] = []
+    for number, test in enumerate(_lines(tests), 1):
+        try:
+            statements += ast.parse(test.strip()).body
+        except SyntaxError as error:
+            raise ValueError(f"test {number} of `test_list` does not parse: {error}") from None
+    return statements
+
+
+def _entry(statements: Sequence[ast.stmt], code: str, imports: str) -> str:
+    """The function under test: the one that the most tests call, of those that the reference defines."""
+    defined = assertions.defined_names(code)
+    imported = {name for s in ast.parse(imports).body if isinstance(s, ast.ImportFrom) for name in _aliases(s)}
+    called = [name for name in assertions.called_names(statements) if name not in imported]
+    for name in called:
+        if name in defined:
+            return name
+    if not called:
+        raise ValueError("`test_list` calls no function")
+    return called[0]
+
+
+def _aliases(statement: ast.ImportFrom) -> list[str]:
+    return [alias.asname or alias.name for alias in statement.names]
+
+
+def _names(statements: Sequence[ast.stmt], code: str, entry: str, imports: str) -> tuple[str, ...]:
+    """The entry and whatever else of the reference the tests call (classes they build)."""
+    defined = assertions.defined_names(code) - assertions.defined_names(imports)
+    return (entry, *(n for n in assertions.called_names(statements) if n in defined and n != entry))

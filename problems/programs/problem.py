@@ -1,0 +1,106 @@
+"""A Problem judged by test cases: one component of the reward vector per case."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from problems.answer_text import unfenced
+from problems.contract import Score
+from problems.programs.cases import CallCase, JudgeCase, StdinCase, Task
+from problems.programs.comparison import call_passes, same_output
+from problems.programs.feedback import CaseReport, clipped, feedback
+from problems.programs.judge import judge_answer
+from problems.sandbox.contract import CaseOutcome, Limits, Program
+
+if TYPE_CHECKING:
+    from problems.sandbox import Sandbox
+
+_BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.comprehension, ast.Try, ast.BoolOp, ast.Match)
+
+
+class ProgramProblem:
+    """A Python function, or a program that reads standard input, judged case by case in the sandbox.
+
+    fitness: fraction of cases passed; solved is 1.0, all of them
+    features: `code_length` in characters and `branching`, the number of branches and loops; both are exact, so an
+        answer always falls into the same cell (a running time would not)
+    """
+
+    answer_format = "python"
+    language = "python"
+    target: float | None = 1.0
+
+    def __init__(self, name: str, task: Task, sandbox: Callable[[], Sandbox]) -> None:
+        self.name = name
+        self.task = task
+        self.settings: Mapping[str, Any] = {}
+        self.objectives = tuple(f"case_{number}" for number in range(1, len(task.cases) + 1))
+        self._sandbox = sandbox
+        self._limits = Limits(wall_seconds=task.wall_seconds, cpu_seconds=task.wall_seconds)
+
+    def __repr__(self) -> str:
+        return f"ProgramProblem({self.name!r}, {len(self.objectives)} cases)"
+
+    def statement(self) -> str:
+        """Task, signature and a public example or two."""
+        return self.task.text
+
+    def seed_answer(self) -> str:
+        """The signature with an empty body."""
+        return self.task.seed
+
+    def canonical(self, answer: str) -> str:
+        """The code alone: out of its fence, with newlines normalised and no space at line ends."""
+        return unfenced(answer, wanted=f"def {self.task.entry}" if self.task.entry else "")
+
+    def score(self, answer: str) -> Score:
+        """Rewards 1.0 or 0.0 per case. Raises ScorerFault where a test of the data set fails by itself."""
+        code = self.canonical(answer)
+        if not code.strip():
+            return Score.failure(len(self.objectives), "empty answer", "The answer holds no code.")
+        reports = self._reports(code)
+        rewards = tuple(float(report.passed) for report in reports)
+        ran = any(report.outcome.status == "ok" for report in reports)
+        error = None if ran else clipped(reports[0].outcome.message or reports[0].outcome.status)
+        return Score(rewards, sum(rewards) / len(rewards), _features(code), feedback(reports), error)
+
+    def _reports(self, code: str) -> list[CaseReport]:
+        task = self.task
+        compared = [case for case in task.cases if not isinstance(case, JudgeCase)]
+        judged = [case for case in task.cases if isinstance(case, JudgeCase)]
+        beside = f"{code}\n{task.epilogue}\n" if task.epilogue else code
+        found = {id(c): r for c, r in zip(compared, self._compared(beside, compared), strict=True)}
+        if judged:
+            verdicts = judge_answer(self._sandbox(), beside, task.setup, task.judge, judged, self._limits)
+            for case, verdict in zip(judged, verdicts, strict=True):
+                found[id(case)] = CaseReport(case, verdict.passed, verdict.outcome, verdict.calls)
+        return [found[id(case)] for case in task.cases]
+
+    def _compared(self, code: str, cases: Sequence[CallCase | StdinCase]) -> list[CaseReport]:
+        if not cases:
+            return []
+        texts = tuple(case.stdin if isinstance(case, StdinCase) else case.expression for case in cases)
+        program = Program(code, texts, "stdin" if self.task.stdin else "calls", self.task.setup)
+        outcomes = self._sandbox().run(program, self._limits)
+        return [CaseReport(c, _passes(c, o), o) for c, o in zip(cases, outcomes, strict=True)]
+
+
+def _passes(case: CallCase | StdinCase, outcome: CaseOutcome) -> bool:
+    if outcome.status != "ok":
+        return False
+    if isinstance(case, StdinCase):
+        return isinstance(outcome.value, str) and same_output(outcome.value, case.expected)
+    return call_passes(case, outcome.value)
+
+
+def _features(code: str) -> dict[str, float]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an invalid escape in an answer is not ours to report
+            branches = sum(isinstance(node, _BRANCHES) for node in ast.walk(ast.parse(code)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        branches = 0
+    return {"code_length": float(len(code)), "branching": float(branches)}

@@ -1,0 +1,85 @@
+"""From a data set's test statements to cases and the judge's code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+
+from problems.programs import assertions
+from problems.programs.cases import MOST_CASES, Case, JudgeCase
+
+_PROXY = "def {name}(*args, **kwargs):\n    return oracle({name!r}, *args, **kwargs)\n"
+
+
+def cases_of(
+    statements: Sequence[ast.stmt],
+    names: Sequence[str],
+    *,
+    helpers: str = "",
+    aliases: Sequence[str] = (),
+    public: int = 0,
+) -> tuple[tuple[Case, ...], str]:
+    """The first MOST_CASES cases in `statements`, and the judge's code for those that need one ("" where none does).
+
+    names: what the answer defines and the tests call; aliases: further names for the first of them (HumanEval's
+    `candidate`); helpers: trusted code that the tests may use; public: how many leading cases the statement shows
+    """
+    entries = frozenset((*names, *aliases))
+    rename = dict.fromkeys(aliases, names[0]) if names else {}
+    cases: list[Case] = []
+    functions: list[ast.stmt] = []
+    preceding: list[ast.stmt] = []
+    for statement in statements:
+        if assertions.is_vacuous(statement):
+            continue
+        if not assertions.bears_assertion(statement):
+            preceding.append(statement)
+            continue
+        if len(cases) == MOST_CASES:
+            break
+        shown = len(cases) < public
+        # a call that uses variables of the test must be judged where those variables are
+        local = _bound_names(preceding)
+        call = None if _uses(statement, local) else assertions.call_case(statement, entries, shown)
+        if call is not None:
+            cases.append(replace(call, expression=_renamed(call.expression, rename)))
+            continue
+        case, function = assertions.judge_function(f"case_{len(cases) + 1}", preceding, statement)
+        cases.append(replace(case, source=_renamed(case.source, rename, "exec"), public=shown))
+        functions.append(function)
+    if not any(isinstance(case, JudgeCase) for case in cases):
+        return tuple(cases), ""
+    body = "\n\n".join(ast.unparse(f) for f in functions)
+    known = assertions.defined_names(helpers) | entries | _bound_names(ast.parse(helpers).body)
+    imports = assertions.module_imports(functions, known)
+    proxies = "\n\n".join(_PROXY.format(name=name) for name in names)
+    bound = "".join(f"{alias} = {names[0]}\n" for alias in aliases)
+    return tuple(cases), "\n".join(part for part in (imports, helpers, proxies, bound, body) if part)
+
+
+def _bound_names(statements: Sequence[ast.stmt]) -> frozenset[str]:
+    bound = set()
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bound.add(node.id)
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                bound.add(node.name)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                bound.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
+    return frozenset(bound)
+
+
+def _uses(statement: ast.stmt, names: frozenset[str]) -> bool:
+    return any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(statement))
+
+
+def _renamed(source: str, rename: dict[str, str], mode: str = "eval") -> str:
+    if not rename:
+        return source
+    tree = ast.parse(source, mode=mode)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in rename:
+            node.id = rename[node.id]
+    return ast.unparse(tree)

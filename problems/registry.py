@@ -1,0 +1,217 @@
+"""Problems by address: built-in sets, files and directories, names registered in code, and installed entry points.
+
+    maze:test  maze:test/17  maze:hard           mazes
+    programs:shipped  programs:easy/3            programming problems that ship (shipped, easy, medium, hard)
+    programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP or LiveCodeBench lines, counted from 0
+    PATH/scorer.py                               a file with score(answer) (problems.scorer_file)
+    PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve_dir)
+    NAME  NAME:REST                              registered with @problems.register("NAME"), or under the entry point
+                                                 group "evo.problems"
+
+What is registered is a Problem, a class or function that makes one or a list of them; it is called with what stands
+after NAME: where it takes an argument.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from problems.contract import BadAddress, Problem
+from problems.shared_sandbox import close_shared_sandbox, set_sandbox_mode, shared_sandbox
+
+if TYPE_CHECKING:
+    from problems.sandbox import Sandbox
+
+__all__ = ["close_shared_sandbox", "describe_sets", "register", "resolve", "set_sandbox_mode", "shared_sandbox"]
+
+ENTRY_POINTS = "evo.problems"
+_MAZES = ("test", "hard", "train")
+_PROGRAMS = ("shipped", "easy", "medium", "hard")
+_registered: dict[str, Any] = {}
+_Made = TypeVar("_Made")
+
+
+def register(name: str) -> Callable[[_Made], _Made]:
+    """Decorator: `name` is an address of what the decorated class or function makes."""
+    if not name or any(mark in name for mark in ":/ "):
+        raise ValueError(f"{name!r} cannot be registered: a name has no colon, slash or space")
+    if name in ("maze", "programs"):
+        raise ValueError(f"{name!r} is built in")
+
+    def remember(made: _Made) -> _Made:
+        _registered[name] = made
+        return made
+
+    return remember
+
+
+def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbox] | None = None) -> list[Problem]:
+    """The problems that an address names, at most the first `limit`.
+
+    sandbox: where hostile code runs; by default the process's own, opened when a problem first needs it
+    Raises BadAddress, one line with what would work. A custom scorer's own fault is told when it scores.
+    """
+    if limit is not None and limit < 1:
+        raise BadAddress(f"a limit of {limit} leaves no problems")
+    source = sandbox or shared_sandbox
+    kind, colon, rest = address.partition(":")
+    found: list[Any]
+    if kind == "maze" and colon:
+        from problems.maze import problem_set
+
+        found = list(problem_set(address, limit))
+    elif kind == "programs" and colon:
+        found = _programs(rest, limit, source)
+    elif (made := _named(kind)) is not None:
+        found = _made(kind, made, rest if colon else None)
+    else:
+        found = [_at_path(address, source)]
+    return found[:limit]
+
+
+def describe_sets() -> list[dict[str, Any]]:
+    """Every named set: name, count (None where only making it would tell), objectives, description."""
+    from problems.maze import OBJECTIVES
+    from problems.maze.sets import SIZES
+    from problems.programs.sets import set_sizes
+
+    about = {
+        "test": "9x9 mazes with conflicting goals, held out (the VPO paper's generator, its seed 4242)",
+        "hard": "mazes whose optimum a planner that learns nothing misses in 30 tries",
+        "train": "9x9 mazes to learn from (seed 42)",
+    }
+    sets: list[dict[str, Any]] = [
+        {"name": f"maze:{n}", "count": SIZES[n], "objectives": list(OBJECTIVES), "description": about[n]}
+        for n in _MAZES
+    ]
+    for name, size in set_sizes().items():
+        told = "all three difficulties" if name == "shipped" else f"the {name} ones"
+        sets.append(
+            {
+                "name": f"programs:{name}",
+                "count": size,
+                "objectives": ["case_1", "..."],
+                "description": f"Python functions and stdin programs judged by test cases, {told}",
+            }
+        )
+    for name, made in sorted(_registered.items()):
+        sets.append({"name": name, "count": None, "objectives": [], "description": _first_line(made)})
+    for name in sorted(set(_installed()) - set(_registered)):
+        sets.append({"name": name, "count": None, "objectives": [], "description": f"entry point {ENTRY_POINTS}"})
+    return sets
+
+
+def _programs(rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> list[Any]:
+    from problems.programs.sets import from_file, shipped
+
+    name, slash, index = rest.partition("/")
+    if name in _PROGRAMS:
+        found = shipped(name, sandbox)
+        if not slash:
+            return found[:limit]
+        if not index.isdecimal() or int(index) >= len(found):
+            raise BadAddress(
+                f"programs:{rest} names no problem; programs:{name}/0 to programs:{name}/{len(found) - 1} do"
+            )
+        return [found[int(index)]]
+    path = Path(rest)
+    if rest and path.is_file():
+        return list(from_file(path.resolve(), sandbox, limit=limit))
+    if path.name.isdecimal() and path.parent.is_file():
+        return list(from_file(path.parent.resolve(), sandbox, index=int(path.name)))
+    if rest.endswith(".jsonl") or ".jsonl/" in rest:
+        raise BadAddress(f"programs:{rest}: there is no such file")
+    known = [f"programs:{name}" for name in _PROGRAMS]
+    hint = _closest(f"programs:{rest}", known)
+    raise BadAddress(f"there is no set programs:{rest}{hint}; there are {', '.join(known)} and programs:FILE.jsonl")
+
+
+def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
+    from problems.openevolve_dir import OpenEvolveProblem
+    from problems.scorer_file import ScorerFileProblem
+
+    path = Path(address).expanduser()
+    try:
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except (OSError, ValueError):  # a name too long, a null character
+        is_file = is_folder = False
+    if is_folder:
+        return OpenEvolveProblem(path, sandbox)
+    if is_file and path.suffix == ".py":
+        if path.name in ("evaluator.py", "initial_program.py") and (path.parent / "evaluator.py").is_file():
+            return OpenEvolveProblem(path.parent, sandbox)
+        return ScorerFileProblem(path, sandbox)
+    if is_file and path.suffix in (".yaml", ".yml"):
+        return OpenEvolveProblem(path.parent, sandbox, config=path.resolve())
+    if is_file and path.suffix == ".jsonl":
+        raise BadAddress(f"{address} is a file of tasks; programs:{address} names its problems")
+    if is_file:
+        raise BadAddress(f"{address} is no Python file with score(answer), and no OpenEvolve directory")
+    hint = _closest(address, [*_set_names(), *_registered, *_installed()])
+    raise BadAddress(
+        f"there is no problem {address!r}{hint}; `evo problems` lists the sets, and a path to a scorer file or an "
+        "OpenEvolve directory works too"
+    )
+
+
+def _set_names() -> list[str]:
+    return [*(f"maze:{name}" for name in _MAZES), *(f"programs:{name}" for name in _PROGRAMS)]
+
+
+def _closest(address: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(address, list(known), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _named(name: str) -> Any | None:
+    if name in _registered:
+        return _registered[name]
+    point = _installed().get(name)
+    if point is None:
+        return None
+    try:
+        return point.load()
+    except Exception as error:
+        raise BadAddress(f"{name}: the entry point {point.value} cannot be loaded: {error}") from error
+
+
+def _made(name: str, made: Any, rest: str | None) -> list[Any]:
+    if isinstance(made, type) or not _is_problem(made):
+        if not callable(made):
+            raise BadAddress(f"{name} is registered as a {type(made).__name__}, not as a problem or what makes one")
+        takes = _takes_argument(made)
+        if rest is not None and not takes:
+            raise BadAddress(f"{name} takes nothing after a colon, but {name}:{rest} was asked for")
+        made = made(rest) if takes and rest is not None else made()
+    elif rest is not None:
+        raise BadAddress(f"{name} takes nothing after a colon, but {name}:{rest} was asked for")
+    found = [made] if _is_problem(made) else list(made)
+    for problem in found:
+        if not _is_problem(problem):
+            raise BadAddress(f"{name} made a {type(problem).__name__}, which lacks what problems.Problem asks for")
+    return found
+
+
+def _is_problem(made: Any) -> bool:
+    return not isinstance(made, type) and isinstance(made, Problem)
+
+
+def _takes_argument(made: Any) -> bool:
+    try:
+        parameters = inspect.signature(made).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
+
+
+def _first_line(made: Any) -> str:
+    return (inspect.getdoc(made) or "").partition("\n")[0]

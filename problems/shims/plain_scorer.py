@@ -1,0 +1,95 @@
+"""Runs in a sandbox worker: loads a user's scorer file and answers the parent's questions in plain data.
+
+It stands between the two so that a fault in the user's file comes back with its line, and so that a `Problem` object
+and a `score` function look alike from outside. It imports the standard library alone.
+"""
+
+import importlib.util
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+FILE = os.environ["EVO_SCORER_FILE"]
+sys.path.insert(0, str(Path(FILE).parent))
+
+
+def _load():
+    spec: Any = importlib.util.spec_from_file_location("scorer_file", FILE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["scorer_file"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _fault(error):
+    line = None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename == FILE:
+            line = frame.lineno
+    if isinstance(error, SyntaxError) and error.filename == FILE:
+        line = error.lineno
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return {"fault": type(error).__name__ + (f": {text}" if text else ""), "line": line}
+
+
+try:
+    _module, _broken = _load(), None
+except Exception as error:
+    _module, _broken = None, _fault(error)
+
+_target = _module
+if _module is not None and not callable(getattr(_module, "score", None)):
+    try:
+        _made = getattr(_module, "problem", None)
+        _target = _made if _made is not None else getattr(_module, "Problem", lambda: None)()
+    except Exception as error:
+        _target, _broken = None, _fault(error)
+
+
+def describe():
+    """What the file declares: {"fault", "line"} or its attributes as plain data."""
+    if _broken is not None:
+        return _broken
+    if not callable(getattr(_target, "score", None)):
+        return {"fault": "no function score(answer), no `problem` and no class Problem", "line": None}
+    found: dict[str, Any] = dict(canonical=callable(getattr(_target, "canonical", None)))
+    for name in ("statement", "seed_answer"):
+        value = getattr(_target, name, None)
+        try:
+            found[name] = value() if callable(value) else value
+        except Exception as error:
+            return _fault(error)
+    for name in ("objectives", "target", "answer_format", "weights"):
+        value = getattr(_target, name, None)
+        found[name] = list(value) if name == "objectives" and value is not None else value
+    return found
+
+
+def score(answer):
+    """{"value": what the file's score() gave, "type"}, {"answer_error": text}, or {"fault", "line"}."""
+    try:
+        value = _target.score(answer)
+    except Exception as error:
+        if isinstance(error, ValueError) and any(kind.__name__ == "AnswerError" for kind in type(error).__mro__):
+            return {"answer_error": str(error) or "rejected by the scorer"}
+        return _fault(error)
+    kind = type(value).__name__
+    if hasattr(value, "rewards") and hasattr(value, "fitness"):
+        value = {
+            "rewards": list(value.rewards),
+            "fitness": value.fitness,
+            "features": dict(getattr(value, "features", None) or {}),
+            "feedback": getattr(value, "feedback", ""),
+            "error": getattr(value, "error", None),
+        }
+    return {"value": value, "type": kind}
+
+
+def canonical(answer):
+    """The object's own canonical form."""
+    return _target.canonical(answer)
