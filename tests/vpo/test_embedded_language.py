@@ -1,0 +1,137 @@
+"""The compact language: what is written can be read back, and what a model may write is read safely."""
+
+import random
+
+import pytest
+
+from problems.maze import Maze, generate, problem_set, simulate
+from problems.maze.planner import Planner, moves_between
+from vpo.embedded import MOST_ANSWERS, most_tokens, prompt_text, routes
+from vpo.embedded.checkpoint import build_tokenizer
+from vpo.embedded.language import BUDGETS, cell_of, encode_chain, encode_prompt, encode_walk, vocabulary
+
+PROBLEMS = problem_set("maze:test")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return build_tokenizer()
+
+
+def read_board(words: list[str]) -> tuple[str, int]:
+    """Tiles and budget out of a prompt's words; the bonus tile stands in the centre on every board."""
+    tiles = ["."] * 81
+    tiles[40] = "B"
+    for word in words:
+        cell = cell_of(word)
+        if cell is not None and word[0] in "SE#GDL":
+            tiles[cell] = word[0]
+    return "".join(tiles), int(words[2][1:])
+
+
+def test_words_are_unique_and_of_one_piece():
+    words = vocabulary()
+    assert len(words) == len(set(words)) < 512
+    assert not any(word.split() != [word] for word in words)
+
+
+def test_a_prompt_holds_the_whole_board():
+    for problem in PROBLEMS:
+        words = prompt_text(problem).split()
+        assert read_board(words) == (problem.maze.tiles, problem.maze.budget)
+        assert words[-1] == "m3"
+
+
+def test_every_prompt_and_chain_survives_the_tokenizer(tokenizer):
+    rng = random.Random(0)
+    for problem in PROBLEMS[:30]:
+        planner = Planner(problem.maze)
+        parent, *others = [planner.route(rng) for _ in range(4)]
+        prompt = prompt_text(problem, moves_between(problem.maze, parent), answers=3)
+        chain = " ".join(encode_chain(others))
+        for text in (prompt, chain):
+            ids = tokenizer(text)["input_ids"]
+            assert tokenizer.unk_token_id not in ids and len(ids) == len(text.split())
+            assert tokenizer.decode(ids) == text
+        assert len(tokenizer(prompt)["input_ids"]) <= 100
+        ids = tokenizer(chain)["input_ids"]
+        assert ids[-1] == tokenizer.eos_token_id
+        assert len(ids) <= most_tokens(3)
+        assert routes(tokenizer.decode(ids, skip_special_tokens=True)) == [
+            moves_between(problem.maze, path) for path in others
+        ]
+
+
+def test_a_parent_is_shown_with_its_bumps_and_its_counts():
+    problem = PROBLEMS[0]  # S at 00, walls at 10 and 12
+    moves = "URRDRDDRRDRRRDDDDDD"
+    shown = prompt_text(problem, moves, answers=2).split()
+    shown = shown[shown.index("par") :]
+    assert shown[:8] == ["par", ">00", "^U", "01", "02", "^D", "03", "13"]
+    walk = simulate(problem.maze, moves)
+    assert walk.reached and shown[-5:] == ["ok", "g0", "d1", f"l{walk.lava}", "m2"]
+    assert shown[1:-5] == encode_walk(walk, moves)
+    assert routes(" ".join(encode_walk(walk, moves))) == [moves[: walk.steps]]
+
+
+def test_counts_come_from_the_vector():
+    problem = PROBLEMS[0]
+    gold, diamond, lava = (len(cells) for cells in (problem.maze.gold, problem.maze.diamond, problem.maze.lava))
+    vector = (1.0, 2 / gold, 1 / diamond, 1 - 1 / lava)
+    assert prompt_text(problem, "RRD", vector).split()[-5:] == ["ok", "g2", "d1", "l1", "m3"]
+    assert prompt_text(problem, "RRD").split()[-2:] == ["fail", "m3"]
+    assert prompt_text(problem, "RRD", (0.0,) * 4).split()[-2:] == ["fail", "m3"]
+
+
+def test_a_parent_in_another_hand_is_read_and_an_unreadable_one_left_out():
+    problem = PROBLEMS[0]
+    assert prompt_text(problem, "right, right, down") == prompt_text(problem, "RRD")
+    assert prompt_text(problem, "I would go right", (0.0,) * 4) == prompt_text(problem)
+    assert prompt_text(problem, "") == prompt_text(problem)
+
+
+def test_boards_and_chains_the_language_lacks_are_refused():
+    maze = generate(random.Random(1))
+    with pytest.raises(ValueError, match="1 to 5"):
+        encode_prompt(maze, answers=MOST_ANSWERS + 1)
+    with pytest.raises(ValueError, match="9x9"):
+        encode_prompt(Maze.from_rows(["S..", "...", "..E"], 9))
+    inner = "." * 40 + "S" + "." * 39 + "E"
+    with pytest.raises(ValueError, match="corners"):
+        encode_prompt(Maze(inner, 20))
+
+
+def test_a_budget_without_a_word_is_written_as_the_nearest():
+    maze = generate(random.Random(1))
+    assert encode_prompt(Maze(maze.tiles, 200)).split()[2] == f"t{BUDGETS[-1]}"
+    assert encode_prompt(Maze(maze.tiles, 3)).split()[2] == f"t{BUDGETS[0]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "moves"),
+    [
+        ("", []),
+        ("01 02 03", []),  # no answer was opened
+        (">00 01 02 12", ["RRD"]),
+        (">00 01 02 >00 10 20", ["RR", "DD"]),
+        (">00 >00 01", ["R"]),  # an empty answer is none
+        (">00 01 77 78 >00 10", ["R", "D"]),  # a leap ends the answer
+        (">00 01 01 02", ["R"]),  # so does standing still
+        (">00 ^U ^L 01", ["ULR"]),
+        (">00 01 #02 02", ["R"]),
+        (">00 01 nonsense >88 87", ["R", "L"]),
+        (">99 01 >08 07", ["L"]),
+        (">00 10 ^ ^X 20", ["D"]),
+        ("m3 ok par >72 62", ["U"]),
+    ],
+)
+def test_any_text_is_read(text, moves):
+    assert routes(text) == moves
+
+
+def test_random_words_never_fail():
+    rng = random.Random(3)
+    words = [*vocabulary(), ">", "^", "^^", "☃", ">0", "1"]
+    for _ in range(300):
+        for answer in routes(" ".join(rng.choices(words, k=60))):
+            assert answer and set(answer) <= set("UDLR")

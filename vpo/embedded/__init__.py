@@ -1,0 +1,51 @@
+"""The embedded policy: a small Llama that writes maze routes in a token language of its own, and how it is made.
+
+For a prompt builder:  prompt_text(problem, parent=moves, parent_rewards=vector, answers=m) -> the prompt's token string
+For a chain parser:    routes(rollout.text) -> the chain's answers as move lists (letters U, D, L, R), in order
+For a policy loader:   checkpoint_path("embedded:base") -> a transformers folder; dialect_of(folder) -> "maze-compact"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from problems.maze import MazeProblem, UnreadableRoute, parse_moves
+from vpo.embedded.checkpoint import checkpoint_path, dialect_of, shipped
+from vpo.embedded.language import DIALECT, MOST_ANSWERS, decode_chain, encode_prompt, most_tokens
+
+__all__ = [
+    "DIALECT",
+    "MOST_ANSWERS",
+    "checkpoint_path",
+    "dialect_of",
+    "most_tokens",
+    "prompt_text",
+    "routes",
+    "shipped",
+]
+
+
+def prompt_text(
+    problem: MazeProblem,
+    parent: str | None = None,
+    parent_rewards: Sequence[float] | None = None,
+    answers: int = 3,
+) -> str:
+    """The compact prompt that asks for `answers` routes (1 to 5), showing a parent if one is given.
+
+    parent: the parent's answer in any form that the maze reads; one that cannot be read, or "", is left out
+    parent_rewards: (4,) its reward vector; None = worked out from the walk
+    Raises ValueError for a board the language has no words for, and for too many answers.
+    """
+    moves = None
+    if parent:
+        try:
+            moves = parse_moves(parent)
+        except UnreadableRoute:
+            moves = None
+    return encode_prompt(problem.maze, moves, parent_rewards if moves else None, answers)
+
+
+def routes(text: str) -> list[str]:
+    """The answers of a chain, in order, as move lists; duplicates kept, empty answers left out."""
+    return decode_chain(text)

@@ -1,0 +1,142 @@
+"""The embedded policy as ordinary transformers files: how it is built, saved, found and recognised.
+
+A checkpoint is config.json, model.safetensors, tokenizer.json, tokenizer_config.json, generation_config.json and a
+card, README.md; AutoModelForCausalLM and AutoTokenizer load it like any other. config.json carries `evo_dialect`, which
+says which language it speaks (vpo.policies.contract.DIALECTS).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from problems.contract import BadAddress
+from vpo.embedded.language import DIALECT, MOST_ANSWERS, PAD, STOP, UNKNOWN, most_tokens, vocabulary
+
+if TYPE_CHECKING:
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+SHIPPED = Path(__file__).parent / "checkpoints"
+PREFIX = "embedded:"
+DIALECT_KEY = "evo_dialect"
+LARGEST_MB = 12.0
+"""What a shipped checkpoint may weigh, all its files together, in MB of 10**6 bytes."""
+
+
+def shipped() -> list[str]:
+    """Names of the policies that ship in the package, `base` for embedded:base."""
+    return sorted(path.parent.name for path in SHIPPED.glob("*/config.json"))
+
+
+def checkpoint_path(name: str) -> Path:
+    """The folder of an embedded policy, named `base` or `embedded:base`. BadAddress where it does not ship."""
+    short = name.removeprefix(PREFIX)
+    if short not in shipped():
+        have = ", ".join(PREFIX + other for other in shipped()) or "none; make one with: evo pretrain maze"
+        raise BadAddress(f"no policy {PREFIX}{short} ships with this version; there is {have}")
+    return SHIPPED / short
+
+
+def dialect_of(folder: str | Path) -> str:
+    """The dialect that a checkpoint folder's config.json names, "english" where it names none."""
+    path = Path(folder) / "config.json"
+    if not path.is_file():
+        return "english"
+    return str(json.loads(path.read_text(encoding="utf-8")).get(DIALECT_KEY, "english"))
+
+
+def build_tokenizer() -> PreTrainedTokenizerFast:
+    """One token a word, words at white space."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = vocabulary()
+    core = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNKNOWN))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        pad_token=PAD,
+        unk_token=UNKNOWN,
+        eos_token=STOP,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        model_max_length=512,
+    )
+
+
+def build_model(width: int, layers: int, heads: int, seed: int) -> LlamaForCausalLM:
+    """A fresh Llama of `width` with `layers` layers in float32, its cell tokens placed on the board."""
+    import torch
+    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+    words = vocabulary()
+    config = LlamaConfig(
+        vocab_size=len(words),
+        hidden_size=width,
+        intermediate_size=-(-width * 8 // 3 // 32) * 32,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        max_position_embeddings=512,
+        tie_word_embeddings=False,
+        pad_token_id=words.index(PAD),
+        bos_token_id=None,
+        eos_token_id=words.index(STOP),
+        initializer_range=0.5 * width**-0.5,
+    )
+    setattr(config, DIALECT_KEY, DIALECT)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = LlamaForCausalLM(config)
+        _place_cells(model)
+    model.generation_config = GenerationConfig(
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        max_new_tokens=most_tokens(MOST_ANSWERS),
+        pad_token_id=config.pad_token_id,
+        eos_token_id=config.eos_token_id,
+    )
+    return model
+
+
+def _place_cells(model: LlamaForCausalLM) -> None:
+    """Start the tokens of one cell from a common vector, and those of near cells from near ones.
+
+    Wall, gold, diamond, lava and visit tokens are five words for the same 81 places; from independent random vectors
+    training would have to find that out 81 times over. Afterwards they are free like all other weights.
+    """
+    import torch
+
+    from problems.maze.board import SIZE
+    from vpo.embedded.language import cell_of
+
+    waves = torch.arange(SIZE)[:, None] * torch.pi * torch.tensor([1.0, 2.0, 4.0]) / SIZE
+    line = torch.cat([waves.sin(), waves.cos(), torch.eye(SIZE)], dim=1)  # (9, 15), a row's or a column's features
+    features = torch.cat([line[:, None].expand(SIZE, SIZE, -1), line[None].expand(SIZE, SIZE, -1)], dim=2)
+    features = torch.cat([features.reshape(SIZE * SIZE, -1), torch.eye(SIZE * SIZE)], dim=1)
+    tables: list[torch.nn.Parameter] = [model.model.embed_tokens.weight, model.lm_head.weight]
+    for table in tables:
+        spread = table.detach().std()
+        places = features @ torch.randn(features.shape[1], table.shape[1])
+        places = places / places.std() * spread
+        with torch.no_grad():
+            for i, word in enumerate(vocabulary()):
+                cell = cell_of(word)
+                if cell is not None:
+                    table[i] = 0.6 * table[i] + 0.8 * places[cell]
+
+
+def save(model: LlamaForCausalLM, folder: str | Path, card: str) -> None:
+    """Write the checkpoint with its card, in the precision that the model has."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    build_tokenizer().save_pretrained(folder)
+    # The name of the class that every version of transformers (and vLLM) knows, instead of this version's own
+    settings = folder / "tokenizer_config.json"
+    named = json.loads(settings.read_text(encoding="utf-8")) | {"tokenizer_class": "PreTrainedTokenizerFast"}
+    settings.write_text(json.dumps(named, indent=2) + "\n", encoding="utf-8")
+    (folder / "README.md").write_text(card, encoding="utf-8")

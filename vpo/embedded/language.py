@@ -1,0 +1,138 @@
+"""The compact maze language ("maze-compact") that the embedded policy reads and writes: one token a fact.
+
+    S00 E88 t27 #10 #12 ... D07 D15 ... L43 ... G60 ...      the board: start, end, budget, walls and items by cell
+    par >00 01 02 12 ... 88 ok g0 d2 l1                      a parent route and its reward vector as counts (optional)
+    m3                                                       the number of answers asked for; the prompt ends here
+    >00 10 20 ... 88 >00 01 02 ... 88 <eos>                  the chain: `>` and the start cell open an answer
+
+A cell is two digits, row and column from 0. A route is written as the cells that it enters, which keeps its position
+in plain sight of the model; a bump into a wall is `^U`, `^D`, `^L` or `^R`. The bonus tile, on every board in the
+centre and worth nothing, is not written. A prompt is 23 to 40 tokens without a parent and at most about 90 with one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from problems.maze.board import DIAMOND, END, GOLD, LAVA, MOVES, SIZE, START, WALL, Maze, Walk, beside, simulate
+
+DIALECT = "maze-compact"
+PAD, UNKNOWN, STOP = "<pad>", "<unk>", "<eos>"
+SPECIAL = (PAD, UNKNOWN, STOP)
+PARENT, REACHED, FAILED = "par", "ok", "fail"
+MOST_ANSWERS = 5
+MOST_ITEMS = 5
+BUDGETS = range(16, 49)
+"""Budgets that have a token; another board's budget is written as the nearest."""
+
+_CELLS = [f"{row}{column}" for row in range(SIZE) for column in range(SIZE)]
+_CORNERS = (0, SIZE - 1, SIZE * (SIZE - 1), SIZE * SIZE - 1)
+_ON_CELLS = ("", WALL, GOLD, DIAMOND, LAVA)  # roles that any cell can have; "" = entered by a route
+_ON_CORNERS = (START, END, ">")
+_COUNTED = {GOLD: "g", DIAMOND: "d", LAVA: "l"}
+_NUMBER = {name: cell for cell, name in enumerate(_CELLS)}
+_MOVE = {(cell, other): move for cell, around in enumerate(beside(SIZE)) for move, other in around}
+
+
+def vocabulary() -> list[str]:
+    """Every token, in the order of its id."""
+    return [
+        *SPECIAL,
+        *(role + name for role in _ON_CELLS for name in _CELLS),
+        *(role + _CELLS[corner] for role in _ON_CORNERS for corner in _CORNERS),
+        *("^" + move for move in MOVES),
+        *(f"t{budget}" for budget in BUDGETS),
+        *(f"m{answers}" for answers in range(1, MOST_ANSWERS + 1)),
+        *(letter + str(count) for letter in _COUNTED.values() for count in range(MOST_ITEMS + 1)),
+        PARENT,
+        REACHED,
+        FAILED,
+    ]
+
+
+def cell_of(token: str) -> int | None:
+    """The cell that a token is about, None where it is about none."""
+    name = token[1:] if token[:1] in (WALL, GOLD, DIAMOND, LAVA, START, END, ">") else token
+    return _NUMBER.get(name)
+
+
+def encode_prompt(
+    maze: Maze, parent: str | None = None, parent_rewards: Sequence[float] | None = None, answers: int = 3
+) -> str:
+    """The token string that asks for `answers` routes.
+
+    parent: a move list (letters of MOVES); without it the prompt shows no parent
+    parent_rewards: (4,) its reward vector; None = worked out from the walk
+    Raises ValueError for a board that the language has no words for (not 9x9, S or E off the corners) and for a number
+    of answers outside 1..5.
+    """
+    if maze.size != SIZE or maze.start not in _CORNERS or maze.end not in _CORNERS:
+        raise ValueError(f"the embedded policy reads {SIZE}x{SIZE} boards with S and E in corners only")
+    if not 1 <= answers <= MOST_ANSWERS:
+        raise ValueError(f"the embedded policy writes 1 to {MOST_ANSWERS} answers a chain, not {answers}")
+    budget = min(max(maze.budget, BUDGETS[0]), BUDGETS[-1])
+    words = [START + _CELLS[maze.start], END + _CELLS[maze.end], f"t{budget}"]
+    words += [tile + _CELLS[c] for c, tile in enumerate(maze.tiles) if tile in (WALL, GOLD, DIAMOND, LAVA)]
+    if parent:
+        walk = simulate(maze, parent)
+        words += [PARENT, *encode_walk(walk, parent), *encode_rewards(maze, walk.rewards, parent_rewards)]
+    words.append(f"m{answers}")
+    return " ".join(words)
+
+
+def encode_walk(walk: Walk, moves: str) -> list[str]:
+    """The tokens of one route, as far as it was walked."""
+    bumps = set(walk.bumps)
+    words = [">" + _CELLS[walk.cells[0]]]
+    for step, cell in enumerate(walk.cells[1:], 1):
+        words.append("^" + moves[step - 1] if step in bumps else _CELLS[cell])
+    return words
+
+
+def encode_rewards(maze: Maze, walked: Sequence[float], given: Sequence[float] | None = None) -> list[str]:
+    """A reward vector as counts: `ok g2 d0 l1`, or `fail` where E was not reached."""
+    completion, gold, diamond, safety = walked if given is None else given
+    if completion <= 0:
+        return [FAILED]
+    counts = (gold * len(maze.gold), diamond * len(maze.diamond), (1 - safety) * len(maze.lava))
+    return [
+        REACHED,
+        *(f"{letter}{min(max(round(n), 0), MOST_ITEMS)}" for letter, n in zip(_COUNTED.values(), counts, strict=True)),
+    ]
+
+
+def encode_chain(paths: Sequence[Sequence[int]]) -> list[str]:
+    """The tokens of a chain of routes, each given as its cells, the start first; STOP at the end."""
+    words: list[str] = []
+    for path in paths:
+        words.append(">" + _CELLS[path[0]])
+        words.extend(_CELLS[cell] for cell in path[1:])
+    return [*words, STOP]
+
+
+def decode_chain(text: str) -> list[str]:
+    """The move lists of a chain's answers, in order, empty ones left out.
+
+    An answer ends where the next one opens, and no later than a token that no move explains (a cell that is not beside
+    the last one, a token that is none of a route's). What stands before the first answer is passed over.
+    """
+    answers: list[str] = []
+    moves, at = "", -1  # at: the cell the route has come to, -1 outside an answer
+    for word in text.split():
+        if word.startswith(">"):
+            answers.append(moves)
+            moves, at = "", _NUMBER.get(word[1:], -1)
+        elif at >= 0:
+            if word[0] == "^" and word[1:] in MOVES:
+                moves += word[1:]
+                continue
+            target = _NUMBER.get(word, -1)
+            move = _MOVE.get((at, target))
+            moves, at = (moves + move, target) if move else (moves, -1)
+    answers.append(moves)
+    return [answer for answer in answers if answer]
+
+
+def most_tokens(answers: int) -> int:
+    """Tokens that suffice for a chain of `answers` routes on any board with a budget of up to BUDGETS[-1]."""
+    return answers * (BUDGETS[-1] + 1) + 1

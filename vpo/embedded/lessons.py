@@ -1,0 +1,112 @@
+"""What the base policy learns from: planner routes on fresh boards, written in the compact language.
+
+Every lesson is a prompt and a chain of 1 to 5 answers, with or without a parent. The routes ignore gold, diamonds and
+lava, so the base learns to walk and to vary, and training by reward has everything left to teach.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Container
+from dataclasses import dataclass
+
+from problems.maze.board import Maze, generate
+from problems.maze.planner import Planner, moves_between
+from vpo.embedded.language import encode_chain, encode_prompt
+
+CHAIN_LENGTHS = (1, 2, 3, 4, 5)
+CHAIN_WEIGHTS = (0.30, 0.08, 0.40, 0.07, 0.15)
+WITH_PARENT = 0.4
+FAILED_PARENT = 0.1
+"""Share of the parents that are cut short, so that `fail` is a word the model knows."""
+KEEP_PREFIX, REPLACE_MIDDLE = 0.4, 0.4
+"""How an answer comes from its parent; the rest ignore it."""
+NOISE = 0.02
+"""Chance, per step, of a needless step aside and back."""
+POOL = 4096
+"""Boards in use at a time."""
+FRESH = 0.25
+"""New boards per lesson: a board serves four lessons."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    prompt: list[str]
+    chain: list[str]
+
+
+class Lessons:
+    """An endless stream of lessons, the same for the same seed.
+
+    held_out: tiles of the boards that must not be learned from
+    """
+
+    def __init__(self, seed: int, held_out: Container[str] = frozenset()) -> None:
+        self._rng = random.Random(f"maze lessons {seed}")
+        self._held_out = held_out
+        self._pool: list[Planner] = []
+        self._next = 0
+
+    def batch(self, size: int) -> list[Lesson]:
+        for _ in range(max(1, round(size * FRESH)) if self._pool else size):
+            self._renew()
+        return [self._lesson(self._rng.choice(self._pool)) for _ in range(size)]
+
+    def shuffle(self, things: list) -> None:
+        """Put `things` in a random order, of this stream's own randomness."""
+        self._rng.shuffle(things)
+
+    def _renew(self) -> None:
+        maze = generate(self._rng)
+        while maze.tiles in self._held_out:
+            maze = generate(self._rng)
+        if len(self._pool) < POOL:
+            self._pool.append(Planner(maze))
+        else:
+            self._pool[self._next] = Planner(maze)
+            self._next = (self._next + 1) % POOL
+
+    def _lesson(self, planner: Planner) -> Lesson:
+        rng, maze = self._rng, planner.maze
+        answers = rng.choices(CHAIN_LENGTHS, CHAIN_WEIGHTS)[0]
+        if rng.random() >= WITH_PARENT:
+            routes = [self._noisy(planner, planner.route(rng)) for _ in range(answers)]
+            return Lesson(encode_prompt(maze, answers=answers).split(), encode_chain(routes))
+        parent = self._noisy(planner, planner.route(rng))
+        if rng.random() < FAILED_PARENT:
+            parent = parent[: rng.randrange(2, len(parent))]
+        routes = [self._noisy(planner, mutate(planner, parent, rng)) for _ in range(answers)]
+        prompt = encode_prompt(maze, moves_between(maze, parent), answers=answers)
+        return Lesson(prompt.split(), encode_chain(routes))
+
+    def _noisy(self, planner: Planner, path: list[int]) -> list[int]:
+        rng, maze = self._rng, planner.maze
+        noisy = path[:1]
+        for cell in path[1:]:
+            if rng.random() < NOISE:
+                asides = [other for other in maze.neighbours[noisy[-1]] if other != maze.end]
+                noisy += [rng.choice(asides), noisy[-1]] if asides else []
+            noisy.append(cell)
+        return noisy
+
+
+def mutate(planner: Planner, parent: list[int], rng: random.Random) -> list[int]:
+    """The cells of a route that takes after `parent`: its beginning and another way on from there, or a new middle
+    between its beginning and its end, or (one in five) nothing of it."""
+    maze: Maze = planner.maze
+    kind = rng.random()
+    walked = parent[:-1] if parent[-1] == maze.end else parent
+    if kind < KEEP_PREFIX:
+        kept = walked[: rng.randrange(len(walked)) + 1]
+        points = rng.sample(planner.cells, rng.choice((0, 1, 1)))
+        path = planner.through(kept[-1], points, maze.budget - len(kept) + 1, rng)
+        if path is not None:
+            return kept[:-1] + path
+    elif kind < KEEP_PREFIX + REPLACE_MIDDLE and len(walked) > 2 and len(walked) < len(parent):
+        i, j = sorted(rng.sample(range(len(walked)), 2))
+        point = rng.choice(planner.cells)
+        middle = planner.leg(walked[i], (point, walked[j]), rng)
+        path = walked[:i] + middle + parent[j + 1 :]
+        if len(path) - 1 <= maze.budget:
+            return path
+    return planner.route(rng)

@@ -1,0 +1,199 @@
+"""`evo pretrain maze`: the embedded base policy from nothing, on one core, in minutes.
+
+Next-token training on planner lessons (vpo.embedded.lessons): a Llama decoder, AdamW with a short warm-up and a linear
+decay to 5%, loss on the chain's tokens alone. One seed and one number of steps give one checkpoint on one machine and
+torch version; with a budget of seconds the schedule follows the clock and no two runs are the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vpo.embedded.checkpoint import build_model, save
+from vpo.embedded.language import vocabulary
+from vpo.embedded.lessons import Lesson, Lessons
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import LlamaForCausalLM
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """Size and schedule; the defaults made the shipped base.
+
+    seconds: stop after this long instead of after `steps`; the schedule then follows the clock
+    batch: lessons a step
+    sort_over: batches whose lessons are sorted by length together, so that little is padding
+    precision: "bf16" multiplies in bfloat16 (fast where the processor has AMX), "fp32" does not, "auto" looks
+    """
+
+    steps: int = 2500
+    seconds: float | None = None
+    seed: int = 0
+    width: int = 128
+    layers: int = 4
+    heads: int = 4
+    batch: int = 64
+    sort_over: int = 8
+    learning_rate: float = 2e-3
+    warm_up: int = 100
+    final_rate: float = 0.05
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    precision: str = "auto"
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training is. loss: nats a token, mean since the last report."""
+
+    step: int
+    done: float
+    loss: float
+    tokens: int
+    seconds: float
+
+
+def pretrain(
+    output: str | Path,
+    config: PretrainConfig | None = None,
+    *,
+    held_out: Container[str] | None = None,
+    report: Callable[[Progress], None] | None = None,
+    every: int = 50,
+) -> list[Progress]:
+    """Train a base policy and save it in `output`. Returns the reports, one each `every` steps and a last one.
+
+    held_out: tiles of boards that must not be learned from; None = all of maze:train, maze:test and maze:hard
+    Raises FloatingPointError where the loss is no longer finite, ValueError for a config that makes no sense.
+    """
+    import torch
+
+    config = config or PretrainConfig()
+    if config.steps < 1 or config.batch < 1 or config.width % config.heads or config.width // config.heads % 2:
+        raise ValueError("steps and batch must be at least 1, width an even multiple of heads")
+    if held_out is None:
+        from problems.maze.sets import held_out_tiles
+
+        held_out = held_out_tiles()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(config.threads)
+    try:
+        model, history = _train(config, held_out, report, every)
+    finally:
+        torch.set_num_threads(threads)
+    save(model, output, card(config, model, history))
+    return history
+
+
+def _train(
+    config: PretrainConfig, held_out: Container[str], report: Callable[[Progress], None] | None, every: int
+) -> tuple[LlamaForCausalLM, list[Progress]]:
+    import torch
+
+    model = build_model(config.width, config.layers, config.heads, config.seed)
+    model.train()
+    model.set_attn_implementation("eager")  # for these short rows on a CPU twice as fast as the fused kernel's backward
+    vectors = [p for p in model.parameters() if p.ndim < 2]
+    matrices = [p for p in model.parameters() if p.ndim >= 2]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
+        lr=config.learning_rate,
+        betas=(0.9, 0.95),
+        fused=True,
+    )
+    mixed = config.precision == "bf16" or (config.precision == "auto" and _has_amx())
+    lessons = Lessons(config.seed, held_out)
+    ids = {word: i for i, word in enumerate(vocabulary())}
+    history: list[Progress] = []
+    waiting: list[list[Lesson]] = []
+    losses: list[torch.Tensor] = []
+    tokens, started, step = 0, time.monotonic(), 0
+    while True:
+        elapsed = time.monotonic() - started
+        done = step / config.steps if config.seconds is None else elapsed / config.seconds
+        if step and (step % every == 0 or done >= 1):
+            loss = float(torch.stack(losses).mean())
+            if loss != loss or loss == float("inf"):
+                raise FloatingPointError(f"the loss is {loss} at step {step}; try a smaller learning rate")
+            history.append(Progress(step, min(done, 1.0), loss, tokens, elapsed))
+            losses = []
+            if report is not None:
+                report(history[-1])
+        if done >= 1:
+            return model, history
+        if not waiting:
+            waiting = _sorted_batches(lessons, config)
+        rate = config.learning_rate * min((step + 1) / config.warm_up, 1 - (1 - config.final_rate) * done)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+            loss_now, count = chain_loss(model, waiting.pop(), ids)
+        loss_now.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss_now.detach().float())
+        tokens += count
+        step += 1
+
+
+def _sorted_batches(lessons: Lessons, config: PretrainConfig) -> list[list[Lesson]]:
+    """`sort_over` batches of lessons of like length, in an order that does not follow the length."""
+    many = lessons.batch(config.batch * config.sort_over)
+    many.sort(key=lambda lesson: len(lesson.prompt) + len(lesson.chain))
+    batches = [many[i : i + config.batch] for i in range(0, len(many), config.batch)]
+    lessons.shuffle(batches)
+    return batches
+
+
+def chain_loss(model: LlamaForCausalLM, batch: list[Lesson], ids: dict[str, int]) -> tuple[torch.Tensor, int]:
+    """Mean negative log-likelihood (nats) of the chains' tokens given their prompts, and how many tokens that is."""
+    import torch
+
+    longest = max(len(lesson.prompt) + len(lesson.chain) for lesson in batch)
+    tokens = torch.zeros(len(batch), longest, dtype=torch.long)  # (B, T), padded on the right, where causal masks it
+    answers = torch.zeros(len(batch), longest, dtype=torch.bool)
+    for row, lesson in enumerate(batch):
+        end = len(lesson.prompt) + len(lesson.chain)
+        tokens[row, :end] = torch.tensor([ids[word] for word in (*lesson.prompt, *lesson.chain)])
+        answers[row, len(lesson.prompt) : end] = True
+    hidden = model.model(input_ids=tokens[:, :-1], use_cache=False).last_hidden_state  # (B, T-1, width)
+    logits = model.lm_head(hidden[answers[:, 1:]])  # (N, V), only where a token is learned
+    return torch.nn.functional.cross_entropy(logits.float(), tokens[answers]), int(answers.sum())
+
+
+def _has_amx() -> bool:
+    """Whether bfloat16 products are fast here."""
+    import torch
+
+    probe = getattr(torch.cpu, "_is_amx_tile_supported", None)
+    return bool(probe and probe())
+
+
+def card(config: PretrainConfig, model: LlamaForCausalLM, history: list[Progress]) -> str:
+    """The checkpoint's README.md: what it is, how it was made, how the loss went."""
+    size = sum(p.numel() for p in model.parameters())
+    settings = ", ".join(f"{name} {value}" for name, value in asdict(config).items())
+    shown = history[:: max(1, len(history) // 8)]
+    if shown[-1] is not history[-1]:
+        shown.append(history[-1])
+    curve = "\n".join(f"| {p.step} | {p.tokens} | {p.seconds:.0f} | {p.loss:.4f} |" for p in shown)
+    return f"""# embedded:base
+
+A Llama decoder of {size:,} parameters that writes routes through 9x9 mazes in the `maze-compact` language
+(`vpo/embedded/language.py`). It imitates a planner that walks random shortest paths through random way-points and
+knows nothing of gold, diamonds or lava; training by reward starts from it.
+
+Made by `evo pretrain maze` with: {settings}.
+
+| step | chain tokens | seconds | loss (nats a token) |
+|---|---|---|---|
+{curve}
+"""
