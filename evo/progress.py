@@ -70,7 +70,7 @@ class Screen:
         if status.stopping:
             head.append(f"  stopping: {status.stopping}", "yellow")
         bar = ProgressBar(total=max(1, status.planned), completed=status.groups, width=None)
-        lines = [head, bar, Text(solve_line(status)), Text(figures(status), "dim")]
+        lines: list[RenderableType] = [head, bar, Text(solve_line(status)), Text(figures(status), "dim")]
         room = max(3, self.console.height - len(lines) - 4)
         table = Table(box=None, pad_edge=False, expand=True)
         for title, justify in (("problem", "left"), ("iterations", "right"), ("best", "right"), ("target", "right")):
@@ -78,7 +78,7 @@ class Screen:
         table.add_column("state", no_wrap=True, ratio=1, overflow="ellipsis")
         for lane in status.lanes[:room]:
             table.add_row(*lane_row(lane))
-        lines.append(table)  # type: ignore[arg-type]
+        lines.append(table)
         if len(status.lanes) > room:
             lines.append(Text(f"... and {len(status.lanes) - room} more", "dim"))
         return Group(*lines)

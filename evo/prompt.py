@@ -14,11 +14,12 @@ from problems.records import Prompt, Rollout
 
 if TYPE_CHECKING:
     from islands.records import Candidate, Selection
+    from problems.maze.problem import MazeProblem
     from vpo.chain import Chain
 
 SYSTEM = (
     "You take part in an evolutionary search. You are shown a task, an earlier answer with its scores, and other "
-    "answers found so far. You write answers that score higher, or that score differently where the objectives conflict."
+    "answers found so far. You write answers that score higher, or score differently where the objectives conflict."
 )
 
 
@@ -33,7 +34,9 @@ class PromptStyle(Protocol):
 def prompt_style(problem: Problem, dialect: str, config: PromptConfig, answers: int) -> PromptStyle:
     """The style that fits the problem and what the policy speaks; BadInput where they do not go together."""
     if dialect == "maze-compact":
-        if problem.answer_format != "route":
+        from problems.maze.problem import MazeProblem
+
+        if not isinstance(problem, MazeProblem):
             raise BadInput(
                 f"this policy speaks the maze language alone and cannot search {problem.name}; name another --policy"
             )
@@ -59,8 +62,14 @@ def prompt_style(problem: Problem, dialect: str, config: PromptConfig, answers: 
 class CompactStyle:
     """The token language of the embedded maze policy: board, mode, and a parent with its reward vector."""
 
-    def __init__(self, problem: Problem, config: PromptConfig, answers: int):
+    def __init__(self, problem: MazeProblem, config: PromptConfig, answers: int):
+        from vpo.embedded import prompt_text
+
         self.problem, self.config, self.answers = problem, config, answers
+        try:
+            prompt_text(problem, answers=answers)
+        except ValueError as error:
+            raise BadInput(f"{problem.name}: {error}") from error
 
     def build(self, selection: Selection, stream: int) -> Prompt:
         from vpo.embedded import prompt_text

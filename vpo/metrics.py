@@ -66,7 +66,7 @@ def pareto_mask(rewards: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     mask = np.ones(len(r), dtype=bool)
     for start in range(0, len(r), BLOCK):  # (BLOCK, n, d) comparisons at a time
         block = r[start : start + BLOCK, None]
-        dominated = ((r[None] >= block).all(-1) & (r[None] > block).any(-1)).any(axis=1)
+        dominated = (np.all(r[None] >= block, axis=-1) & np.any(r[None] > block, axis=-1)).any(axis=1)
         mask[start : start + BLOCK] = ~dominated
     return mask
 
