@@ -225,9 +225,9 @@ async def scored_seed(problem: Problem, scorer: Scorer) -> ScoredAnswer | Scorer
 def resolve_problems(config: RunConfig) -> list[Problem]:
     """Every problem the addresses name, each once, in order."""
     from problems.registry import resolve
-    from problems.sandbox import set_mode
+    from problems.shared_sandbox import set_sandbox_mode
 
-    set_mode(config.sandbox)
+    set_sandbox_mode(config.sandbox)
     found: dict[str, Problem] = {}
     for address in config.problems:
         for problem in resolve(address, limit=config.limit):

@@ -36,7 +36,7 @@ def _console() -> Console:
 
 
 def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
+    return datetime.fromtimestamp(seconds).strftime("%d %b %H:%M")
 
 
 def _number(value: float | None) -> str:
@@ -83,9 +83,9 @@ def runs(db: str, as_json: bool) -> None:
         click.echo(f"{db} holds no runs yet; start one with: evo run maze:test --limit 10")
         return
     table = Table(box=None, pad_edge=False)
-    for title in ("run", "status", "policy", "solved", "mean best", "groups", "candidates", "seed", "started"):
-        right = title in ("solved", "mean best", "groups", "candidates", "seed")
-        table.add_column(title, justify="right" if right else "left", no_wrap=title == "run")
+    for title in ("run", "status", "policy", "solved", "best", "groups", "seed", "started"):
+        right = title in ("solved", "best", "groups", "seed")
+        table.add_column(title, justify="right" if right else "left", no_wrap=True)
     for line in lines:
         table.add_row(
             line.run.name,
@@ -94,7 +94,6 @@ def runs(db: str, as_json: bool) -> None:
             f"{line.solved}/{line.problems}",
             _number(line.best),
             f"{line.groups:,}",
-            f"{line.candidates:,}",
             str(line.run.seed),
             _when(line.run.created),
         )

@@ -27,12 +27,10 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(sets))
             return
-        for title in ("set", "problems", "objectives", "what"):
-            table.add_column(title, justify="right" if title == "problems" else "left", overflow="fold")
+        for title in ("set", "size", "what"):
+            table.add_column(title, justify="right" if title == "size" else "left", no_wrap=title != "what")
         for row in sets:
-            objectives = row["objectives"]
-            shown = objectives if isinstance(objectives, str) else ", ".join(objectives)
-            table.add_row(str(row["name"]), str(row["count"]), shown, str(row["description"]))
+            table.add_row(str(row["name"]), str(row["count"]), str(row["description"]))
         console.print(table)
         console.print("\nAlso: programs:FILE.jsonl, a scorer file (PATH.py), an OpenEvolve directory (PATH).")
         return
