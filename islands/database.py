@@ -51,11 +51,11 @@ def unavailable(url: URL, error: BaseException) -> DatabaseUnavailable:
     return DatabaseUnavailable(f"{shown(url)}: {reason}")
 
 
-def open_engines(url: URL, read_only: bool) -> tuple[Engine, Engine]:
+def open_engines(url: URL, read_only: bool, must_exist: bool = False) -> tuple[Engine, Engine]:
     """(writer, reader). The writer begins real transactions; the reader runs each query by itself, so that it never
     holds a snapshot open. With read_only both are the reader."""
     if url.drivername == "sqlite":
-        _check_file(url, read_only)
+        _check_file(url, read_only or must_exist)
         reader = _sqlite(url, "ro" if read_only else "rwc", None)
         return (reader, reader) if read_only else (_sqlite(url, "rwc", "BEGIN IMMEDIATE"), reader)
     try:
@@ -71,12 +71,12 @@ def open_engines(url: URL, read_only: bool) -> tuple[Engine, Engine]:
     return (reader, reader) if read_only else (create_engine(url, connect_args=options, pool_size=2), reader)
 
 
-def _check_file(url: URL, read_only: bool) -> None:
+def _check_file(url: URL, must_exist: bool) -> None:
     path = Path(str(url.database))
     if path.is_dir():
         raise DatabaseUnavailable(f"{shown(url)}: {path} is a folder; name a file in it")
-    if read_only and not path.exists():
-        raise DatabaseUnavailable(f"{shown(url)}: there is no such file")
+    if must_exist and not path.exists():
+        raise DatabaseUnavailable(f"{shown(url)}: there is no such file yet; a run makes it")
     if not path.parent.exists():
         raise DatabaseUnavailable(f"{shown(url)}: the folder {path.parent} does not exist")
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, Row, insert, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
 from islands.claims import Claim
 from islands.database import ensure_schema, open_engines, parse_address, shown, unavailable
@@ -51,7 +51,7 @@ class Store:
         self._policy_ids: dict[tuple[int, str], int] = {}
 
     @classmethod
-    def open(cls, address: str, *, read_only: bool = False) -> Store:
+    def open(cls, address: str, *, read_only: bool = False, must_exist: bool = False) -> Store:
         """Open `sqlite:///FILE` or `postgresql+psycopg://...` and upgrade its schema. Raises DatabaseUnavailable, in
         one line and without the password, where that cannot be done; read_only never writes, the schema included."""
         url = parse_address(address)
@@ -110,14 +110,23 @@ class Store:
             except BaseException as error:
                 for callback in tx.rolled_back if tx else ():
                     callback()
-                gone = isinstance(error, DBAPIError) and (tx is None or error.connection_invalidated)
-                if gone or (isinstance(error, DBAPIError) and "locked" in str(error.orig)):
+                if isinstance(error, OperationalError | InterfaceError):  # gone, locked, full
                     raise unavailable(self.url, error) from error
                 raise
             finally:
                 self._holder = None
             for callback in tx.committed:
                 callback()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection for reading what is committed, each query by itself. Raises DatabaseUnavailable where the server
+        is gone."""
+        try:
+            with self.reader.connect() as connection:
+                yield connection
+        except (OperationalError, InterfaceError) as error:
+            raise unavailable(self.url, error) from error
 
     def _in(self, tx: Transaction | None) -> AbstractContextManager[Transaction]:
         return self.begin() if tx is None else nullcontext(tx)
@@ -155,7 +164,7 @@ class Store:
 
     def run(self, name: str) -> RunRecord:
         """Raises UnknownRun, with close names."""
-        with self.reader.connect() as connection:
+        with self.read() as connection:
             row = connection.execute(select(table(Run)).where(Run.name == name)).first()
             if row is not None:
                 return _run_record(row)
@@ -169,7 +178,7 @@ class Store:
         query = select(table(Run)).order_by(Run.id)
         if comparison is not None:
             query = query.where(Run.comparison == comparison)
-        with self.reader.connect() as connection:
+        with self.read() as connection:
             return [_run_record(row) for row in connection.execute(query)]
 
     def finish_run(
@@ -228,7 +237,7 @@ class Store:
     def problems(self, run_id: int) -> list[ProblemRecord]:
         """The run's problems by index."""
         query = select(table(Problem)).where(Problem.run_id == run_id).order_by(Problem.index)
-        with self.reader.connect() as connection:
+        with self.read() as connection:
             return [_problem_record(row) for row in connection.execute(query)]
 
     def set_problem_status(

@@ -60,6 +60,7 @@ async def _drive(
             except asyncio.CancelledError:
                 reason = "interrupted twice"
         interrupted = reason.startswith("interrupted")
+        reason = reason.split(";")[0]
         failed = [lane for lane in launched.lanes if lane.stopped.startswith("failed")]
         if failure is not None or (failed and len(failed) == len(launched.lanes)):
             outcome = "failed"
@@ -160,7 +161,7 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
     if len(status.lanes) > SHOWN_PROBLEMS:
         console.print(f"... and {len(status.lanes) - SHOWN_PROBLEMS} more (evo show {status.run})")
     ended = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}[summary["outcome"]]
-    why = f" ({escape(summary['reason'].split(';')[0])})" if summary["reason"] else ""
+    why = f" ({escape(summary['reason'])})" if summary["reason"] and summary["outcome"] != "interrupted" else ""
     known = sum(lane.target is not None for lane in status.lanes)
     solved = f"{status.solved} of {known} solved, " if known else ""
     console.print(
