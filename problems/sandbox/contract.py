@@ -35,9 +35,9 @@ class Program:
     """Hostile code and the cases to run it on.
 
     mode "calls": `code` is executed once as a module, then each case, a Python expression such as "f([1, 2], k=3)",
-        is evaluated in its namespace. Only values of plain types come back (None, bool, int, float, complex, str, bytes,
-        list, tuple, dict, set, frozenset; numpy scalars and arrays as their lists); anything else is an error of the case.
-    mode "stdin": `code` is run as __main__ once per case, with the case as standard input; `value` is its standard output.
+        is evaluated in its namespace. Only values of plain types come back (None, bool, int, float, complex, str,
+        bytes, list, tuple, dict, set, frozenset; numpy scalars and arrays as their lists); anything else is an error.
+    mode "stdin": `code` is run as __main__ once per case, the case as standard input; `value` is standard output.
     setup: trusted lines executed in the namespace before `code` (imports that a test set assumes)
     """
 

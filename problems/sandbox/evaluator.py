@@ -58,7 +58,7 @@ class Evaluator:
 
     def get(self, names: Iterable[str]) -> dict[str, Any]:
         """Those of the file's attributes (dotted names reach into them) that are there and are plain data."""
-        task = {"get": list(names), "function": None, "arguments": [], "files": {}, "answers": []}
+        task: dict[str, Any] = {"get": list(names), "function": None, "arguments": [], "files": {}, "answers": []}
         outcome = self._request(task, _GET_SECONDS)
         if outcome.status != "ok":
             raise SandboxFault(f"{self._spec.path}: its attributes could not be read: {outcome.message}")
@@ -85,7 +85,7 @@ class Evaluator:
         for name in written:
             if os.path.basename(name) != name or name in ("", ".", ".."):
                 raise ValueError(f"a scratch file needs a plain name, not {name!r}")
-        task = {
+        task: dict[str, Any] = {
             "get": None,
             "function": function,
             "arguments": [[True, a.name] if isinstance(a, ScratchFile) else [False, encode(a)] for a in args],

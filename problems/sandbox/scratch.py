@@ -37,7 +37,8 @@ def size(folder: str, enough: int) -> int:
 
 def remove(folder: str) -> None:
     """Remove a folder of ours, once the processes that could write to it are dead; never follows a link out of it."""
-    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
     if not os.path.lexists(folder):
         return
     # Too deep for rmtree, or closed by mode: flatten it, so that every step works one level below the top.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from problems.sandbox import ending
 from problems.sandbox.child.wire import LOADED, ORACLE, RESULT, Malformed, Unplain, decode, encode
 from problems.sandbox.contract import CaseOutcome, Limits, SandboxFault
-from problems.sandbox.pool import DEATHS, Sandbox
+from problems.sandbox.pool import Sandbox
+from problems.sandbox.trial import DEATHS
 from problems.sandbox.worker import Worker, WorkerDied
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ class Session:
         """The value of `expression` among the candidate's names.
 
         bindings: names set before it, to plain values. Raises Unplain (a TypeError) for others
-        oracle: what the child's `oracle(name, *args, **kwargs)` asks, in this thread. Its value comes back to the child;
-            an exception becomes a RuntimeError there, with its class and text. Its time is not the child's.
+        oracle: what the child's `oracle(name, *args, **kwargs)` asks, in this thread. Its value goes back to the child,
+            an exception as a RuntimeError with its class and text. Its time is not the child's.
         Raises SandboxFault for faults of the sandbox.
         """
         request = {"expression": expression, "bindings": encode(dict(bindings or {}))}

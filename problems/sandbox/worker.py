@@ -55,7 +55,7 @@ class WorkerDied(Exception):
 
 @functools.cache
 def _spawner() -> ThreadPoolExecutor:
-    """The one thread that starts workers: they are tied to the life of the thread that made them, and callers' end early."""
+    """The one thread that starts workers: they die with the thread that made them, and a caller's may end early."""
     return ThreadPoolExecutor(1, thread_name_prefix="sandbox-spawner")
 
 
@@ -95,13 +95,14 @@ class Worker:
     ) -> None:
         self.mode = mode if spec is None or spec.isolated else "none"
         self.soiled = False
+        self._exit: Exit | None = None
         self._sequence = 0
         self._unsent = memoryview(b"")
         self._frames = Frames(0)
         self.scratch: str | None = None
         self._limits = limits
         self._open: set[int] = set()
-        self._stderr = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
         self.process: subprocess.Popen[bytes] | None = None
         try:
             self.hello = self._start(spec, preload)
@@ -121,10 +122,8 @@ class Worker:
         reach = isolation.reach(readable)
         root = os.geteuid() == 0
         user_namespace = False
+        binary = isolation.bwrap_binary() or "bwrap"
         if self.mode == "bwrap":
-            binary = isolation.bwrap_binary()
-            if binary is None:
-                raise SandboxFault("the bwrap binary is gone")
             user_namespace = isolation.needs_user_namespace(binary)
         # a user id that nobody else has, so that limits and files are each worker's own
         drop = root and self.mode != "none" and not user_namespace
@@ -245,6 +244,7 @@ class Worker:
     def begin(self, task: dict[str, Any], limits: Limits, cpu_seconds: int, frame_limit: int) -> None:
         """Have a fork run `task`. cpu_seconds: its hard limit in all, 0 for none."""
         self._sequence += 1
+        self._exit = None
         self._frames = Frames(frame_limit)
         self._limits = limits
         self._watched = time.monotonic()
@@ -324,7 +324,8 @@ class Worker:
         _, _, status, cpu, left = EXIT.unpack(data)
         self._take_back()
         self.soiled = self.soiled or bool(left)
-        return Exit(status, cpu, bool(left))
+        self._exit = Exit(status, cpu, bool(left))
+        return self._exit
 
     def _take_back(self) -> None:
         """Empty the feed of what the fork did not read: it is not for the next one."""
@@ -346,6 +347,9 @@ class Worker:
 
     def kill(self) -> Exit:
         """End the fork now, whatever it is doing, and forget what it still had to say."""
+        if self._exit is not None:  # it was quicker
+            self.drain()
+            return self._exit
         self._ask(KILL, 0, self._limits)
         until = time.monotonic() + _STOP_SECONDS
         poll = select.poll()

@@ -18,13 +18,13 @@ COVERED, in both modes unless said otherwise
   lies under a folder that only root may enter, CAP_DAC_READ_SEARCH is kept: Landlock still decides which files.
 
 NOT COVERED
-- A scorer that imports the answer shares a process with it: the answer can forge the metrics of that evaluation (never of
-  the next one, which is forked from a worker that no answer has touched). The same holds for a candidate and its own
-  outputs: that is why expected outputs stay with the parent.
-- Bugs of the kernel, side channels, timing, heat; programs that measure each other's load. The total of CPU over workers.
+- A scorer that imports the answer shares a process with it: the answer can forge the metrics of that evaluation (never
+  of the next one, which is forked from a worker that no answer has touched). The same holds for a candidate and its
+  own outputs: that is why expected outputs stay with the parent.
+- Bugs of the kernel, side channels, timing; the total that several workers take.
 - landlock mode sees more than bwrap: names, sizes and times of files that it can guess (stat is not Landlock's), the
   process table's size, the host's name; its thread limit counts the user's other processes; its scratch is a disk.
-- Before Landlock ABI 6 (Linux 6.12) an evaluation in landlock mode may send no signals at all, its own children's included.
+- Before Landlock ABI 6 (Linux 6.12) an evaluation in landlock mode may send no signals, not to its own children.
 - isolated=False evaluations and mode none: limits and the killing of process trees, nothing else.
 """
 
@@ -100,7 +100,7 @@ def fresh_tmpfs(folder: str, size: int, inodes: int) -> None:
 
 
 def drop_user(uid: int, gid: int, read_everywhere: bool) -> None:
-    """Become an ordinary user with no groups and no capabilities, for good; `read_everywhere` keeps reading past modes."""
+    """Become an ordinary user without groups and capabilities, for good; `read_everywhere` keeps reading past modes."""
     if read_everywhere:
         prctl(_PR_SET_KEEPCAPS, 1)
     os.setgroups([])
@@ -206,7 +206,7 @@ def limit(what: int, soft: int, hard: int | None = None) -> None:
 
 
 def address_space_used() -> int:
-    """Bytes of address space this process has mapped, found without /proc: the lowest limit at which a page still fits."""
+    """Bytes of address space mapped, found without /proc: the lowest limit at which a page still fits."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     low, high = 0, 1 << 42
     try:

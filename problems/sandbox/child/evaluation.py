@@ -7,6 +7,7 @@ evaluation and kills its own children until none are left; a pid that it has not
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import resource
@@ -167,10 +168,8 @@ class Tree:
             _, _, _, memory, output, file, processes = self.fields
             zygote, config = self.zygote, self.config
             for fd in (zygote.request, zygote.control):
-                try:
+                with contextlib.suppress(OSError):  # the supervisor had closed it
                     os.close(fd)
-                except OSError:
-                    pass  # the supervisor had closed it
             task = Feed(zygote.feed).read()
             os.close(zygote.feed)
             scratch = task["scratch"] or config["scratch"]
@@ -273,7 +272,7 @@ def report(results: int, scorer: Scorer, task: dict[str, Any], scratch: str, lim
     except (Unplain, TooLarge) as error:
         reply = ["error", "null", "", type(error).__name__, f"the scorer returned {error}", "", False]
     except BaseException as error:
-        text = _text(lambda: str(error))
+        text = _text(error.__str__)
         reply = ["error", "null", "", type(error).__name__, text, _trace(error), _touched(error, answers)]
     try:
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""In the fork that runs one candidate: its cases, or its session. Whatever happens here is that candidate's own doing."""
+"""In the fork that runs one candidate: its cases, or its session. What happens here is that candidate's own doing."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def run_session(task: dict[str, Any], results: int, feed: Feed) -> None:
 
 
 def run_stdin(task: dict[str, Any], results: int, output: int) -> None:
-    """The code as __main__, the case as its standard input, descriptor 1 as the pipe on which the parent reads output."""
+    """Before the confinement: the case as standard input, and the pipe of outputs as standard output."""
     source = os.memfd_create("stdin")
     data = memoryview(task["case"].encode("utf-8", "surrogatepass"))
     while data:

@@ -61,8 +61,8 @@ delete_module:176:106 swapon:167:224 swapoff:168:225 reboot:169:142 sethostname:
 settimeofday:164:170 clock_settime:227:112 clock_adjtime:305:266 adjtimex:159:171 acct:163:89 quotactl:179:60
 iopl:172:- ioperm:173:- modify_ldt:154:- syslog:103:116 fanotify_init:300:262 fanotify_mark:301:263
 personality:135:92 vhangup:153:58 setpriority:141:140 ioprio_set:251:30 sched_setscheduler:144:119
-sched_setattr:314:274 sched_setparam:142:118 rt_sigqueueinfo:129:138 rt_tgsigqueueinfo:297:240 mknod:133:- mknodat:259:33
-shmget:29:194 msgget:68:186 semget:64:190 mq_open:240:180 migrate_pages:256:238 move_pages:279:239
+sched_setattr:314:274 sched_setparam:142:118 rt_sigqueueinfo:129:138 rt_tgsigqueueinfo:297:240 mknod:133:-
+mknodat:259:33 shmget:29:194 msgget:68:186 semget:64:190 mq_open:240:180 migrate_pages:256:238 move_pages:279:239
 process_mrelease:448:448 memfd_secret:447:447 setuid:105:146 setgid:106:144 setreuid:113:145 setregid:114:143
 setresuid:117:147 setresgid:119:149 setgroups:116:159
 """

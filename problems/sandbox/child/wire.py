@@ -1,9 +1,9 @@
 """What crosses the wall: frames of tagged JSON, read by a side that trusts nothing in them.
 
-Shared by the parent (imported) and the confined child (its source is sent in), so it imports the standard library alone.
-JSON carries None, bool, float, str and ints below 2**63 as they are and lists as arrays; every other plain type is an
-object of one tag: {"i": hex int}, {"t": tuple}, {"s": set}, {"f": frozenset}, {"d": [[key, value], ...]}, {"b": bytes as
-latin-1}, {"c": [real, imaginary]}. Never pickle, never eval.
+Shared by the parent (imported) and the confined child (its source is sent in), so it imports nothing but the standard
+library. JSON carries None, bool, float, str and ints below 2**63 as they are and lists as arrays; every other type is an
+object of one tag: {"i": hex int}, {"t": tuple}, {"s": set}, {"f": frozenset}, {"d": [[key, value], ...]},
+{"b": bytes as latin-1}, {"c": [real, imaginary]}. Never pickle, never eval.
 """
 
 from __future__ import annotations
@@ -94,11 +94,12 @@ def _pack(value: Any, depth: int, objects: bool) -> Any:
         return {"b": value.decode("latin-1")}
     if isinstance(value, int):
         return _pack(int(value), depth, objects)
-    for base in (float, str, complex):
-        if isinstance(value, base):
-            if base is complex:
-                return {"c": [float(value.real), float(value.imag)]}
-            return base(value) if base is float else str.__str__(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, complex):
+        return {"c": [value.real, value.imag]}
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         plain = value.tolist()
@@ -150,6 +151,6 @@ def _unpack(value: Any, depth: int) -> Any:
 
 
 def _hashable(keys: list[Any]) -> None:
-    """Refuse keys chosen to collide: numbers hash without a secret, and a dict of them costs quadratic time to build."""
+    """Refuse keys chosen to collide: numbers hash without a secret, and a dict of them takes quadratic time."""
     if len(keys) > 1000 and len({hash(key) for key in keys}) < len(keys) // 2:
         raise ValueError("colliding keys")

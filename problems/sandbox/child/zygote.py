@@ -27,9 +27,10 @@ from .syscalls import Installer, candidate_filter, zygote_filter
 from .wire import EXIT, KILL, REQUEST
 
 PRELOADED = (
-    "bisect collections collections.abc copy dataclasses datetime decimal enum fractions functools heapq io itertools "
-    "json math operator queue random re statistics string textwrap threading time typing"
-).split()
+    *("bisect", "collections", "collections.abc", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions"),
+    *("functools", "heapq", "io", "itertools", "json", "math", "operator", "queue", "random", "re", "statistics"),
+    *("string", "textwrap", "threading", "time", "typing"),
+)
 _INODES = 2048
 _SPARE = 32 << 20  # address space kept back, to report in once a candidate has used all of its own
 
@@ -95,7 +96,7 @@ class Zygote:
             Installer(zygote_filter()).install()
 
     def _fresh_scratch(self) -> None:
-        """The same folder with few inodes, which bwrap cannot ask for; without the right to mount, bwrap's own stays."""
+        """The same folder with few inodes, which bwrap cannot set; without the right to mount, bwrap's own stays."""
         with contextlib.suppress(OSError):
             confinement.fresh_tmpfs(self.config["scratch"], self.config["scratch_size"], _INODES)
         os.chdir(self.config["scratch"])
@@ -179,6 +180,7 @@ class Zygote:
             os.close(self.scopes.fd)
         if self.candidate is not None:
             self.candidate.install(os.getpid())
+        os.dup2(0, 2)  # /dev/null; the zygote's own standard error is the parent's to read
         gc.enable()
         if kind == "calls":
             program.run_calls(task, self.results)

@@ -1,0 +1,190 @@
+"""One program on its way through its cases: what is asked of workers, and what is believed of the answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from typing import TYPE_CHECKING
+
+from problems.sandbox import ending
+from problems.sandbox.child.wire import LOADED, RESULT, Malformed
+from problems.sandbox.contract import CaseOutcome, CaseStatus, Limits, Program
+from problems.sandbox.worker import Exit, Heard, Worker
+
+if TYPE_CHECKING:
+    from problems.sandbox.pool import Sandbox
+
+DEATHS = 3
+"""Forks that a candidate may cost (time-outs, crashes) before its remaining cases go unrun."""
+
+
+class Trial:
+    """A program's cases, over as many forks as they take."""
+
+    def __init__(self, sandbox: Sandbox, program: Program, limits: Limits) -> None:
+        self.sandbox, self.program, self.limits = sandbox, program, limits
+        self.done: list[CaseOutcome] = []
+        self.deaths = 0
+
+    def outcomes(self) -> list[CaseOutcome]:
+        cases = self.program.cases
+        while len(self.done) < len(cases):
+            if self.deaths >= DEATHS:
+                last = self.done[-1]
+                self._rest(last.status, f"not run: {self.deaths} cases ended the program ({last.message})")
+                break
+            with self.sandbox.worker(self.limits) as worker:
+                if self.program.mode == "stdin":
+                    while len(self.done) < len(cases) and self.deaths < DEATHS and not worker.soiled:
+                        self._stdin(worker, cases[len(self.done)])
+                else:
+                    self._calls(worker, cases[len(self.done) :])
+        for case, outcome in zip(cases, self.done, strict=True):
+            if self.program.mode == "calls" and outcome.message.startswith("SyntaxError"):
+                _check_expression(case)
+        return self.done
+
+    def _rest(self, status: CaseStatus, message: str) -> None:
+        self.done += [CaseOutcome(status, message=message) for _ in self.program.cases[len(self.done) :]]
+
+    def _calls(self, worker: Worker, cases: tuple[str, ...]) -> None:
+        limits, first = self.limits, len(self.done)
+        hard = math.ceil(limits.cpu_seconds) * (len(cases) + 1) + 1
+        task = {
+            "kind": "calls",
+            "code": self.program.code,
+            "setup": self.program.setup,
+            "cases": cases,
+            "output": limits.output,
+            "cpu": limits.cpu_seconds,
+        }
+        last = time.perf_counter()
+        worker.begin(task, limits, hard, ending.frame_limit(limits))
+        loaded = False
+        while True:
+            failure: tuple[CaseStatus, str] | None = None
+            heard = Heard()
+            try:
+                heard = worker.listen(last + limits.wall_seconds)
+                now = time.perf_counter()
+                results: list[CaseOutcome] = []
+                for kind, body in heard.frames:
+                    if kind == LOADED and not loaded:
+                        loaded = True
+                    elif kind == RESULT and len(self.done) + len(results) < len(self.program.cases):
+                        results.append(ending.case_outcome(body))
+                    else:
+                        raise Malformed("a message that nobody asked for")
+                self.done += shared(results, now - last)
+                if heard.frames:
+                    last = now
+                if results and not loaded:  # the code itself failed, and every case with it
+                    self.done[first + 1 :] = []
+                    failed = self.done.pop()
+                    self.done += [failed] * len(cases)
+                    loaded = True
+                elif now - last >= limits.wall_seconds:
+                    failure = "timeout", ending.too_slow(limits)
+                elif heard.overfull:
+                    failure = "output", ending.too_much_scratch(limits)
+            except Malformed:
+                failure = "crash", ending.FAILED
+            complete = len(self.done) == len(self.program.cases)
+            ended = heard.exit
+            if ended is None and failure is not None:
+                ended = worker.kill()
+            if ended is None:
+                continue
+            self.done[first:] = bounded(self.done[first:], ended)
+            if not complete:
+                self.deaths += 1
+                status, message = failure or ending.reason(ended, hard)
+                lasting = max(0.0, time.perf_counter() - last)
+                if loaded:
+                    cpu = max(0.0, ended.cpu_seconds - sum(item.cpu_seconds for item in self.done[first:]))
+                    self.done.append(CaseOutcome(status, None, "", message, lasting, cpu))
+                else:  # it would go the same way before every case
+                    self._rest(status, message)
+            elif self.done[-1].status == "output":
+                self.deaths += 1
+            return
+
+    def _stdin(self, worker: Worker, case: str) -> None:
+        limits = self.limits
+        hard = math.ceil(limits.cpu_seconds) + 1
+        task = {
+            "kind": "stdin",
+            "code": self.program.code,
+            "setup": self.program.setup,
+            "case": case,
+            "cpu": limits.cpu_seconds,
+        }
+        started = time.perf_counter()
+        worker.begin(task, limits, hard, ending.frame_limit(limits))
+        output = bytearray()
+        verdict: CaseOutcome | None = None
+        failure: tuple[CaseStatus, str] | None = None
+        ended: Exit | None = None
+        while ended is None:
+            try:
+                heard = worker.listen(started + limits.wall_seconds)
+                ended = heard.exit
+                output += heard.output
+                for kind, body in heard.frames:
+                    if kind != RESULT or verdict is not None:
+                        raise Malformed("a message that nobody asked for")
+                    verdict = ending.case_outcome(body)
+                if len(output) > limits.output:
+                    failure = "output", ending.too_much_output(limits)
+                elif heard.overfull:
+                    failure = "output", ending.too_much_scratch(limits)
+                elif ended is None and time.perf_counter() - started >= limits.wall_seconds:
+                    failure = "timeout", ending.too_slow(limits)
+            except Malformed:
+                failure = "crash", ending.FAILED
+            if failure is not None and ended is None:
+                ended = worker.kill()
+        wall = time.perf_counter() - started
+        text = output[: limits.output].decode("utf-8", "replace")
+        status: CaseStatus
+        if failure is not None:
+            status, message = failure
+        elif verdict is not None:
+            status, message = verdict.status, verdict.message
+        elif ended.status == 0:
+            status, message = "ok", ""  # no verdict: it left by os._exit, whose code says how it thinks it went
+        else:
+            status, message = ending.reason(ended, hard)
+        if status in ("timeout", "output", "crash"):
+            self.deaths += 1
+        value = text if status == "ok" else None
+        self.done.append(CaseOutcome(status, value, text, message, wall, ended.cpu_seconds))
+
+
+def shared(results: list[CaseOutcome], interval: float) -> list[CaseOutcome]:
+    """Results that arrived together share the parent's interval in the proportion that they claim."""
+    claimed = sum(item.wall_seconds for item in results)
+    return [
+        dataclasses.replace(
+            item,
+            wall_seconds=interval * (item.wall_seconds / claimed if claimed > 0 else 1 / len(results)),
+        )
+        for item in results
+    ]
+
+
+def bounded(results: list[CaseOutcome], ended: Exit) -> list[CaseOutcome]:
+    """The claimed CPU seconds of cases, scaled down where they come to more than the fork took."""
+    claimed = sum(item.cpu_seconds for item in results)
+    if claimed <= ended.cpu_seconds or claimed == 0:
+        return results
+    scale = ended.cpu_seconds / claimed
+    return [dataclasses.replace(item, cpu_seconds=item.cpu_seconds * scale) for item in results]
+
+
+def _check_expression(case: str) -> None:
+    try:
+        compile(case, "<case>", "eval", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f"a test case is not a Python expression: {case[:200]!r} ({error})") from None
