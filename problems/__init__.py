@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from problems.contract import BadAddress, Problem, Score, ScorerFault
 
 if TYPE_CHECKING:
-    from problems.registry import describe_sets, register, resolve, set_sandbox_mode, shared_sandbox
+    from problems.registry import describe_sets, register, resolve, set_sandbox_mode
     from problems.scorer_file import AnswerError
     from problems.scoring import Scorer
 
@@ -22,7 +22,6 @@ _LAZY = {
     "register": "problems.registry",
     "resolve": "problems.registry",
     "set_sandbox_mode": "problems.registry",
-    "shared_sandbox": "problems.registry",
 }
 
 __all__ = [
@@ -36,7 +35,6 @@ __all__ = [
     "register",
     "resolve",
     "set_sandbox_mode",
-    "shared_sandbox",
 ]
 
 

@@ -11,41 +11,23 @@ departs from OpenEvolve's own Evaluator:
 
 from __future__ import annotations
 
-import copy
 import math
-import threading
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.answer_text import unfenced
 from problems.contract import BadAddress, Score, ScorerFault
 from problems.evolve_block import NotSpliceable, regions, splice
+from problems.openevolve_cascade import Cascade, Evaluation
 from problems.openevolve_config import OpenEvolveConfig, read_config
-from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault, ScratchFile
 
 if TYPE_CHECKING:
     from problems.sandbox import Sandbox
-    from problems.sandbox.evaluator import Evaluator
 
-_SHIM = Path(__file__).parent / "shims" / "openevolve_evaluator.py"
 _BUILT_IN_FEATURES = ("complexity", "diversity", "score")
-_STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 _LONGEST_FEEDBACK = 20_000
-_MEMORY = 4096  # MiB; numerical evaluators map far more than they use
-
-
-@dataclass
-class Evaluation:
-    """What the stages gave for one answer: numbers, texts among the metrics, artifacts; `failed` is why it stopped."""
-
-    metrics: dict[str, float] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
-    artifacts: dict[str, str] = field(default_factory=dict)
-    failed: str | None = None
-    stages: int = 0
 
 
 class OpenEvolveProblem:
@@ -86,10 +68,7 @@ class OpenEvolveProblem:
         self.answer_format = "python" if self.program.suffix == ".py" else "text"
         self.target: float | None = target if target is not None else read.settings.get("target")
         self._original = self.program.read_text(encoding="utf-8").replace("\r\n", "\n")
-        self._sandbox = sandbox
-        self._lock = threading.Lock()
-        self._evaluator: tuple[Sandbox, Evaluator] | None = None
-        self._stages: tuple[str, ...] = ()
+        self._cascade = Cascade(self.evaluator_file, self.settings, sandbox)
         self._strange: set[str] = set()
         self.objectives: tuple[str, ...] = ("combined_score",)
         self._seed: Score | None = None
@@ -105,7 +84,7 @@ class OpenEvolveProblem:
 
     def _learn(self) -> None:
         seed = self.canonical(self._original)
-        evaluation, reached = self._evaluate(seed, every_stage=True)
+        evaluation, reached = self._cascade.run(seed, every_stage=True)
         if not evaluation.metrics or (evaluation.failed and evaluation.stages == 0):
             why = evaluation.failed or "it returned no number"
             raise ScorerFault(f"{self.evaluator_file}: the initial program itself cannot be evaluated: {why}")
@@ -156,7 +135,7 @@ class OpenEvolveProblem:
             return Score.failure(len(self.objectives), why)
         if text == self.canonical(self._original) and self._seed is not None:
             return self._seed
-        return self._scored(self._evaluate(text)[1])
+        return self._scored(self._cascade.run(text)[1])
 
     # -- from metrics to a Score ---------------------------------------------------------------------------------
 
@@ -203,91 +182,6 @@ class OpenEvolveProblem:
                 told = ", ".join(sorted(new))
                 warnings.warn(f"{self.evaluator_file}: {told}: no metric of the initial program, ignored", stacklevel=2)
 
-    # -- running the evaluator -----------------------------------------------------------------------------------
-
-    def _evaluate(self, text: str, every_stage: bool = False) -> tuple[Evaluation, Evaluation]:
-        """(all that was run, what the cascade's thresholds let it reach): one and the same unless `every_stage`."""
-        evaluator = self._opened()
-        evaluation = Evaluation()
-        reached: Evaluation | None = None
-        if not (self.settings["cascade_evaluation"] and _STAGES[0] in self._stages):
-            self._stage(evaluator, "evaluate", text, evaluation)
-            return evaluation, evaluation
-        thresholds = self.settings["cascade_thresholds"]
-        for index, stage in enumerate(_STAGES):
-            if stage not in self._stages or not self._stage(evaluator, stage, text, evaluation):
-                break
-            if not (index < len(thresholds) and _passes(evaluation.metrics, thresholds[index])):
-                if not every_stage:
-                    break
-                reached = reached or copy.deepcopy(evaluation)
-        return evaluation, reached or evaluation
-
-    def _stage(self, evaluator: Evaluator, stage: str, text: str, evaluation: Evaluation) -> bool:
-        """Run one stage and merge what it gives; False where the answer failed in it."""
-        timeout = float(self.settings["timeout"])
-        name = f"program{self.settings['file_suffix']}"
-        outcome = evaluator.call("run", stage, ScratchFile(name), files={name: text}, timeout=timeout)
-        if outcome.status != "ok":
-            if outcome.status == "error":
-                raise ScorerFault(f"{self.evaluator_file}: {stage}: {outcome.message}")
-            limit = f" (evaluator.timeout is {timeout:g} s)" if outcome.status == "timeout" else ""
-            evaluation.failed = f"{stage}: {outcome.message or outcome.status}{limit}"
-            return False
-        value = outcome.value
-        if "odd" in value:
-            raise ScorerFault(
-                f"{self.evaluator_file}: {stage} returned {value['odd']}; it must return a dict of metrics or an "
-                "EvaluationResult"
-            )
-        if "raised" in value:
-            if not value["by_answer"]:
-                line = f", line {value['line']}" if value["line"] else ""
-                raise ScorerFault(f"{self.evaluator_file}{line}: {stage} raised {value['raised']}")
-            evaluation.failed = f"{stage}: {value['raised']}"
-            evaluation.artifacts["traceback"] = value["trace"]
-            return False
-        evaluation.stages += 1
-        evaluation.metrics.update({k: v for k, v in value["metrics"].items() if k != "error"})
-        evaluation.texts.update(value["texts"])
-        evaluation.artifacts.update(value["artifacts"])
-        return True
-
-    def _opened(self) -> Evaluator:
-        with self._lock:
-            sandbox = self._sandbox()
-            if self._evaluator is not None and self._evaluator[0] is sandbox:
-                return self._evaluator[1]
-            spec = EvaluatorSpec(
-                str(_SHIM),
-                readable=(str(self.folder),),
-                environment={"EVO_EVALUATOR_FILE": str(self.evaluator_file)},
-            )
-            seconds = float(self.settings["timeout"])
-            limits = Limits(
-                wall_seconds=seconds,
-                cpu_seconds=4 * seconds,
-                memory=int(self.settings.get("memory_limit_mb", _MEMORY)) << 20,
-                output=16 << 20,
-                file=256 << 20,
-                scratch=512 << 20,
-                processes=64,
-            )
-            try:
-                evaluator = sandbox.evaluator(spec, limits)
-            except SandboxFault as error:
-                raise ScorerFault(f"{self.evaluator_file} cannot be loaded: {error}") from error
-            told = evaluator.call("describe", timeout=60.0)
-            if told.status != "ok" or "fault" in told.value:
-                why = told.value if told.status == "ok" else {"fault": told.message, "line": None}
-                line = f", line {why['line']}" if why["line"] else ""
-                raise ScorerFault(f"{self.evaluator_file}{line}: it does not load: {why['fault']}")
-            self._stages = tuple(told.value["stages"])
-            if "evaluate" not in self._stages:
-                raise ScorerFault(f"{self.evaluator_file} defines no function evaluate(program_path)")
-            self._evaluator = (sandbox, evaluator)
-            return evaluator
-
 
 def _initial_program(folder: Path) -> Path:
     if not folder.is_dir():
@@ -302,15 +196,6 @@ def _initial_program(folder: Path) -> Path:
 def _language(program: Path) -> str:
     names = {".py": "python", ".rs": "rust", ".cpp": "cpp", ".c": "c", ".js": "javascript", ".java": "java", ".r": "r"}
     return names.get(program.suffix.lower(), program.suffix.lstrip(".") or "text")
-
-
-def _passes(metrics: Mapping[str, float], threshold: float) -> bool:
-    """OpenEvolve's rule: combined_score, else the mean of all metrics, reaches the threshold."""
-    if not metrics:
-        return False
-    if "combined_score" in metrics:
-        return metrics["combined_score"] >= threshold
-    return sum(metrics.values()) / len(metrics) >= threshold
 
 
 def _one_line(text: str) -> str:

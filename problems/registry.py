@@ -137,7 +137,7 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
 
     path = Path(address).expanduser()
     try:
-        is_file, is_folder = path.is_file(), path.is_dir()
+        is_file, is_folder = path.is_file(), bool(address) and path.is_dir()
     except (OSError, ValueError):  # a name too long, a null character
         is_file = is_folder = False
     if is_folder:

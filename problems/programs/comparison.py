@@ -95,8 +95,8 @@ def _same_token(got: str, want: str) -> bool:
 
 
 def _number(token: str) -> Decimal | None:
-    if len(token) > _LONGEST_NUMBER:
-        return None
+    if len(token) > _LONGEST_NUMBER or "_" in token:
+        return None  # an underscore is Python's notation alone
     try:
         number = Decimal(token)
     except InvalidOperation:

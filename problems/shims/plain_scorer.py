@@ -74,6 +74,8 @@ def score(answer):
     """{"value": what the file's score() gave, "type"}, {"answer_error": text}, or {"fault", "line"}."""
     try:
         value = _target.score(answer)
+    except MemoryError:
+        raise  # a limit of the sandbox, reported as such
     except Exception as error:
         if isinstance(error, ValueError) and any(kind.__name__ == "AnswerError" for kind in type(error).__mro__):
             return {"answer_error": str(error) or "rejected by the scorer"}

@@ -1,0 +1,156 @@
+"""Addresses: what they resolve to, and what a wrong one says."""
+
+import subprocess
+import sys
+
+import pytest
+
+import problems
+from problems import BadAddress, Problem, Score, describe_sets, register, resolve
+from problems import registry as registry_module
+
+
+class Own:
+    """A problem registered by a test."""
+
+    objectives, target, answer_format = ("length",), None, "text"
+
+    def __init__(self, which="whole"):
+        self.name = f"own:{which}"
+
+    def statement(self):
+        return "Write a long text."
+
+    def seed_answer(self):
+        return "a"
+
+    def canonical(self, answer):
+        return answer
+
+    def score(self, answer):
+        return Score((float(len(answer)),), float(len(answer)))
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr(registry_module, "_registered", {})
+    return registry_module._registered
+
+
+def test_mazes_and_programs_by_set_and_index():
+    assert [p.name for p in resolve("maze:test", limit=2)] == ["maze:test/0", "maze:test/1"]
+    assert [p.name for p in resolve("maze:test/17")] == ["maze:test/17"]
+    assert [p.name for p in resolve("programs:hard/3")] == ["programs:hard/3"]
+    assert all(isinstance(p, Problem) for p in resolve("programs:easy"))
+
+
+def test_a_decorator_registers_a_class_a_function_or_a_list(registered):
+    register("own")(Own)
+
+    @register("pair")
+    def pair():
+        """Two of them."""
+        return [Own("a"), Own("b")]
+
+    register("single")(Own("single"))
+    assert [p.name for p in resolve("own")] == ["own:whole"]
+    assert [p.name for p in resolve("own:part")] == ["own:part"]
+    assert [p.name for p in resolve("pair", limit=1)] == ["own:a"]
+    assert [p.name for p in resolve("single")] == ["own:single"]
+    told = {entry["name"]: entry["description"] for entry in describe_sets()}
+    assert told["pair"] == "Two of them."
+    with pytest.raises(BadAddress, match="takes nothing after a colon"):
+        resolve("pair:2")
+    register("wrong")(lambda: [1])
+    with pytest.raises(BadAddress, match="made a int"):
+        resolve("wrong")
+
+
+@pytest.mark.parametrize("name", ["maze", "programs", "a:b", "a/b", ""])
+def test_names_that_cannot_be_registered(name):
+    with pytest.raises(ValueError):
+        register(name)
+
+
+class Point:
+    """An installed entry point."""
+
+    name, value = "installed", "package.module:Own"
+
+    def __init__(self, made):
+        self.made = made
+
+    def load(self):
+        if isinstance(self.made, Exception):
+            raise self.made
+        return self.made
+
+
+def test_entry_points(monkeypatch):
+    monkeypatch.setattr(registry_module, "entry_points", lambda group: [Point(Own)] if group == "evo.problems" else [])
+    assert [p.name for p in resolve("installed:x")] == ["own:x"]
+    assert "installed" in {entry["name"] for entry in describe_sets()}
+    monkeypatch.setattr(registry_module, "entry_points", lambda group: [Point(ImportError("not there"))])
+    with pytest.raises(BadAddress, match="package.module:Own cannot be loaded: not there"):
+        resolve("installed")
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("maze:tset", "maze:test"),
+        ("maze:test/100", "names no maze"),
+        ("programs:shiped", "did you mean programs:shipped"),
+        ("programs:easy/x", "programs:easy/0 to"),
+        ("programs:nowhere.jsonl", "no such file"),
+        ("programs:nowhere.jsonl/3", "no such file"),
+        ("maze-test", "did you mean maze:test"),
+        ("/no/such/path", "there is no problem"),
+        ("a\0b", "there is no problem"),
+        ("x" * 5000, "there is no problem"),
+        ("", "there is no problem"),
+    ],
+)
+def test_a_wrong_address_says_what_would_work_in_one_line(address, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadAddress, match=says) as caught:
+        resolve(address)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_no_problems(tmp_path):
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "tasks.jsonl").write_text("{}")
+    (tmp_path / "empty").mkdir()
+    for name, says in (
+        ("notes.txt", "no Python file"),
+        ("tasks.jsonl", "programs:"),
+        ("empty", r"has no initial_program"),
+    ):
+        with pytest.raises(BadAddress, match=says):
+            resolve(str(tmp_path / name))
+    with pytest.raises(BadAddress, match="leaves no problems"):
+        resolve("maze:test", limit=0)
+
+
+def test_every_described_set_resolves_to_as_many_problems():
+    for entry in describe_sets():
+        if entry["count"] is not None and entry["count"] <= 100:
+            assert len(resolve(entry["name"])) == entry["count"]
+        assert entry["description"]
+
+
+def test_importing_the_package_loads_no_heavy_library():
+    code = (
+        "import sys, problems\n"
+        "assert not {'numpy', 'torch', 'yaml', 'openevolve', 'sqlalchemy', 'pydantic'} & set(sys.modules)\n"
+        "problems.registry if False else problems.resolve\n"
+        "assert not {'torch', 'openevolve', 'sqlalchemy'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_every_export_exists():
+    assert all(getattr(problems, name) is not None for name in problems.__all__)
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        _ = problems.nothing_like_it
