@@ -91,7 +91,7 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
 
 async def relaunch(name: str, *, db: str, overrides: dict[str, Any] | None = None) -> Launched:
     """A stored run, ready to go on after its last committed group. `overrides` may raise its budgets."""
-    store = Store.open(db)
+    store = Store.open(db, must_exist=True)
     try:
         run = store.run(name)
         config = validated({**run.config, **(overrides or {})}, f"run {name}")

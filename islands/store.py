@@ -56,7 +56,7 @@ class Store:
         one line and without the password, where that cannot be done; read_only never writes, the schema included."""
         url = parse_address(address)
         try:
-            writer, reader = open_engines(url, read_only)
+            writer, reader = open_engines(url, read_only, must_exist)
         except ValueError as error:
             raise unavailable(url, error) from None
         try:

@@ -129,7 +129,7 @@ def test_resume_goes_on_and_says_so(finished, capsys):
         (["run", "maze:test", "--config", "missing.yaml"], "missing.yaml"),
         (["run", "maze:test", "--frobnicate"], "--frobnicate"),
         (["run", "maze:test", *RUN, "--db", "mysql://x/y"], "mysql"),
-        (["run", "maze:test", *RUN, "--db", "evo.db"], "evo.db"),
+        (["run", "maze:test", *RUN, "--db", "evo.db"], "sqlite:///FILE"),
         (["run", "maze:test", *RUN, "--db", "sqlite:////nowhere/at/all/evo.db"], "/nowhere/at/all"),
         (["run", "maze:test", *RUN, "--db", "postgresql+psycopg://u:secret@127.0.0.1:1/x"], "127.0.0.1"),
         (["resume", "nobody", "--db", "sqlite:///missing.db"], "missing.db"),
