@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 
 from problems.records import Prompt, Rollout
-from vpo.policies.contract import Policy
+from vpo.policies.contract import Policy, PromptTooLong
 
 
 @dataclass
@@ -106,6 +106,10 @@ class Batcher:
                     f"{[len(group) for group in groups]} came back"
                 )
         except BaseException as error:
+            if isinstance(error, PromptTooLong) and len(items) > 1:
+                for item in items:  # the others of the call are not at fault
+                    await self._call([item])
+                return
             for item in items:
                 if not item.future.done():
                     item.future.set_exception(error)

@@ -5,7 +5,7 @@ import pytest
 
 from evo.batching import Batcher
 from problems.records import Prompt, Rollout
-from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 
 
 class Recorder:
@@ -75,6 +75,25 @@ def test_a_failing_call_fails_its_own_prompts_alone():
 
     results = run(scenario())
     assert [isinstance(r, PolicyUnavailable) for r in results] == [False, False, True, True, False, False]
+
+
+def test_a_prompt_that_is_too_long_fails_alone():
+    class Short(Recorder):
+        async def sample(self, prompts, **options):
+            if any(len(p.user) > 3 for p in prompts):
+                self.calls.append("refused")
+                raise PromptTooLong("too long")
+            return await super().sample(prompts, **options)
+
+    async def scenario():
+        batcher = Batcher(Short(batch=3), rollouts=1, answers=1, seed=0)
+        futures = [batcher.submit(Prompt(text)) for text in ("a", "much too long", "b")]
+        results = await asyncio.gather(*futures, return_exceptions=True)
+        await batcher.close()
+        return results
+
+    results = run(scenario())
+    assert [isinstance(r, PromptTooLong) for r in results] == [False, True, False]
 
 
 def test_a_policy_that_returns_too_few_groups_is_a_bug_and_raises():
