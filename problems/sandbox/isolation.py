@@ -152,7 +152,9 @@ def private(path: str) -> bool:
     return any(not place.stat().st_mode & 0o001 for place in (real, *real.parents) if place.is_dir())
 
 
-def bwrap_command(binary: str, reach: Reach, scratch: str, scratch_size: int, user_namespace: bool) -> list[str]:
+def bwrap_command(
+    binary: str, reach: Reach, scratch: str, scratch_size: int, user_namespace: bool, read_everywhere: bool = False
+) -> list[str]:
     """The command line up to the program that it runs."""
     command = [binary, "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     command += ["--die-with-parent", "--new-session", "--hostname", "sandbox"]
@@ -167,6 +169,8 @@ def bwrap_command(binary: str, reach: Reach, scratch: str, scratch_size: int, us
             "CAP_KILL",
         ):  # an evaluation runs as another user than its zygote
             command += ["--cap-add", capability]
+    if read_everywhere:
+        command += ["--cap-add", "CAP_DAC_READ_SEARCH"]
     for device in confinement.DEVICES:
         command += ["--dev-bind", device, device]
     command += ["--tmpfs", "/dev/shm"]

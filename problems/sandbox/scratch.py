@@ -39,30 +39,42 @@ def remove(folder: str) -> None:
     """Remove a folder of ours, once the processes that could write to it are dead; never follows a link out of it."""
     with contextlib.suppress(RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
-    if not os.path.lexists(folder):
-        return
-    # Too deep for rmtree, or closed by mode: flatten it, so that every step works one level below the top.
-    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    if os.path.lexists(folder):
+        _remove_deep(folder)
+
+
+def _remove_deep(folder: str) -> None:
+    """What rmtree leaves: folders too deep for it, or closed by their mode. One descriptor at a time, down and up."""
+    down = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    here = os.open(folder, down)
+    way: list[str] = []
     try:
-        serial = 0
-        while names := os.listdir(top):
-            for name in names:
-                if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
-                    os.unlink(name, dir_fd=top)
-                    continue
-                os.chmod(name, 0o700, dir_fd=top)
-                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
-                try:
-                    for entry in os.listdir(inner):
-                        if stat.S_ISDIR(os.stat(entry, dir_fd=inner, follow_symlinks=False).st_mode):
-                            serial += 1
-                            os.chmod(entry, 0o700, dir_fd=inner)
-                            os.rename(entry, f"{serial}-{os.getpid()}-flat", src_dir_fd=inner, dst_dir_fd=top)
-                        else:
-                            os.unlink(entry, dir_fd=inner)
-                finally:
-                    os.close(inner)
-                os.rmdir(name, dir_fd=top)
+        while True:
+            inner = _empty(here)
+            if inner is not None:
+                os.chmod(inner, 0o700, dir_fd=here)
+                here, left = os.open(inner, down, dir_fd=here), here
+                way.append(inner)
+            elif way:
+                here, left = os.open("..", down, dir_fd=here), here
+                os.rmdir(way.pop(), dir_fd=here)
+            else:
+                break
+            os.close(left)
     finally:
-        os.close(top)
+        os.close(here)
     os.rmdir(folder)
+
+
+def _empty(here: int) -> str | None:
+    """Remove the files and empty folders of the folder `here`; one that is not empty, if there is any."""
+    full = None
+    for name in os.listdir(here):
+        if not stat.S_ISDIR(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=here)
+            continue
+        try:
+            os.rmdir(name, dir_fd=here)
+        except OSError:
+            full = name
+    return full

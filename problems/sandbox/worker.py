@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import importlib.util
 import itertools
 import json
 import os
@@ -127,10 +128,14 @@ class Worker:
             user_namespace = isolation.needs_user_namespace(binary)
         # a user id that nobody else has, so that limits and files are each worker's own
         drop = root and self.mode != "none" and not user_namespace
+        # another user than root could not enter a folder of root's own (mode 0700), such as a scorer's; what may be
+        # read is Landlock's and the mount namespace's to say
+        private = any(map(isolation.private, reach.exposed)) if self.mode == "landlock" else spec is not None
+        read_everywhere = drop and private
         uid = 1_800_000_000 + os.getpid() % 100_000 * 1000 + next(_serial) % 1000 if drop else None
         if self.mode == "bwrap":
             folder = "/scratch" if reach.beneath("/tmp") else "/tmp"
-            prefix = isolation.bwrap_command(binary, reach, folder, self._limits.scratch, user_namespace)
+            prefix = isolation.bwrap_command(binary, reach, folder, self._limits.scratch, user_namespace, read_everywhere)
         else:
             folder = self.scratch = scratch.make(uid)
             prefix = []
@@ -146,11 +151,11 @@ class Worker:
             "profile": "program" if spec is None else "evaluation",
             "descriptors": theirs,
             "uid": uid,
-            "read_everywhere": self.mode == "landlock" and root and any(map(isolation.private, reach.exposed)),
+            "read_everywhere": read_everywhere,
             "exposed": reach.exposed,
             "hidden": reach.hidden,
             "site": reach.site,
-            "preload": preload,
+            "preload": [name for name in preload if importlib.util.find_spec(name)],
             "scratch": folder,
             "scratch_size": self._limits.scratch,
             # a limit on a user counts all that the user runs, unless that user is the worker's own

@@ -30,7 +30,8 @@ import fractions, heapq, json, numpy, os, random, sys
 def good(n):
     print("hello", n)
     return [n, sum(range(n)), float(numpy.sum(numpy.arange(n))), json.loads(json.dumps([n])), os.listdir("."),
-            type(random.random()) is float, str(fractions.Fraction(n, 4)), heapq.nsmallest(1, [n, 1]), os.getcwd() == HOME]
+            type(random.random()) is float, str(fractions.Fraction(n, 4)), heapq.nsmallest(1, [n, 1]),
+            os.getcwd() == HOME]
 HOME = os.getcwd()
 """,
     ("good(6)", "good(7)"),

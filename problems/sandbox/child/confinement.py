@@ -14,8 +14,9 @@ COVERED, in both modes unless said otherwise
   parent's watch (landlock). Wall time and the size of results and output: by the parent.
 - Expected outputs, other answers, the parent's environment: never in the memory of the worker, whose parent hands a
   program straight to the fork that runs it. Results are data (wire.py); whatever a candidate writes is its own outcome.
-- As root: a user of its own for every worker, no capabilities. In landlock mode alone, where the Python installation
-  lies under a folder that only root may enter, CAP_DAC_READ_SEARCH is kept: Landlock still decides which files.
+- As root: a user of its own for every worker, no capabilities but one: CAP_DAC_READ_SEARCH is kept by a scorer (whose
+  files may be root's alone) and, in landlock mode, where the Python installation lies under a folder that only root may
+  enter. Landlock and the mount namespace still decide which files, and opening by handle is refused.
 
 NOT COVERED
 - A scorer that imports the answer shares a process with it: the answer can forge the metrics of that evaluation (never

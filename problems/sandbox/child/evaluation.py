@@ -199,7 +199,7 @@ class Tree:
             if confinement.landlock_abi():
                 rules = confinement.landlock(config["exposed"], config["hidden"], writable, execute=True)
             if mode == "bwrap" and config["uid"] is not None:
-                confinement.drop_user(config["uid"], config["uid"], False)
+                confinement.drop_user(config["uid"], config["uid"], config["read_everywhere"])
             elif mode == "bwrap":
                 confinement.drop_capabilities()
             confinement.no_new_privileges()

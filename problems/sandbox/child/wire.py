@@ -115,7 +115,7 @@ def decode(text: bytes | str) -> Any:
     """The plain value; Malformed for anything that `encode` would not have written."""
     try:
         return _unpack(json.loads(text), 0)
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
         raise Malformed(f"no value: {type(error).__name__}") from None
 
 

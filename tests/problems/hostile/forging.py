@@ -70,7 +70,8 @@ PROGRAMS = [
     ),
     Hostile(
         "replaces its descriptors",
-        "def f():\n    r, w = os.pipe()\n    for fd in range(3, 127):\n        if fd not in (r, w): os.dup2(w, fd)\n    return 1\n",
+        "def f():\n    r, w = os.pipe()\n    for fd in range(3, 127):\n"
+        "        if fd not in (r, w): os.dup2(w, fd)\n    return 1\n",
         ("crash",),
     ),
     Hostile("prints a protocol", "def f():\n    print('R\\x01\\0\\0\\0[\"ok\"]')\n    return 7\n", value=7),
@@ -86,7 +87,7 @@ PROGRAMS = [
     Hostile(
         "other builtins",
         "import builtins\n"
-        "for name in ('len', 'isinstance', 'type', 'eval', 'compile', 'exec', 'str', 'int', 'list', 'dict', 'getattr'):\n"
+        "for name in ('len', 'isinstance', 'type', 'eval', 'compile', 'exec', 'str', 'int', 'list', 'dict'):\n"
         "    setattr(builtins, name, lambda *a, **k: 42)\n"
         "def f(): return 5\n",
         ANY,
@@ -115,7 +116,7 @@ PROGRAMS = [
     ),
     Hostile(
         "a trace function",
-        "def spy(frame, event, arg):\n    for name in list(frame.f_locals): frame.f_locals[name] = None\n    return spy\n"
+        "def spy(frame, event, arg):\n    for name in list(frame.f_locals): frame.f_locals[name] = 0\n    return spy\n"
         "def f():\n    sys.settrace(spy)\n    return 5\n",
         ANY,
     ),
@@ -141,7 +142,8 @@ PROGRAMS = [
     ),
     Hostile(
         "equal to everything",
-        "class All:\n    def __eq__(self, other): return True\n    def __hash__(self): return 0\ndef f(): return All()\n",
+        "class All:\n    def __eq__(self, other): return True\n    def __hash__(self): return 0\n"
+        "def f(): return All()\n",
         ("error",),
         message="All",
     ),

@@ -122,7 +122,7 @@ PROGRAMS = [
     ),
     Hostile(
         "thousands of folders, one in another",
-        "def f():\n    for _ in range(1500):\n        os.mkdir('d'); os.chdir('d')\n    return 'deep'\n",
+        "def f():\n    for _ in range(1200):\n        os.mkdir('d'); os.chdir('d')\n    return 'deep'\n",
         value="deep",
     ),
     Hostile(

@@ -2,29 +2,12 @@
 
 from table import Hostile, denied, refused
 
-_HIDDEN = [
-    "/etc/passwd",
-    "/etc/shadow",
-    "/etc/hostname",
-    "/proc/self/environ",
-    "/proc/self/maps",
-    "/proc/self/mem",
-    "/proc/1/environ",
-    "/proc/1/mem",
-    "/proc/self/cmdline",
-    "/proc/meminfo",
-    "/proc/net/tcp",
-    "/sys/kernel/notes",
-    "/dev/mem",
-    "/dev/kmsg",
-    "/dev/tty",
-    "/dev/ptmx",
-    "/dev/vda",
-    "/dev/sda",
-    "/var/log/dpkg.log",
-    "/root/.bashrc",
+_HIDDEN = (
+    *("/etc/passwd", "/etc/shadow", "/etc/hostname", "/proc/self/environ", "/proc/self/maps", "/proc/self/mem"),
+    *("/proc/1/environ", "/proc/1/mem", "/proc/self/cmdline", "/proc/meminfo", "/proc/net/tcp", "/sys/kernel/notes"),
+    *("/dev/mem", "/dev/kmsg", "/dev/tty", "/dev/ptmx", "/dev/vda", "/dev/sda", "/var/log/dpkg.log", "/root/.bashrc"),
     "/run/systemd/notify",
-]
+)
 PROGRAMS = [
     refused("IPv4", "def f(): return attempt(socket.socket, socket.AF_INET, socket.SOCK_STREAM)\n"),
     refused("IPv6", "def f(): return attempt(socket.socket, socket.AF_INET6, socket.SOCK_STREAM)\n"),

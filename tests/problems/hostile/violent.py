@@ -35,7 +35,8 @@ PROGRAMS = [
     ),
     Hostile(
         "types for a terminal",
-        "import fcntl\ndef f(): return [attempt(fcntl.ioctl, fd, c, b'x') for fd in (0, 1) for c in (0x5412, 0x5452)]\n",
+        "import fcntl\n"
+        "def f(): return [attempt(fcntl.ioctl, fd, c, b'x') for fd in (0, 1) for c in (0x5412, 0x5452)]\n",
         value=["OSError"] * 4,
     ),
     Hostile(

