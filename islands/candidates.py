@@ -69,7 +69,7 @@ class CandidateReader:
             if id in self._cache:
                 self._cache.move_to_end(id)
         if missing:
-            with self._store.reader.connect() as connection:
+            with self._store.read() as connection:
                 for row in connection.execute(_BY_ID, {"ids": missing}):
                     candidate = from_row(row)
                     found[candidate.id] = candidate

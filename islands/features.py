@@ -53,6 +53,18 @@ def sketch(text: str) -> npt.NDArray[np.float64]:
     return counts / len(trigrams)
 
 
+def check_features(score: Score, dimensions: Sequence[str], problem: str) -> None:
+    """Raise ScorerFault where the scorer did not give a feature that the grid needs."""
+    for name in dimensions:
+        built_in = name in ("complexity", "diversity", "score") or name.startswith("reward:")
+        if name not in score.features and not built_in:
+            raise ScorerFault(
+                f"{problem}: the grid is spanned by {name!r}, which the scorer did not give "
+                f"(it gave {', '.join(sorted(score.features)) or 'no features'}); return it for every valid answer, or "
+                "set feature_dimensions to others: complexity, diversity, score, rewards or reward:NAME"
+            )
+
+
 class FeatureSpace:
     """Measures answers and cuts the measures into bins by min-max scaling.
 
@@ -104,19 +116,8 @@ class FeatureSpace:
         if self.references_missing > 0:
             self._references = np.vstack([self._references, sketch(text)])
 
-    def check(self, score: Score, problem: str) -> None:
-        """Raise ScorerFault where the scorer did not give a feature that the grid needs."""
-        for name in self._named:
-            built_in = name in ("complexity", "diversity", "score") or name.startswith("reward:")
-            if name not in score.features and not built_in:
-                raise ScorerFault(
-                    f"{problem}: feature_dimensions names {name!r}, which the scorer did not give "
-                    f"(it gave {', '.join(sorted(score.features)) or 'no features'}); return it, or use complexity, "
-                    "diversity, score, rewards or reward:NAME"
-                )
-
     def measure(self, text: str, score: Score) -> tuple[float, ...]:
-        """(f,) raw feature values. A scorer's feature wins over a built-in one of the same name. Needs `check`."""
+        """(f,) raw feature values. A scorer's feature wins over a built-in one. Needs check_features."""
         values = []
         for name in self._named:
             if name in score.features:

@@ -43,13 +43,13 @@ _BORN = (
 def seeds(store: Store, problem_id: int) -> list[Row[Any]]:
     """The rows of candidates that no group brought."""
     query = select(*_BORN).where(Candidate.problem_id == problem_id, Candidate.sequence == -1).order_by(Candidate.id)
-    with store.reader.connect() as connection:
+    with store.read() as connection:
         return list(connection.execute(query))
 
 
 def texts(store: Store, ids: list[int]) -> list[str]:
     """The texts of candidates, in the order of the ids."""
-    with store.reader.connect() as connection:
+    with store.read() as connection:
         rows = connection.execute(select(Candidate.id, Candidate.text).where(Candidate.id.in_(ids)))
         found = {row.id: row.text for row in rows}
     return [found[id] for id in ids]
@@ -89,7 +89,7 @@ class History:
             .order_by(PromptGroup.sequence)
             .limit(PAGE)
         )
-        with self._store.reader.connect() as connection:
+        with self._store.read() as connection:
             groups = {row.sequence: StoredGroup(*row) for row in connection.execute(query)}
             if groups:
                 self._fill(connection, groups, after, max(groups))

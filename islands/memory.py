@@ -15,7 +15,7 @@ import numpy.typing as npt
 from islands.archipelago import Archipelago, Entry
 from islands.columns import Columns
 from islands.config import PopulationConfig
-from islands.features import FeatureSpace, default_dimensions
+from islands.features import FeatureSpace, check_features, default_dimensions
 from islands.migration import Move
 from problems.contract import Score
 from problems.records import ScoredAnswer
@@ -43,10 +43,15 @@ class Memory:
     def islands(self) -> int:
         return self.archipelago.config.islands
 
-    def check(self, score: Score, problem: str) -> None:
-        """Raise ScorerFault where the grid needs a feature that a valid answer's score lacks."""
-        if score.error is None and self.space.dimensions is not None:
-            self.space.check(score, problem)
+    def check(self, scores: Sequence[Score], problem: str) -> None:
+        """Raise ScorerFault where the grid needs a feature that a valid answer lacks, also where the first of these
+        answers would settle the grid."""
+        dimensions = self.space.dimensions
+        for score in scores:
+            if score.error is None:
+                if dimensions is None:
+                    dimensions = default_dimensions(tuple(score.features))
+                check_features(score, dimensions, problem)
 
     def settle(self, features: Sequence[str]) -> None:
         """The first valid answer came with these features: they decide the grid unless the configuration did."""

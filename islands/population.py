@@ -54,8 +54,7 @@ class Population:
 
     def check(self, group: ScoredGroup) -> None:
         """Raise ScorerFault where `add` would, before a transaction is begun for the group."""
-        for answer in group.all_answers():
-            self._check(answer.score)
+        self._check([answer.score for answer in group.all_answers()])
 
     def add(self, group: ScoredGroup, tx: Transaction) -> list[Placement]:
         """Store a group and let its new answers compete on its island: one Placement per answer, rollout by rollout.
@@ -95,7 +94,7 @@ class Population:
             known = self._memory.known(answer.identity)
             if known is not None:
                 return Placement(known, 0, None, None, False, False)
-            self._check(answer.score)
+            self._check([answer.score])
             measures = self._memory.measure([answer])
             (id,) = self._writer.write_candidates(tx, [answer], measures, None, -1, 0, 0, None)
             self._remember(id, answer, measures[0], 0, 0, None)
@@ -242,13 +241,14 @@ class Population:
             self._ahead = not committed
             self._reader.unpin(committed)
 
-    def _check(self, score: Score) -> None:
-        if len(score.rewards) != len(self.problem.objectives):
-            raise ScorerFault(
-                f"{self.problem.name}: the scorer gave {len(score.rewards)} rewards for the "
-                f"{len(self.problem.objectives)} objectives {', '.join(self.problem.objectives)}"
-            )
-        self._memory.check(score, self.problem.name)
+    def _check(self, scores: Sequence[Score]) -> None:
+        for score in scores:
+            if len(score.rewards) != len(self.problem.objectives):
+                raise ScorerFault(
+                    f"{self.problem.name}: the scorer gave {len(score.rewards)} rewards for the "
+                    f"{len(self.problem.objectives)} objectives {', '.join(self.problem.objectives)}"
+                )
+        self._memory.check(scores, self.problem.name)
 
     def _check_island(self, island: int) -> None:
         if not 0 <= island < self.config.islands:

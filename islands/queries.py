@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 
 from islands.candidates import COLUMNS, from_row
 from islands.errors import UnknownRun
@@ -93,7 +93,7 @@ def overview(store: Store, comparison: str | None = None) -> list[RunOverview]:
     of_groups = select(PromptGroup.run_id, func.count()).group_by(PromptGroup.run_id)
     of_candidates = select(Problem.run_id, func.count()).join(CandidateRow, CandidateRow.problem_id == Problem.id)
     runs = store.runs(comparison)
-    with store.reader.connect() as connection:
+    with store.read() as connection:
         problems = {row[0]: row[1:] for row in connection.execute(of_problems)}
         groups = {row[0]: row[1] for row in connection.execute(of_groups)}
         candidates = {row[0]: row[1] for row in connection.execute(of_candidates.group_by(Problem.run_id))}
@@ -122,7 +122,7 @@ def candidate(store: Store, run_id: int, candidate_id: int) -> CandidateDetail:
         )
     )
     held = select(Elite.island, Elite.cell).where(Elite.candidate_id == candidate_id).order_by(Elite.island, Elite.cell)
-    with store.reader.connect() as connection:
+    with store.read() as connection:
         row = connection.execute(query).first()
         if row is None:
             raise UnknownRun(f"the run has no candidate {candidate_id}")
@@ -145,7 +145,7 @@ def lineage(store: Store, candidate_id: int) -> list[Candidate]:
     )
     # a parent is always older, so that falling ids are the order from child to root
     query = select(*COLUMNS).join(line, line.c.id == CandidateRow.id).order_by(CandidateRow.id.desc())
-    with store.reader.connect() as connection:
+    with store.read() as connection:
         return [from_row(row) for row in connection.execute(query)]
 
 
@@ -153,7 +153,7 @@ def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, Candidate | Non
     """Each problem by index with its fittest valid candidate, None where there is none. Two queries."""
     problems = store.problems(run_id)
     query = select(*COLUMNS).join(Problem, Problem.best == CandidateRow.id).where(Problem.run_id == run_id)
-    with store.reader.connect() as connection:
+    with store.read() as connection:
         found = {row.id: from_row(row) for row in connection.execute(query)}
     return [(p, None if p.best is None else found.get(p.best)) for p in problems]
 
@@ -161,24 +161,28 @@ def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, Candidate | Non
 def improvements(store: Store, problem_id: int, after: Improvement | None = None) -> list[Improvement]:
     """The steps of the best fitness over iterations, each higher than the one before; a seed comes first with
     iteration -1. With `after`, the last step that the caller knows, only newer ones: what a live screen polls."""
-    # A seed has no group, so its place comes from the candidate itself
-    query = (
-        select(CandidateRow.id, CandidateRow.fitness, CandidateRow.sequence, PromptGroup.iteration)
-        .outerjoin(PromptGroup, PromptGroup.id == CandidateRow.group_id)
-        .where(CandidateRow.problem_id == problem_id, CandidateRow.error.is_(None))
-        .order_by(CandidateRow.sequence, CandidateRow.id)
-    )
+    best = func.max(CandidateRow.fitness).over(order_by=(CandidateRow.sequence, CandidateRow.id), rows=(None, -1))
+    valid = select(
+        CandidateRow.id,
+        CandidateRow.fitness,
+        CandidateRow.sequence,
+        CandidateRow.group_id,
+        best.label("best"),
+    ).where(CandidateRow.problem_id == problem_id, CandidateRow.error.is_(None))
     if after is not None:
-        query = query.where(CandidateRow.sequence > after.sequence, CandidateRow.fitness > after.fitness)
-    steps: list[Improvement] = []
-    with store.reader.connect() as connection:
-        for id, fitness, sequence, iteration in connection.execution_options(yield_per=2000).execute(query):
-            if not steps or fitness > steps[-1].fitness:
-                step = Improvement(-1 if iteration is None else iteration, sequence, fitness, id)
-                if steps and steps[-1].sequence == sequence:
-                    steps.pop()  # two of one group: the better one counts
-                steps.append(step)
-    return steps
+        valid = valid.where(CandidateRow.sequence > after.sequence, CandidateRow.fitness > after.fitness)
+    line = valid.subquery()
+    query = (
+        select(PromptGroup.iteration, line.c.sequence, line.c.fitness, line.c.id)
+        .select_from(line.outerjoin(PromptGroup, PromptGroup.id == line.c.group_id))
+        .where(or_(line.c.best.is_(None), line.c.fitness > line.c.best))
+        .order_by(line.c.sequence, line.c.id)
+    )
+    steps: dict[int, Improvement] = {}  # by sequence: of two steps in one group the later one counts
+    with store.read() as connection:
+        for iteration, sequence, fitness, id in connection.execute(query):
+            steps[sequence] = Improvement(-1 if iteration is None else iteration, sequence, fitness, id)
+    return list(steps.values())
 
 
 def solved_iterations(store: Store, run_id: int) -> dict[int, int | None]:
@@ -191,7 +195,7 @@ def solved_iterations(store: Store, run_id: int) -> dict[int, int | None]:
         .where(Problem.run_id == run_id)
         .order_by(Problem.index)
     )
-    with store.reader.connect() as connection:
+    with store.read() as connection:
         return {
             id: None if sequence is None else 0 if iteration is None else iteration + 1
             for id, sequence, iteration in connection.execute(query)
@@ -206,7 +210,7 @@ def elites(store: Store, problem_id: int) -> list[EliteRecord]:
         .where(Elite.problem_id == problem_id)
         .order_by(Elite.island, Elite.cell)
     )
-    with store.reader.connect() as connection:
+    with store.read() as connection:
         return [EliteRecord(i, c, id, fitness, tuple(r)) for i, c, id, fitness, r in connection.execute(query)]
 
 
@@ -218,7 +222,7 @@ def format_errors(store: Store, run_id: int) -> dict[str, int]:
         .where(PromptGroup.run_id == run_id, Rollout.format_error.is_not(None))
         .group_by(Rollout.format_error)
     )
-    with store.reader.connect() as connection:
+    with store.read() as connection:
         return {str(reason): count for reason, count in connection.execute(query)}
 
 
@@ -232,6 +236,6 @@ def training_steps(store: Store, run_id: int, after: int = -1) -> Iterator[Train
         .where(TrainingStep.run_id == run_id, TrainingStep.step > after)
         .order_by(TrainingStep.step)
     )
-    with store.reader.connect() as connection:
-        for row in connection.execution_options(yield_per=500).execute(query):
+    with store.read() as connection:
+        for row in connection.execute(query):
             yield TrainingStepRecord(*row)

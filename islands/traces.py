@@ -46,7 +46,7 @@ def read_groups(
             query = query.where(PromptGroup.problem_id == problem_id)
         if upto is not None:
             query = query.where(PromptGroup.sequence <= upto)
-        with store.reader.connect() as connection:
+        with store.read() as connection:
             rows = connection.execute(query).all()
             rollouts = _rollouts(connection, rows) if rows else {}
         for row in rows:
@@ -120,7 +120,7 @@ def export_groups(store: Store, run_id: int, *, tokens: bool = True) -> Iterator
     Lists inside a rollout go by answer. `tokens` adds token ids and behaviour log-probabilities, which a trainer needs
     and which make most of the size.
     """
-    with store.reader.connect() as connection:
+    with store.read() as connection:
         rows = connection.execute(select(Problem.id, Problem.address).where(Problem.run_id == run_id))
         addresses = {row.id: row.address for row in rows}
     for id, group in read_groups(store, run_id):

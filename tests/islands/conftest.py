@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # tests/postgres.py is shared between packages
-
-from postgres import NoPostgres, PostgresServer  # noqa: E402
-
-from islands.store import Store  # noqa: E402
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A server of this worker. Without one the tests fail: skipping would hide a broken half of the product."""
-    try:
-        server = PostgresServer.start()
-    except NoPostgres as error:
-        pytest.fail(str(error), pytrace=False)
-    yield server
-    server.stop()
+from islands.store import Store
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -31,7 +15,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'evo.db'}"
-    return request.getfixturevalue("postgres").new_database()
+    return request.getfixturevalue("postgres_address")
 
 
 @pytest.fixture

@@ -179,9 +179,9 @@ def test_resuming_gives_the_state_of_every_moment(store, settings):
     assert elites_of(store, problem.id) == {(i, cell): c for i in range(3) for cell, c in resumed.cells(i).items()}
 
 
-def test_both_databases_hold_one_search(postgres, sqlite_address, opened):
+def test_both_databases_hold_one_search(postgres_address, sqlite_address, opened):
     outcomes = []
-    for address in (sqlite_address, postgres.new_database()):
+    for address in (sqlite_address, postgres_address):
         store = opened(address)
         new_problem(store)
         with pytest.raises(ZeroDivisionError), store.begin() as tx:  # leaves a gap in PostgreSQL's numbers
@@ -246,6 +246,9 @@ def test_faults_are_found_before_anything_is_written(store):
         with pytest.raises(ScorerFault, match=said), store.begin() as tx:
             Population(store, problem, small_config(feature_dimensions=("speed",))).add(group(problem, 0, [faulty]), tx)
     assert count(store, PromptGroup) == 0
+    unsettled = Population(store, problem, small_config())  # the first answer of a group decides for the others
+    with pytest.raises(ScorerFault, match="'size', which the scorer did not give .it gave no features"):
+        unsettled.check(group(problem, 0, [answer("x", features={"size": 1.0}), answer("y")]))
     put(store, population, group(problem, 0, [answer("x", features={"speed": 2.0}), answer("y", error="failed")]))
     assert population.size == 2
 

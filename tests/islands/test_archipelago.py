@@ -1,0 +1,213 @@
+"""The islands in memory against a naive model that recomputes everything, O(n) a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from island_samples import small_config
+
+from islands.memory import Memory
+
+ISLANDS = 3
+DIMENSIONS = ("score", "reward:a")
+
+
+@dataclass
+class Naive:
+    """The rules of islands.archipelago, written as directly as they can be."""
+
+    cap: int | None
+    hall_size: int
+    bins: int
+    fitness: list[float] = field(default_factory=list)
+    valid: list[bool] = field(default_factory=list)
+    points: list[tuple[float, ...]] = field(default_factory=list)
+    members: list[list[int]] = field(default_factory=lambda: [[] for _ in range(ISLANDS)])
+    cells: list[dict] = field(default_factory=lambda: [{} for _ in range(ISLANDS)])
+    migrants: set = field(default_factory=set)
+    hall: list = field(default_factory=list)
+    best: int | None = None
+    low: list | None = None
+    high: list | None = None
+
+    def key(self, o):
+        return (self.valid[o], self.fitness[o], -o)
+
+    def cell(self, o):
+        shares = [
+            (v - lo) / (hi - lo) if hi > lo else 0.5
+            for v, lo, hi in zip(self.points[o], self.low, self.high, strict=True)
+        ]
+        return tuple(max(0, min(self.bins - 1, int(s * self.bins))) for s in shares)
+
+    def observe(self, o):
+        point = self.points[o]
+        if self.low is None:
+            self.low, self.high = list(point), list(point)
+        for i, v in enumerate(point):
+            lo, hi = self.low[i], self.high[i]
+            if v > hi:
+                self.high[i] = v + (v / self.bins - lo / self.bins) / 2 if lo < hi else v
+            if v < lo:
+                self.low[i] = v - (hi / self.bins - v / self.bins) / 2 if lo < hi else v
+        for cells in self.cells:
+            everybody = sorted(cells.values(), key=self.key)
+            cells.clear()
+            cells.update({self.cell(e): e for e in everybody})
+
+    def remove(self, o, i):
+        self.members[i].remove(o)
+        self.cells[i] = {c: e for c, e in self.cells[i].items() if e != o}
+        self.migrants.discard((o, i))
+        if (o, i) in self.hall:
+            self.hall.remove((o, i))
+
+    def enter(self, o, i, migrant=False):
+        present = self.members[i]
+        any_valid = any(self.valid[m] for m in present)
+        if not self.valid[o]:
+            if any_valid:
+                return
+            present.append(o)
+            self.best = o if self.best is None else self.best
+            self.evict(o, i)
+            return
+        for m in [m for m in present if not self.valid[m]]:
+            self.remove(m, i)
+        cell = self.cell(o)
+        holder = self.cells[i].get(cell)
+        if holder is None or self.fitness[o] > self.fitness[holder]:
+            if holder is not None:
+                self.remove(holder, i)
+            self.cells[i][cell] = o
+        self.members[i].append(o)
+        if migrant:
+            self.migrants.add((o, i))
+        if len(self.hall) < self.hall_size:
+            self.hall.append((o, i))
+        else:
+            worst = min(self.hall, key=lambda m: (self.key(m[0]), m[1]))
+            if self.fitness[o] > self.fitness[worst[0]]:
+                self.hall.remove(worst)
+                self.hall.append((o, i))
+        if self.best is None or self.key(o)[:2] > self.key(self.best)[:2]:
+            self.best = o
+        self.evict(o, i)
+
+    def repeat(self, o, i):
+        if o in self.members[i] or not self.valid[o]:
+            return
+        holder = self.cells[i].get(self.cell(o))
+        if holder is None or self.fitness[o] > self.fitness[holder]:
+            self.enter(o, i)
+
+    def evict(self, newcomer, island):
+        while self.cap is not None and sum(map(len, self.members)) > self.cap:
+            everywhere = [(m, i) for i in range(ISLANDS) for m in self.members[i]]
+            may_go = [(m, i) for m, i in everywhere if m != self.best and (m, i) != (newcomer, island)]
+            if not may_go:
+                return
+            rank = lambda m: (m[0] in self.cells[m[1]].values(), self.valid[m[0]], self.fitness[m[0]], m[0], m[1])  # noqa: E731
+            self.remove(*min(may_go, key=rank))
+
+    def migrate(self, rate):
+        moves = []
+        for i in range(ISLANDS):
+            ranked = sorted(self.members[i], key=self.key, reverse=True)
+            for m in ranked[: max(1, int(len(ranked) * rate))]:
+                if (m, i) in self.migrants or not self.valid[m]:
+                    continue
+                for target in ((i + 1) % ISLANDS, (i - 1) % ISLANDS):
+                    if m not in self.members[target] and (target, m) not in moves:
+                        moves.append((target, m))
+        for target, m in moves:
+            self.enter(m, target, migrant=True)
+
+
+number = st.one_of(st.integers(-3, 3).map(float), st.floats(-1e6, 1e6, width=32), st.sampled_from([0.25, 0.5, 1e-9]))
+step = st.tuples(st.integers(0, ISLANDS - 1), st.integers(0, 30), number, number, st.integers(0, 9))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    steps=st.lists(step, min_size=1, max_size=60),
+    cap=st.sampled_from([None, 3, 7, 20]),
+    hall=st.sampled_from([1, 4, 100]),
+    bins=st.sampled_from([1, 2, 5]),
+)
+def test_every_step_agrees_with_the_naive_model(steps, cap, hall, bins):
+    # a mapping of bins, because one number for all would be raised to hold archive_size cells
+    config = small_config(
+        islands=ISLANDS, population_size=cap, archive_size=hall, feature_bins=dict.fromkeys(DIMENSIONS, bins),
+        feature_dimensions=DIMENSIONS, migration_interval=5, migration_rate=0.34,
+    )  # fmt: skip
+    memory = Memory(config, ("a", "b"))
+    naive = Naive(cap, hall, bins)
+    columns = memory.columns
+    groups = 0
+    for island, kind, fitness, reward, chance in steps:
+        if kind < 8 and len(columns):  # a repeat
+            memory.group(island, None, [columns.ids[kind % len(columns)]], set())
+            naive.repeat(kind % len(columns), island)
+        else:
+            valid = chance > 1
+            ordinal = columns.append(
+                1000 + 3 * len(columns), b"%16d" % len(columns), fitness, (reward, 0.0),
+                (fitness, reward) if valid else (), 0, valid,
+            )  # fmt: skip
+            naive.fitness.append(fitness)
+            naive.valid.append(valid)
+            naive.points.append((fitness, reward))
+            if valid:
+                naive.observe(ordinal)
+            memory.group(island, None, [columns.ids[ordinal]], {columns.ids[ordinal]})
+            naive.enter(ordinal, island)
+        groups += 1
+        moves = memory.planned_moves()
+        if moves is not None:
+            memory.migrate(moves)
+            naive.migrate(config.migration_rate)
+        compare(memory, naive)
+    assert groups == sum(memory.stats()["generations"])
+
+
+def compare(memory, naive):
+    islands = memory.archipelago
+    for i, island in enumerate(islands.islands):
+        assert list(island.falling()) == sorted(naive.members[i], key=naive.key, reverse=True)
+        assert island.archive.cells == naive.cells[i]
+        assert {c: o for o in island.members if (c := island.archive.cell_of(o))} == naive.cells[i]
+        rows, rewards = island.archive.elites()
+        assert sorted(rows) == sorted(naive.cells[i].values())
+        assert [memory.columns.rewards(o) for o in rows] == [tuple(r) for r in rewards]
+        assert island.migrants == {o for o, j in naive.migrants if j == i}
+    assert islands.best == naive.best
+    assert sorted(islands.hall._all) == sorted(naive.hall)
+    assert islands.members == sum(map(len, naive.members))
+    if naive.cap is not None:
+        assert islands.members <= max(naive.cap, ISLANDS + 1)
+
+
+def test_changed_cells_are_told_once_and_in_full():
+    memory = Memory(small_config(feature_dimensions=DIMENSIONS), ("a", "b"))
+    told: dict[tuple[int, str], int] = {}
+    for n in range(200):
+        fitness, reward = float(n * 7919 % 101), float(n * n % 97) * (1 + n // 50)
+        id = memory.columns.ids[
+            memory.columns.append(n + 1, b"%16d" % n, fitness, (reward, 0.0), (fitness, reward), 0, True)
+        ]
+        memory.group(n % 3, None, [id], {id})
+        for island, cell, occupant in memory.archipelago.changed_cells():
+            if occupant is None:
+                told.pop((island, cell), None)
+            else:
+                told[island, cell] = occupant
+        assert memory.archipelago.changed_cells() == []
+        now = {
+            (i, memory.archipelago.cell_name(c)): o
+            for i, island in enumerate(memory.archipelago.islands)
+            for c, o in island.archive.cells.items()
+        }
+        assert told == now

@@ -1,0 +1,210 @@
+"""The read side, on both databases."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import numpy as np
+import pytest
+from island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config
+
+from islands import queries, traces
+from islands.errors import UnknownRun
+from islands.population import Population
+
+
+@pytest.fixture
+def searched(store):
+    """A run with two problems: one searched and solved at sequence 3, one with a seed alone."""
+    problem = new_problem(store, "searched")
+    with store.begin() as tx:
+        other = store.add_problem(problem.run_id, 1, "maze:test/1", "maze 1", OBJECTIVES, 1.0, "text", tx)
+        population = Population(store, problem, small_config())
+        Population(store, other, small_config()).seed(answer("only a seed", 0.3), tx)
+        population.seed(answer("start", 0.1), tx)
+    start = population.best[0]
+    (a,) = put(store, population, group(problem, 1, [answer("a", 0.2)], parent=start))
+    put(
+        store,
+        population,
+        group(problem, 2, [answer("bad", 5.0, error="broken")], [answer("worse than a", 0.15)], island=1),
+    )
+    b, c = put(
+        store,
+        population,
+        group(problem, 3, [answer("b", 0.4), answer("c", 1.0)], parent=a.candidate, policy_version="v2"),
+    )
+    put(store, population, group(problem, 4, [answer("a", 0.2)], island=2, parent=b.candidate))
+    store.set_problem_status(problem.id, "solved", solved_sequence=3)
+    return store, problem, other, population, (start, a.candidate, b.candidate, c.candidate)
+
+
+def test_overview(searched):
+    store, problem, *_ = searched
+    make = store.create_run("empty", {}, command="", seed=0, commit="", comparison="c")
+    first, second = queries.overview(store)
+    assert (first.run.name, first.problems, first.solved, first.failed, first.groups, first.candidates) == (
+        "searched",
+        2,
+        1,
+        0,
+        4,
+        7,
+    )
+    assert first.best == pytest.approx((1.0 + 0.3) / 2)
+    assert (second.run, second.problems, second.candidates, second.best) == (make, 0, 0, None)
+    assert [line.run.name for line in queries.overview(store, "c")] == ["empty"]
+
+
+def test_candidate_and_lineage(searched):
+    store, problem, other, _, (start, a, b, c) = searched
+    detail = queries.candidate(store, problem.run_id, c)
+    assert (detail.candidate.text, detail.iteration, detail.sequence, detail.policy_version) == ("c", 3, 3, "v2")
+    assert detail.problem.name == problem.name and detail.found == 1 and (0, detail.cells[0][1]) in detail.cells
+    assert queries.candidate(store, problem.run_id, a).found == 2
+    seed = queries.candidate(store, problem.run_id, start)
+    assert (seed.iteration, seed.sequence, seed.policy_version, seed.found) == (None, None, None, 0)
+    assert [one.id for one in queries.lineage(store, c)] == [c, a, start]
+    assert [one.generation for one in queries.lineage(store, c)] == [2, 1, 0]
+    assert queries.lineage(store, 10**9) == []
+    elsewhere = new_problem(store, "elsewhere")
+    with pytest.raises(UnknownRun, match=f"no candidate {c}"):
+        queries.candidate(store, elsewhere.run_id, c)
+
+
+def test_best_improvements_and_solved(searched):
+    store, problem, other, _, (start, a, b, c) = searched
+    (first, top), (second, seed) = queries.best(store, problem.run_id)
+    assert (first.id, top.id, top.text) == (problem.id, c, "c") and (second.id, seed.text) == (other.id, "only a seed")
+    steps = queries.improvements(store, problem.id)
+    assert [(s.iteration, s.sequence, s.fitness, s.candidate) for s in steps] == [
+        (-1, -1, 0.1, start),
+        (1, 1, 0.2, a),
+        (3, 3, 1.0, c),
+    ]
+    assert queries.improvements(store, problem.id, after=steps[0]) == steps[1:]
+    assert queries.improvements(store, problem.id, after=steps[-1]) == []
+    assert queries.solved_iterations(store, problem.run_id) == {problem.id: 4, other.id: None}
+    store.set_problem_status(other.id, "solved", solved_sequence=-1)
+    assert queries.solved_iterations(store, problem.run_id)[other.id] == 0
+
+
+def test_elites_are_the_populations(searched):
+    store, problem, _, population, _ = searched
+    found = {(e.island, e.cell): e.candidate for e in queries.elites(store, problem.id)}
+    assert found == {(i, cell): id for i in range(3) for cell, id in population.cells(i).items()}
+    assert all(e.fitness == population.score_of(e.candidate).fitness for e in queries.elites(store, problem.id))
+
+
+def test_improvements_equal_a_running_maximum(store):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config())
+    search(store, population, 60)
+    best, expected = -np.inf, []
+    for _, one in traces.read_groups(store, problem.run_id):
+        fitness = max((a.score.fitness for a in one.all_answers() if a.score.error is None), default=-np.inf)
+        if fitness > best:
+            best = fitness
+            expected.append((one.iteration, fitness))
+    assert [(s.iteration, s.fitness) for s in queries.improvements(store, problem.id)] == expected
+
+
+def test_groups_come_back_as_they_were_added(store, monkeypatch):
+    monkeypatch.setattr(traces, "PAGE", 3)
+    problem = new_problem(store)
+    population = Population(store, problem, small_config())
+    added = []
+    for sequence in range(8):
+        answers = [
+            answer(f"x{sequence}", 0.1 * sequence, features={"f": 0.1}),
+            answer("again", 0.3, feedback="\x00", features={"f": 2.0}),
+        ]
+        parent = population.best[0] if population.best else None
+        one = group(
+            problem, sequence * 2, answers, [], [answers[1]], island=sequence % 3, parent=parent, inspirations=(5, 7)
+        )
+        put(store, population, one)
+        added.append(one)
+    found = [one for _, one in traces.read_groups(store, problem.run_id)]
+    assert [plain(one) for one in found] == [plain(one) for one in added]
+    assert all(a.candidate == population.known(a.identity) for one in found for a in one.all_answers())
+    assert found[0].rollouts[0].rollout.prompt_ids is found[0].rollouts[2].rollout.prompt_ids
+    some = [
+        one.sequence for _, one in traces.read_groups(store, problem.run_id, problem_id=problem.id, after=3, upto=10)
+    ]
+    assert some == [4, 6, 8, 10]
+    assert list(traces.read_groups(store, problem.run_id, problem_id=10**6)) == []
+
+
+def plain(one) -> dict:
+    """A group without arrays' identity and candidates' ids."""
+    values = {**vars(one)}
+    values["rollouts"] = [
+        (
+            r.rollout.text, r.rollout.finish, r.rollout.token_ids.tolist(), r.rollout.logprobs.tolist(),
+            r.rollout.prompt_ids.tolist(), r.format_error,
+            [(a.text, a.identity, a.score, a.seconds) for a in r.answers],
+        )
+        for r in one.rollouts
+    ]  # fmt: skip
+    return values
+
+
+def test_export_is_json_in_the_promised_order(searched):
+    store, problem, _, population, (start, a, b, c) = searched
+    lines = [json.loads(json.dumps(line)) for line in traces.export_groups(store, problem.run_id)]
+    assert [line["sequence"] for line in lines] == [1, 2, 3, 4] and len({line["id"] for line in lines}) == 4
+    line = lines[2]
+    assert [k for k in line if k in ("problem", "island", "parent", "policy_version", "prompt", "rollouts")] == [
+        "problem", "island", "parent", "policy_version", "prompt", "rollouts",
+    ]  # fmt: skip
+    assert (line["problem"], line["island"], line["parent"], line["policy_version"]) == ("maze:test/0", 0, a, "v2")
+    (rollout,) = line["rollouts"]
+    assert (rollout["answers"], rollout["fitness"], rollout["errors"]) == (["b", "c"], [0.4, 1.0], [None, None])
+    assert rollout["rewards"] == [[0.4, 0.4], [1.0, 1.0]] and rollout["candidates"] == [b, c]
+    assert rollout["token_ids"] == list(range(7)) and len(rollout["logprobs"]) == 7
+    assert line["prompt"] == {"system": "system", "user": "user", "token_ids": [0, 1, 2, 3, 4]}
+    assert lines[1]["rollouts"][0]["errors"] == ["broken"]
+    bare = next(traces.export_groups(store, problem.run_id, tokens=False))
+    assert "token_ids" not in bare["rollouts"][0] and "token_ids" not in bare["prompt"]
+
+
+def test_format_errors_are_counted(store):
+    import dataclasses
+
+    problem = new_problem(store)
+    one = group(problem, 0, [answer("x")], [], [])
+    rollouts = [
+        dataclasses.replace(r, format_error=e) for r, e in zip(one.rollouts, (None, "no tags", "no tags"), strict=True)
+    ]
+    put(store, Population(store, problem, small_config()), dataclasses.replace(one, rollouts=tuple(rollouts)))
+    assert queries.format_errors(store, problem.run_id) == {"no tags": 2}
+
+
+def test_readers_see_whole_groups_while_a_writer_writes(store, address, opened):
+    problem = new_problem(store)
+    population = Population(store, problem, small_config())
+    reading = opened(address, read_only=True)
+    over, faults, polls = threading.Event(), [], []
+
+    def watch():
+        try:
+            while not over.is_set():
+                groups = [one for _, one in traces.read_groups(reading, problem.run_id)]
+                assert all(len(one.rollouts) == 2 for one in groups)
+                (
+                    queries.overview(reading),
+                    queries.improvements(reading, problem.id),
+                    queries.elites(reading, problem.id),
+                )
+                polls.append(len(groups))
+        except Exception as error:
+            faults.append(error)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    search(store, population, 40)
+    over.set()
+    thread.join()
+    assert faults == [] and polls == sorted(polls) and len(polls) > 1

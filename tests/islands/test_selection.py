@@ -1,0 +1,155 @@
+"""Strategies, on islands made by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from island_samples import small_config
+
+from islands import selection
+from islands.memory import Memory
+
+
+def made(rewards: list[tuple[float, float]], island_of=lambda n: 0, fitness=None, **settings) -> Memory:
+    """A population of these candidates, each in a cell of its own. Ordinals follow the list."""
+    config = {"feature_dimensions": ("rewards",), "feature_bins": 50, "population_size": None, **settings}
+    memory = Memory(small_config(**config), ("a", "b"))
+    for n, vector in enumerate(rewards):
+        value = sum(vector) / 2 if fitness is None else fitness[n]
+        measures = vector if memory.space.dimensions else ()
+        ordinal = memory.columns.append(n + 1, b"%d" % n, value, vector, measures, 0, True)
+        memory.group(island_of(n), None, [n + 1], {n + 1})
+        assert ordinal == n
+    return memory
+
+
+def shares(draw, count=4000) -> dict[int, float]:
+    rng = np.random.default_rng(0)
+    drawn = Counter(draw(rng) for _ in range(count))
+    return {item: n / count for item, n in drawn.items()}
+
+
+GRID = [(0.1, 0.9), (0.9, 0.1), (0.6, 0.6), (0.2, 0.3), (0.05, 0.05)]
+
+
+def test_openevolve_mixes_its_three_draws():
+    memory = made(GRID, archive_size=2)  # the hall: the two fittest, 2 and the older of the 0.5s
+    draw = lambda rng: selection.openevolve(memory.archipelago, 0, rng)  # noqa: E731
+    assert sorted(o for o, _ in memory.archipelago.hall._all) == [0, 2]
+    total = sum(sum(v) / 2 for v in GRID)
+    got = shares(draw, 20_000)
+    for n, vector in enumerate(GRID):
+        expected = 0.2 / 5 + 0.7 * (0.5 if n in (0, 2) else 0) + 0.1 * (sum(vector) / 2) / total
+        assert got[n] == pytest.approx(expected, abs=0.012)
+
+
+@pytest.mark.parametrize("ratios, only", [((1, 0), {0, 1, 2, 3, 4}), ((0, 1), {2})])
+def test_ratios_of_one_leave_one_draw(ratios, only):
+    memory = made(GRID, archive_size=1, exploration_ratio=ratios[0], exploitation_ratio=ratios[1])
+    assert set(shares(lambda rng: selection.openevolve(memory.archipelago, 0, rng))) == only
+
+
+def test_exploitation_borrows_from_other_islands():
+    memory = made(
+        GRID, island_of=lambda n: 0 if n == 2 else 1, archive_size=1, exploration_ratio=0, exploitation_ratio=1
+    )
+    assert set(shares(lambda rng: selection.openevolve(memory.archipelago, 1, rng), 50)) == {2}
+
+
+def test_weighted_takes_the_best_under_some_weights_only():
+    memory = made(GRID, strategy="weighted")
+    got = shares(lambda rng: selection.weighted(memory.archipelago, 0, rng))
+    assert set(got) == {0, 1, 2}
+    # w = (u, 1-u): 0 wins where .1u + .9(1-u) > .6, that is u < .375; 1 likewise; 2 between
+    assert got[0] == pytest.approx(0.375, abs=0.03) and got[2] == pytest.approx(0.25, abs=0.03)
+
+
+def test_fixed_weights_belong_to_the_island():
+    memory = made(GRID * 3, island_of=lambda n: n // 5, strategy="weighted", weights="island", archive="pareto")
+    for island in range(3):
+        weights = selection.island_weights(island, 2)
+        assert weights.sum() == pytest.approx(1) and np.array_equal(weights, selection.island_weights(island, 2))
+        best = 5 * island + int(np.argmax(np.array(GRID) @ weights))
+        assert shares(lambda rng, i=island: selection.weighted(memory.archipelago, i, rng), 20) == {best: 1.0}
+
+
+def test_lexicase_takes_specialists():
+    memory = made(GRID, strategy="lexicase")
+    got = shares(lambda rng: selection.lexicase(memory.archipelago, 0, rng))
+    assert set(got) == {0, 1} and got[0] == pytest.approx(0.5, abs=0.03)
+    lenient = made(GRID, strategy="lexicase", lexicase_epsilon=0.35)
+    assert 2 in shares(lambda rng: selection.lexicase(lenient.archipelago, 0, rng))
+    pool = made(GRID, strategy="lexicase", lexicase_pool=2)
+    assert set(shares(lambda rng: selection.lexicase(pool.archipelago, 0, rng))) == {0, 1, 2, 3}  # 4 beats nobody
+
+
+def puct_by_hand(memory: Memory, island: int, c: float) -> dict[int, float]:
+    place = memory.archipelago.islands[island]
+    ranked, n = list(place.falling()), len(place)
+    total = sum(place._visits.values())
+    score = {}
+    for rank, o in enumerate(ranked):
+        quality = 1 - rank / n
+        prior = (n - rank) / (n * (n + 1) / 2)
+        score[o] = quality + c * prior * (1 + total) ** 0.5 / (1 + place._visits.get(o, 0))
+    return score
+
+
+@pytest.mark.parametrize("c", [0.0, 0.5, 3.0, 50.0])
+def test_puct_finds_the_maximum_over_all_members(c):
+    rng = np.random.default_rng(3)
+    memory = made([tuple(v) for v in rng.random((40, 2))], strategy="puct", puct_exploration=c, puct_temperature=0)
+    parents = []
+    for _ in range(120):
+        chosen = selection.puct(memory.archipelago, 0, rng)
+        scores = puct_by_hand(memory, 0, c)
+        assert scores[chosen] == pytest.approx(max(scores.values()), rel=1e-12)
+        memory.group(0, chosen + 1, [], set())
+        parents.append(chosen)
+    assert len(set(parents)) == 1 if c == 0 else len(set(parents)) > 1
+    assert memory.archipelago.islands[0].total_visits == 120
+
+
+def test_puct_spreads_what_is_in_flight():
+    memory = made([tuple(v) for v in np.random.default_rng(3).random((40, 2))], strategy="puct")
+    assert len(shares(lambda rng: selection.puct(memory.archipelago, 0, rng), 200)) > 1
+
+
+def test_inspirations_are_best_then_near_then_anybody():
+    memory = made([(x / 30, 1 - x / 30) for x in range(30)], fitness=[float(n) for n in range(30)])
+    archipelago = memory.archipelago
+    rng = np.random.default_rng(0)
+    near = Counter()
+    for _ in range(300):
+        chosen = selection.choose_inspirations(archipelago, 0, 10, 4, rng)
+        assert len(chosen) == len(set(chosen)) == 4 and 10 not in chosen and chosen[0] == 29
+        near.update(abs(o - 10) <= 2 for o in chosen[1:])
+    # far more of the near ones than the 4/28 of chance
+    assert near[True] / sum(near.values()) > 0.3
+    assert selection.choose_inspirations(archipelago, 0, 29, 0, rng) == []
+    assert 29 not in selection.choose_inspirations(archipelago, 0, 29, 3, rng)
+
+
+def test_small_islands_inspire_with_their_best_alone():
+    memory = made(GRID[:2], fitness=[1.0, 2.0])
+    rng = np.random.default_rng(0)
+    assert selection.choose_inspirations(memory.archipelago, 0, 0, 2, rng) == [1]
+    assert selection.choose_inspirations(memory.archipelago, 0, 1, 2, rng) == []
+
+
+def test_an_empty_island_borrows():
+    memory = made(GRID, island_of=lambda n: 0 if n < 2 else 2)
+    rng = np.random.default_rng(0)
+    homes = {selection.choose_island(memory.archipelago, 1, rng) for _ in range(50)}
+    assert homes == {0, 2} and selection.choose_island(memory.archipelago, 2, rng) == 2
+    parent, inspirations, best = selection.choose(memory.archipelago, 1, rng)
+    assert parent is not None and best and parent not in inspirations
+
+
+def test_choosing_changes_nothing_and_follows_the_generator():
+    memory = made(GRID)
+    first = [selection.choose(memory.archipelago, 0, np.random.default_rng(n)) for n in range(50)]
+    again = [selection.choose(memory.archipelago, 0, np.random.default_rng(n)) for n in range(50)]
+    assert first == again and len({parent for parent, _, _ in first}) > 1

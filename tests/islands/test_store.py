@@ -1,0 +1,356 @@
+"""The contract of Store, on both databases."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from island_samples import answer, group, new_problem, put, small_config
+from postgres import PostgresServer
+from sqlalchemy import create_engine, insert, select, text, update
+
+from islands import claims, database
+from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
+from islands.population import Population
+from islands.queries import training_steps
+from islands.schema import REVISION, Base, PolicyVersion, PromptGroup, Run
+from islands.store import Store
+
+
+def make_run(store, name="first", **more):
+    return store.create_run(name, {"a": [1, 0.1]}, command="evo run x", seed=2**40, commit="c0ffee", **more)
+
+
+def test_runs_come_back_as_they_were_made(store):
+    run = make_run(store, comparison="c", arm="vpo")
+    assert store.run("first") == run and store.runs() == [run]
+    assert (run.config, run.seed, run.command, run.status) == ({"a": [1, 0.1]}, 2**40, "evo run x", "running")
+    assert (run.comparison, run.arm, run.summary, run.heartbeat) == ("c", "vpo", {}, None)
+    other = make_run(store, "other")
+    assert [r.name for r in store.runs("c")] == ["first"] and other.comparison is None
+    assert abs(run.created - time.time()) < 60
+
+
+def test_a_name_is_given_once(store):
+    make_run(store)
+    with pytest.raises(RunExists, match="has a run named first already"):
+        make_run(store)
+    names = {make_run(store, None).name for _ in range(8)}
+    assert len(names) == 8 and all("-" in name for name in names)
+
+
+def test_an_unknown_run_names_close_ones(store):
+    with pytest.raises(UnknownRun, match="holds no runs yet"):
+        store.run("x")
+    make_run(store, "maze-vpo")
+    make_run(store, "programs")
+    with pytest.raises(UnknownRun, match="did you mean maze-vpo"):
+        store.run("maze-vp0")
+    with pytest.raises(UnknownRun):
+        store.finish_run(999, "done")
+    with pytest.raises(UnknownRun):
+        store.claim(999)
+
+
+def test_a_run_ends_with_status_reason_and_summary(store):
+    run = make_run(store)
+    store.finish_run(run.id, "failed", "no policy", summary={"solved": 2})
+    ended = store.run("first")
+    assert (ended.status, ended.reason, ended.summary) == ("failed", "no policy", {"solved": 2})
+    assert ended.updated >= run.updated
+    store.finish_run(run.id, "running")
+    assert (store.run("first").status, store.run("first").summary) == ("running", {"solved": 2})
+    with pytest.raises(ValueError, match="status is one of"):
+        store.finish_run(run.id, "over")
+
+
+def test_problems_keep_their_state(store):
+    problem = new_problem(store)
+    assert store.problems(problem.run_id) == [problem]
+    assert (problem.objectives, problem.target, problem.status, problem.solved_sequence) == (
+        ("left", "right"),
+        1.0,
+        "active",
+        None,
+    )
+    store.set_problem_status(problem.id, "solved", solved_sequence=7)
+    store.set_problem_status(problem.id, "done", "all iterations")
+    (record,) = store.problems(problem.run_id)
+    assert (record.status, record.message, record.solved_sequence) == ("done", "all iterations", 7)
+    with pytest.raises(ValueError, match="status is one of"):
+        store.set_problem_status(problem.id, "over")
+
+
+def test_a_transaction_is_all_or_nothing_and_not_nested(store):
+    with pytest.raises(ZeroDivisionError), store.begin() as tx:
+        tx.connection.execute(insert(Run), run_row("half"))
+        raise ZeroDivisionError
+    assert store.runs() == []
+    with store.begin(), pytest.raises(RuntimeError, match="open in this thread already"):
+        make_run(store)
+
+
+def run_row(name):
+    return dict(
+        name=name, status="running", reason="", command="", seed=1, commit="", config={}, summary={}, created=0.0,
+        updated=0.0,
+    )  # fmt: skip
+
+
+def test_threads_take_turns(store):
+    make_run(store)
+    inside, overlaps = [], []
+
+    def write(number):
+        for i in range(10):
+            with store.begin() as tx:
+                overlaps.append(list(inside))
+                inside.append(number)
+                tx.connection.execute(insert(Run), run_row(f"{number} {i}"))
+                inside.remove(number)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.runs()) == 41 and not any(overlaps)
+
+
+def test_policy_versions_and_training_steps(store):
+    run = make_run(store)
+    with pytest.raises(ZeroDivisionError), store.begin() as tx:
+        store.policy_version(run.id, "base", tx, address="embedded:base")
+        raise ZeroDivisionError
+    with store.begin() as tx:  # the one rolled back must not be remembered
+        base = store.policy_version(run.id, "base", tx, address="embedded:base")
+        step = store.policy_version(run.id, "base+1", tx, parent="base")
+        assert store.policy_version(run.id, "base", tx) == base
+        store.add_training_step(run.id, 0, {"loss": 0.5}, tx)
+        store.add_training_step(run.id, 1, {"loss": 0.25}, tx, policy_version="base+1", checkpoint="/tmp/1")
+    with store.reader.connect() as connection:
+        rows = connection.execute(select(PolicyVersion.id, PolicyVersion.parent_id).order_by(PolicyVersion.id)).all()
+    assert [tuple(row) for row in rows] == [(base, None), (step, base)]
+    steps = list(training_steps(store, run.id))
+    assert [(s.step, s.stats, s.policy_version, s.checkpoint) for s in steps] == [
+        (0, {"loss": 0.5}, None, None),
+        (1, {"loss": 0.25}, "base+1", "/tmp/1"),
+    ]
+    assert [s.step for s in training_steps(store, run.id, after=0)] == [1]
+
+
+# -- claims
+
+
+def held(host="elsewhere", pid=1, start=None, boot="another"):
+    return json.dumps({"host": host, "pid": pid, "start": start, "boot": boot, "token": "t"})
+
+
+def set_owner(store, run, owner, heartbeat):
+    with store.begin() as tx:
+        tx.connection.execute(update(Run).where(Run.id == run.id).values(owner=owner, heartbeat=heartbeat))
+
+
+def test_a_live_writer_keeps_its_run(store, address, opened):
+    run = make_run(store)
+    claim = store.claim(run.id)
+    assert abs(store.run("first").heartbeat - time.time()) < 60
+    with pytest.raises(RunBusy, match=f"process {os.getpid()}"):
+        opened(address).claim(run.id)
+    claim.release()
+    claim.release()
+    with opened(address).claim(run.id), pytest.raises(RunBusy):
+        store.claim(run.id)
+    store.claim(run.id)
+
+
+@pytest.mark.parametrize("age, free", [(10.0, False), (claims.STALE_SECONDS + 10, True)])
+def test_a_writer_elsewhere_is_judged_by_its_heartbeat(store, age, free):
+    run = make_run(store)
+    set_owner(store, run, held(), time.time() - age)
+    if free:
+        store.claim(run.id)
+    else:
+        with pytest.raises(RunBusy, match="on elsewhere"):
+            store.claim(run.id)
+
+
+def test_a_dead_writer_here_is_replaced_at_once(store, address):
+    run = make_run(store)
+    code = (
+        "import os, sys; from islands.store import Store; Store.open(sys.argv[1]).claim(int(sys.argv[2])); os._exit(9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, address, str(run.id)], cwd=Path(__file__).parents[2])
+    assert done.returncode == 9
+    with store.reader.connect() as connection:
+        owner = json.loads(connection.execute(select(Run.owner)).scalar_one())
+    assert owner["pid"] != os.getpid()
+    store.claim(run.id)
+
+
+def test_a_pid_used_again_is_not_the_writer(store):
+    run = make_run(store)
+    mine = {"host": claims.socket.gethostname(), "boot": claims._boot(), "pid": os.getpid()}
+    set_owner(store, run, held(**mine, start="0"), time.time())
+    store.claim(run.id)
+
+
+def test_who_was_replaced_cannot_write(store, address, opened):
+    problem = new_problem(store, "first")
+    population = Population(store, problem, small_config())
+    store.claim(problem.run_id)
+    put(store, population, group(problem, 0, [answer("x")]))
+    set_owner(opened(address), store.run("first"), held(), time.time())  # taken for dead, and taken over
+    with pytest.raises(RunBusy, match="taken over"):
+        put(store, population, group(problem, 1, [answer("y")]))
+    with store.reader.connect() as connection:
+        assert connection.execute(select(PromptGroup.sequence)).scalars().all() == [0]
+
+
+def test_the_heart_beats_by_itself(store, monkeypatch):
+    monkeypatch.setattr(claims, "BEAT_SECONDS", 0.02)
+    run = make_run(store)
+    store.claim(run.id)
+    first = store.run("first").heartbeat
+    deadline = time.monotonic() + 20
+    while store.run("first").heartbeat == first and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert store.run("first").heartbeat > first
+
+
+# -- opening
+
+
+def test_a_read_only_store_reads_and_never_writes(store, address, opened):
+    problem = new_problem(store, "first")
+    reading = opened(address, read_only=True)
+    assert reading.run("first").name == "first"
+    with store.begin() as tx:  # while a writer is inside a transaction
+        tx.connection.execute(insert(Run), run_row("second"))
+        assert [r.name for r in reading.runs()] == ["first"]
+    assert [r.name for r in reading.runs()] == ["first", "second"]
+    with pytest.raises(DatabaseUnavailable, match="opened for reading"):
+        reading.set_problem_status(problem.id, "done")
+    with pytest.raises(Exception, match="(?i)read.?only"), reading.reader.connect() as connection:
+        connection.execute(text("DELETE FROM runs"))
+
+
+def test_read_only_wants_a_database_that_is_there(postgres_address, tmp_path):
+    missing = tmp_path / "none.db"
+    with pytest.raises(DatabaseUnavailable, match="there is no such file"):
+        Store.open(f"sqlite:///{missing}", read_only=True)
+    assert not missing.exists()
+    with pytest.raises(DatabaseUnavailable, match="holds no runs yet"):
+        Store.open(postgres_address, read_only=True)
+
+
+def test_a_newer_schema_is_refused_in_one_line(store, address):
+    with store.begin() as tx:
+        tx.connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    for read_only in (False, True):
+        with pytest.raises(DatabaseUnavailable, match="schema 9999 is newer") as caught:
+            Store.open(address, read_only=read_only)
+        assert "\n" not in str(caught.value)
+
+
+def test_migrations_and_models_agree(store):
+    with store.begin() as tx:
+        context = MigrationContext.configure(tx.connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+    assert ScriptDirectory(str(database._folder())).get_current_head() == REVISION
+
+
+def test_several_may_open_a_new_database_at_once(address):
+    failures = []
+
+    def start():
+        try:
+            Store.open(address).close()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    with Store.open(address, read_only=True) as store:
+        assert store.runs() == []
+
+
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ("nonsense", "not a database address"),
+        ("mysql://u:hidden@h/d", "mysql: not a database"),
+        ("sqlite://", "in memory"),
+        ("sqlite:///:memory:", "in memory"),
+        ("sqlite:////no/such/folder/evo.db", "the folder /no/such/folder does not exist"),
+        ("sqlite:////tmp", "is a folder"),
+        ("postgresql+psycopg://u:hidden@127.0.0.1:1/d", "(?i)refused"),
+        ("postgres://u:hidden@127.0.0.1:1/d?connect_timeout=3", "(?i)refused"),
+        ("postgresql+psycopg://u:hidden@127.0.0.1:port/d", "not a database address"),
+    ],
+)
+def test_a_wrong_address_gives_one_line_without_the_password(wrong, said):
+    with pytest.raises(DatabaseUnavailable, match=said) as caught:
+        Store.open(wrong)
+    assert "\n" not in str(caught.value) and "hidden" not in str(caught.value)
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("not a database, " * 100)
+    before = file.read_bytes()
+    with pytest.raises(DatabaseUnavailable, match="not a database"):
+        Store.open(f"sqlite:///{file}")
+    assert file.read_bytes() == before
+
+
+def test_sqlite_is_set_up_for_a_writer_and_its_readers(sqlite_address, opened):
+    store = opened(sqlite_address)
+    with store.begin() as tx:
+        asked = {
+            p: tx.connection.exec_driver_sql(f"PRAGMA {p}").scalar()
+            for p in ("journal_mode", "synchronous", "foreign_keys")
+        }
+    assert asked == {"journal_mode": "wal", "synchronous": 1, "foreign_keys": 1}
+    file = sqlite_address.removeprefix("sqlite:///")
+    other = sqlite3.connect(file, timeout=0)
+    with store.begin(), pytest.raises(sqlite3.OperationalError, match="locked"):
+        other.execute("INSERT INTO runs (name) VALUES ('x')")
+    other.close()
+
+
+def test_a_password_is_hidden_in_the_store_as_well(postgres_address, opened):
+    address = postgres_address.replace("evo@", "evo:hidden@")
+    store = opened(address)
+    assert "hidden" not in store.address and create_engine(store.url).url.password == "hidden"
+    with pytest.raises(UnknownRun) as caught:
+        store.run("x")
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_server_that_goes_away_is_named(opened):
+    server = PostgresServer.start()
+    try:
+        store = opened(server.url("postgres"))
+        make_run(store)
+    finally:
+        server.stop()
+    with pytest.raises(DatabaseUnavailable) as caught:
+        make_run(store, "second")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(DatabaseUnavailable):
+        store.runs()
