@@ -75,7 +75,7 @@ def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(backend, reques
     if backend == "sqlite":
         db = f"sqlite:///{tmp_path}/killed.db"
     else:
-        db = request.getfixturevalue("postgres_url")
+        db = request.getfixturevalue("postgres_address")
     problems = [digits("a"), digits("b"), digits("c")]
     Store.open(db).close()
     assert exit_code(forked(["run", "x", "--db", db, "--name", "calm", *SETTINGS], problems, digits_policy())) == 0
