@@ -106,7 +106,7 @@ def _between(lines: tuple[str, ...], before: tuple[str, ...], after: tuple[str, 
     compared = [line.rstrip() for line in body]
     if compared[: len(head)] != [h.rstrip() for h in head] or compared[end:] != [t.rstrip() for t in tail]:
         return None
-    return body[len(head) : end]
+    return _trimmed(body[len(head) : end])
 
 
 def _trimmed(lines: tuple[str, ...]) -> tuple[str, ...]:

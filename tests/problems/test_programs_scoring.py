@@ -68,7 +68,8 @@ JUDGED = {
 def test_a_judge_reaches_the_answer_by_messages(tmp_path):
     problem = posed(tmp_path, **JUDGED)
     assert all(isinstance(case, JudgeCase) for case in problem.task.cases) and len(problem.objectives) == 4
-    good = "def roots(n):\n    if n < 1:\n        raise ValueError(n)\n    return [d for d in range(1, n + 1) if n % d == 0]\n"
+    guard = "    if n < 1:\n        raise ValueError(n)\n"
+    good = f"def roots(n):\n{guard}    return [d for d in range(1, n + 1) if n % d == 0]\n"
     assert problem.score(good).rewards == (1, 1, 1, 1)
     partial = problem.score("def roots(n):\n    return [1, n]\n")
     assert partial.rewards == (0, 0, 1, 0)

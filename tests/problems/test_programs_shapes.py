@@ -13,7 +13,10 @@ from problems.programs.reader import read_tasks
 
 HUMANEVAL = {
     "task_id": "own/0",
-    "prompt": 'import math\n\n\ndef half(x):\n    return x / 2\n\n\ndef area(r: float) -> float:\n    """Area of a circle."""\n',
+    "prompt": (
+        "import math\n\n\ndef half(x):\n    return x / 2\n\n\n"
+        'def area(r: float) -> float:\n    """Area of a circle."""\n'
+    ),
     "entry_point": "area",
     "canonical_solution": "    return math.pi * half(2 * r) ** 2\n",
     "test": """

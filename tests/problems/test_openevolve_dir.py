@@ -1,0 +1,266 @@
+"""OpenEvolve problem directories, unchanged: objectives, fitness, cascade, artifacts, and whose fault a failure is."""
+
+import pytest
+
+from problems import BadAddress, Problem, ScorerFault, resolve
+
+PROGRAM = """# EVOLVE-BLOCK-START
+def value():
+    return 0.5
+# EVOLVE-BLOCK-END
+
+
+def run():
+    return value()
+"""
+EVALUATOR = """
+import importlib.util
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("program", path)
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    return program
+
+
+def evaluate(path):
+    value = load(path).run()
+    return {"value": value, "twice": 2 * value, "note": "seen"}
+"""
+CASCADE = """
+from openevolve.evaluation_result import EvaluationResult
+import numpy as np
+from helper import load
+
+
+def evaluate(path):
+    return evaluate_stage2(path)
+
+
+def evaluate_stage1(path):
+    return {"runs": 1.0 if load(path).run() > 0 else 0.0, "error": 0.0}
+
+
+def evaluate_stage2(path):
+    value = load(path).run()
+    return EvaluationResult(
+        metrics={"value": np.float32(value), "combined_score": value / 2},
+        artifacts={"trace": "went well", "raw": b"bytes"},
+    )
+
+
+def evaluate_stage3(path):
+    return {"extra": load(path).run() ** 2, "combined_score": 1.0}
+"""
+
+
+@pytest.fixture
+def directory(tmp_path):
+    def make(evaluator=EVALUATOR, config=None, program=PROGRAM, **files):
+        (tmp_path / "initial_program.py").write_text(program)
+        (tmp_path / "evaluator.py").write_text(evaluator)
+        if config is not None:
+            (tmp_path / "config.yaml").write_text(config)
+        for name, text in files.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        (problem,) = resolve(str(tmp_path))
+        return problem
+
+    return make
+
+
+HELPER = EVALUATOR.partition("def evaluate")[0]
+
+
+def answer(body):
+    return f"# EVOLVE-BLOCK-START\ndef value():\n    {body}\n# EVOLVE-BLOCK-END\n"
+
+
+def test_every_numeric_metric_is_an_objective_and_their_mean_the_fitness(directory):
+    problem = directory()
+    assert isinstance(problem, Problem) and problem.objectives == ("twice", "value") and problem.target is None
+    assert problem.seed_answer() == PROGRAM and problem.answer_format == "python"
+    seed = problem.score(problem.seed_answer()).checked(problem)
+    assert seed.rewards == (1.0, 0.5) and seed.fitness == 0.75 and "note: seen" in seed.feedback
+    assert problem.score(problem.canonical(answer("return 4"))).rewards == (8.0, 4.0)
+
+
+def test_combined_score_is_the_fitness_and_an_objective_only_when_alone(directory):
+    problem = directory("def evaluate(path):\n    return {'combined_score': 0.25}\n")
+    assert problem.objectives == ("combined_score",)
+    assert problem.score(PROGRAM).fitness == 0.25
+
+
+def test_the_mean_leaves_out_feature_dimensions_which_become_features(directory):
+    problem = directory(config="database:\n  feature_dimensions: [complexity, twice]\n")
+    seed = problem.score(PROGRAM)
+    assert seed.features == {"twice": 1.0} and seed.fitness == 0.5
+
+
+def test_a_cascade_stops_at_its_thresholds_and_merges_what_it_measured(directory):
+    config = "evaluator:\n  cascade_thresholds: [0.5, 1.5]\ntarget: 0.9\n"
+    problem = directory(CASCADE, config, helper=HELPER)
+    # stage 3 is not reached by the seed, and yet it names an objective
+    assert problem.objectives == ("extra", "runs", "value") and problem.target == 0.9
+    seed = problem.score(problem.seed_answer())
+    assert seed.rewards == (0.0, 1.0, 0.5) and seed.fitness == 0.25
+    assert "counted 0: extra" in seed.feedback
+    assert "trace: went well" in seed.feedback and "raw: bytes" in seed.feedback
+    assert problem.score(problem.canonical(answer("return 4"))).rewards == (16.0, 1.0, 4.0)
+    low = problem.score(problem.canonical(answer("return -1")))
+    assert low.rewards == (0.0, 0.0, 0.0) and low.error is None
+
+
+def test_a_failure_in_a_later_stage_keeps_what_the_earlier_measured(directory):
+    problem = directory(CASCADE, "evaluator:\n  timeout: 1\n", helper=HELPER)
+    body = "import time, sys\n    frame = sys._getframe(2).f_code.co_name\n    "
+    slow = problem.score(problem.canonical(answer(body + "return time.sleep(9) if frame == 'evaluate_stage2' else 1")))
+    assert slow.rewards == (0.0, 1.0, 0.0) and "evaluate_stage2" in slow.error and "timeout is 1 s" in slow.error
+    crash = problem.score(problem.canonical(answer(body + "return 1 // 0 if frame == 'evaluate_stage2' else 1")))
+    assert crash.rewards == (0.0, 1.0, 0.0) and "ZeroDivisionError" in crash.error
+
+
+def test_cascade_can_be_switched_off(directory):
+    problem = directory(CASCADE, "evaluator:\n  cascade_evaluation: false\n", helper=HELPER)
+    assert problem.objectives == ("value",) and problem.score(PROGRAM).fitness == 0.25
+
+
+def test_artifacts_stay_out_of_prompts_when_the_config_says_so(directory):
+    problem = directory(CASCADE, "prompt:\n  include_artifacts: false\n", helper=HELPER)
+    assert "went well" not in problem.score(PROGRAM).feedback
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("return 1 // 0", "ZeroDivisionError"),
+        ("return undefined", "NameError"),
+        ("import sys; sys.exit('bye')", "SystemExit"),
+        ("import os; os._exit(4)", ""),
+        ("while True: pass", "timeout is 2 s"),
+        ("return bytearray(1 << 40)", "memory"),
+        ("return ((", "SyntaxError"),
+        ("import no_such_module_at_all", "ModuleNotFoundError"),
+    ],
+)
+def test_what_the_answer_does_wrong_is_a_zero_score(directory, body, says):
+    problem = directory(config="evaluator:\n  timeout: 2\n")
+    score = problem.score(problem.canonical(answer(body))).checked(problem)
+    assert score.rewards == (0.0, 0.0) and score.fitness == 0.0
+    assert says in score.error and score.feedback
+    assert problem.score(problem.canonical(answer("return 1"))).rewards == (2.0, 1.0)
+
+
+def test_a_name_the_answer_lacks_or_a_wrong_signature_is_its_fault(directory):
+    program = "# EVOLVE-BLOCK-START\ndef run():\n    return 1\n# EVOLVE-BLOCK-END\n"
+    problem = directory(program=program)
+    for code, says in (("def ran():\n    return 1\n", "AttributeError"), ("def run(x):\n    return 1\n", "TypeError")):
+        score = problem.score(problem.canonical(f"# EVOLVE-BLOCK-START\n{code}# EVOLVE-BLOCK-END\n"))
+        assert score.fitness == 0 and says in score.error
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("return {'value': 1 / (value - 4)}", r"evaluator\.py, line \d+: evaluate raised ZeroDivisionError"),
+        ("return {'value': float('nan') if value == 4 else 1.0}", r"evaluator\.py: it gave value = nan"),
+        ("return None if value == 4 else {'value': 1.0}", r"evaluate returned NoneType None"),
+        ("return {'value': {}['x']} if value == 4 else {'value': 1.0}", r"KeyError: 'x'"),
+    ],
+)
+def test_what_the_evaluator_does_wrong_stops_the_problem(directory, line, says):
+    problem = directory(f"{HELPER}def evaluate(path):\n    value = load(path).run()\n    {line}\n")
+    assert problem.score(PROGRAM).rewards
+    with pytest.raises(ScorerFault, match=says) as caught:
+        problem.score(problem.canonical(answer("return 4")))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "says"),
+    [
+        ("import no_such_module_here\n", r"line 1: it does not load: ModuleNotFoundError"),
+        ("def other(path):\n    return {}\n", r"no function evaluate"),
+        ("def evaluate(path):\n    return {'note': 'text'}\n", r"returned no number"),
+        ("def evaluate(path):\n    return {'a': 1 / 0}\n", r"ZeroDivisionError"),
+    ],
+)
+def test_an_evaluator_that_cannot_score_the_initial_program_is_told_when_it_scores(directory, evaluator, says):
+    problem = directory(evaluator)  # does not raise: the other problems of a run go on
+    with pytest.raises(ScorerFault, match=says):
+        problem.score(PROGRAM)
+
+
+def test_a_new_metric_is_ignored_with_one_warning(directory):
+    measured = "{'v': v, **({'new': 1} if v > 1 else {})}"
+    problem = directory(f"{HELPER}def evaluate(path):\n    v = load(path).run()\n    return {measured}\n")
+    with pytest.warns(UserWarning, match="new: no metric of the initial program") as caught:
+        assert problem.score(problem.canonical(answer("return 4"))).rewards == (4.0,)
+        problem.score(problem.canonical(answer("return 5")))
+    assert len(caught) == 1
+
+
+def test_what_stands_outside_the_block_cannot_be_changed(directory):
+    problem = directory()
+    cheat = answer("return 1") + "\n\ndef run():\n    return 1000\n"
+    assert problem.score(cheat).rewards == problem.score(problem.canonical(cheat)).rewards == (2.0, 1.0)
+    lost = problem.canonical("def value():\n    return 1\n\n\ndef run():\n    return 1000\n")
+    score = problem.score(lost)
+    assert score.fitness == 0 and "EVOLVE-BLOCK" in score.error and "run" in score.feedback
+    fenced = problem.canonical(f"Here it is:\n```python\n{answer('return 3')}```\n")
+    assert fenced == PROGRAM.replace("return 0.5", "return 3") == problem.canonical(fenced)
+
+
+def test_a_program_over_the_length_limit_fails(directory):
+    problem = directory(config="max_code_length: 200\n")
+    score = problem.score(problem.canonical(answer(f"return {'1 + ' * 100}1")))
+    assert score.fitness == 0 and "max_code_length" in score.error
+
+
+def test_an_evaluator_reads_files_beside_it_and_writes_into_scratch(directory, tmp_path):
+    (tmp_path / "table.txt").write_text("21")
+    problem = directory(
+        "from pathlib import Path\n"
+        "def evaluate(path):\n"
+        "    Path('out.txt').write_text('x')\n"
+        "    import subprocess, sys\n"
+        "    done = subprocess.run([sys.executable, '-c', 'print(4)'], capture_output=True, text=True)\n"
+        "    here = Path(__file__).parent\n"
+        "    return {'cwd': int(Path('table.txt').read_text()), 'own': int((here / 'table.txt').read_text()),\n"
+        "            'child': int(done.stdout)}\n"
+    )
+    assert dict(zip(problem.objectives, problem.score(PROGRAM).rewards, strict=True)) == {
+        "child": 4.0,
+        "cwd": 21.0,
+        "own": 21.0,
+    }
+    assert not (tmp_path / "out.txt").exists()
+
+
+def test_the_answer_does_not_see_the_machine(directory, tmp_path_factory):
+    secret = tmp_path_factory.mktemp("elsewhere") / "secret.txt"
+    secret.write_text("x")
+    problem = directory()
+    peek = f"import os\n    return float(os.path.exists({str(secret)!r})) + 1"
+    assert problem.score(problem.canonical(answer(peek))).rewards == (2.0, 1.0)
+
+
+def test_a_config_by_another_name_and_incomplete_directories(directory, tmp_path):
+    directory()
+    (tmp_path / "fast.yaml").write_text("max_iterations: 3\nlog_level: INFO\n")
+    with pytest.warns(UserWarning, match="not honoured: log_level"):
+        (problem,) = resolve(str(tmp_path / "fast.yaml"))
+    assert problem.settings["max_iterations"] == 3 and problem.name.endswith("fast.yaml")
+    (tmp_path / "initial_program.rs").write_text("")
+    with pytest.raises(BadAddress, match="2 files initial_program"):
+        resolve(str(tmp_path))
+    (tmp_path / "initial_program.rs").unlink()
+    (tmp_path / "evaluator.py").unlink()
+    with pytest.raises(BadAddress, match="no evaluator.py"):
+        resolve(str(tmp_path))
+
+
+def test_the_statement_tells_what_is_measured(directory):
+    problem = directory(config="prompt:\n  system_message: Be clever.\n")
+    assert problem.statement().startswith("Be clever.") and "twice, value" in problem.statement()
