@@ -1,0 +1,43 @@
+from types import SimpleNamespace
+
+import pytest
+
+from evo.config import RunConfig
+from evo.launch import in_flight, iterations_for, population_config, workers
+
+
+def lanes(count, islands=5):
+    return [SimpleNamespace(population=SimpleNamespace(config=SimpleNamespace(islands=islands)))] * count
+
+
+@pytest.mark.parametrize(
+    ("problems", "policy_batch", "parallel", "expected"),
+    [
+        (1, 64, None, (5, 10)),  # one problem: as many prompts as islands
+        (30, 16, None, (16, 32)),  # never more than suits the policy
+        (30, 64, None, (30, 60)),
+        (30, 64, 8, (4, 8)),
+        (1, 16, 1, (1, 1)),
+        (3, 0, None, (0, 10)),  # continuous batching: prompts go one by one
+        (3, 0, 50, (0, 50)),
+    ],
+)
+def test_batches_and_windows(problems, policy_batch, parallel, expected):
+    config = RunConfig(parallel=parallel)
+    assert in_flight(config, SimpleNamespace(batch=policy_batch), lanes(problems)) == expected
+
+
+def test_the_user_overrides_a_directory_and_a_directory_the_defaults():
+    problem = SimpleNamespace(settings={"islands": 3, "migration_interval": 7, "unknown": 1, "max_iterations": 40})
+    config = RunConfig.model_validate({"population": {"islands": 2}})
+    made = population_config(config, problem)
+    assert (made.islands, made.migration_interval, made.population_size) == (2, 7, 1000)
+    assert iterations_for(config, problem) == 40
+    assert iterations_for(RunConfig(iterations=9), problem) == 9
+    assert iterations_for(config, SimpleNamespace()) == 100
+
+
+def test_scoring_workers_follow_the_directory_and_the_user():
+    problem = SimpleNamespace(settings={"parallel_evaluations": 99})
+    assert workers(RunConfig(), [problem]) == 99
+    assert workers(RunConfig(scoring_workers=3), [problem]) == 3

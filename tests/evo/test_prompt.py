@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+
+from evo.config import PromptConfig
+from evo.errors import BadInput
+from evo.prompt import CompactStyle, EnglishStyle, cut, prompt_style
+from islands.records import Candidate, Selection
+from problems.records import Rollout
+
+
+def candidate(id, text, fitness=0.5, rewards=(0.25, 0.75), feedback="", error=None):
+    return Candidate(id, text, rewards, fitness, {}, feedback, error, 0, 0, None)
+
+
+def rollout(text, finish="stop"):
+    ids = np.zeros(1, np.int32)
+    return Rollout(text, ids, np.zeros(1, np.float32), ids, finish)
+
+
+PARENT = candidate(1, "12345678", feedback="too few even digits")
+SELECTION = Selection(PARENT, (candidate(2, "24680246"),), (PARENT, candidate(3, "99999999", 0.9)))
+
+
+class PythonProblem:
+    name, objectives, target, answer_format = "p", ("case_1",), 1.0, "python"
+
+    def statement(self):
+        return "Write f."
+
+    def seed_answer(self):
+        return "def f(): pass"
+
+
+def test_an_english_prompt_shows_task_parent_vector_feedback_and_others(digits):
+    prompt = EnglishStyle(digits(), PromptConfig(), 3).build(SELECTION, 7)
+    assert prompt.stream == 7
+    assert prompt.system
+    order = ["Write eight digits.", "12345678", "even 0.25, odd 0.75", "too few even digits", "99999999", "24680246"]
+    places = [prompt.user.index(part) for part in order]
+    assert places == sorted(places)
+    assert prompt.user.count("12345678") == 1, "the parent is not shown a second time among the best"
+    assert "<answer_3>" in prompt.user
+
+
+def test_without_a_parent_the_prompt_is_the_task_and_the_request(digits):
+    plain = EnglishStyle(digits(), PromptConfig(), 1).build(Selection(None, (), ()), 0)
+    hidden = EnglishStyle(digits(), PromptConfig(show_parent=False), 1).build(SELECTION, 0)
+    assert plain.user == hidden.user
+    assert "12345678" not in hidden.user
+
+
+def test_long_answers_and_feedback_are_cut_in_the_middle(digits):
+    long = candidate(1, "1" * 5000, feedback="x" * 5000)
+    config = PromptConfig(max_answer_chars=300, max_feedback_chars=90)
+    prompt = EnglishStyle(digits(), config, 1).build(Selection(long, (), ()), 0)
+    assert prompt.user.count("1" * 100) < 4
+    assert prompt.user.count("x") < 120
+    assert "characters left out" in prompt.user
+    assert cut("abc", 3) == "abc"
+    assert cut("a" * 60 + "b" * 30, 30).startswith("a" * 20)
+    assert cut("a" * 60 + "b" * 30, 30).endswith("b" * 10)
+
+
+def test_what_is_asked_for_is_what_is_read(digits):
+    style = prompt_style(digits(), "english", PromptConfig(), 2)
+    chain = style.parse(rollout("<answer_1>11111111</answer_1>\n<answer_2>22222222</answer_2>"), SELECTION)
+    assert chain.answers == ("11111111", "22222222")
+    assert chain.error is None
+
+
+def test_programs_are_shown_in_fences_and_edits_apply_to_the_parent():
+    parent = candidate(1, "def f():\n    return 1\n", rewards=(0.0,))
+    selection = Selection(parent, (), (parent,))
+    style = prompt_style(PythonProblem(), "english", PromptConfig(diff=True), 1)
+    assert "```python\ndef f():\n    return 1\n```" in style.build(selection, 0).user
+    edit = "<<<<<<< SEARCH\n    return 1\n=======\n    return 2\n>>>>>>> REPLACE"
+    assert style.parse(rollout(edit), selection).answers == ("def f():\n    return 2\n",)
+    unmatched = style.parse(rollout(edit.replace("return 1", "return 7")), selection)
+    assert unmatched.answers == ()
+    assert unmatched.error
+
+
+@pytest.mark.parametrize(
+    ("problem", "dialect", "config", "answers", "named"),
+    [
+        ("digits", "maze-compact", {}, 3, "maze language"),
+        ("python", "english", {"diff": True}, 3, "--answers 1"),
+        ("maze", "english", {"diff": True}, 1, "routes"),
+        ("python", "english", {"style": "openevolve"}, 1, "OpenEvolve"),
+        ("maze", "maze-compact", {}, 30, "30"),
+    ],
+)
+def test_what_does_not_go_together_is_said_before_anything_runs(digits, problem, dialect, config, answers, named):
+    from problems.registry import resolve
+
+    made = {"digits": digits, "python": PythonProblem, "maze": lambda: resolve("maze:test/0")[0]}[problem]()
+    with pytest.raises(BadInput, match=named):
+        prompt_style(made, dialect, PromptConfig(**config), answers)
+
+
+def test_the_maze_language_shows_a_parent_that_worked_and_no_other():
+    from problems.registry import resolve
+
+    (maze,) = resolve("maze:test/0")
+    style = CompactStyle(maze, PromptConfig(), 3)
+    alone = style.build(Selection(None, (), ()), 0).user
+    failed = candidate(1, "UUU", rewards=(0, 0, 0, 0), error="no route")
+    worked = candidate(2, "UUDD", rewards=(1.0, 0.5, 0.0, 1.0))
+    assert style.build(Selection(failed, (), ()), 0).user == alone
+    shown = style.build(Selection(worked, (), ()), 0).user
+    assert shown != alone
+    assert len(shown.split()) > len(alone.split())
+
+
+def test_an_openevolve_directory_is_asked_in_its_own_templates(tmp_path):
+    from evo.openevolve_prompt import OpenEvolveStyle
+
+    class Directory(PythonProblem):
+        settings = {"system_message": "You are a careful expert.", "num_top_programs": 1, "diff_based_evolution": True}
+
+    parent = candidate(1, "def f():\n    return 1", rewards=(0.3,), feedback="case 2 failed")
+    others = tuple(candidate(i, f"def f():\n    return {i}", rewards=(0.1,)) for i in (2, 3, 4))
+    style = prompt_style(Directory(), "english", PromptConfig(), 1)
+    assert isinstance(style, OpenEvolveStyle)
+    prompt = style.build(Selection(parent, others[2:], others), 3)
+    assert prompt.system == "You are a careful expert."
+    for part in ("return 1", "return 2", "return 4", "case 2 failed", "SEARCH"):
+        assert part in prompt.user
+    assert prompt == style.build(Selection(parent, others[2:], others), 3), "nothing is drawn outside the seed"
+    chain = prompt_style(Directory(), "english", PromptConfig(), 3).build(Selection(parent, (), ()), 0)
+    assert "SEARCH" not in chain.user, "a chain of whole programs is asked for, not edits"
