@@ -30,8 +30,6 @@ c = 2
 d = 3
 // EVOLVE-BLOCK-END
 """
-    "a = 0\n# EVOLVE-BLOCK-START\nb = 1\n# EVOLVE-BLOCK-END\nc = 2\n// EVOLVE-BLOCK-START\nd = 3\n// EVOLVE-BLOCK-END\n"
-)
 
 
 def fixed_parts(text):
