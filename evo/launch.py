@@ -69,6 +69,7 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
     if not config.problems:
         raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for what there is")
     problems = resolve_problems(config)
+    config = settled(config, problems)
     policy = open_policy(config, problems)
     for problem in problems:
         prompt_style(problem, policy.dialect, config.prompt, config.answers)  # raises where the two do not go together
@@ -235,21 +236,33 @@ def resolve_problems(config: RunConfig) -> list[Problem]:
     return list(found.values())
 
 
+def settled(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
+    """What the user left open, as an OpenEvolve directory's config decides it: seed, temperature, and one answer a
+    rollout where it evolves by SEARCH/REPLACE edits."""
+    given, decided = config.model_fields_set, dict[str, Any]()
+    for settings in (getattr(problem, "settings", {}) for problem in problems):
+        if "seed" in settings and "seed" not in given:
+            decided.setdefault("seed", settings["seed"])
+        if "temperature" in settings and config.temperature is None:
+            decided.setdefault("temperature", float(settings["temperature"]))
+        if settings.get("diff_based_evolution") and "answers" not in given:
+            decided.setdefault("answers", 1)
+    return validated({**config.model_dump(), **decided}, "config.yaml") if decided else config
+
+
 def address_of(problem: Problem) -> str:
     """What finds this one problem again."""
     return str(getattr(problem, "address", problem.name))
 
 
 def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
-    """The configured policy; token limits and temperature follow the problems where the user names none."""
+    """The configured policy; the token limit follows the problems where the user names none."""
     from vpo.chain import default_max_tokens
     from vpo.policies.registry import load_policy
 
-    settings = next((s for s in (getattr(p, "settings", {}) for p in problems) if s), {})
-    temperature = config.temperature if config.temperature is not None else settings.get("temperature", 1.0)
     policy = load_policy(
         config.policy,
-        temperature=temperature,
+        temperature=1.0 if config.temperature is None else config.temperature,
         top_p=config.top_p,
         max_tokens=config.max_new_tokens,
         device=config.device,

@@ -16,6 +16,7 @@ from evo.status import LaneStatus, SearchStatus
 
 REFRESHES_PER_SECOND = 4
 PLAIN_SECONDS = 5.0
+LONGEST_NAME = 36
 
 
 def clock(seconds: float) -> str:
@@ -87,7 +88,7 @@ class Screen:
 def lane_row(lane: LaneStatus) -> tuple[str, str, str, str, str]:
     state = f"solved at {lane.solved_at}" if lane.solved_at is not None else lane.stopped or ""
     return (
-        lane.name,
+        lane.name if len(lane.name) <= LONGEST_NAME else "…" + lane.name[1 - LONGEST_NAME :],
         f"{lane.done}/{lane.iterations}",
         "-" if lane.best is None else f"{lane.best:.4g}",
         "-" if lane.target is None else f"{lane.target:.4g}",

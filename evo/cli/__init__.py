@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 import click
@@ -59,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def invoke(argv: Sequence[str]) -> int:
     """Run a command line and return its exit code; errors are one line on stderr."""
+    warnings.formatwarning = _one_line  # type: ignore[assignment]
     try:
         code = evo.main(args=list(argv), prog_name="evo", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -100,6 +102,11 @@ def exit_code_of(error: Exception) -> int | None:
     if isinstance(error, SearchFailed | ScorerFault | SandboxFault | PolicyUnavailable | SQLAlchemyError | OSError):
         return 1
     return None
+
+
+def _one_line(message: Warning | str, *_: object) -> str:
+    """A warning as the command line prints it: without the place in the source that raised it."""
+    return f"evo: warning: {' '.join(str(message).split())}\n"
 
 
 def _complain(message: str, code: int) -> int:

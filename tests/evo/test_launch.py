@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from evo.config import RunConfig
-from evo.launch import in_flight, iterations_for, population_config, workers
+from evo.launch import in_flight, iterations_for, population_config, settled, workers
 
 
 def lanes(count, islands=5):
@@ -41,3 +41,12 @@ def test_scoring_workers_follow_the_directory_and_the_user():
     problem = SimpleNamespace(settings={"parallel_evaluations": 99})
     assert workers(RunConfig(), [problem]) == 99
     assert workers(RunConfig(scoring_workers=3), [problem]) == 3
+
+
+def test_what_the_user_leaves_open_a_directory_decides():
+    directory = SimpleNamespace(settings={"seed": 42, "temperature": 0.7, "diff_based_evolution": True})
+    decided = settled(RunConfig(), [directory])
+    assert (decided.seed, decided.temperature, decided.answers) == (42, 0.7, 1)
+    user = RunConfig(seed=1, temperature=0.2, answers=4)
+    assert settled(user, [directory]) == user
+    assert settled(RunConfig(), [SimpleNamespace()]) == RunConfig()
