@@ -32,7 +32,7 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
     check = next((s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "check"), None)
     if check is None or not check.args.args:
         raise ValueError("`test` defines no check(candidate)")
-    outside = [s for s in module.body if s is not check and not _is_metadata(s)]
+    outside = [s for s in module.body if s is not check and not _is_metadata(s) and not isinstance(s, ast.Expr)]
     statements = [s for s in check.body if not isinstance(s, ast.Pass)]
     shared = "\n".join(part for part in (helpers, ast.unparse(ast.Module(outside, []))) if part)
     cases, judge = cases_of(statements, [entry], helpers=shared, aliases=[check.args.args[0].arg])

@@ -32,6 +32,9 @@ def check(candidate):
     bound = half(20)
     for r in range(1, 5):
         assert candidate(r) < 9 * bound * r
+
+
+check(area)
 """,
 }
 MBPP = {
@@ -74,6 +77,7 @@ def test_humaneval_asserts_become_calls_where_they_can_and_judged_cases_elsewher
     assert found.cases[2] == CallCase("area(0)", None, "false")
     assert "def half" in found.setup and "def area" not in found.setup
     assert "check" not in found.text and "pi" not in found.text
+    assert "check" not in found.judge, "the call that some files append is the harness's part"
 
 
 def test_mbpp_shows_the_signature_and_one_example_and_hides_the_rest(tmp_path):
