@@ -25,7 +25,7 @@ from problems.sandbox import isolation, scratch
 from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, frame
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
 
-_SOURCES = ("wire", "syscalls", "confinement", "program", "evaluation", "zygote")
+_SOURCES = ("wire", "syscalls", "confinement", "program", "descendants", "evaluation", "zygote")
 _BOOT = """
 import json, os, sys, types
 descriptor = int(sys.argv[1])
@@ -135,7 +135,9 @@ class Worker:
         uid = 1_800_000_000 + os.getpid() % 100_000 * 1000 + next(_serial) % 1000 if drop else None
         if self.mode == "bwrap":
             folder = "/scratch" if reach.beneath("/tmp") else "/tmp"
-            prefix = isolation.bwrap_command(binary, reach, folder, self._limits.scratch, user_namespace, read_everywhere)
+            prefix = isolation.bwrap_command(
+                binary, reach, folder, self._limits.scratch, user_namespace, read_everywhere
+            )
         else:
             folder = self.scratch = scratch.make(uid)
             prefix = []
