@@ -163,11 +163,8 @@ def bwrap_command(
     # for the zygote, which mounts scratch and makes pid namespaces; whatever runs a candidate has none of these
     command += ["--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN"]
     if not user_namespace:
-        for capability in (
-            "CAP_SETUID",
-            "CAP_SETGID",
-            "CAP_KILL",
-        ):  # an evaluation runs as another user than its zygote
+        # an evaluation becomes another user than its zygote, which must still be able to kill it
+        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL"):
             command += ["--cap-add", capability]
     if read_everywhere:
         command += ["--cap-add", "CAP_DAC_READ_SEARCH"]

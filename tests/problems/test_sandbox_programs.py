@@ -34,7 +34,8 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 
 
 def test_calls(sandbox: Sandbox) -> None:
-    code = "import math\nprint('loading')\ndef f(x, k=1):\n    print('got', x)\n    return x * k, {x: [math.pi]}\n"
+    code = "import math\nprint('loading')\ndef f(x, k=1):\n    print('got', x)\n"
+    code += "    return x * k, {x: [math.pi]}\n"
     program = Program(code, ("f(3)", "f(2, k=5)", "f(None)", "missing()", "len(range(0))"))
     outcomes = sandbox.run(program)
     assert [outcome.status for outcome in outcomes] == ["ok", "ok", "error", "error", "ok"]
@@ -48,7 +49,21 @@ def test_calls(sandbox: Sandbox) -> None:
 
 def test_values_of_every_plain_type(sandbox: Sandbox) -> None:
     values = [
-        *(None, True, -(2**70), 2**63, 1.5, -0.0, 1 + 2j, "é\ud800\0", b"\xff\0", [], (1, (2,)), {1, 2}, frozenset("a")),
+        *(
+            None,
+            True,
+            -(2**70),
+            2**63,
+            1.5,
+            -0.0,
+            1 + 2j,
+            "é\ud800\0",
+            b"\xff\0",
+            [],
+            (1, (2,)),
+            {1, 2},
+            frozenset("a"),
+        ),
         {(1, 2): {"a": [b""]}, None: 3.0},
     ]
     outcomes = sandbox.run(Program("", tuple(repr(value) for value in values)))
@@ -225,7 +240,8 @@ def test_session_and_oracle(sandbox: Sandbox) -> None:
 
 
 def test_session_ends_and_begins_again(sandbox: Sandbox) -> None:
-    code = "import os\nn = 0\ndef f(x):\n    global n\n    n += 1\n    while x == 1: pass\n    return n if x else os._exit(1)\n"
+    code = "import os\nn = 0\ndef f(x):\n    global n\n    n += 1\n"
+    code += "    while x == 1: pass\n    return n if x else os._exit(1)\n"
     with sandbox.session(code, Limits(wall_seconds=0.3)) as session:
         assert [session.evaluate("f(2)").value for _ in range(2)] == [1, 2]
         assert session.evaluate("f(1)").status == "timeout"
@@ -363,8 +379,10 @@ print([(o.status, o.value) for o in sandbox.run(program)])
 print(sandbox.run(Program("while 1: pass", ("1",)), Limits(wall_seconds=0.3))[0].status)
 with open("scorer.py", "w") as f:
     f.write("import subprocess, sys, time\\n"
-            "def evaluate(path): return {'s': int(subprocess.run([sys.executable, path], capture_output=True).stdout)}\\n"
-            "def slow():\\n    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'])\\n    time.sleep(50)")
+            "def evaluate(path):\\n"
+            "    return {'s': int(subprocess.run([sys.executable, path], capture_output=True).stdout)}\\n"
+            "def slow():\\n    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'])\\n"
+            "    time.sleep(50)")
 from problems.sandbox import ScratchFile
 evaluator = sandbox.evaluator(EvaluatorSpec(os.path.abspath("scorer.py")))
 print(evaluator.call("slow", timeout=0.5).status)
@@ -375,7 +393,7 @@ with open(f"/proc/self/task/{os.getpid()}/children") as listed: print(listed.rea
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o777)
+        Path(folder).chmod(0o777)
         run = subprocess.run(
             [python, "-c", code, mode, str(ROOT)],
             capture_output=True,
@@ -396,8 +414,18 @@ with open(f"/proc/self/task/{os.getpid()}/children") as listed: print(listed.rea
 
 
 def test_wire_refuses_what_it_would_not_write() -> None:
-    bad = ["", "[", '{"x": 1}', '{"t": 1}', '{"i": "z"}', '{"s": [[1]]}', '{"d": [[1]]}', '{"c": [1]}', '{"b": "\\u1234"}']
-    bad += ["[" * 200 + "]" * 200, "[" * 10**6, '{"t": [], "s": []}', '{"i": 5}', "9" * 5000]
+    bad = [
+        "",
+        "[",
+        '{"x": 1}',
+        '{"t": 1}',
+        '{"i": "z"}',
+        '{"s": [[1]]}',
+        '{"d": [[1]]}',
+        '{"c": [1]}',
+        '{"b": "\\u1234"}',
+    ]
+    bad += ['{"b": "\\u1234"}', "[" * 200 + "]" * 200, "[" * 10**6, '{"t": [], "s": []}', '{"i": 5}', "9" * 5000]
     for text in bad:
         with pytest.raises(wire.Malformed):
             wire.decode(text)

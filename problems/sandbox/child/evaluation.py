@@ -15,13 +15,13 @@ import select
 import signal
 import struct
 import sys
-import time
 import traceback
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import confinement
+from .descendants import end_children
 from .program import Feed, send
 from .syscalls import Installer, evaluation_filter
 from .wire import KILL, REQUEST, RESULT, TooLarge, Unplain, decode, encode
@@ -159,7 +159,7 @@ class Tree:
         poll.poll()
         os.kill(pid, signal.SIGKILL)
         _, status, used = os.wait4(pid, 0)
-        _end_children()
+        end_children()
         return status, used.ru_utime + used.ru_stime
 
     def _evaluate(self) -> None:
@@ -192,7 +192,8 @@ class Tree:
         mode = config["mode"]
         rules = None
         if mode == "bwrap":
-            confinement.fresh_tmpfs(scratch, config["scratch_size"], _INODES)
+            for folder in (scratch, "/dev/shm"):
+                confinement.fresh_tmpfs(folder, config["scratch_size"], _INODES)
             os.chdir("/")  # the working folder was the one underneath
         if mode != "none":
             writable = [scratch, "/dev/shm"] if mode == "bwrap" else [scratch]
@@ -217,39 +218,6 @@ class Tree:
             os.close(rules.fd)
         confined_signals = mode == "bwrap" or confinement.landlock_abi() >= 6
         Installer(evaluation_filter(mode == "bwrap", confined_signals, mode == "bwrap")).install()
-
-
-def _end_children() -> None:
-    """Kill and reap this process's own children, orphans adopted meanwhile included, until there are none."""
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        for pid in _children():
-            os.kill(pid, signal.SIGKILL)  # not reaped by us yet, so the number is still this child's
-        try:
-            while os.waitpid(-1, os.WNOHANG) != (0, 0):
-                pass
-        except ChildProcessError:
-            return
-        time.sleep(0.0005)
-
-
-def _children() -> list[int]:
-    me = os.getpid()
-    try:
-        with open(f"/proc/{me}/task/{me}/children") as listed:
-            return [int(pid) for pid in listed.read().split()]
-    except OSError:
-        pass  # a kernel without that file: look at every process's parent
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat") as status:
-                    if int(status.read().rpartition(")")[2].split()[1]) == me:
-                        found.append(int(name))
-            except OSError:
-                continue
-    return found
 
 
 def report(results: int, scorer: Scorer, task: dict[str, Any], scratch: str, limit: int) -> None:

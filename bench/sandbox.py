@@ -1,0 +1,153 @@
+"""How many trivial candidates a second the sandbox runs, beside what forking alone costs here, and where the time goes.
+
+    python -m bench.sandbox [--seconds 3] [--workers 2] [--json]
+
+Rows: a bare fork of an interpreter with numpy; the same fork running the candidate's Python with nothing around it; and
+Sandbox.run in every mode that can be had, from two threads per worker. All in one process, in turns, best of the turns
+(others may be using the machine). Then, for one candidate at a time, who used the CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from problems.sandbox import Limits, Program, Sandbox, probe
+
+TRIVIAL = Program("def f(x):\n    return x + 1\n", ("f(1)",))
+LIMITS = Limits()
+_FORK = """
+import gc, json, os, sys, time, numpy
+def candidate():
+    space = {}
+    exec(compile("def f(x):\\n    return x + 1\\n", "<answer>", "exec"), space)
+    json.dumps(eval(compile("f(1)", "<case>", "eval"), space))
+def rate(work, seconds):
+    done, until = 0, time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pid = os.fork()
+        if pid == 0:
+            work()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        done += 1
+    return done / seconds
+candidate(); gc.collect(); gc.freeze(); gc.disable()
+print(rate({"bare": lambda: None, "candidate": candidate}[sys.argv[1]], float(sys.argv[2])))
+"""
+
+
+def fork_rate(what: str, seconds: float, processes: int) -> float:
+    """Forks a second of `processes` interpreters side by side."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen([sys.executable, "-c", _FORK, what, str(seconds)], stdout=subprocess.PIPE, env=environment)
+        for _ in range(processes)
+    ]
+    return sum(float(process.communicate()[0]) for process in running)
+
+
+def sandbox_rate(sandbox: Sandbox, seconds: float, threads: int) -> float:
+    """Candidates a second through Sandbox.run, called from `threads` threads."""
+    counts = [0] * threads
+    until = time.perf_counter() + seconds
+
+    def call(who: int) -> None:
+        while time.perf_counter() < until:
+            (outcome,) = sandbox.run(TRIVIAL, LIMITS)
+            assert outcome.value == 2, outcome
+            counts[who] += 1
+
+    started = time.perf_counter()
+    callers = [threading.Thread(target=call, args=(who,)) for who in range(threads)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    return sum(counts) / (time.perf_counter() - started)
+
+
+def shares(sandbox: Sandbox, count: int) -> dict[str, float]:
+    """Milliseconds per candidate, one at a time: elapsed, the parent's CPU, the fork's own CPU (all its confinement)."""
+    sandbox.run(TRIVIAL, LIMITS)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    started = time.perf_counter()
+    forks = 0.0
+    with sandbox.worker(LIMITS) as worker:
+        task = {
+            "kind": "calls",
+            "code": TRIVIAL.code,
+            "setup": "",
+            "cases": TRIVIAL.cases,
+            "output": 1 << 20,
+            "cpu": 6.0,
+        }
+        for _ in range(count):
+            worker.begin(task, LIMITS, 13, 1 << 20)
+            while (heard := worker.listen(time.perf_counter() + 5)).exit is None:
+                pass
+            forks += heard.exit.cpu_seconds
+    elapsed = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    parent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "elapsed_ms": 1000 * elapsed / count,
+        "parent_cpu_ms": 1000 * parent / count,
+        "candidate_cpu_ms": 1000 * forks / count,
+        "zygote_and_switching_ms": 1000 * (elapsed - parent - forks) / count,
+    }
+
+
+def measure(seconds: float, workers: int, turns: int = 3) -> dict[str, Any]:
+    modes = [mode for mode in ("bwrap", "landlock", "none") if probe(mode) is None]
+    sandboxes = {mode: Sandbox.open(mode, workers) for mode in modes}  # type: ignore[arg-type]
+    rates: dict[str, list[float]] = {}
+    try:
+        for sandbox in sandboxes.values():
+            sandbox_rate(sandbox, 0.3, 2 * workers)
+        for _ in range(turns):
+            for what in ("bare", "candidate"):
+                rates.setdefault(f"fork, {what}", []).append(fork_rate(what, seconds / turns, workers))
+            for mode, sandbox in sandboxes.items():
+                rates.setdefault(f"sandbox, {mode}", []).append(sandbox_rate(sandbox, seconds / turns, 2 * workers))
+        split = {mode: shares(sandbox, 200) for mode, sandbox in sandboxes.items()}
+    finally:
+        for sandbox in sandboxes.values():
+            sandbox.close()
+    return {
+        "cpus": len(os.sched_getaffinity(0)),
+        "load": os.getloadavg()[0],
+        "workers": workers,
+        "per_second": {name: {"best": max(found), "all": found} for name, found in rates.items()},
+        "one_at_a_time": split,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=3.0, help="for each row")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = measure(options.seconds, options.workers)
+    if options.json:
+        print(json.dumps(found))
+        return
+    print(f"{found['cpus']} CPUs, load {found['load']:.1f}, {found['workers']} workers")
+    print(f"{'':24}{'a second, best':>16}{'worst':>10}")
+    for name, row in found["per_second"].items():
+        print(f"{name:24}{row['best']:16.0f}{min(row['all']):10.0f}")
+    print("one candidate at a time, milliseconds:")
+    for mode, row in found["one_at_a_time"].items():
+        print(f"  {mode:10}" + "  ".join(f"{name[:-3]} {value:.2f}" for name, value in row.items()))
+
+
+if __name__ == "__main__":
+    main()

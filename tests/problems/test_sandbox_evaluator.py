@@ -1,0 +1,418 @@
+"""Users' scorer files: loaded once, forked per call, whole trees killed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from problems.sandbox import Evaluator, EvaluatorSpec, Limits, Sandbox, SandboxFault, ScratchFile, probe
+
+SCORER = '''
+"""A scorer."""
+import importlib.util, os, signal, socket, subprocess, sys, tempfile, time
+from dataclasses import dataclass, field
+
+STATEMENT = "Return the number."
+OBJECTIVES = ["a", "b"]
+WEIGHTS = {"a": 0.5, "b": (1, 2)}
+thing = object()
+state = []
+
+
+class Nested:
+    depth = 3
+
+    def score(self, answer):
+        return {"length": len(answer)}
+
+
+nested = Nested()
+
+
+@dataclass
+class EvaluationResult:
+    metrics: dict
+    artifacts: dict = field(default_factory=dict)
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("answer", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def evaluate(path):
+    print("evaluating")
+    return EvaluationResult({"score": load(path).f(2)}, {"note": "fine"})
+
+
+def text(answer, factor=1):
+    state.append(answer)
+    return {"score": float(answer) * factor, "calls": len(state)}
+
+
+def execute(answer):
+    exec(answer, {})
+
+
+def guarded(path):
+    try:
+        load(path)
+    except Exception as error:
+        raise RuntimeError("the answer failed") from error
+
+
+def faulty(answer):
+    return {"score": undefined}
+
+
+def nothing(answer):
+    return object()
+
+
+def by_subprocess(path):
+    """What OpenEvolve's circle_packing evaluator does."""
+    with tempfile.NamedTemporaryFile(suffix=".py", delete=False, mode="w") as script:
+        script.write(f"import sys; sys.path.insert(0, {os.path.dirname(path)!r}); import answer; print(answer.f(20))")
+    try:
+        done = subprocess.run([sys.executable, script.name], capture_output=True, text=True, timeout=30)
+    finally:
+        os.unlink(script.name)
+    return {"score": int(done.stdout), "code": done.returncode, "errors": done.stderr}
+
+
+def pool(n):
+    import concurrent.futures, multiprocessing
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as workers:
+        return list(workers.map(abs, range(-n, 0)))
+
+
+def slow(seconds):
+    time.sleep(seconds)
+    return "done"
+
+
+def tree():
+    """Children that flee in every way, then waits."""
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], start_new_session=True)
+    if os.fork() == 0:
+        for name in range(1, 65):
+            try: signal.signal(name, signal.SIG_IGN)
+            except (OSError, ValueError): pass
+        os.setsid() if os.getpgrp() != os.getpid() else None
+        if os.fork() == 0:
+            while True:
+                time.sleep(1)
+        os._exit(0)
+    time.sleep(300)
+
+
+def orphan():
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], start_new_session=True)
+    return "left one"
+
+
+def bomb():
+    while True:
+        try: os.fork()
+        except OSError: time.sleep(0.01)
+
+
+def signalled():
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+    child.kill()
+    return child.wait()
+
+
+def leave(code):
+    os._exit(code)
+
+
+def hog():
+    held = []
+    while True: held.append(bytearray(1 << 24))
+
+
+def connect(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 3).close()
+    except OSError as error:
+        return type(error).__name__
+    return "connected"
+
+
+def attempts(secret):
+    def attempt(what, *args):
+        try:
+            what(*args)
+        except OSError as error:
+            return "refused"
+        return "done"
+    return {
+        "secret": attempt(open, secret), "passwd": attempt(open, "/etc/passwd"), "append": attempt(open, secret, "a"),
+        "udp": attempt(socket.socket, socket.AF_INET, socket.SOCK_DGRAM),
+        "six": attempt(socket.socket, socket.AF_INET6, socket.SOCK_STREAM),
+        "datagrams": attempt(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b"x", "/run/x")),
+        "parent": attempt(os.kill, os.getppid(), 0) if os.getppid() else "refused",
+        "init": attempt(os.kill, 1, 0) if os.getpid() != 1 else "refused",
+        "environ": attempt(open, "/proc/1/environ"), "own": attempt(open, "/proc/self/environ"),
+        "scorer": attempt(open, __file__, "a"), "beside": attempt(open, os.path.dirname(__file__) + "/x", "w"),
+        "prlimit": attempt(__import__("resource").prlimit, os.getppid() or 4242, 0, (0, 0)),
+        "root": attempt(os.setuid, 0), "nice": attempt(os.setpriority, 0, os.getppid(), 5),
+        "chroot": attempt(os.chroot, "."),
+    }
+
+
+def scratch():
+    with open("left behind", "x") as target: target.write("x" * 1000)
+    os.makedirs("a/b/c")
+    return sorted(os.listdir("."))
+
+
+def look():
+    return [os.getcwd() == os.environ["HOME"], os.environ.get("TOKEN"), os.environ.get("EVO_TEST_SECRET")]
+
+
+def poison(path):
+    """Runs an answer that tampers with the scorer itself."""
+    load(path)
+    return text("1")
+
+
+def talkative():
+    subprocess.run([sys.executable, "-c", "print('from below')"])
+    for _ in range(200): print("x" * 10000)
+    return "said"
+'''
+ANSWER = ScratchFile("answer.py")
+
+
+@pytest.fixture(scope="module")
+def scorer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scorer")
+    for part in (folder, *folder.parents):  # the suite may run as root, and the scorer's user is another
+        if part.stat().st_uid == os.geteuid() and part != Path("/"):
+            part.chmod(part.stat().st_mode | 0o055)
+        if part.name.startswith("pytest-of"):
+            break
+    path = folder / "scorer.py"
+    path.write_text(SCORER)
+    (folder / "secret.txt").write_text("secret")
+    return path
+
+
+@pytest.fixture(scope="module", params=["bwrap", "landlock"])
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    if (reason := probe(request.param)) is not None:
+        pytest.skip(f"{request.param} cannot be had here: {reason}")
+    with Sandbox.open(request.param, workers=2) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module", params=["isolated", "plain"])
+def evaluator(request: pytest.FixtureRequest, sandbox: Sandbox, scorer: Path) -> Iterator[Evaluator]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVO_TEST_SECRET", "secret")
+        spec = EvaluatorSpec(str(scorer), isolated=request.param == "isolated", environment={"TOKEN": "given"})
+        with sandbox.evaluator(spec, Limits(processes=32, memory=256 << 20)) as evaluator:
+            yield evaluator
+
+
+def isolated(evaluator: Evaluator) -> bool:
+    return evaluator._spec.isolated
+
+
+def test_metadata(evaluator: Evaluator) -> None:
+    found = evaluator.get(["STATEMENT", "OBJECTIVES", "WEIGHTS", "thing", "missing", "nested.depth", "evaluate"])
+    assert found == {
+        "STATEMENT": "Return the number.",
+        "OBJECTIVES": ["a", "b"],
+        "WEIGHTS": {"a": 0.5, "b": (1, 2)},
+        "nested.depth": 3,
+    }
+    assert {"evaluate", "text", "Nested"} <= evaluator.callables and "thing" not in evaluator.callables
+
+
+def test_call(evaluator: Evaluator) -> None:
+    outcome = evaluator.call("evaluate", ANSWER, timeout=30, files={"answer.py": "def f(x): return x + 1\n"})
+    assert (outcome.status, outcome.type_name) == ("ok", "EvaluationResult")
+    assert outcome.value == {"metrics": {"score": 3}, "artifacts": {"note": "fine"}}
+    assert outcome.stdout == "evaluating\n" and outcome.wall_seconds > 0
+    assert evaluator.call("nested.score", "four", timeout=30).value == {"length": 4}
+    assert evaluator.call("text", "2", 3, timeout=30).value == {"score": 6.0, "calls": 1}
+
+
+def test_each_call_starts_from_the_loaded_scorer(evaluator: Evaluator) -> None:
+    poison = {
+        "answer.py": "import sys\nscorer = sys.modules['scorer']\nscorer.text = lambda *a: 'owned'\nscorer.state = 0\n"
+    }
+    assert evaluator.call("poison", ANSWER, timeout=30, files=poison).value == "owned"
+    for _ in range(3):
+        assert evaluator.call("text", "1", timeout=30).value == {"score": 1.0, "calls": 1}
+
+
+def test_whose_fault(evaluator: Evaluator) -> None:
+    def of(function: str, *args, **options):
+        outcome = evaluator.call(function, *args, timeout=30, **options)
+        return outcome.status, outcome.exception, outcome.touched
+
+    syntax, raising = {"answer.py": "def f(:"}, {"answer.py": "def f(x):\n    return 1 / 0\n"}
+    assert of("evaluate", ANSWER, files=syntax) == ("error", "SyntaxError", True)
+    assert of("evaluate", ANSWER, files=raising) == ("error", "ZeroDivisionError", True)
+    assert of("evaluate", ANSWER, files={"answer.py": ""}) == ("error", "AttributeError", False)
+    assert of("guarded", ANSWER, files={"answer.py": "1 / 0"}) == ("error", "RuntimeError", True)
+    assert of("faulty", "x") == ("error", "NameError", False)
+    assert of("nothing", "x") == ("error", "Unplain", False)
+    assert of("no_such_function") == ("error", "AttributeError", False)
+    assert of("execute", "1 / 0") == ("error", "ZeroDivisionError", False)
+    assert of("execute", "1 / 0", answers=["<string>"]) == ("error", "ZeroDivisionError", True)
+    outcome = evaluator.call("evaluate", ANSWER, timeout=30, files=raising)
+    assert outcome.message == "division by zero" and "answer.py" in outcome.traceback
+
+
+def test_subprocesses_and_pools_work(evaluator: Evaluator) -> None:
+    outcome = evaluator.call("by_subprocess", ANSWER, timeout=60, files={"answer.py": "def f(x): return x + 22\n"})
+    assert outcome.value == {"score": 42, "code": 0, "errors": ""}
+    if evaluator._mode == "bwrap" or not isolated(evaluator):  # semaphores live in /dev/shm
+        outcome = evaluator.call("pool", 3, timeout=60)
+        assert outcome.value == [3, 2, 1], outcome
+    assert evaluator.call("signalled", timeout=30).value == -9
+
+
+@pytest.mark.parametrize("function", ["tree", "bomb"])
+def test_time_out_kills_the_whole_tree(evaluator: Evaluator, function: str) -> None:
+    if function == "bomb" and not isolated(evaluator):
+        pytest.skip("an unisolated scorer is trusted not to")
+    worker = evaluator._idle[-1]
+    assert worker.process is not None
+    before = descendants(worker.process.pid)
+    outcome = evaluator.call(function, timeout=1.0)
+    assert outcome.status == "timeout" and 1.0 <= outcome.wall_seconds < 15, outcome
+    assert descendants(worker.process.pid) == before
+    assert evaluator.call("text", "5", timeout=30).value == {"score": 5.0, "calls": 1}
+    assert evaluator._idle[-1] is worker  # the same one came back
+
+
+def test_what_is_left_running_ends_with_the_call(evaluator: Evaluator) -> None:
+    worker = evaluator._idle[-1]
+    assert worker.process is not None
+    before = descendants(worker.process.pid)
+    assert evaluator.call("orphan", timeout=30).value == "left one"
+    assert descendants(worker.process.pid) == before
+
+
+def descendants(pid: int) -> set[int]:
+    """Processes below one of ours, by the process table."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found: set[int] = set()
+    while added := {child for child, parent in parents.items() if parent in {pid, *found}} - found:
+        found |= added
+    return found
+
+
+def test_other_ends(evaluator: Evaluator) -> None:
+    assert evaluator.call("slow", 0.01, timeout=30).value == "done"
+    outcome = evaluator.call("leave", 3, timeout=30)
+    assert outcome.status == "crash" and "exit code 3" in outcome.message
+    outcome = evaluator.call("hog", timeout=60)
+    assert outcome.status == "memory", outcome
+    outcome = evaluator.call("talkative", timeout=60)
+    assert outcome.value == "said" and outcome.stdout.startswith("from below\n") and len(outcome.stdout) == 1 << 20
+
+
+def test_the_network(evaluator: Evaluator) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answer = evaluator.call("connect", server.getsockname()[1], timeout=30).value
+    assert answer == ("PermissionError" if isolated(evaluator) else "connected")
+
+
+def test_what_an_isolated_evaluation_is_refused(evaluator: Evaluator, scorer: Path) -> None:
+    if not isolated(evaluator):
+        pytest.skip("an unisolated scorer is trusted")
+    outcome = evaluator.call("attempts", str(scorer.parent / "secret.txt"), timeout=30)
+    assert outcome.status == "ok", outcome
+    allowed = {name for name, result in outcome.value.items() if result != "refused"}
+    assert not allowed
+
+
+def test_scratch_is_fresh_for_every_call(evaluator: Evaluator) -> None:
+    for _ in range(2):
+        assert evaluator.call("scratch", timeout=30).value == ["a", "left behind"]
+
+
+def test_environment(evaluator: Evaluator) -> None:
+    home, token, secret = evaluator.call("look", timeout=30).value
+    assert token == "given"
+    assert (home, secret) == ((True, None) if isolated(evaluator) else (False, "secret"))
+
+
+def test_threads_each_get_their_own(evaluator: Evaluator) -> None:
+    def work(n: int) -> float:
+        value = evaluator.call("text", str(n), timeout=60).value
+        return value["score"] if value["calls"] == 1 else -1.0
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(work, range(24))) == [float(n) for n in range(24)]
+
+
+def test_readable_folders(sandbox: Sandbox, tmp_path: Path) -> None:
+    for part in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        part.chmod(part.stat().st_mode | 0o055)
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "beside.py").write_text("VALUE = 7\n")
+    (tmp_path / "shared" / "table.txt").write_text("11")
+    path = tmp_path / "shared" / "reading.py"
+    path.write_text(
+        "import os\nfrom beside import VALUE\n"
+        "def score(answer):\n"
+        "    with open(os.path.join(os.path.dirname(__file__), 'table.txt')) as table:\n"
+        "        return {'score': VALUE + int(table.read())}\n"
+    )
+    with sandbox.evaluator(EvaluatorSpec(str(path), (str(tmp_path / "shared"),))) as evaluator:
+        assert evaluator.call("score", "", timeout=30).value == {"score": 18}
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_load_error_names_the_file(sandbox: Sandbox, tmp_path: Path, isolated: bool) -> None:
+    for part in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        part.chmod(part.stat().st_mode | 0o055)
+    path = tmp_path / "broken.py"
+    for source, error in (("import nowhere_at_all\n", "nowhere_at_all"), ("def f(:\n", "SyntaxError"), ("1/0", "Zero")):
+        path.write_text(source)
+        with pytest.raises(SandboxFault) as fault:
+            sandbox.evaluator(EvaluatorSpec(str(path), isolated=isolated))
+        assert str(path) in str(fault.value) and error in str(fault.value)
+    with pytest.raises(SandboxFault, match="missing.py"):
+        sandbox.evaluator(EvaluatorSpec(str(tmp_path / "missing.py"), isolated=isolated))
+
+
+def test_bad_arguments_are_the_callers(evaluator: Evaluator) -> None:
+    with pytest.raises(TypeError):
+        evaluator.call("text", object(), timeout=5)
+    for name in ("../up.py", "", "/etc/x", ".."):
+        with pytest.raises(ValueError, match="plain name"):
+            evaluator.call("text", "1", timeout=5, files={name: ""})
+
+
+def test_a_killed_worker_is_replaced(sandbox: Sandbox, scorer: Path) -> None:
+    with sandbox.evaluator(EvaluatorSpec(str(scorer))) as evaluator:
+        process = evaluator._idle[-1].process
+        assert process is not None
+        process.kill()
+        time.sleep(0.05)
+        assert evaluator.call("text", "2", timeout=30).value == {"score": 2.0, "calls": 1}
+    with pytest.raises(SandboxFault, match="closed"):
+        evaluator.call("text", "2", timeout=5)
