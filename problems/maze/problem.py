@@ -26,6 +26,7 @@ class MazeProblem:
     optimum: float
     objectives: tuple[str, ...] = OBJECTIVES
     answer_format: str = "route"
+    inline: bool = True
     target: float | None = field(init=False)
 
     def __post_init__(self) -> None:
