@@ -58,12 +58,17 @@ def _with_room(states: torch.Tensor, room: int) -> torch.Tensor:
 
 def make_cache(config: Any) -> Cache:
     """A cache for one decoding: in place where every layer attends to everything, transformers' own otherwise."""
+    if is_windowed(config):
+        return DynamicCache(config=config)
+    return Cache(layers=[RoomyLayer() for _ in range(config.get_text_config(decoder=True).num_hidden_layers)])
+
+
+def is_windowed(config: Any) -> bool:
+    """Whether a layer attends to less than all columns before it."""
     text = config.get_text_config(decoder=True)
     kinds = getattr(text, "layer_types", None) or ["full_attention"]
-    windowed = any(kind != "full_attention" for kind in kinds)
-    if windowed or (getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True)):
-        return DynamicCache(config=config)
-    return Cache(layers=[RoomyLayer() for _ in range(text.num_hidden_layers)])
+    window = getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True)
+    return bool(window) or any(kind != "full_attention" for kind in kinds)
 
 
 def bytes_a_token(config: Any, itemsize: int) -> int:

@@ -1,7 +1,8 @@
 """Sampling rollouts from a causal language model: prompts computed once, their rollouts decoded together.
 
-Rows of one call share a batch as far as memory allows. A group's prompt is run once and its cache copied to the group's
-rows; rows that have ended leave the batch once there are enough of them, so that stragglers decode in a small one.
+Rows of one call share a batch as far as memory allows. A group's prompt is run once and, where the model allows it,
+kept once (vpo.policies.rows); rows that have ended leave the batch once there are enough of them, so that stragglers
+decode in a small one.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.policies.cache import make_cache
 from vpo.policies.drawing import draw, uniforms
+from vpo.policies.rows import ExpandedRows, SharedRows, prefilled
 
 _LEAVE = 8
 """Ended rows leave once they are one in this many: dropping them copies the cache, keeping them computes in vain."""
@@ -33,6 +34,7 @@ class Settings:
     stops: token ids that end a row (the one drawn is kept)
     pad: a token id for what does not matter
     rows, cells: limits on one batch, rows and rows x columns
+    share: rows of a group may attend to one copy of their prompt (rows.can_share)
     """
 
     temperature: float
@@ -41,6 +43,7 @@ class Settings:
     pad: int
     rows: int
     cells: int
+    share: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +99,7 @@ def _decode_batch(
 ) -> list[Drawn]:
     device = model.device
     steps = max(ask.limit for ask in asks)
-    cache, logits, mask, positions = _prefill(model, asks, settings)
+    batch, logits = _prefill(model, asks, settings)
     random = np.stack([uniforms(seed, ask.stream, ask.rollout, steps) for ask in asks], axis=1)
     random_steps = torch.from_numpy(random).to(device)  # (steps, rows)
     limits = torch.tensor([ask.limit for ask in asks], device=device)
@@ -122,28 +125,15 @@ def _decode_batch(
             break
         if (len(rows) - left) * _LEAVE >= len(rows):
             kept = alive.nonzero().squeeze(-1)
-            cache.batch_select_indices(kept)
-            rows, tokens, positions, alive = rows[kept], tokens[kept], positions[kept], alive[kept]
-            mask = mask[kept] if mask is not None else None
-        if mask is not None:
-            mask = torch.nn.functional.pad(mask, (0, 1), value=True)
-        logits = model(
-            input_ids=tokens[:, None],
-            attention_mask=_step_mask(model, mask),
-            position_ids=positions[:, None],
-            past_key_values=cache,
-            use_cache=True,
-        ).logits[:, -1]
-        positions = positions + 1
+            batch.keep(kept)
+            rows, tokens, alive = rows[kept], tokens[kept], alive[kept]
+        logits = batch.step(tokens)
 
     return _collect(tokens_out, logprobs_out, lengths, stopped)
 
 
-def _prefill(
-    model: Any, asks: list[Ask], settings: Settings
-) -> tuple[Any, torch.Tensor, torch.Tensor | None, torch.Tensor]:
-    """Each different prompt once, then copied to its rows: cache, logits (rows, vocabulary), mask (rows, columns) or
-    None where nothing is padded, next positions (rows,)."""
+def _prefill(model: Any, asks: list[Ask], settings: Settings) -> tuple[ExpandedRows | SharedRows, torch.Tensor]:
+    """Each different prompt once, padded on the left: the batch's rows and their first logits (rows, vocabulary)."""
     place: dict[int, int] = {}
     prompts: list[npt.NDArray[np.int32]] = []
     for ask in asks:
@@ -153,31 +143,14 @@ def _prefill(
     columns = max(len(prompt) for prompt in prompts)
     ids = np.full((len(prompts), columns), settings.pad, dtype=np.int64)
     real = np.zeros((len(prompts), columns), dtype=bool)
-    for i, prompt in enumerate(prompts):  # padded on the left: the last column is every prompt's last token
+    for i, prompt in enumerate(prompts):
         ids[i, columns - len(prompt) :] = prompt
         real[i, columns - len(prompt) :] = True
-    padded = not real.all()
-    mask = torch.from_numpy(real).to(model.device)
-    cache = make_cache(model.config)
-    logits = model(
-        input_ids=torch.from_numpy(ids).to(model.device),
-        attention_mask=mask if padded else None,
-        position_ids=(mask.cumsum(-1) - 1).clamp(min=0),
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    ).logits[:, -1]
+    there = torch.from_numpy(real).to(model.device)
+    cache, logits = prefilled(model, torch.from_numpy(ids).to(model.device), there)
     row = torch.tensor([place[id(ask.prompt)] for ask in asks], device=model.device)
-    if len(prompts) < len(asks):
-        cache.batch_select_indices(row)
-    return cache, logits[row], mask[row] if padded else None, mask.sum(-1)[row]
-
-
-def _step_mask(model: Any, mask: torch.Tensor | None) -> torch.Tensor | None:
-    """The mask of one new column. SDPA takes it in its final shape, which saves building it anew in every step."""
-    if mask is None or model.config._attn_implementation != "sdpa" or getattr(model.config, "sliding_window", None):
-        return mask
-    return mask[:, None, None, :]
+    kind = SharedRows if settings.share and len(asks) >= 2 * len(prompts) else ExpandedRows
+    return kind(model, cache, row, there), logits[row]
 
 
 def _collect(tokens: torch.Tensor, logprobs: torch.Tensor, lengths: torch.Tensor, stopped: torch.Tensor) -> list[Drawn]:

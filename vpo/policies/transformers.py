@@ -23,6 +23,7 @@ from vpo.policies.cache import bytes_a_token
 from vpo.policies.contract import DIALECTS, PolicyUnavailable, PromptTooLong
 from vpo.policies.decoding import Ask, Drawn, Settings, Stopped, decode
 from vpo.policies.fingerprint import fingerprint
+from vpo.policies.rows import can_share
 
 _LEAST_ROOM = 64
 """A prompt that leaves fewer tokens than this (or than max_tokens) is too long."""
@@ -68,6 +69,7 @@ class TransformersPolicy:
         self.stops = end_tokens(model, tokenizer)
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
+        self._share: bool | None = None  # probed with the first call, in the worker
         self._rows = 512 if self.parameters < _SMALL else 256
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
@@ -156,7 +158,13 @@ class TransformersPolicy:
         """All of them; where memory runs out, again in batches of half the rows (rows do not depend on their batch)."""
         while True:
             settings = Settings(
-                self.temperature, self.top_p, self.stops, min(self.stops, default=0), self._rows, self._cells()
+                self.temperature,
+                self.top_p,
+                self.stops,
+                min(self.stops, default=0),
+                self._rows,
+                self._cells(),
+                self._may_share(),
             )
             try:
                 return decode(self.model, asks, seed, settings, cancelled)
@@ -169,6 +177,11 @@ class TransformersPolicy:
                 self._rows = rows
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
+
+    def _may_share(self) -> bool:
+        if self._share is None:
+            self._share = can_share(self.model)
+        return self._share
 
     def _cells(self) -> int:
         """How many rows x columns of cache fit into what memory is free now, with room for the logits."""

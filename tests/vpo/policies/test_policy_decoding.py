@@ -15,6 +15,7 @@ from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.decoding import Ask, Settings, batches, decode
 from vpo.policies.drawing import draw, inverse_cdf, nucleus, uniforms
 from vpo.policies.registry import load_policy
+from vpo.policies.rows import can_share
 
 PROMPTS = [Prompt("word " * (1 + 3 * i), stream=i) for i in range(5)]
 
@@ -97,6 +98,39 @@ def test_small_batches_sample_what_a_large_one_does(checkpoint: str) -> None:
         parts = decode(policy.model, asks, 3, Settings(1.0, 1.0, stops, 0, rows, cells))
         assert [one.token_ids.tolist() for one in parts] == [one.token_ids.tolist() for one in whole]
     assert all(len(one.token_ids) <= ask.limit for one, ask in zip(whole, asks, strict=True))
+    asyncio.run(policy.close())
+
+
+def test_sharing_a_prompt_samples_what_copies_of_it_do(llama, qwen2, mistral) -> None:
+    for checkpoint in (llama, qwen2, mistral):
+        policy = policy_of(checkpoint)
+        assert can_share(policy.model) == (checkpoint != mistral)
+        if checkpoint == mistral:
+            continue
+        prompts = [np.arange(5 + 9 * i, dtype=np.int32) + 17 for i in range(4)]
+        asks = [Ask(prompts[i], i, r, 40) for i in range(4) for r in range(2 + 3 * i)]
+        copied, shared = (
+            decode(policy.model, asks, 3, Settings(1.0, 1.0, policy.stops, 0, 512, 1 << 30, share))
+            for share in (False, True)
+        )
+        assert len({len(one.token_ids) for one in copied}) > 5, "groups should become ragged on the way"
+        for one, other in zip(copied, shared, strict=True):
+            assert one.token_ids.tolist() == other.token_ids.tolist()
+            np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-4)
+        asyncio.run(policy.close())
+
+
+def test_a_model_whose_attention_is_its_own_is_not_shared(llama, monkeypatch) -> None:
+    policy = policy_of(llama)
+    import vpo.policies.rows as rows
+
+    exact = rows.SharedRows.by_row
+    monkeypatch.setattr(rows.SharedRows, "by_row", lambda self, grouped, queries: exact(self, grouped, queries) * 1.5)
+    assert not can_share(policy.model)
+    monkeypatch.undo()
+    assert can_share(policy.model)
+    policy.model.config._attn_implementation = "eager"
+    assert not can_share(policy.model)
     asyncio.run(policy.close())
 
 
