@@ -75,13 +75,13 @@ def sandbox_rate(sandbox: Sandbox, seconds: float, threads: int) -> float:
 
 
 def shares(sandbox: Sandbox, count: int) -> dict[str, float]:
-    """Milliseconds per candidate, one at a time: elapsed, the parent's CPU, the fork's own CPU (all its confinement)."""
+    """Milliseconds per candidate, one at a time: elapsed, the parent's CPU, the fork's (and its confinement's)."""
     sandbox.run(TRIVIAL, LIMITS)
     before = resource.getrusage(resource.RUSAGE_SELF)
     started = time.perf_counter()
     forks = 0.0
     with sandbox.worker(LIMITS) as worker:
-        task = {
+        task: dict[str, Any] = {
             "kind": "calls",
             "code": TRIVIAL.code,
             "setup": "",

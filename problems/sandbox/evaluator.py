@@ -152,6 +152,8 @@ class Evaluator:
                     if reply[0] not in ("ok", "error", "memory"):
                         raise Malformed("no such status")
                     reply[1] = decode(reply[1])
+                if heard.malformed:
+                    raise Malformed("bytes that are no message")
                 if heard.overfull:
                     failure = "output", ending.too_much_scratch(limits)
                 elif ended is None and time.perf_counter() - started >= timeout:

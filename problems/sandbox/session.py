@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from problems.sandbox import ending
-from problems.sandbox.child.wire import LOADED, ORACLE, RESULT, Malformed, Unplain, decode, encode
+from problems.sandbox.child.wire import FAILED, LOADED, ORACLE, RESULT, Malformed, Unplain, decode, encode
 from problems.sandbox.contract import CaseOutcome, Limits, SandboxFault
 from problems.sandbox.pool import Sandbox
 from problems.sandbox.trial import DEATHS
@@ -135,16 +135,20 @@ class Session:
                     wall = time.perf_counter() - started - asking
                     if kind == LOADED and wanted == LOADED:
                         return CaseOutcome("ok", wall_seconds=wall)
-                    if kind != RESULT:
+                    if kind != wanted and (kind, wanted) != (FAILED, LOADED):
                         raise Malformed("a message that nobody asked for")
                     outcome = ending.case_outcome(body)
-                    if outcome.status == "output" and not heard.exit:
-                        self._deaths += outcome.message == ending.too_much_output(limits)
+                    if outcome.message == ending.too_much_output(limits):  # which ended it
+                        worker.kill()
+                        self._deaths += 1
+                        self._running = False
                     if heard.exit:
                         self._running = False
                     return CaseOutcome(
                         outcome.status, outcome.value, outcome.stdout, outcome.message, wall, outcome.cpu_seconds
                     )
+                if heard.malformed:
+                    raise Malformed("bytes that are no message")
                 wall = time.perf_counter() - started - asking
                 if heard.exit:
                     self._running = False

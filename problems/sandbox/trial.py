@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from problems.sandbox import ending
-from problems.sandbox.child.wire import LOADED, RESULT, Malformed
+from problems.sandbox.child.wire import FAILED, LOADED, RESULT, Malformed
 from problems.sandbox.contract import CaseOutcome, CaseStatus, Limits, Program
 from problems.sandbox.worker import Exit, Heard, Worker
 
@@ -60,7 +60,7 @@ class Trial:
             "cpu": limits.cpu_seconds,
         }
         last = time.perf_counter()
-        worker.begin(task, limits, hard, ending.frame_limit(limits))
+        worker.begin(task, limits, hard, ending.frame_limit(limits), quiet=True)
         loaded = False
         while True:
             failure: tuple[CaseStatus, str] | None = None
@@ -68,22 +68,25 @@ class Trial:
             try:
                 heard = worker.listen(last + limits.wall_seconds)
                 now = time.perf_counter()
+                if LOADED in heard.output and not loaded:
+                    loaded = True
+                    if not heard.frames:  # the first case has its own time; a quick loading counts as part of it
+                        last = now
                 results: list[CaseOutcome] = []
                 for kind, body in heard.frames:
-                    if kind == LOADED and not loaded:
-                        loaded = True
-                    elif kind == RESULT and len(self.done) + len(results) < len(self.program.cases):
-                        results.append(ending.case_outcome(body))
-                    else:
+                    if kind not in (RESULT, FAILED) or len(self.done) + len(results) >= len(self.program.cases):
                         raise Malformed("a message that nobody asked for")
+                    results.append(ending.case_outcome(body))
+                    if kind == FAILED:  # the code itself, and every case with it
+                        results = results[-1:]
+                        self.done[first:] = []
+                        results *= len(cases)
                 self.done += shared(results, now - last)
+                loaded |= bool(results)
+                if heard.malformed:
+                    raise Malformed("bytes that are no message")
                 if heard.frames:
                     last = now
-                if results and not loaded:  # the code itself failed, and every case with it
-                    self.done[first + 1 :] = []
-                    failed = self.done.pop()
-                    self.done += [failed] * len(cases)
-                    loaded = True
                 elif now - last >= limits.wall_seconds:
                     failure = "timeout", ending.too_slow(limits)
                 elif heard.overfull:
@@ -97,7 +100,9 @@ class Trial:
             if ended is None:
                 continue
             self.done[first:] = bounded(self.done[first:], ended)
-            if not complete:
+            if not complete and failure is None and len(self.done) > first and self.done[-1].status == "output":
+                self.deaths += 1  # it was ended over that output; the other cases begin anew
+            elif not complete:
                 self.deaths += 1
                 status, message = failure or ending.reason(ended, hard)
                 lasting = max(0.0, time.perf_counter() - last)
@@ -135,6 +140,8 @@ class Trial:
                     if kind != RESULT or verdict is not None:
                         raise Malformed("a message that nobody asked for")
                     verdict = ending.case_outcome(body)
+                if heard.malformed:
+                    raise Malformed("bytes that are no message")
                 if len(output) > limits.output:
                     failure = "output", ending.too_much_output(limits)
                 elif heard.overfull:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from problems.sandbox import isolation, scratch
-from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, frame
+from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, Malformed, frame
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
 
 _SOURCES = ("wire", "syscalls", "confinement", "program", "descendants", "evaluation", "zygote")
@@ -47,6 +47,7 @@ sys.modules["_evo_child.zygote"].main(bundle["config"])
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _WATCH_SECONDS = 0.05
+_QUIET_SECONDS = 0.004
 _serial = itertools.count(1)
 
 
@@ -86,6 +87,7 @@ class Heard:
     output: bytes = b""
     exit: Exit | None = None
     overfull: bool = False
+    malformed: bool = False
 
 
 class Worker:
@@ -178,6 +180,8 @@ class Worker:
         self._poll = select.poll()
         for fd in (self._results, self._output, self._control):
             self._poll.register(fd, select.POLLIN)
+        self._ending = select.poll()
+        self._ending.register(self._control, select.POLLIN)
         bundle = json.dumps({"sources": _sources(), "config": config}).encode()
         self._unsent = memoryview(len(bundle).to_bytes(4, "little") + bundle)
         hello = self._hello()
@@ -204,13 +208,11 @@ class Worker:
     def _hello(self) -> dict[str, Any]:
         until = time.monotonic() + _START_SECONDS
         data = b""
-        poll = select.poll()
-        poll.register(self._control, select.POLLIN)
         while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "little"):
             if time.monotonic() > until:
                 raise SandboxFault(f"a worker did not start within {_START_SECONDS:.0f} s: {self._tail()}")
             self._push()
-            if poll.poll(20 if self._unsent else 200):
+            if self._ending.poll(20 if self._unsent else 200):
                 part = self._read(self._control)
                 if part == b"":
                     raise WorkerDied(self._tail())
@@ -248,13 +250,17 @@ class Worker:
 
     # -- one fork ------------------------------------------------------------------------------------------------
 
-    def begin(self, task: dict[str, Any], limits: Limits, cpu_seconds: int, frame_limit: int) -> None:
-        """Have a fork run `task`. cpu_seconds: its hard limit in all, 0 for none."""
+    def begin(
+        self, task: dict[str, Any], limits: Limits, cpu_seconds: int, frame_limit: int, quiet: bool = False
+    ) -> None:
+        """Have a fork run `task`. cpu_seconds: its hard limit in all, 0 for none. quiet: wait for its end first."""
         self._sequence += 1
         self._exit = None
         self._frames = Frames(frame_limit)
         self._limits = limits
         self._watched = time.monotonic()
+        # most candidates end within this time, and then their results and their end are read at one awakening
+        self._quiet = time.perf_counter() + _QUIET_SECONDS if quiet else 0.0
         self.tell(task)
         self._ask(RUN, cpu_seconds, limits)
 
@@ -288,9 +294,7 @@ class Worker:
             return None
 
     def listen(self, until: float) -> Heard:
-        """What the fork has to say, waiting for it until `until` (on time.perf_counter's clock) at most.
-
-        Raises Malformed for bytes that are no message, WorkerDied."""
+        """What the fork has to say, waiting for it until `until` (on time.perf_counter's clock) at most."""
         heard = Heard()
         while True:
             wait = until - time.perf_counter()
@@ -298,6 +302,8 @@ class Worker:
                 wait = min(wait, _WATCH_SECONDS)
             if self._unsent:
                 self._poll.register(self._feed, select.POLLOUT)
+            elif (quiet := min(wait, self._quiet - time.perf_counter())) > 0 and not self._ending.poll(quiet * 1000):
+                continue
             ready = {fd for fd, _ in self._poll.poll(max(0, wait * 1000))}
             if self._unsent:
                 self._poll.unregister(self._feed)
@@ -308,8 +314,11 @@ class Worker:
                 heard.output = self._all(self._output)
             if self._results in ready or heard.exit:
                 self._frames.feed(self._all(self._results))
-                heard.frames = list(self._frames)
-            if heard.exit or heard.frames or heard.output:
+                try:
+                    heard.frames.extend(self._frames)
+                except Malformed:
+                    heard.malformed = True
+            if heard.exit or heard.frames or heard.output or heard.malformed:
                 return heard
             if self.scratch is not None and time.monotonic() - self._watched > _WATCH_SECONDS:
                 self._watched = time.monotonic()
@@ -359,10 +368,8 @@ class Worker:
             return self._exit
         self._ask(KILL, 0, self._limits)
         until = time.monotonic() + _STOP_SECONDS
-        poll = select.poll()
-        poll.register(self._control, select.POLLIN)
         while time.monotonic() < until:
-            if poll.poll(100):
+            if self._ending.poll(100):
                 ended = self._ended()
                 if ended is not None:
                     self.drain()

@@ -146,6 +146,16 @@ def test_a_case_that_ends_the_process_costs_only_itself(sandbox: Sandbox) -> Non
     assert outcomes[1].cpu_seconds > 0.1
 
 
+def test_a_flood_costs_only_its_case(sandbox: Sandbox) -> None:
+    code = "def f(x):\n    while x == 1: print('x' * 1000)\n    return x\n"
+    outcomes = sandbox.run(Program(code, ("f(0)", "f(1)", "f(2)")))
+    assert [(outcome.status, outcome.value) for outcome in outcomes] == [("ok", 0), ("output", None), ("ok", 2)]
+    with sandbox.session(code) as session:
+        assert [session.evaluate(f"f({x})").status for x in (0, 1, 2)] == ["ok", "output", "ok"]
+    outcomes = sandbox.run(Program("def f(x): return 'y' * x\n", ("f(3)", "f(10**7)", "f(2)")))
+    assert [(outcome.status, outcome.value) for outcome in outcomes] == [("ok", "yyy"), ("output", None), ("ok", "yy")]
+
+
 def test_three_time_outs_are_enough(sandbox: Sandbox) -> None:
     started = time.perf_counter()
     program = Program("def f():\n    while True: pass", ("f()",) * 8)

@@ -13,9 +13,10 @@ import threading
 import time
 import types
 from collections.abc import Callable
+from os import _exit
 from typing import Any
 
-from .wire import FRAME, LOADED, ORACLE, RESULT, TooLarge, decode, encode, frame
+from .wire import FAILED, FRAME, LOADED, ORACLE, RESULT, TooLarge, decode, encode, frame
 
 ANSWER_FILE = "<answer>"
 _MESSAGE = 2000
@@ -32,7 +33,7 @@ class Feed:
         while count:
             part = os.read(self._fd, min(count, 1 << 20))
             if not part:
-                os._exit(0)  # the parent is gone
+                _exit(0)  # the parent is gone
             parts.append(part)
             count -= len(part)
         return b"".join(parts)
@@ -68,8 +69,8 @@ def describe(error: BaseException, filename: str = ANSWER_FILE) -> str:
 class Capture(io.RawIOBase):
     """Standard output as bytes held here, ending the process where it passes the bound."""
 
-    def __init__(self, limit: int, overflow: Callable[[], None]) -> None:
-        self._limit, self._overflow = limit, overflow
+    def __init__(self, overflow: Callable[[], None]) -> None:
+        self.limit, self._overflow = 1 << 20, overflow
         self._parts: list[bytes] = []
         self._size = 0
 
@@ -80,7 +81,7 @@ class Capture(io.RawIOBase):
         piece = bytes(data)
         self._parts.append(piece)
         self._size += len(piece)
-        if self._size > self._limit:
+        if self._size > self.limit:
             self._overflow()
         return len(piece)
 
@@ -92,54 +93,78 @@ class Capture(io.RawIOBase):
 
 
 class Runner:
-    """Evaluates expressions beside the candidate's code and reports each with its status."""
+    """Evaluates expressions beside the candidate's code and reports each with its status.
 
-    def __init__(self, results: int, output: int, cpu_seconds: float) -> None:
-        self.results, self.output, self.cpu_seconds = results, output, cpu_seconds
+    Made and rehearsed in the zygote: what a fork finds ready it need not build, and a page that it does not write to is
+    one that it need not copy, which is most of what a trivial candidate costs.
+    """
+
+    def __init__(self, results: int) -> None:
+        self.results = results
+        self.output, self.cpu_seconds, self.top = 1 << 20, 1e6, -1
+        self._kind = FAILED
         self.module = types.ModuleType("candidate")
-        self.capture = Capture(output, self._overflow)
-        # room to report in, once the memory is spent
-        self._soft, self._hard = resource.getrlimit(resource.RLIMIT_AS)
-        sys.modules["candidate"] = self.module
+        self.capture = Capture(self._overflow)
         sys.stdout = io.TextIOWrapper(self.capture, "utf-8", "surrogatepass", write_through=True)  # type: ignore[type-var]
-        self._clock, self._cpu = time.perf_counter, time.process_time
+        self._clock, self._cpu, self._own = time.perf_counter, time.process_time, time.thread_time
+
+    def rehearse(self) -> None:
+        """Go through the motions, so that the interpreter has specialised them; leaves nothing behind."""
+        real, self.results = self.results, os.open("/dev/null", os.O_WRONLY)
+        try:
+            for _ in range(20):
+                self.load("import sys", "def f(x):\n    return x\n")
+                self.case("[f(1), (2.0, 'a'), {'b': None}]", self.module.__dict__)
+                self.case("f()", self.module.__dict__)
+                print("rehearsal", 1)
+                self.capture.take()
+        finally:
+            os.close(self.results)
+            self.results = real
+        resource.setrlimit(resource.RLIMIT_CPU, (-1, -1))
+        self.module = types.ModuleType("candidate")
+        self.module.__dict__["__builtins__"] = builtins
+        sys.modules["candidate"] = self.module
+
+    def bound(self, output: int, cpu_seconds: float, top: int) -> None:
+        """For one candidate. top: the hard limit on address space, room to report in once the soft one is reached."""
+        self.output = self.capture.limit = output
+        self.cpu_seconds, self.top = cpu_seconds, top
 
     def _overflow(self) -> None:
-        self._report("output", "null", "", f"more than {self.output} bytes of output", 0.0, 0.0)
-        os._exit(0)
+        self._report(self._kind, "output", "null", "", f"more than {self.output} bytes of output", 0.0, 0.0)
+        _exit(0)
 
-    def _report(self, status: str, value: str, stdout: str, message: str, wall: float, cpu: float) -> None:
-        send(self.results, RESULT, [status, value, stdout, message, wall, cpu])
+    def _report(self, kind: bytes, status: str, value: str, stdout: str, message: str, wall: float, cpu: float) -> None:
+        send(self.results, kind, [status, value, stdout, message, wall, cpu])
 
-    def bound_cpu(self) -> None:
+    def _bound_cpu(self) -> None:
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
         soft = int(self._cpu() + self.cpu_seconds) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (soft if hard < 0 else min(soft, hard), hard))
 
-    def attempt(self, work: Callable[[], Any], kind: bytes = RESULT) -> bool:
-        """Do `work` and report: its encoded value, or how it failed. LOADED reports success alone, without a value."""
-        self.bound_cpu()
-        wall, cpu = self._clock(), self._cpu()
+    def _attempt(self, work: Callable[[], Any], kind: bytes) -> bool:
+        """Do `work` and report its encoded value, or how it failed, as `kind`; FAILED is reported of failures alone."""
+        self._kind = kind
+        wall, cpu, own = self._clock(), self._cpu(), self._own()
         status, value, message = "ok", "null", ""
         try:
             result = work()
             if kind is RESULT:
                 value = encode(result, self.output)
         except MemoryError:
-            resource.setrlimit(resource.RLIMIT_AS, (self._hard, self._hard))
+            if self.top > 0:
+                resource.setrlimit(resource.RLIMIT_AS, (self.top, self.top))
             status, message = "memory", "MemoryError: more memory than allowed"
         except TooLarge as error:
             status, message = "output", str(error)
-        except RecursionError as error:
-            status, message = "error", describe(error)
         except BaseException as error:
             status, message = "error", describe(error)
         sys.settrace(None)
-        wall, cpu = self._clock() - wall, self._cpu() - cpu
-        if kind is LOADED and status == "ok":
-            send(self.results, LOADED, None)
-        else:
-            self._report(status, value, self.capture.take(), message, wall, cpu)
+        if kind is RESULT or status != "ok":
+            # a process's clock counts ticks of milliseconds while a limit is on it, a thread's does not
+            wall, cpu = self._clock() - wall, max(self._cpu() - cpu, self._own() - own)
+            self._report(kind, status, value, self.capture.take(), message, wall, cpu)
         return status == "ok"
 
     def load(self, setup: str, code: str) -> bool:
@@ -150,22 +175,29 @@ class Runner:
                 exec(compile(setup, "<setup>", "exec"), space)
             exec(compile(code, ANSWER_FILE, "exec", dont_inherit=True), space)
 
-        return self.attempt(work, LOADED)
+        self._bound_cpu()
+        return self._attempt(work, FAILED)
 
-    def case(self, expression: str, space: dict[str, Any]) -> None:
-        self.attempt(lambda: eval(compile(expression, "<case>", "eval", dont_inherit=True), space))
-
-
-def run_calls(task: dict[str, Any], results: int) -> None:
-    runner = Runner(results, task["output"], task["cpu"])
-    if runner.load(task["setup"], task["code"]):
-        for expression in task["cases"]:
-            runner.case(expression, runner.module.__dict__)
+    def case(self, expression: str, space: dict[str, Any], bound: bool = True) -> None:
+        if bound:
+            self._bound_cpu()
+        self._attempt(lambda: eval(compile(expression, "<case>", "eval", dont_inherit=True), space), RESULT)
 
 
-def run_session(task: dict[str, Any], results: int, feed: Feed) -> None:
+def run_calls(runner: Runner, task: dict[str, Any], output: int) -> None:
+    """Load the code, say so on the pipe that the parent only reads if this ends badly, then go through the cases."""
+    if not runner.load(task["setup"], task["code"]):
+        return
+    os.write(output, LOADED)
+    os.close(output)
+    # the limit that bounds the loading is good for the first case too
+    for turn, expression in enumerate(task["cases"]):
+        runner.case(expression, runner.module.__dict__, bound=turn > 0)
+
+
+def run_session(runner: Runner, task: dict[str, Any], feed: Feed) -> None:
     """Answer {"expression", "bindings"} requests until killed. `oracle` in the candidate's names asks the parent."""
-    runner = Runner(results, task["output"], task["cpu"])
+    results = runner.results
 
     def oracle(name: str, /, *args: Any, **kwargs: Any) -> Any:
         send(results, ORACLE, [name, encode(list(args), task["output"]), encode(kwargs, task["output"])])
@@ -177,6 +209,7 @@ def run_session(task: dict[str, Any], results: int, feed: Feed) -> None:
     builtins.oracle = oracle  # type: ignore[attr-defined]
     if not runner.load(task["setup"], task["code"]):
         return
+    send(results, LOADED, None)
     while True:
         request = feed.read()
         space = runner.module.__dict__
@@ -184,7 +217,7 @@ def run_session(task: dict[str, Any], results: int, feed: Feed) -> None:
         runner.case(request["expression"], space)
 
 
-def run_stdin(task: dict[str, Any], results: int, output: int) -> None:
+def take_stdin(task: dict[str, Any], results: int, output: int) -> None:
     """Before the confinement: the case as standard input, and the pipe of outputs as standard output."""
     source = os.memfd_create("stdin")
     data = memoryview(task["case"].encode("utf-8", "surrogatepass"))

@@ -20,7 +20,7 @@ REQUEST = struct.Struct("<cQQQQQI")  # operation, sequence, hard CPU seconds, me
 EXIT = struct.Struct("<cQidB")  # b"X", sequence, wait status, CPU seconds, whether the scratch folder holds anything
 
 RUN, KILL = b"R", b"K"  # operations
-LOADED, RESULT, ORACLE = b"L", b"R", b"O"  # kinds of frames from a child
+LOADED, FAILED, RESULT, ORACLE = b"L", b"F", b"R", b"O"  # kinds of frames from a child
 
 
 class Malformed(Exception):
