@@ -34,6 +34,7 @@ class Settings:
     stops: token ids that end a row (the one drawn is kept)
     pad: a token id for what does not matter
     rows, cells: limits on one batch, rows and rows x columns
+    prompt_cells: limit on prompts x their columns, which bounds what prefilling them takes
     share: rows of a group may attend to one copy of their prompt (rows.can_share)
     """
 
@@ -43,6 +44,7 @@ class Settings:
     pad: int
     rows: int
     cells: int
+    prompt_cells: int = 1 << 16
     share: bool = False
 
 
@@ -82,14 +84,20 @@ def batches(asks: Sequence[Ask], settings: Settings) -> Iterator[list[int]]:
     """Indices of the asks of each batch: long prompts together, groups unbroken where they fit."""
     order = sorted(range(len(asks)), key=lambda i: (-len(asks[i].prompt), id(asks[i].prompt), i))
     batch: list[int] = []
-    columns = 0
+    prompts: set[int] = set()
+    longest = columns = 0  # of the batch's prompts, which come longest first; of a row with its answer
     for i in order:
-        wanted = max(columns, len(asks[i].prompt) + asks[i].limit)
-        if batch and (len(batch) >= settings.rows or wanted * (len(batch) + 1) > settings.cells):
+        length, wanted = len(asks[i].prompt), len(asks[i].prompt) + asks[i].limit
+        full = len(batch) >= settings.rows or max(columns, wanted) * (len(batch) + 1) > settings.cells
+        crowded = id(asks[i].prompt) not in prompts and longest * (len(prompts) + 1) > settings.prompt_cells
+        if batch and (full or crowded):
             yield batch
-            batch, wanted = [], len(asks[i].prompt) + asks[i].limit
+            batch, prompts, columns = [], set(), 0
+        if not batch:
+            longest = length
         batch.append(i)
-        columns = wanted
+        prompts.add(id(asks[i].prompt))
+        columns = max(columns, wanted)
     if batch:
         yield batch
 

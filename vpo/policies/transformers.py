@@ -164,6 +164,7 @@ class TransformersPolicy:
                 min(self.stops, default=0),
                 self._rows,
                 self._cells(),
+                self._prompt_cells(),
                 self._may_share(),
             )
             try:
@@ -186,9 +187,16 @@ class TransformersPolicy:
     def _cells(self) -> int:
         """How many rows x columns of cache fit into what memory is free now, with room for the logits."""
         device = self.model.device
-        free = torch.cuda.mem_get_info(device)[0] * 0.7 if device.type == "cuda" else _free_memory() * 0.3
+        free = torch.cuda.mem_get_info(device)[0] * 0.8 if device.type == "cuda" else _free_memory() * 0.5
         # Growing the cache holds its old and its new buffers for a moment
-        return max(1, int(free / (3 * bytes_a_token(self.model.config, self.model.dtype.itemsize))))
+        return max(1, int(free / (2 * bytes_a_token(self.model.config, self.model.dtype.itemsize))))
+
+    def _prompt_cells(self) -> int:
+        """How many prompt tokens may be prefilled at once: the widest activations stay near 1 GiB (8 on a GPU)."""
+        text = self.model.config.get_text_config(decoder=True)
+        width = getattr(text, "intermediate_size", None) or 4 * text.hidden_size
+        bound = 8 << 30 if self.model.device.type == "cuda" else 1 << 30
+        return max(1, int(bound / (4 * width * self.model.dtype.itemsize)))
 
     def _rollout(self, ask: Ask, drawn: Drawn) -> Rollout:
         ids = drawn.token_ids[:-1] if drawn.stopped else drawn.token_ids

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import vpo
+
 CHAT = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -88,11 +90,15 @@ MODELS = ("llama", "qwen2", "mistral")
 SCRIPTED = ("random-route", "mutate", "echo", "fixed")
 
 
-@pytest.fixture(params=SCRIPTED + MODELS)
+@pytest.fixture(params=(*SCRIPTED, *MODELS, "embedded"))
 def address(request: pytest.FixtureRequest) -> str:
     """Every kind of policy there is."""
     if request.param == "fixed":
         return f"scripted:fixed={request.getfixturevalue('answers_file')}"
+    if request.param == "embedded":
+        if not (Path(vpo.__file__).parent / "embedded" / "checkpoints" / "base" / "config.json").exists():
+            pytest.skip("no embedded checkpoint here: `evo pretrain maze` makes it")
+        return "embedded:base"
     if request.param in MODELS:
         return str(request.getfixturevalue(request.param))
     return f"scripted:{request.param}"

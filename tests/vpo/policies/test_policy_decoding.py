@@ -110,7 +110,7 @@ def test_sharing_a_prompt_samples_what_copies_of_it_do(llama, qwen2, mistral) ->
         prompts = [np.arange(5 + 9 * i, dtype=np.int32) + 17 for i in range(4)]
         asks = [Ask(prompts[i], i, r, 40) for i in range(4) for r in range(2 + 3 * i)]
         copied, shared = (
-            decode(policy.model, asks, 3, Settings(1.0, 1.0, policy.stops, 0, 512, 1 << 30, share))
+            decode(policy.model, asks, 3, Settings(1.0, 1.0, policy.stops, 0, 512, 1 << 30, 1 << 16, share))
             for share in (False, True)
         )
         assert len({len(one.token_ids) for one in copied}) > 5, "groups should become ragged on the way"
@@ -138,10 +138,12 @@ def test_batches_hold_every_row_once_within_their_limits() -> None:
     rng = np.random.default_rng(0)
     prompts = [np.zeros(n, dtype=np.int32) for n in rng.integers(1, 200, 30)]
     asks = [Ask(prompt, 0, rollout, 20) for prompt in prompts for rollout in range(4)]
-    made = list(batches(asks, Settings(1.0, 1.0, frozenset(), 0, 16, 1500)))
+    made = list(batches(asks, Settings(1.0, 1.0, frozenset(), 0, 16, 1500, 500)))
     assert sorted(i for batch in made for i in batch) == list(range(len(asks)))
     for batch in made:
         assert len(batch) <= 16
+        lengths = {id(asks[i].prompt): len(asks[i].prompt) for i in batch}
+        assert len(lengths) == 1 or len(lengths) * max(lengths.values()) <= 500
         assert len(batch) == 1 or len(batch) * max(len(asks[i].prompt) + 20 for i in batch) <= 1500
 
 
