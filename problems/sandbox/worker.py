@@ -4,70 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
-import importlib.util
-import itertools
 import json
 import os
 import select
 import struct
 import subprocess
-import sys
 import tempfile
 import termios
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from problems.sandbox import isolation, scratch
+from problems.sandbox import launch, scratch
 from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, Malformed, frame
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
 
-_SOURCES = ("wire", "syscalls", "confinement", "program", "descendants", "evaluation", "zygote")
-_BOOT = """
-import json, os, sys, types
-descriptor = int(sys.argv[1])
-def take(count):
-    data = b""
-    while len(data) < count:
-        part = os.read(descriptor, count - len(data))
-        if not part: os._exit(0)
-        data += part
-    return data
-bundle = json.loads(take(int.from_bytes(take(4), "little")))
-package = types.ModuleType("_evo_child"); package.__path__ = []; sys.modules["_evo_child"] = package
-for name, source in bundle["sources"]:
-    module = types.ModuleType("_evo_child." + name); module.__package__ = "_evo_child"
-    sys.modules["_evo_child." + name] = module; setattr(package, name, module)
-    exec(compile(source, "<sandbox " + name + ">", "exec"), module.__dict__)
-sys.modules["_evo_child.zygote"].main(bundle["config"])
-"""
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _WATCH_SECONDS = 0.05
 _QUIET_SECONDS = 0.004
-_serial = itertools.count(1)
 
 
 class WorkerDied(Exception):
     """The worker is gone in the middle of a request; the text is the tail of its standard error."""
-
-
-@functools.cache
-def _spawner() -> ThreadPoolExecutor:
-    """The one thread that starts workers: they die with the thread that made them, and a caller's may end early."""
-    return ThreadPoolExecutor(1, thread_name_prefix="sandbox-spawner")
-
-
-os.register_at_fork(after_in_child=_spawner.cache_clear)  # threads do not cross a fork
-
-
-@functools.cache
-def _sources() -> list[tuple[str, str]]:
-    folder = Path(__file__).parent / "child"
-    return [(name, (folder / f"{name}.py").read_text()) for name in _SOURCES]
 
 
 @dataclass
@@ -121,57 +80,15 @@ class Worker:
         return read, write
 
     def _start(self, spec: EvaluatorSpec | None, preload: tuple[str, ...]) -> dict[str, Any]:
-        readable = (spec.path, *spec.readable) if spec else ()
-        reach = isolation.reach(readable)
-        root = os.geteuid() == 0
-        user_namespace = False
-        binary = isolation.bwrap_binary() or "bwrap"
-        if self.mode == "bwrap":
-            user_namespace = isolation.needs_user_namespace(binary)
-        # a user id that nobody else has, so that limits and files are each worker's own
-        drop = root and self.mode != "none" and not user_namespace
-        # another user than root could not enter a folder of root's own (mode 0700), such as a scorer's; what may be
-        # read is Landlock's and the mount namespace's to say
-        private = any(map(isolation.private, reach.exposed)) if self.mode == "landlock" else spec is not None
-        read_everywhere = drop and private
-        uid = 1_800_000_000 + os.getpid() % 100_000 * 1000 + next(_serial) % 1000 if drop else None
-        if self.mode == "bwrap":
-            folder = "/scratch" if reach.beneath("/tmp") else "/tmp"
-            prefix = isolation.bwrap_command(
-                binary, reach, folder, self._limits.scratch, user_namespace, read_everywhere
-            )
-        else:
-            folder = self.scratch = scratch.make(uid)
-            prefix = []
+        plan = launch.plan(self.mode, self._limits, spec, preload)
+        self.scratch = None if self.mode == "bwrap" else plan.folder
         requests, self._request = self._pipe()
         self._control, controls = self._pipe()
         self._feed_end, self._feed = self._pipe()
         self._results, results = self._pipe()
         self._output, outputs = self._pipe()
         theirs = (requests, controls, self._feed_end, results, outputs)
-        shared_user = self.mode == "landlock" and not root
-        config = {
-            "mode": self.mode,
-            "profile": "program" if spec is None else "evaluation",
-            "descriptors": theirs,
-            "uid": uid,
-            "read_everywhere": read_everywhere,
-            "exposed": reach.exposed,
-            "hidden": reach.hidden,
-            "site": reach.site,
-            "preload": [name for name in preload if importlib.util.find_spec(name)],
-            "scratch": folder,
-            "scratch_size": self._limits.scratch,
-            # a limit on a user counts all that the user runs, unless that user is the worker's own
-            "threads": 64 + (_user_threads() + 448 if shared_user or self.mode == "none" else 0),
-            "path": os.path.abspath(spec.path) if spec else "",
-            "environment": {**isolation.environment(), **spec.environment} if spec else {},
-        }
-        if spec is not None and not spec.isolated:
-            config["environment"] = {**os.environ, **spec.environment}
-        command = [*prefix, sys.executable, "-s", "-P", "-c", _BOOT, str(self._feed_end)]
-        environment = isolation.environment()
-        self.process = _spawner().submit(self._spawn, command, theirs, environment).result()
+        self.process = launch.start(plan, theirs, self._feed_end, self._stderr.fileno())
         for fd in theirs:
             if fd != self._feed_end:  # kept, to take back what a fork died without reading
                 self._close(fd)
@@ -182,28 +99,12 @@ class Worker:
             self._poll.register(fd, select.POLLIN)
         self._ending = select.poll()
         self._ending.register(self._control, select.POLLIN)
-        bundle = json.dumps({"sources": _sources(), "config": config}).encode()
-        self._unsent = memoryview(len(bundle).to_bytes(4, "little") + bundle)
+        self._unsent = memoryview(launch.bundle(plan, theirs))
         hello = self._hello()
         if not hello["ok"]:
             where = f"{spec.path}: " if spec else "a worker could not start: "
             raise SandboxFault(f"{where}{hello['error']}\n{hello['traceback']}")
         return hello
-
-    def _spawn(self, command: list[str], descriptors: tuple[int, ...], environment: dict[str, str]) -> Any:
-        try:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._stderr,
-                pass_fds=descriptors,
-                env=environment,
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise SandboxFault(f"a worker could not start: {error}") from error
 
     def _hello(self) -> dict[str, Any]:
         until = time.monotonic() + _START_SECONDS
@@ -382,14 +283,3 @@ class Worker:
         for fd in (self._results, self._output):
             while self._read(fd):
                 pass
-
-
-def _user_threads() -> int:
-    """How many threads this user runs, by the kernel's count of a limit on them."""
-    mine, count = os.getuid(), 0
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                if entry.stat().st_uid == mine:
-                    count += len(os.listdir(entry / "task"))
-    return count

@@ -50,7 +50,8 @@ PROGRAMS = [
     ),
     Hostile(
         "recursion in C",
-        "sys.setrecursionlimit(10**9)\ndef f():\n    x = []\n    for _ in range(2 * 10**5): x = [x]\n    return repr(x)\n",
+        "sys.setrecursionlimit(10**9)\ndef f():\n    x = []\n    for _ in range(2 * 10**5): x = [x]\n"
+        "    return repr(x)\n",
         ("crash", "error", "memory"),
     ),
     Hostile("deeply nested source", "def f(): return eval('-' * 10**6 + '1')\n", ("error", "memory", "crash")),

@@ -1,0 +1,145 @@
+"""How a worker process begins: its command line, the source that it is sent, what it is told."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import itertools
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from problems.sandbox import isolation, scratch
+from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
+
+_SOURCES = ("wire", "syscalls", "confinement", "program", "descendants", "evaluation", "zygote")
+_BOOT = """
+import json, os, sys, types
+descriptor = int(sys.argv[1])
+def take(count):
+    data = b""
+    while len(data) < count:
+        part = os.read(descriptor, count - len(data))
+        if not part: os._exit(0)
+        data += part
+    return data
+bundle = json.loads(take(int.from_bytes(take(4), "little")))
+package = types.ModuleType("_evo_child"); package.__path__ = []; sys.modules["_evo_child"] = package
+for name, source in bundle["sources"]:
+    module = types.ModuleType("_evo_child." + name); module.__package__ = "_evo_child"
+    sys.modules["_evo_child." + name] = module; setattr(package, name, module)
+    exec(compile(source, "<sandbox " + name + ">", "exec"), module.__dict__)
+sys.modules["_evo_child.zygote"].main(bundle["config"])
+"""
+_serial = itertools.count(1)
+
+
+@functools.cache
+def _spawner() -> ThreadPoolExecutor:
+    """The one thread that starts workers: they die with the thread that made them, and a caller's may end early."""
+    return ThreadPoolExecutor(1, thread_name_prefix="sandbox-spawner")
+
+
+os.register_at_fork(after_in_child=_spawner.cache_clear)  # threads do not cross a fork
+
+
+@functools.cache
+def _sources() -> list[tuple[str, str]]:
+    folder = Path(__file__).parent / "child"
+    return [(name, (folder / f"{name}.py").read_text()) for name in _SOURCES]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """prefix: the command line before the interpreter. folder: scratch, as the worker names it."""
+
+    prefix: list[str]
+    folder: str
+    config: dict[str, Any]
+
+
+def plan(mode: str, limits: Limits, spec: EvaluatorSpec | None, preload: tuple[str, ...]) -> Plan:
+    """For a worker of `mode`: a program's, or with `spec` a scorer's. Makes the scratch folder unless bwrap does."""
+    reach = isolation.reach((spec.path, *spec.readable) if spec else ())
+    root = os.geteuid() == 0
+    binary = isolation.bwrap_binary() or "bwrap"
+    user_namespace = mode == "bwrap" and isolation.needs_user_namespace(binary)
+    # a user id that nobody else has, so that limits and files are each worker's own
+    drop = root and mode != "none" and not user_namespace
+    uid = 1_800_000_000 + os.getpid() % 100_000 * 1000 + next(_serial) % 1000 if drop else None
+    # another user than root could not enter a folder of root's own (mode 0700), such as a scorer's; what may be
+    # read is Landlock's and the mount namespace's to say
+    private = any(map(isolation.private, reach.exposed)) if mode == "landlock" else spec is not None
+    read_everywhere = drop and private
+    if mode == "bwrap":
+        folder = "/scratch" if reach.beneath("/tmp") else "/tmp"
+        prefix = isolation.bwrap_command(binary, reach, folder, limits.scratch, user_namespace, read_everywhere)
+    else:
+        folder, prefix = scratch.make(uid), []
+    # a limit on a user counts all that the user runs, unless that user is the worker's own
+    others = _user_threads() + 448 if mode == "none" or (mode == "landlock" and not root) else 0
+    environment: dict[str, str] = {}
+    if spec is not None:
+        environment = {**(isolation.environment() if spec.isolated else os.environ), **spec.environment}
+    config = {
+        "mode": mode,
+        "profile": "program" if spec is None else "evaluation",
+        "uid": uid,
+        "read_everywhere": read_everywhere,
+        "exposed": reach.exposed,
+        "hidden": reach.hidden,
+        "site": reach.site,
+        "preload": [name for name in preload if importlib.util.find_spec(name)],
+        "scratch": folder,
+        "scratch_size": limits.scratch,
+        "threads": 64 + others,
+        "path": os.path.abspath(spec.path) if spec else "",
+        "environment": environment,
+    }
+    return Plan(prefix, folder, config)
+
+
+def bundle(plan: Plan, descriptors: tuple[int, ...]) -> bytes:
+    """What the worker reads first: its source and its configuration."""
+    config = {**plan.config, "descriptors": descriptors}
+    data = json.dumps({"sources": _sources(), "config": config}).encode()
+    return len(data).to_bytes(4, "little") + data
+
+
+def start(plan: Plan, descriptors: tuple[int, ...], feed: int, stderr: int) -> subprocess.Popen[bytes]:
+    """The process, with `descriptors` of ours, reading its bundle from `feed`. Raises SandboxFault."""
+    command = [*plan.prefix, sys.executable, "-s", "-P", "-c", _BOOT, str(feed)]
+
+    def spawn() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            pass_fds=descriptors,
+            env=isolation.environment(),
+            cwd="/",
+            start_new_session=True,
+        )
+
+    try:
+        return _spawner().submit(spawn).result()
+    except OSError as error:
+        raise SandboxFault(f"a worker could not start: {error}") from error
+
+
+def _user_threads() -> int:
+    """How many threads this user runs, by the kernel's count of a limit on them."""
+    mine, count = os.getuid(), 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if entry.stat().st_uid == mine:
+                    count += len(os.listdir(entry / "task"))
+    return count
