@@ -28,7 +28,9 @@ from vpo.policies.contract import PolicyUnavailable
 
 _LOG_UNIFORM = -math.log(256.0)
 _FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1[ \t]*$", re.DOTALL | re.MULTILINE)
-_PARENT_HEADING = re.compile(r"(?im)^.*\b(?:current|parent)\b.*$")
+_HEADING = re.compile(r"(?m)^#+ .*$")
+_PARENT = re.compile(r"\b(?:current|parent|improve)\b", re.IGNORECASE)
+_AFTER_PLAIN = re.compile(r"\n[ \t]*\n|\nFitness ")
 _NUMBER = re.compile(r"(?<![\w.])\d{1,6}(?:\.\d{1,6})?(?![\w.])")
 _VARIANT = re.compile(r"(?m)^_variant = \d+\n?")
 _BLOCK_START = re.compile(r"(?m)^[^\n\w]*EVOLVE-BLOCK-START.*$")
@@ -222,8 +224,11 @@ def _mutated_text(parent: str, bits: int) -> str:
 
 
 def parent_in(text: str) -> str:
-    """The parent's text in a prompt: the first fenced block after the last heading that says "current" or "parent" and
-    has one, else the last fenced block, else ""."""
+    """The parent's text in a prompt.
+
+    The last section whose heading says "current", "parent" or "improve" holds it: in its first fenced block, or as its
+    first lines up to a blank one or the fitness. Without such a section it is the last fenced block, without any "".
+    """
     if text != _parent_of[0]:
         _parent_of[:] = [text, _find_parent(text)]
     return _parent_of[1]
@@ -234,14 +239,17 @@ _parent_of = ["", ""]  # a group's rollouts share their prompt: remember the las
 
 def _find_parent(text: str) -> str:
     blocks = list(_FENCE.finditer(text))
-    if not blocks:
-        return ""
-    headings = [m.start() for m in _PARENT_HEADING.finditer(text) if not _inside(blocks, m.start())]
-    for heading in reversed(headings):
+    headings = [heading for heading in _HEADING.finditer(text) if not _inside(blocks, heading.start())]
+    ends = [heading.start() for heading in headings[1:]] + [len(text)]
+    for heading, end in reversed(list(zip(headings, ends, strict=True))):
+        if not _PARENT.search(heading[0]):
+            continue
         for block in blocks:
-            if block.start() > heading:
+            if heading.end() <= block.start() < end:
                 return block[3].rstrip("\n")
-    return blocks[-1][3].rstrip("\n")
+        if plain := _AFTER_PLAIN.split(text[heading.end() : end].strip(), maxsplit=1)[0]:
+            return plain
+    return blocks[-1][3].rstrip("\n") if blocks else ""
 
 
 def _inside(blocks: Sequence[re.Match[str]], place: int) -> bool:

@@ -76,6 +76,14 @@ def test_mutate_writes_edits_where_edits_are_asked_for() -> None:
         ast.parse(chain.answers[0])
 
 
+@pytest.mark.parametrize("answer_format", ["route", "text"])
+def test_a_parent_without_a_fence_is_found_too(answer_format: str) -> None:
+    shown = "# Task\nImprove it.\n\n# Answer to improve\nRRDDRRDD\nFitness 0.5\n\n# Others\nUUUU\nFitness 0.1\n\n"
+    prompt = Prompt(shown + "# What to write\n" + instructions(answer_format, 1))
+    assert parse(sample("echo", prompt, 1)[0].text, answer_format, 1).answers == ("RRDDRRDD",)
+    assert parse(sample("mutate", prompt, 1)[0].text, answer_format, 1).answers != ("RRDDRRDD",)
+
+
 def test_echo_returns_the_parent() -> None:
     rollout = sample("echo", asked("python", 3), 1, 3)[0]
     chain = parse(rollout.text, "python", 3)
