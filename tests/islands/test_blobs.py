@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from islands.blobs import pack_floats, pack_ids, unpack_floats, unpack_ids
 
 
+@settings(deadline=None)
 @given(arrays.arrays(np.int32, st.integers(0, 50)))
 def test_ids_come_back(ids):
     found = unpack_ids(pack_ids(ids))
     assert found.dtype == np.int32 and np.array_equal(found, ids)
 
 
+@settings(deadline=None)
 @given(arrays.arrays(np.float32, st.integers(0, 50), elements=st.floats(width=32)))
 def test_floats_come_back_bit_by_bit(values):
     found = unpack_floats(pack_floats(values))

@@ -81,6 +81,7 @@ def test_ranges_hold_all_values_and_cells_are_bins(points, bins):
     assert firsts == sorted(firsts)  # bins keep the order of the values
 
 
+@settings(deadline=None)
 @given(st.integers(2, 20))
 def test_outermost_bins_stay_in_use(bins):
     made = space("x", bins=bins)

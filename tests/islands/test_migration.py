@@ -50,6 +50,12 @@ def test_copies_stay_where_they_arrive_and_nothing_goes_twice():
     assert all(m.candidate != 0 for m in moves) and len(memory_moves) == 2
 
 
+def test_a_copy_does_not_travel_on():
+    memory = populated([1, 0, 0, 0, 0])
+    memory.migrate([(0, 1, 1), (0, 4, 1)])
+    assert migration.plan(memory.archipelago.islands, 1.0, 200) == []  # islands 2 and 3 do not have it
+
+
 def test_a_candidate_of_two_islands_is_sent_to_a_third_once():
     memory = populated([0, 0, 0])
     memory.columns.append(1, b"s", 1.0, (0.0,), (1.0,), 0, True)

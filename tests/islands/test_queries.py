@@ -28,7 +28,7 @@ def searched(store):
     put(
         store,
         population,
-        group(problem, 2, [answer("bad", 5.0, error="broken")], [answer("worse than a", 0.15)], island=1),
+        group(problem, 2, [answer("bad", 5.0, error="broken")], [answer("no better than a", 0.2)], island=1),
     )
     b, c = put(
         store,
