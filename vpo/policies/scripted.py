@@ -240,14 +240,15 @@ _parent_of = ["", ""]  # a group's rollouts share their prompt: remember the las
 def _find_parent(text: str) -> str:
     blocks = list(_FENCE.finditer(text))
     headings = [heading for heading in _HEADING.finditer(text) if not _inside(blocks, heading.start())]
-    ends = [heading.start() for heading in headings[1:]] + [len(text)]
-    for heading, end in reversed(list(zip(headings, ends, strict=True))):
+    end = len(text)
+    for heading in reversed(headings):
+        start, stop, end = heading.end(), end, heading.start()
         if not _PARENT.search(heading[0]):
             continue
         for block in blocks:
-            if heading.end() <= block.start() < end:
+            if start <= block.start() < stop:
                 return block[3].rstrip("\n")
-        if plain := _AFTER_PLAIN.split(text[heading.end() : end].strip(), maxsplit=1)[0]:
+        if plain := _AFTER_PLAIN.split(text[start:stop].strip(), maxsplit=1)[0]:
             return plain
     return blocks[-1][3].rstrip("\n") if blocks else ""
 
