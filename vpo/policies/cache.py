@@ -12,7 +12,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 
 _SPARE = 64
-"""Columns of spare room to begin with; then room doubles with the number of columns written since the prompt."""
+"""Columns of spare room, beside a quarter of those in use, so that growing costs a constant share of the writing."""
 
 
 class RoomyLayer(DynamicLayer):
@@ -21,7 +21,6 @@ class RoomyLayer(DynamicLayer):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._buffers: tuple[torch.Tensor, torch.Tensor] | None = None
-        self._spare = _SPARE
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -34,9 +33,8 @@ class RoomyLayer(DynamicLayer):
             return self.keys, self.values
         used, new = self.keys.shape[-2], key_states.shape[-2]
         if self._buffers is None or self._buffers[0].shape[-2] < used + new:
-            room = used + max(new, self._spare)
+            room = used + new + _SPARE + used // 4
             self._buffers = (_with_room(self.keys, room), _with_room(self.values, room))
-            self._spare *= 2
         keys, values = self._buffers
         keys[:, :, used : used + new] = key_states
         values[:, :, used : used + new] = value_states
@@ -44,9 +42,13 @@ class RoomyLayer(DynamicLayer):
         return self.keys, self.values
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep these rows (one may be taken several times) and forget the spare room."""
-        super().batch_select_indices(indices)
-        self._buffers = None
+        """Keep these rows; one may be taken several times."""
+        if self._buffers is None:
+            super().batch_select_indices(indices)
+            return
+        used = self.get_seq_length()
+        keys, values = self._buffers = (self._buffers[0][indices], self._buffers[1][indices])
+        self.keys, self.values = keys[:, :, :used], values[:, :, :used]
 
 
 def _with_room(states: torch.Tensor, room: int) -> torch.Tensor:

@@ -171,7 +171,9 @@ class TransformersPolicy:
                 return decode(self.model, asks, seed, settings, cancelled)
             except FloatingPointError as error:
                 raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
-            except torch.OutOfMemoryError as error:
+            except (torch.OutOfMemoryError, RuntimeError) as error:
+                if not _is_memory(error):
+                    raise
                 rows = min(self._rows, len(asks)) // 2
                 if not rows:
                     raise PolicyUnavailable(f"{self.version}: out of memory with one row: {error}") from None
@@ -202,6 +204,11 @@ class TransformersPolicy:
         ids = drawn.token_ids[:-1] if drawn.stopped else drawn.token_ids
         text = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return Rollout(text, drawn.token_ids, drawn.logprobs, ask.prompt, "stop" if drawn.stopped else "length")
+
+
+def _is_memory(error: RuntimeError) -> bool:
+    """Whether memory ran out; on a CPU torch says so in words only."""
+    return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
 
 
 class _Either:

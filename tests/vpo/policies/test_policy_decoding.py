@@ -191,7 +191,28 @@ def test_a_cancelled_call_stops_and_a_closed_policy_says_so(llama) -> None:
     asyncio.run(run())
 
 
-def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(llama, monkeypatch) -> None:
+def test_the_cache_has_bounded_room_however_often_rows_leave() -> None:
+    from vpo.policies.cache import RoomyLayer
+
+    rng = torch.Generator().manual_seed(0)
+    layer, expected = RoomyLayer(), torch.empty(40, 2, 0, 4)
+    for step in range(120):
+        new = torch.randn(len(expected), 2, 7 if step == 0 else 1, 4, generator=rng)
+        expected = torch.cat([expected, new], dim=2)
+        keys, values = layer.update(new, new + 1)
+        assert torch.equal(keys, expected) and torch.equal(values, expected + 1)
+        if step % 4 == 3:
+            kept = torch.tensor([i for i in range(len(expected)) if i != step % len(expected)])
+            layer.batch_select_indices(kept)
+            expected = expected[kept]
+            assert layer.get_seq_length() == expected.shape[2]
+    assert layer._buffers is not None and layer._buffers[0].shape[2] < 2 * expected.shape[2] + 80
+
+
+@pytest.mark.parametrize(
+    "exhausted", [torch.OutOfMemoryError("out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+)
+def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(llama, monkeypatch, exhausted) -> None:
     import vpo.policies.transformers as module
 
     policy = policy_of(llama)
@@ -201,7 +222,7 @@ def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(llama, monkey
     def scarce(model, asks, seed, settings, cancelled=None):
         rows.append(settings.rows)
         if settings.rows > 6:
-            raise torch.OutOfMemoryError("out of memory")
+            raise exhausted
         return decode(model, asks, seed, settings, cancelled)
 
     monkeypatch.setattr(module, "decode", scarce)
