@@ -70,7 +70,8 @@ class Screen:
         )
         if status.stopping:
             head.append(f"  stopping: {status.stopping}", "yellow")
-        bar = ProgressBar(total=max(1, status.planned), completed=status.groups, width=None)
+        bar = Table.grid(expand=True)  # a bar by itself does not end its line
+        bar.add_row(ProgressBar(total=max(1, status.planned), completed=status.groups))
         lines: list[RenderableType] = [head, bar, Text(solve_line(status)), Text(figures(status), "dim")]
         room = max(3, self.console.height - len(lines) - 4)
         table = Table(box=None, pad_edge=False, expand=True)

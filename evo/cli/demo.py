@@ -23,6 +23,7 @@ def demo(limit: int, iterations: int, seed: int, db: str, plain: bool) -> int:
     keeps the best of each kind and shows them to it as parents. Solved means the exact optimum was reached.
     """
     from rich.console import Console
+    from rich.table import Table
 
     from evo.cli.running import drive
     from evo.config import load_config
@@ -43,14 +44,16 @@ def demo(limit: int, iterations: int, seed: int, db: str, plain: bool) -> int:
         run = launched.run.name
         suffix = "" if db == DEFAULT_DB else f" --db {db}"
         console.print("\nNext:", style="bold")
+        table = Table.grid(padding=(0, 2))
         for command, what in (
             (f"evo show {run}{suffix}", "each maze's best route and reward vector"),
             (f"evo resume {run} --iterations {iterations * 2}{suffix}", "search on from here"),
-            (f"evo export {run} -o traces.jsonl{suffix}", "every prompt, rollout and reward, as training traces"),
-            ("evo run programs:easy --policy MODEL", "evolve programs with any Hugging Face model"),
+            (f"evo export {run} -o traces.jsonl{suffix}", "all of it as training traces"),
+            ("evo run programs:easy --policy MODEL", "evolve programs with any model"),
             ("evo problems", "what else there is to search"),
         ):
-            console.print(f"  {command}  [dim]{what}[/dim]", soft_wrap=True)
+            table.add_row(f"  {command}", f"[dim]{what}[/dim]")
+        console.print(table)
 
     command = f"evo demo --limit {limit} --iterations {iterations} --seed {seed}"
     return drive(

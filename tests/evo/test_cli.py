@@ -100,7 +100,9 @@ def test_export_has_one_record_per_group_with_what_a_trainer_needs(finished, her
     for row, other in zip(rows, table, strict=True):
         assert {"problem", "island", "parent", "policy_version", "prompt", "rollouts"} <= set(row)
         for rollout, same in zip(row["rollouts"], other["rollouts"], strict=True):
-            assert len(rollout["answers"]) == len(rollout["rewards"]) == len(rollout["fitness"]) == len(rollout["errors"])
+            assert (
+                len(rollout["answers"]) == len(rollout["rewards"]) == len(rollout["fitness"]) == len(rollout["errors"])
+            )
             assert len(rollout["token_ids"]) == len(rollout["logprobs"])
             assert same["rewards"] == rollout["rewards"]
     assert not list(here.glob("*.partial"))

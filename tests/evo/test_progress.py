@@ -26,6 +26,8 @@ def test_the_screen_fits_a_small_terminal_whatever_the_number_of_problems():
         assert len(lines) <= 24
         assert max(map(len, lines)) <= 80
     assert any("more" in line for line in lines)
+    assert lines[0].startswith("calm-lake")
+    assert lines[2].startswith("solved 1/300"), "every line of the head is there"
     assert len(rendered(status(300), 160, 50)) > 40, "a larger terminal shows more"
 
 
