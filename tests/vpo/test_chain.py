@@ -40,6 +40,7 @@ def fence(code: str, language: str = "python") -> str:
         f"{F}\n\nThis function adds one to its argument.",
         f"{F}\n```\n\nExample:\n\n```python\nprint(f(2))\n```",  # the opening fence left out
         f"```\n{fence(F, '')}",  # an empty block first
+        f"```\npython\n{F}\n```",  # the language on the next line
         f"<think>I could write {fence(G)}</think>\n{fence(F)}",
         f"Let me see {fence(G)} no.</think>\n{fence(F)}",
         f"<answer_1>\n{fence(F)}\n</answer_1>",

@@ -76,6 +76,8 @@ def fenced(text: str) -> list[Block]:
             first = [rest] if rest and _PYTHON.fullmatch(language) else []
             end, last, closed = _end_of_block(lines, start, mark, first)
             body = textwrap.dedent("\n".join(first + lines[start:end] + last)).strip("\n")
+            if not language and _PYTHON.fullmatch(body.partition("\n")[0].strip()):
+                body = body.partition("\n")[2]  # the language slipped onto the first line, where it parses as a name
             blocks += [Block(language, piece, closed) for piece in _pieces(body)]
             # An opening fence that ended the block is the next one's first line
             i = end - 1 if end < len(lines) and _opens_python(lines[end]) and not last else end
