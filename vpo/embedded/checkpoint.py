@@ -139,4 +139,5 @@ def save(model: LlamaForCausalLM, folder: str | Path, card: str) -> None:
     settings = folder / "tokenizer_config.json"
     named = json.loads(settings.read_text(encoding="utf-8")) | {"tokenizer_class": "PreTrainedTokenizerFast"}
     settings.write_text(json.dumps(named, indent=2) + "\n", encoding="utf-8")
+    (folder / "model.safetensors").chmod(0o644)  # written for the owner alone, but a package is installed for all
     (folder / "README.md").write_text(card, encoding="utf-8")

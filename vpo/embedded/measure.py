@@ -22,6 +22,7 @@ from problems.maze import MazeProblem, problem_set, simulate
 from problems.maze.planner import Planner, moves_between
 from vpo.embedded.checkpoint import PREFIX, checkpoint_path
 from vpo.embedded.language import decode_chain, encode_prompt, most_tokens
+from vpo.metrics import best_at_k, diversity
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
@@ -121,33 +122,14 @@ def summary(rewards: Floats, written: npt.NDArray[np.bool_], targets: Floats) ->
         "diamond": float(rewards[..., 2].mean()),
         "safety": float(rewards[..., 3].mean()),
     }
-    for k in (k for k in (1, 3, 10, 30) if k <= n):
-        figures[f"best@{k}"] = float(np.mean(np.sort(fitness, axis=1) @ _best_weights(n, k)))
-    for k in (k for k in (1, 3, 10, 30) if k <= n):
-        figures[f"solve@{k}"] = float(np.mean(np.sort(solved.astype(float), axis=1) @ _best_weights(n, k)))
-    figures["diversity"] = float(np.mean([_spread(r) for r in rewards]))
-    figures["diversity_valid"] = float(np.mean([_spread(r[r[:, 0] > 0]) for r in rewards]))
+    for name, values in (("best", fitness), ("solve", solved.astype(float))):
+        for k in (k for k in (1, 3, 10, 30) if k <= n):
+            figures[f"{name}@{k}"] = float(np.mean([best_at_k(row, k) for row in values]))
+    figures["diversity"] = float(np.mean([diversity(r) for r in rewards]))
+    figures["diversity_valid"] = float(np.mean([diversity(r[r[:, 0] > 0]) for r in rewards]))
     figures["distinct_vectors"] = float(np.mean([len(np.unique(r.round(6), axis=0)) for r in rewards]))
     figures["optimum"] = float(targets.mean())
     return figures
-
-
-def _best_weights(n: int, k: int) -> Floats:
-    """(n,) chance that the i-th smallest of n is the largest of k drawn without replacement."""
-    weights = np.zeros(n)
-    chance = k / n
-    for i in range(n - 1, k - 2, -1):
-        weights[i] = chance
-        chance *= (i - k + 1) / i if i else 0.0
-    return weights
-
-
-def _spread(vectors: Floats) -> float:
-    """Mean L1 distance of two of the vectors (n, d); 0 for fewer than two."""
-    n = len(vectors)
-    if n < 2:
-        return 0.0
-    return float(np.abs(vectors[:, None] - vectors[None]).sum() / (n * (n - 1)))
 
 
 def small_search(
@@ -185,8 +167,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--search", type=int, metavar="N", help="search N iterations with and without parents instead")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, help="CPU threads")
     given = parser.parse_args(arguments)
     problems = problem_set(given.problems, given.limit)
+    if given.threads:
+        import torch
+
+        torch.set_num_threads(given.threads)
     if given.policy == "planner":
         rewards = planner_rewards(problems, given.total, given.seed)
         figures: dict = summary(rewards, np.ones(rewards.shape[:2], bool), _targets(problems))
@@ -204,7 +191,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figures = summary(
             *sample_rewards(sampler, problems, answers=given.answers, total=given.total), _targets(problems)
         )
-    print(json.dumps(figures))
+    print(json.dumps(_rounded(figures)))
+
+
+def _rounded(figures: Any) -> Any:
+    if isinstance(figures, dict):
+        return {name: _rounded(value) for name, value in figures.items()}
+    return round(figures, 4) if isinstance(figures, float) else figures
 
 
 def _targets(problems: Sequence[MazeProblem]) -> Floats:

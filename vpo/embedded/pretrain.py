@@ -1,7 +1,7 @@
 """`evo pretrain maze`: the embedded base policy from nothing, on one core, in minutes.
 
 Next-token training on planner lessons (vpo.embedded.lessons): a Llama decoder, AdamW with a short warm-up and a linear
-decay to 5%, loss on the chain's tokens alone. One seed and one number of steps give one checkpoint on one machine and
+decay, loss on the chain's tokens alone. One seed and one number of steps give one checkpoint on one machine and
 torch version; with a budget of seconds the schedule follows the clock and no two runs are the same.
 """
 
@@ -32,7 +32,7 @@ class PretrainConfig:
     precision: "bf16" multiplies in bfloat16 (fast where the processor has AMX), "fp32" does not, "auto" looks
     """
 
-    steps: int = 2500
+    steps: int = 1200
     seconds: float | None = None
     seed: int = 0
     width: int = 128
@@ -76,8 +76,12 @@ def pretrain(
     import torch
 
     config = config or PretrainConfig()
-    if config.steps < 1 or config.batch < 1 or config.width % config.heads or config.width // config.heads % 2:
-        raise ValueError("steps and batch must be at least 1, width an even multiple of heads")
+    if (
+        min(config.steps, config.decay_steps, config.batch) < 1
+        or config.width % config.heads
+        or config.width // config.heads % 2
+    ):
+        raise ValueError("steps, decay_steps and batch must be at least 1, width an even multiple of heads")
     if held_out is None:
         from problems.maze.sets import held_out_tiles
 

@@ -1,0 +1,139 @@
+"""Lessons, a tiny pretraining, and the files that come of it."""
+
+import hashlib
+import json
+import math
+import random
+
+import pytest
+
+from problems.contract import BadAddress
+from problems.maze import problem_set, simulate
+from problems.maze.sets import held_out_tiles
+from vpo.embedded import checkpoint_path, dialect_of, prompt_text, routes, shipped
+from vpo.embedded.checkpoint import LARGEST_MB, SHIPPED
+from vpo.embedded.language import encode_prompt, vocabulary
+from vpo.embedded.lessons import Lessons, mutate
+from vpo.embedded.pretrain import PretrainConfig, Progress, pretrain
+
+TINY = PretrainConfig(steps=20, width=32, layers=1, heads=2, batch=8, sort_over=2, warm_up=2, learning_rate=1e-2)
+
+
+def test_lessons_are_the_same_for_a_seed_and_speak_the_language():
+    first, again, other = (Lessons(seed).batch(60) for seed in (1, 1, 2))
+    assert first == again != other
+    known = set(vocabulary())
+    assert all(set(lesson.prompt + lesson.chain) <= known for lesson in first)
+    for lesson in first:
+        asked = int(lesson.prompt[-1][1:])
+        assert len(routes(" ".join(lesson.chain[:-1]))) == asked
+    assert {int(lesson.prompt[-1][1:]) for lesson in first} == {1, 2, 3, 4, 5}
+    assert 10 < sum("par" in lesson.prompt for lesson in first) < 40
+    assert any("fail" in lesson.prompt for lesson in Lessons(3).batch(200))
+
+
+def test_held_out_boards_are_not_learned_from():
+    plain = Lessons(4)
+    plain.batch(20)
+    boards = [planner.maze.tiles for planner in plain._pool]
+    assert not held_out_tiles() & set(boards)
+    wary = Lessons(4, held_out=frozenset(boards[:5]))
+    wary.batch(20)
+    assert not set(boards[:5]) & {planner.maze.tiles for planner in wary._pool}
+
+
+def test_most_answers_take_after_their_parent():
+    lessons, rng = Lessons(5), random.Random(0)
+    lessons.batch(10)
+    alike = chance = 0
+    for planner in lessons._pool * 20:
+        parent, stranger = planner.route(rng), planner.route(rng)
+        child = mutate(planner, parent, rng)
+        assert child[0] == planner.maze.start and child[-1] == planner.maze.end
+        assert len(child) - 1 <= planner.maze.budget
+        alike += len(set(child) & set(parent)) / len(set(child))
+        chance += len(set(child) & set(stranger)) / len(set(child))
+    assert alike > 1.3 * chance
+
+
+def test_a_tiny_pretraining_learns_and_repeats(tmp_path):
+    seen: list[Progress] = []
+    history = pretrain(tmp_path / "a", TINY, held_out=frozenset(), report=seen.append, every=5)
+    assert seen == history and [p.step for p in history] == [5, 10, 15, 20]
+    assert history[0].loss < math.log(len(vocabulary())) + 1.5
+    assert history[-1].loss < history[0].loss - 0.5
+    pretrain(tmp_path / "b", TINY, held_out=frozenset())
+    a, b = ((tmp_path / name / "model.safetensors").read_bytes() for name in "ab")
+    assert hashlib.sha256(a).digest() == hashlib.sha256(b).digest()
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "a")
+    assert AutoTokenizer.from_pretrained(tmp_path / "a").vocab_size == model.config.vocab_size == len(vocabulary())
+    assert dialect_of(tmp_path / "a") == "maze-compact"
+    assert "steps 20" in (tmp_path / "a" / "README.md").read_text()
+
+
+def test_a_budget_of_seconds_ends_it(tmp_path):
+    from dataclasses import replace
+
+    history = pretrain(tmp_path, replace(TINY, seconds=0.5), held_out=frozenset())
+    assert history[-1].done == 1.0 and 0.5 <= history[-1].seconds < 20
+
+
+def test_a_config_without_sense_is_refused(tmp_path):
+    for wrong in (PretrainConfig(width=30, heads=4), PretrainConfig(steps=0)):
+        with pytest.raises(ValueError, match="at least 1, width"):
+            pretrain(tmp_path, wrong, held_out=frozenset())
+
+
+def test_only_what_ships_has_an_address():
+    assert "base" in shipped()
+    assert checkpoint_path("embedded:base") == checkpoint_path("base") == SHIPPED / "base"
+    for name in ("embedded:none", "embedded:", "embedded:../embedded", "embedded:base/.."):
+        with pytest.raises(BadAddress, match="embedded:base"):
+            checkpoint_path(name)
+
+
+def test_a_folder_without_the_mark_speaks_english(tmp_path):
+    assert dialect_of(tmp_path) == "english"
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2"}))
+    assert dialect_of(tmp_path) == "english"
+
+
+def test_the_shipped_base_is_small_and_complete():
+    folder = checkpoint_path("embedded:base")
+    files = {path.name: path.stat().st_size for path in folder.iterdir()}
+    assert {
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "README.md",
+    } <= set(files)
+    assert sum(files.values()) <= LARGEST_MB * 1e6
+    assert dialect_of(folder) == "maze-compact"
+    settings = json.loads((folder / "generation_config.json").read_text())
+    assert settings["top_k"] == 0 and settings["do_sample"]  # transformers would cut to the 50 likeliest otherwise
+
+
+def test_the_shipped_base_walks_mazes():
+    """Greedy, it reaches E on most boards, none of which it ever saw."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = checkpoint_path("embedded:base")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    problems = problem_set("maze:test", 30)
+    prompts = [prompt_text(problem, answers=2) for problem in problems]
+    assert prompts[0] == encode_prompt(problems[0].maze, answers=2)
+    asked = tokenizer(prompts, padding=True, return_tensors="pt", return_token_type_ids=False)
+    with torch.inference_mode():
+        out = model.generate(**asked, do_sample=False)
+    texts = tokenizer.batch_decode(out[:, asked["input_ids"].shape[1] :], skip_special_tokens=True)
+    chains = [routes(text) for text in texts]
+    assert sum(len(chain) == 2 for chain in chains) >= 25
+    reached = [simulate(p.maze, chain[0]).reached for p, chain in zip(problems, chains, strict=True) if chain]
+    assert sum(reached) >= 18
