@@ -78,9 +78,23 @@ def test_a_chain_of_programs_keeps_its_order(text: str) -> None:
     assert parse(text, "python", 3) == Chain((F, G, H))
 
 
+def test_a_block_that_defines_one_name_again_and_again_holds_several_programs() -> None:
+    body = "def f(x):\n    return"
+    block = f"import math\n\n# first\n{body} 1\n\n# second\n\n{body} 2\n\n{body} 3"
+    chain = parse(fence(block), "python", 3)
+    assert chain.error is None
+    assert [answer[-8:] for answer in chain.answers] == ["return 1", "return 2", "return 3"]
+    assert all(answer.startswith("import math\n") and answer.count("def f") == 1 for answer in chain.answers)
+    assert "# second" in chain.answers[1]
+    assert parse(fence(block), "python", 1).answers == (block,)
+    overloaded = "@overload\ndef f(x): ...\n\ndef f(x):\n    return 1"
+    assert parse(fence(overloaded), "python", 2).answers == (overloaded,)
+
+
 @pytest.mark.parametrize(
     ("text", "answers", "error"),
     [
+        (fence("# program 1, complete"), (), "no Python code block"),
         ("I cannot do that.", (), "no Python code block"),
         ("", (), "no Python code block"),
         (fence("x", "json"), (), "no Python code block"),

@@ -20,6 +20,8 @@ _LOOKS_LIKE_CODE = re.compile(
     r"^(?:(?:async|def|class|import|from|if|elif|else|for|while|return|with|try|except|finally)\b|[@#]|[\w.]+\s*[=(\[:])"
 )
 
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
 
 @dataclass(frozen=True)
 class Block:
@@ -35,18 +37,24 @@ def programs(text: str, answers: int) -> tuple[list[str], str]:
 
     A closed block counts even where it is not valid Python: that is the answer's own fault, and its score says so. One
     that the text ended in counts only if it is. Blocks that merely call what an earlier block defines are usage
-    examples. For one answer the block that defines most names wins (models build up to the whole program).
+    examples. For one answer the block that defines most names wins (models build up to the whole program); for more, a
+    block that defines a name again and again holds several.
     """
     blocks = fenced(text)
     complaint = ""
     found: list[str] = []
     for block in _python_blocks(blocks):
-        if block.closed or parsed(block.code) is not None:
+        tree = parsed(block.code)
+        if tree is not None and not tree.body:
+            continue  # comments alone: the layout repeated from the prompt
+        if block.closed or tree is not None:
             found.append(block.code)
         else:
             complaint = "unclosed code fence"
     if not blocks:
         found = bare(text)
+    if answers > 1:
+        found = [version for code in found for version in _versions(code)]
     found = _without_examples(found)
     if answers == 1 and len(found) > 1:
         found = [max(found, key=lambda code: len(_defined(parsed(code))))]  # max keeps the first of equals
@@ -159,6 +167,30 @@ def _without_prose_after(code: str) -> str | None:
     return None
 
 
+def _versions(code: str) -> list[str]:
+    """The programs of a block in which one function or class is defined several times, where only the last would count.
+
+    What stands before its first definition (imports, helpers) belongs to each of them.
+    """
+    tree = parsed(code)
+    definitions = [node for node in tree.body if isinstance(node, _DEFINITIONS)] if tree else []
+    names = [node.name for node in definitions]
+    name = next((name for name in names if names.count(name) > 1), None)
+    if name is None or any(node.decorator_list for node in definitions if node.name == name):
+        return [code]
+    lines = code.split("\n")
+    starts = [node.lineno - 1 for node in definitions if node.name == name]
+    for i, start in enumerate(starts):
+        while start and (not lines[start - 1].strip() or lines[start - 1].startswith("#")):
+            start -= 1  # its comments come with it
+        starts[i] = start
+    before = lines[: starts[0]]
+    return [
+        "\n".join(before + lines[start:end]).strip("\n")
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)
+    ]
+
+
 def _without_examples(found: list[str]) -> list[str]:
     if len(found) < 2:
         return found
@@ -180,8 +212,7 @@ def _calls_name(node: ast.AST) -> bool:
 
 def _defined(tree: ast.Module | None) -> set[str]:
     """Functions and classes at the top level."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return {node.name for node in tree.body if isinstance(node, kinds)} if tree else set()
+    return {node.name for node in tree.body if isinstance(node, _DEFINITIONS)} if tree else set()
 
 
 def _is_program(tree: ast.Module | None) -> bool:

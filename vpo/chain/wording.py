@@ -19,10 +19,11 @@ _SINGLE = {
 }
 
 _CHAIN = {
+    # Small models keep to a layout that they are shown far more often than to one that is described
     "python": (
-        "Answer with {m} different complete programs, one after another. Each stands in its own code block that starts "
-        "with ```python and ends with ```, and a line --- stands between one block and the next. Leave out tests and "
-        "usage examples."
+        "Answer with {m} different complete programs in exactly this layout:\n\n{layout}\n\n"
+        "Never put two programs into one block: every block must work alone and use the names that the task asks for. "
+        "Leave out tests, usage examples and explanations."
     ),
     "route": (
         "Give {m} different routes, one after another, each between its own numbered tags and with nothing but its "
@@ -58,7 +59,8 @@ def instructions(answer_format: str, answers: int, *, diff: bool = False) -> str
         return _DIFF
     if answers == 1:
         return _SINGLE[answer_format]
-    return f"{_CHAIN[answer_format]} {_SPREAD}".format(m=answers)
+    layout = "\n---\n".join(f"```python\n# program {i}, complete\n```" for i in range(1, answers + 1))
+    return f"{_CHAIN[answer_format]} {_SPREAD}".format(m=answers, layout=layout)
 
 
 def check_request(answer_format: str, answers: int, diff: bool) -> None:
