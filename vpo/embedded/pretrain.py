@@ -1,7 +1,7 @@
 """`evo pretrain maze`: the embedded base policy from nothing, on one core, in minutes.
 
 Next-token training on planner lessons (vpo.embedded.lessons): a Llama decoder, AdamW with a short warm-up and a linear
-decay, loss on the chain's tokens alone. One seed and one number of steps give one checkpoint on one machine and
+decay to 5%, loss on the chain's tokens alone. One seed and one number of steps give one checkpoint on one machine and
 torch version; with a budget of seconds the schedule follows the clock and no two runs are the same.
 """
 
@@ -76,12 +76,8 @@ def pretrain(
     import torch
 
     config = config or PretrainConfig()
-    if (
-        min(config.steps, config.decay_steps, config.batch) < 1
-        or config.width % config.heads
-        or config.width // config.heads % 2
-    ):
-        raise ValueError("steps, decay_steps and batch must be at least 1, width an even multiple of heads")
+    if config.steps < 1 or config.batch < 1 or config.width % config.heads or config.width // config.heads % 2:
+        raise ValueError("steps and batch must be at least 1, width an even multiple of heads")
     if held_out is None:
         from problems.maze.sets import held_out_tiles
 
