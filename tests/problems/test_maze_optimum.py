@@ -74,9 +74,9 @@ def test_lava_is_paid_once_and_worth_it_where_gold_lies_behind():
 
 def test_the_optimum_of_a_real_board_is_attained_and_quick():
     boards = [generate(random.Random(seed)) for seed in range(8_000_000, 8_000_020)]
-    started = time.perf_counter()
+    started = time.process_time()
     best = [optimum(maze) for maze in boards]
-    assert time.perf_counter() - started < 20 * 0.2
+    assert time.process_time() - started < 20 * 0.2
     for maze, value in zip(boards, best, strict=True):
         assert 0.5 < value < 1.0  # never both: the conflict is real
         assert fitness_of(simulate(maze, best_route(maze)).rewards) == pytest.approx(value)

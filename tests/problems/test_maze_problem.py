@@ -48,11 +48,11 @@ def test_what_is_no_route_is_an_error_of_the_answer(text):
 
 
 def test_an_endless_answer_is_refused_or_read_at_once():
-    started = time.perf_counter()
+    started = time.process_time()
     assert PROBLEM.score("right " * MOST_CHARACTERS).error
     assert PROBLEM.score("(" * 10_000_000).error
     assert PROBLEM.score("R" * 1_000_000).error is None
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 def test_the_contract():
@@ -111,8 +111,8 @@ def test_scoring_is_quick():
     problem.score(route)
     best = math.inf
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(200):
             problem.score(route)
-        best = min(best, (time.perf_counter() - started) / 200)
+        best = min(best, (time.process_time() - started) / 200)
     assert best < 200e-6

@@ -80,11 +80,11 @@ def test_planner_routes_reach_the_exit_within_the_budget_and_differ():
 
 def test_a_set_loads_in_a_moment():
     code = (
-        "import time; t = time.perf_counter(); from problems.maze import problem_set; "
-        "problem_set('maze:train'); print(time.perf_counter() - t)"
+        "import time; t = time.process_time(); from problems.maze import problem_set; "
+        "problem_set('maze:train'); print(time.process_time() - t)"
     )
     seconds = min(
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
         for _ in range(2)
     )
-    assert seconds < 2.0  # about 0.3 s on an idle core; the machine that tests may be busy
+    assert seconds < 1.5  # of this process alone, about 0.5 with numpy's import; the machine that tests may be busy
