@@ -82,7 +82,10 @@ def decode(
 
 def batches(asks: Sequence[Ask], settings: Settings) -> Iterator[list[int]]:
     """Indices of the asks of each batch: long prompts together, groups unbroken where they fit."""
-    order = sorted(range(len(asks)), key=lambda i: (-len(asks[i].prompt), id(asks[i].prompt), i))
+    groups: dict[int, int] = {}  # a prompt's place of first appearance: its address would differ between runs
+    for ask in asks:
+        groups.setdefault(id(ask.prompt), len(groups))
+    order = sorted(range(len(asks)), key=lambda i: (-len(asks[i].prompt), groups[id(asks[i].prompt)], i))
     batch: list[int] = []
     prompts: set[int] = set()
     longest = columns = 0  # of the batch's prompts, which come longest first; of a row with its answer

@@ -31,7 +31,7 @@ def load_policy(
     max_tokens: limit of one rollout; None lets the policy choose (vpo.chain.default_max_tokens is what the engine sets)
     device, dtype: "cuda", "cpu"; "bfloat16", "float32"; None chooses by the machine
     batch: prompts per call; None chooses by the model's size
-    threads: CPU threads of the model's arithmetic; None leaves torch's own choice
+    threads: CPU threads of the model's arithmetic; None takes one for a small model, else torch's own choice
     Raises BadAddress, one line, on an address that names nothing, settings that cannot be, or a missing extra.
     """
     if not 0.0 <= temperature <= 100.0:

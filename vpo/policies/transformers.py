@@ -67,6 +67,8 @@ class TransformersPolicy:
         self.batch = batch or (64 if self.parameters < _SMALL or model.device.type == "cuda" else 16)
         self.context = int(getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", 0) or 1 << 30)
         self.stops = end_tokens(model, tokenizer)
+        if threads is None and self.parameters < _SMALL and model.device.type == "cpu":
+            threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
         self._share: bool | None = None  # probed with the first call, in the worker
