@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -15,7 +15,7 @@ from rich.text import Text
 from evo.status import LaneStatus, SearchStatus
 
 REFRESHES_PER_SECOND = 4
-PLAIN_SECONDS = 5.0
+PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
 LONGEST_NAME = 36
 
 
@@ -97,20 +97,23 @@ def lane_row(lane: LaneStatus) -> tuple[str, str, str, str, str]:
     )
 
 
-def display(
-    status: SearchStatus, console: Console, plain: bool
-) -> tuple[AbstractContextManager[object], Callable[[], None]]:
-    """(a context to search in, what to call after each commit)."""
+@contextlib.asynccontextmanager
+async def display(status: SearchStatus, console: Console, plain: bool) -> AsyncIterator[None]:
+    """Show the search while the block runs: the screen, or a line every few seconds."""
     if not plain and console.is_terminal:
-        live = Live(Screen(status, console), console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True)
-        return live, lambda: None
-    last = [time.monotonic()]
+        with Live(Screen(status, console), console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True):
+            yield
+        return
+    console.print(f"run {status.run}: {len(status.lanes)} problems, {status.policy}", soft_wrap=True, highlight=False)
+    lines = asyncio.create_task(_lines(status, console))
+    try:
+        yield
+    finally:
+        lines.cancel()
+        await asyncio.gather(lines, return_exceptions=True)
 
-    def report() -> None:
-        if time.monotonic() - last[0] >= PLAIN_SECONDS:
-            last[0] = time.monotonic()
-            console.print(
-                f"{clock(status.elapsed)}  {solve_line(status)}  {figures(status)}", soft_wrap=True, highlight=False
-            )
 
-    return nullcontext(), report
+async def _lines(status: SearchStatus, console: Console) -> None:
+    while True:
+        await asyncio.sleep(PLAIN_SECONDS if status.elapsed < 60 else PLAIN_SECONDS_LATER)
+        console.print(f"{clock(status.elapsed)}  {solve_line(status)}  {figures(status)}", soft_wrap=True)

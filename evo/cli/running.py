@@ -50,15 +50,14 @@ async def _drive(
     failure: SearchFailed | None = None
     reason = ""
     try:
-        screen, report = display(status, console, plain)
-        search.on_commit = lambda group: report()
-        with screen, obeying_interrupts(search.stop):
-            try:
-                reason = await search.run()
-            except SearchFailed as error:
-                failure = error
-            except asyncio.CancelledError:
-                reason = "interrupted twice"
+        async with display(status, console, plain):
+            with obeying_interrupts(search.stop):
+                try:
+                    reason = await search.run()
+                except SearchFailed as error:
+                    failure = error
+                except asyncio.CancelledError:
+                    reason = "interrupted twice"
         interrupted = reason.startswith("interrupted")
         reason = reason.split(";")[0]
         failed = [lane for lane in launched.lanes if lane.stopped.startswith("failed")]
