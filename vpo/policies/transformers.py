@@ -69,8 +69,6 @@ class TransformersPolicy:
         self.stops = end_tokens(model, tokenizer)
         if threads is None and self.parameters < _SMALL and model.device.type == "cpu":
             threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
-        if threads is None and self.parameters < _SMALL and model.device.type == "cpu":
-            threads = 1  # its products are too small to share out, and waiting threads take the scorers' cores
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
         self._share: bool | None = None  # probed with the first call, in the worker
