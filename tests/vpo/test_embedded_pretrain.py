@@ -19,6 +19,17 @@ from vpo.embedded.pretrain import PretrainConfig, Progress, pretrain
 TINY = PretrainConfig(steps=20, width=32, layers=1, heads=2, batch=8, sort_over=2, warm_up=2, learning_rate=1e-2)
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Two threads of a small model wait for each other most of the time where other tests run beside them."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def test_lessons_are_the_same_for_a_seed_and_speak_the_language():
     first, again, other = (Lessons(seed).batch(60) for seed in (1, 1, 2))
     assert first == again != other
@@ -137,3 +148,19 @@ def test_the_shipped_base_walks_mazes():
     assert sum(len(chain) == 2 for chain in chains) >= 25
     reached = [simulate(p.maze, chain[0]).reached for p, chain in zip(problems, chains, strict=True) if chain]
     assert sum(reached) >= 18
+
+
+def test_measuring_a_checkpoint(capsys):
+    from vpo.embedded.measure import PARENTS, Sampler, main, sample_rewards, small_search
+
+    problems = problem_set("maze:test", 4)
+    rewards, written = sample_rewards(Sampler("embedded:base", seed=1), problems, answers=2, total=4)
+    again, _ = sample_rewards(Sampler("embedded:base", seed=1), problems, answers=2, total=4)
+    assert rewards.shape == (4, 4, 4) and written.shape == (4, 4)
+    assert (rewards == again).all() and not rewards[~written].any()
+    for parents in PARENTS:
+        curves = small_search(Sampler("embedded:base"), problems, iterations=2, answers=2, parents=parents, seed=0)
+        assert len(curves["solved"]) == 2 and curves["mean_best"][0] <= curves["mean_best"][1]
+    main(["maze:test", "--policy", "planner", "--total", "3", "--limit", "5"])
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["completion"] == 1.0 and figures["best@1"] <= figures["best@3"] <= figures["optimum"]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
 
 Floats = npt.NDArray[np.float64]
+PARENTS = ("fittest", "even", "none")
+"""How a search chooses the parent it shows: the fittest cell, any cell with equal chance, or no parent."""
 
 
 class Sampler:
@@ -133,10 +135,13 @@ def summary(rewards: Floats, written: npt.NDArray[np.bool_], targets: Floats) ->
 
 
 def small_search(
-    sampler: Sampler, problems: Sequence[MazeProblem], *, iterations: int, answers: int, parents: bool, seed: int
+    sampler: Sampler, problems: Sequence[MazeProblem], *, iterations: int, answers: int, parents: str, seed: int
 ) -> dict[str, list[float]]:
-    """A plain evolution: a cell per reward vector, its shortest route kept, a parent drawn evenly from the cells, one
-    chain an iteration. Returns the share solved and the mean best after each iteration. `parents` False shows none."""
+    """A plain evolution: a cell per reward vector, its shortest route kept, one chain an iteration.
+
+    parents: one of PARENTS, which cell's route the prompt shows
+    Returns the share solved and the mean best after each iteration.
+    """
     rng = random.Random(seed)
     cells: list[dict[tuple[float, ...], str]] = [{} for _ in problems]
     best = [0.0] * len(problems)
@@ -144,7 +149,9 @@ def small_search(
     for _ in range(iterations):
         prompts = []
         for problem, held in zip(problems, cells, strict=True):
-            parent = rng.choice(list(held.values())) if parents and held else None
+            parent = None
+            if held and parents != "none":
+                parent = held[max(held, key=sum)] if parents == "fittest" else rng.choice(list(held.values()))
             prompts.append(encode_prompt(problem.maze, parent, answers=answers))
         for i, text in enumerate(sampler.texts(prompts, most_tokens(answers))):
             for moves in decode_chain(text)[:answers]:
@@ -164,13 +171,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--answers", type=int, default=3, help="answers a chain")
     parser.add_argument("--total", type=int, default=30, help="answers a problem")
     parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--search", type=int, metavar="N", help="search N iterations with and without parents instead")
+    parser.add_argument(
+        "--search", type=int, metavar="N", help="search N iterations instead, with each choice of parents"
+    )
     parser.add_argument("--limit", type=int)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, help="CPU threads")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads; more rarely help so small a model")
     given = parser.parse_args(arguments)
     problems = problem_set(given.problems, given.limit)
-    if given.threads:
+    if given.policy != "planner":
         import torch
 
         torch.set_num_threads(given.threads)
@@ -179,13 +188,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         figures: dict = summary(rewards, np.ones(rewards.shape[:2], bool), _targets(problems))
     elif given.search:
         figures = {}
-        for name, parents in (("parents", True), ("no parents", False)):
+        for parents in PARENTS:
             sampler = Sampler(given.policy, temperature=given.temperature, seed=given.seed)
             curves = small_search(
                 sampler, problems, iterations=given.search, answers=given.answers, parents=parents, seed=given.seed
             )
             marks = [i for i in (3, 10, 30, 60, 100, 200) if i <= given.search]
-            figures[name] = {i: [round(curves[c][i - 1], 3) for c in ("solved", "mean_best")] for i in marks}
+            figures[parents] = {i: [round(curves[c][i - 1], 3) for c in ("solved", "mean_best")] for i in marks}
     else:
         sampler = Sampler(given.policy, temperature=given.temperature, seed=given.seed)
         figures = summary(
