@@ -84,6 +84,14 @@ class Batcher:
         if self._worker is None:
             self._worker = asyncio.create_task(self._serve())
 
+    def abandon(self) -> None:
+        """Cancel every prompt that no call has taken yet; calls under way go on."""
+        items, self._waiting = self._waiting, []
+        while not self._full.empty():
+            items += self._full.get_nowait()
+        for item in items:
+            item.future.cancel()
+
     def _spawn(self, items: list[_Waiting]) -> None:
         task = asyncio.create_task(self._call(items))
         self._tasks.add(task)
@@ -128,9 +136,7 @@ class Batcher:
 
     async def close(self) -> None:
         """Stop serving; what waits is cancelled."""
-        for item in self._waiting:
-            item.future.cancel()
-        self._waiting = []
+        self.abandon()
         tasks = [*self._tasks, *([self._worker] if self._worker else [])]
         for task in tasks:
             task.cancel()

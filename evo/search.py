@@ -19,6 +19,7 @@ from evo.config import RunConfig
 from evo.errors import SearchFailed
 from evo.iteration import Lane, Proposal, propose, score_group, settle
 from evo.status import SearchStatus
+from islands.errors import DatabaseUnavailable, RunBusy
 from islands.records import RunRecord
 from islands.store import Store, Transaction
 from problems.contract import ScorerFault
@@ -65,6 +66,7 @@ class Search:
         self.on_commit = on_commit
         self.next_sequence = next_sequence
         self.stop_reason = ""
+        self.batcher: Batcher | None = None
         self._flying: deque[InFlight] = deque()
         self._index = {lane.record.id: i for i, lane in enumerate(self.lanes)}
 
@@ -73,24 +75,35 @@ class Search:
         if not self.stop_reason:
             self.stop_reason = self.status.stopping = reason
 
+    def interrupt(self, reason: str) -> None:
+        """Stop, and let go of the prompts that the policy has not begun with: they would be sampled for nobody."""
+        self.stop(reason)
+        if self.batcher is not None:
+            self.batcher.abandon()
+
     async def run(self) -> str:
         """Run to the end; returns why it ended ("" for all iterations done). Raises SearchFailed on a dead policy."""
-        self.batcher = Batcher(self.policy, self.config.rollouts, self.config.answers, self.config.seed, self.batch)
+        batcher = Batcher(self.policy, self.config.rollouts, self.config.answers, self.config.seed, self.batch)
+        self.batcher = batcher
         try:
             self._replay()
             while self._fly():
                 head = self._flying[0]
-                if self.batcher.holds(head.sampled):
-                    self.batcher.flush()  # nothing ahead of it can fill the batch any more
+                if batcher.holds(head.sampled):
+                    batcher.flush()  # nothing ahead of it can fill the batch any more
                 await asyncio.wait([head.group])
+                if head.group.cancelled():
+                    break  # let go by an interrupt, as is everything behind it
                 self._land_ready()
         except PolicyUnavailable as error:
             raise SearchFailed(f"the policy {self.config.policy} cannot answer: {error}") from error
+        except (DatabaseUnavailable, RunBusy) as error:
+            raise SearchFailed(f"the database cannot be written any more: {error}") from error
         finally:
             for flying in self._flying:
                 flying.group.cancel()
             await asyncio.gather(*(flying.group for flying in self._flying), return_exceptions=True)
-            await self.batcher.close()
+            await batcher.close()
         return self.stop_reason
 
     def _replay(self) -> None:
@@ -124,6 +137,7 @@ class Search:
             return False
         proposal = propose(lane, self.next_sequence, self.config.seed)
         self.next_sequence += 1
+        assert self.batcher is not None
         sampled = self.batcher.submit(proposal.prompt)
         group = asyncio.create_task(
             score_group(
@@ -160,6 +174,8 @@ class Search:
         started = time.perf_counter()
         with self.store.begin() as transaction:
             while self._flying and self._flying[0].group.done() and len(landed) < GROUPS_PER_TRANSACTION:
+                if self._flying[0].group.cancelled():
+                    break
                 fault = self._flying[0].group.exception()
                 if fault is not None and landed:
                     break  # what is ahead of the fault is kept
@@ -194,7 +210,8 @@ class Search:
                 lane.stopped = "solved"
 
     def _report(self, lane: Lane, group: ScoredGroup) -> None:
-        self.status.sampling_seconds = self.batcher.meter.busy()
+        if self.batcher is not None:
+            self.status.sampling_seconds = self.batcher.meter.busy()
         lane.describe(self.status.lanes[self._index[lane.record.id]])
         if self.on_commit is not None:
             self.on_commit(group)

@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, Row, insert, select, update
@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
 from islands.claims import Claim
 from islands.database import ensure_schema, open_engines, parse_address, shown, unavailable
-from islands.errors import DatabaseUnavailable, RunExists, UnknownRun
+from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.records import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord
 from islands.schema import PolicyVersion, Problem, Run, TrainingStep, table
 
@@ -80,7 +80,8 @@ class Store:
     def close(self) -> None:
         """Release what is claimed and close every connection."""
         for claim in list(self._claims.values()):
-            claim.release()
+            with suppress(DatabaseUnavailable, RunBusy):  # a claim that cannot be given back goes stale with its owner
+                claim.release()
         self._writer.dispose()
         self.reader.dispose()
 

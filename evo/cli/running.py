@@ -18,6 +18,7 @@ from evo.cli.options import DEFAULT_DB
 from evo.errors import SearchFailed
 from evo.launch import Launched
 from evo.progress import clock, display, figures, lane_row
+from islands.errors import DatabaseUnavailable, RunBusy
 
 SHOWN_PROBLEMS = 30
 
@@ -51,7 +52,7 @@ async def _drive(
     reason = ""
     try:
         async with display(status, console, plain):
-            with obeying_interrupts(search.stop):
+            with obeying_interrupts(search.interrupt):
                 try:
                     reason = await search.run()
                 except SearchFailed as error:
@@ -71,7 +72,11 @@ async def _drive(
             else reason or (f"{len(failed)} problems stopped by scorer faults" if failed else "")
         )
         summary = summarised(launched, outcome, why)
-        launched.finish(outcome, why, summary)
+        try:
+            launched.finish(outcome, why, summary)
+        except (DatabaseUnavailable, RunBusy):
+            if failure is None:
+                raise  # else the reason is known, and the run stays as it was last written
         if as_json:
             sys.stdout.write(json.dumps(summary) + "\n")
         else:
@@ -88,7 +93,7 @@ async def _drive(
 
 
 @contextlib.contextmanager
-def obeying_interrupts(stop: Callable[[str], None]) -> Any:
+def obeying_interrupts(interrupt: Callable[[str], None]) -> Any:
     """First Ctrl-C (or a TERM signal): finish what is in flight. Second: stop at once."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
@@ -98,7 +103,7 @@ def obeying_interrupts(stop: Callable[[str], None]) -> Any:
     def interrupted() -> None:
         seen[0] += 1
         if seen[0] == 1:
-            stop("interrupted; finishing the groups in flight (again to stop at once)")
+            interrupt("interrupted; finishing the groups in flight (again to stop at once)")
         else:
             task.cancel()
 

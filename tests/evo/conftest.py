@@ -75,7 +75,7 @@ class DigitsPolicy:
 def search_with(monkeypatch):
     """search(problems, policy, db, name=..., resume=..., **config) -> Launched, after the search has run."""
 
-    def run(problems, policy, db, *, name="run", resume=False, stop_after=None, **settings):
+    def run(problems, policy, db, *, name="run", resume=False, stop_after=None, interrupt_after=None, **settings):
         monkeypatch.setattr(launching, "resolve_problems", lambda config: list(problems))
         monkeypatch.setattr(launching, "open_policy", lambda config, problems: policy)
 
@@ -91,6 +91,8 @@ def search_with(monkeypatch):
                 seen.append(group)
                 if stop_after is not None and len(seen) == stop_after:
                     launched.search.stop("interrupted")
+                if interrupt_after is not None and len(seen) == interrupt_after:
+                    launched.search.interrupt("interrupted")
 
             launched.search.on_commit = committed
             try:

@@ -207,3 +207,32 @@ def test_a_run_whose_problems_changed_is_refused(search_with, digits, digits_pol
 def test_best_of_n_never_shows_a_parent(search_with, digits, digits_policy, db):
     search_with([digits("a")], digits_policy(), db, iterations=10, prompt={"show_parent": False})
     assert len({row[4] for row in stored(db)}) == 1
+
+
+def test_an_interrupt_lets_go_of_what_the_policy_has_not_begun(search_with, digits, digits_policy, tmp_path):
+    whole, parts = f"sqlite:///{tmp_path}/whole.db", f"sqlite:///{tmp_path}/parts.db"
+    names = "abcdefgh"
+    search_with([digits(n) for n in names], digits_policy(batch=4), whole, iterations=6)
+    policy = digits_policy(batch=4, delay=0.05)
+    launched = search_with([digits(n) for n in names], policy, parts, iterations=6, interrupt_after=4)
+    begun = sum(map(len, policy.calls))
+    assert launched.status.groups == begun < 48, "every group that was begun is committed, and no other was begun"
+    assert len(policy.calls) <= 3
+    search_with([digits(n) for n in names], digits_policy(batch=4), parts, resume=True)
+    assert stored(whole) == stored(parts)
+
+
+def test_a_database_that_goes_away_fails_the_run_with_its_reason(search_with, digits, digits_policy, db, monkeypatch):
+    from islands.errors import DatabaseUnavailable
+
+    begin, calls = Store.begin, []
+
+    def failing(self):
+        calls.append(1)
+        if len(calls) > 8:
+            raise DatabaseUnavailable("the server closed the connection")
+        return begin(self)
+
+    monkeypatch.setattr(Store, "begin", failing)
+    with pytest.raises(SearchFailed, match="closed the connection"):
+        search_with([digits("a")], digits_policy(), db, iterations=50)
