@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import vpo
 from problems.contract import BadAddress
 from vpo.policies.contract import Policy
 
@@ -60,20 +59,12 @@ def load_policy(
         "threads": threads,
     }
     if kind == "embedded":
-        return _transformers(str(embedded_checkpoint(rest)), address, settings)
+        from vpo.embedded import checkpoint_path
+
+        return _transformers(str(checkpoint_path(rest)), address, settings)
     if not address or any(character.isspace() for character in address) or "://" in address or ":" in address:
         raise BadAddress(f"policy {address!r} is not an address: {FORMS}")
     return _transformers(_checkpoint(address), address, settings)
-
-
-def embedded_checkpoint(name: str) -> Path:
-    """The folder of a checkpoint that ships in the package. Raises BadAddress with the names there are."""
-    folders = [Path(place) / "embedded" / "checkpoints" for place in vpo.__path__]
-    names = sorted(config.parent.name for folder in folders for config in folder.glob("*/config.json"))
-    if name not in names:
-        there = ", ".join(f"embedded:{one}" for one in names) or "none in this installation"
-        raise BadAddress(f"policy 'embedded:{name}' does not exist; there is {there}")
-    return next(folder / name for folder in folders if (folder / name / "config.json").exists())
 
 
 def _checkpoint(address: str) -> str:
