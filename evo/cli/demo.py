@@ -45,8 +45,9 @@ def demo(limit: int, iterations: int, seed: int, db: str, plain: bool) -> int:
         suffix = "" if db == DEFAULT_DB else f" --db {db}"
         console.print("\nNext:", style="bold")
         table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True)
         for command, what in (
-            (f"evo show {run}{suffix}", "each maze's best route and reward vector"),
+            (f"evo show {run}{suffix}", "best routes and their vectors"),
             (f"evo resume {run} --iterations {iterations * 2}{suffix}", "search on from here"),
             (f"evo export {run} -o traces.jsonl{suffix}", "all of it as training traces"),
             ("evo run programs:easy --policy MODEL", "evolve programs with any model"),
