@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evo.config import PromptConfig
-from evo.prompt import cut
+from evo.prompt import cut, read
 from problems.contract import Problem
 from problems.records import Prompt, Rollout
 
@@ -79,13 +79,4 @@ class OpenEvolveStyle:
         return {"feedback": cut(candidate.feedback, self.config.max_feedback_chars)}
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
-        from vpo.chain import parse
-
-        parent = selection.parent.text if self.diff and selection.parent is not None else None
-        return parse(
-            rollout.text,
-            self.problem.answer_format,
-            self.answers,
-            diff_parent=parent,
-            truncated=rollout.finish == "length",
-        )
+        return read(rollout, self.problem, self.answers, selection if self.diff else None)

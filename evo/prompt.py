@@ -124,16 +124,16 @@ class EnglishStyle:
         return "\n".join(lines)
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
-        from vpo.chain import parse
+        return read(rollout, self.problem, self.answers, selection if self.diff else None)
 
-        parent = selection.parent.text if self.diff and selection.parent is not None else None
-        return parse(
-            rollout.text,
-            self.problem.answer_format,
-            self.answers,
-            diff_parent=parent,
-            truncated=rollout.finish == "length",
-        )
+
+def read(rollout: Rollout, problem: Problem, answers: int, edited: Selection | None) -> Chain:
+    """The answers in a rollout that was asked in English; with `edited`, edits of that selection's parent."""
+    from vpo.chain import parse
+
+    parent = edited.parent.text if edited is not None and edited.parent is not None else None
+    truncated = rollout.finish == "length"
+    return parse(rollout.text, problem.answer_format, answers, diff_parent=parent, truncated=truncated)
 
 
 def cut(text: str, limit: int) -> str:
