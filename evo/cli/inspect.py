@@ -163,8 +163,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         f"{progress.tokens:,} tokens\n"
     )
     table = Table(box=None, pad_edge=False)
-    for title in ("problem", "iterations", "best", "target", "solved at", "candidate", "reward vector"):
-        table.add_column(title, justify="left" if title in ("problem", "reward vector") else "right")
+    for title in ("problem", "done", "best", "target", "solved", "id", "reward vector"):
+        table.add_column(title, justify="left" if title in ("problem", "reward vector") else "right", no_wrap=True)
     for problem, candidate in found:
         done = progress.problems[problem.id]
         vector = problem.message if problem.status == "failed" else _vector(problem, candidate)
