@@ -162,9 +162,10 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         f"{solved} of {len(found)} solved, {progress.groups:,} groups, {progress.answers:,} answers, "
         f"{progress.tokens:,} tokens\n"
     )
-    table = Table(box=None, pad_edge=False)
-    for title in ("problem", "done", "best", "target", "solved", "id", "reward vector"):
-        table.add_column(title, justify="left" if title in ("problem", "reward vector") else "right", no_wrap=True)
+    table = Table(box=None, pad_edge=False, expand=True)
+    for title in ("problem", "done", "best", "target", "solved", "id"):
+        table.add_column(title, justify="left" if title == "problem" else "right", no_wrap=True)
+    table.add_column("reward vector", no_wrap=True, ratio=1, overflow="ellipsis")
     for problem, candidate in found:
         done = progress.problems[problem.id]
         vector = problem.message if problem.status == "failed" else _vector(problem, candidate)
