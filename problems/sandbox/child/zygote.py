@@ -41,9 +41,12 @@ _SPARE = 32 << 20  # address space kept back, to report in once a candidate has 
 class Zygote:
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
-        self.request, self.control, self.feed, self.results, self.output = config["descriptors"]
+        # to the lowest numbers, and not inheritable: as they come, they have the numbers of a parent that may hold
+        # hundreds of files, beyond what the limit on open files lets a candidate's own code name
+        moved = [os.dup(fd) for fd in config["descriptors"]]
         for fd in config["descriptors"]:
-            os.set_inheritable(fd, False)
+            os.close(fd)
+        self.request, self.control, self.feed, self.results, self.output = moved
         self.confined = config["mode"] != "none"
         self.poll = select.poll()
         self.poll.register(self.request, select.POLLIN)
