@@ -126,7 +126,7 @@ def openevolve_rate(folder: Path, size: int, iterations: int) -> float:
 class InlineProblem:
     """The same problem scored in process."""
 
-    name, objectives, target, answer_format, inline = "inline", ("combined_score", "size"), None, "python", True
+    name, objectives, target, answer_format, inline = "inline", ("size",), None, "python", True
 
     def statement(self) -> str:
         return "Improve the program."
@@ -141,7 +141,7 @@ class InlineProblem:
         from problems.contract import Score
 
         value = (len(answer) * 7919 % 1000) / 1000.0
-        return Score((value, float(len(answer))), value)
+        return Score((float(len(answer)),), value)
 
 
 def our_rate(folder: Path, size: int, iterations: int, inline: bool) -> tuple[float, dict[str, float]]:
