@@ -104,7 +104,9 @@ async def display(status: SearchStatus, console: Console, plain: bool) -> AsyncI
         with Live(Screen(status, console), console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True):
             yield
         return
-    console.print(f"run {status.run}: {len(status.lanes)} problems, {status.policy}", soft_wrap=True, highlight=False)
+    count = len(status.lanes)
+    problems = "1 problem" if count == 1 else f"{count} problems"
+    console.print(f"run {status.run}: {problems}, {status.policy}", soft_wrap=True, highlight=False)
     lines = asyncio.create_task(_lines(status, console))
     try:
         yield
