@@ -6,21 +6,17 @@ Everything that can be wrong with the input is found here, before a new run exis
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from evo import __version__
 from evo.config import RunConfig, validated
 from evo.errors import BadInput
 from evo.iteration import Lane
 from evo.prompt import prompt_style
 from evo.search import Search
+from evo.settings import in_flight, iterations_for, population_config, settled, source_commit, workers
 from evo.status import LaneStatus, SearchStatus
-from islands.config import PopulationConfig
 from islands.population import Population
 from islands.progress import run_progress
 from islands.records import ProblemRecord, RunRecord
@@ -32,7 +28,6 @@ from problems.scoring import Scorer
 from vpo.policies.contract import Policy
 from vpo.training import FrozenTrainer
 
-DEFAULT_ITERATIONS = 100
 SEED_SEQUENCE = -1
 """A seed comes before the run's first group."""
 
@@ -236,20 +231,6 @@ def resolve_problems(config: RunConfig) -> list[Problem]:
     return list(found.values())
 
 
-def settled(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
-    """What the user left open, as an OpenEvolve directory's config decides it: seed, temperature, and one answer a
-    rollout where it evolves by SEARCH/REPLACE edits."""
-    given, decided = config.model_fields_set, dict[str, Any]()
-    for settings in (getattr(problem, "settings", {}) for problem in problems):
-        if "seed" in settings and "seed" not in given:
-            decided.setdefault("seed", settings["seed"])
-        if "temperature" in settings and config.temperature is None:
-            decided.setdefault("temperature", float(settings["temperature"]))
-        if settings.get("diff_based_evolution") and "answers" not in given:
-            decided.setdefault("answers", 1)
-    return validated({**config.model_dump(), **decided}, "config.yaml") if decided else config
-
-
 def address_of(problem: Problem) -> str:
     """What finds this one problem again."""
     return str(getattr(problem, "address", problem.name))
@@ -272,56 +253,3 @@ def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
         formats = {problem.answer_format for problem in problems}
         policy.max_tokens = max(default_max_tokens(f, config.answers, policy.dialect) for f in formats)
     return policy
-
-
-def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
-    """Defaults, then what an OpenEvolve directory's config says, then what the user set."""
-    fields = PopulationConfig.model_fields
-    settings = {k: v for k, v in getattr(problem, "settings", {}).items() if k in fields and v is not None}
-    return PopulationConfig.model_validate({**settings, **config.population.model_dump(exclude_unset=True)})
-
-
-def iterations_for(config: RunConfig, problem: Problem) -> int:
-    return config.iterations or getattr(problem, "settings", {}).get("max_iterations") or DEFAULT_ITERATIONS
-
-
-def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
-    """How many answers are scored at once."""
-    if config.scoring_workers:
-        return config.scoring_workers
-    asked = [getattr(p, "settings", {}).get("parallel_evaluations") or 0 for p in problems]
-    return max([os.cpu_count() or 1, *asked])
-
-
-def in_flight(config: RunConfig, policy: Policy, lanes: Sequence[Lane]) -> tuple[int, int]:
-    """(prompts per policy call, groups in flight).
-
-    Two calls' worth keep the policy busy while the other call's answers are scored. A smaller search takes smaller
-    calls: with more groups in flight than islands and problems, prompts would show parents that are long outdated.
-    """
-    breadth = max(len(lanes), max((lane.population.config.islands for lane in lanes), default=1))
-    if policy.batch == 0:
-        return 0, config.parallel or max(8, 2 * breadth)
-    if config.parallel:
-        batch = max(1, min(policy.batch, (config.parallel + 1) // 2))
-        return batch, config.parallel
-    batch = max(1, min(policy.batch, breadth))
-    return batch, 2 * batch
-
-
-def source_commit() -> str:
-    """The git commit of the running source, "+" where it has changes; the version where it is no checkout."""
-    root = Path(__file__).resolve().parent.parent
-    if not (root / ".git").exists():
-        return f"v{__version__}"
-    try:
-        described = subprocess.run(
-            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return f"v{__version__}"
-    return described.stdout.strip()

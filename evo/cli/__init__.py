@@ -18,7 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("evo.cli.resume", "Go on with a run after its last committed group."),
     "runs": ("evo.cli.inspect", "List the runs in a database."),
     "show": ("evo.cli.inspect", "Show a run, or one of its candidates with its lineage."),
-    "best": ("evo.cli.inspect", "Print the best answers of a run."),
+    "best": ("evo.cli.best", "Print the best answers of a run."),
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
     "export": ("evo.cli.export", "Write a run's prompt groups as training traces."),
     "pretrain": ("evo.cli.pretrain", "Make the embedded base policy from nothing."),

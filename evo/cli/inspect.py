@@ -1,12 +1,10 @@
-"""`evo runs`, `evo show`, `evo best`: what a database holds. They read only, also while a run writes."""
+"""`evo runs` and `evo show`: what a database holds. They read only, also while a run writes."""
 
 from __future__ import annotations
 
 import difflib
 import json
-import re
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,10 +18,9 @@ if TYPE_CHECKING:
     from islands.store import Store
 
 LINEAGE_SHOWN = 20
-SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt"}
 
 
-def _open(db: str) -> Store:
+def opened(db: str) -> Store:
     from islands.store import Store
 
     return Store.open(db, read_only=True)
@@ -52,7 +49,7 @@ def runs(db: str, as_json: bool) -> None:
 
     from islands.queries import overview
 
-    with _open(db) as store:
+    with opened(db) as store:
         lines = overview(store)
     if as_json:
         rows = [
@@ -107,7 +104,7 @@ def runs(db: str, as_json: bool) -> None:
 @json_option
 def show(name: str, candidate_id: int | None, db: str, as_json: bool) -> None:
     """Show RUN, or its candidate ID: reward vector, feedback, lineage, and the difference to its parent."""
-    with _open(db) as store:
+    with opened(db) as store:
         run = store.run(name)
         if candidate_id is None:
             _show_run(store, run, as_json)
@@ -140,7 +137,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             "format_errors": misread,
             "problems": [
                 {
-                    **_best_row(problem, candidate),
+                    **best_row(problem, candidate),
                     "iterations": progress.problems[problem.id].groups,
                     "solved_at": progress.problems[problem.id].solved_at,
                     "status": problem.status,
@@ -168,7 +165,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     table.add_column("reward vector", no_wrap=True, ratio=1, overflow="ellipsis")
     for problem, candidate in found:
         done = progress.problems[problem.id]
-        vector = problem.message if problem.status == "failed" else _vector(problem, candidate)
+        vector = problem.message if problem.status == "failed" else vector_of(problem, candidate)
         table.add_row(
             problem.name,
             str(done.groups),
@@ -184,14 +181,14 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         console.print("\nmisread rollouts: " + "; ".join(f"{count:,} x {reason}" for reason, count in worst))
 
 
-def _vector(problem: ProblemRecord, candidate: Candidate | None) -> str:
+def vector_of(problem: ProblemRecord, candidate: Candidate | None) -> str:
     if candidate is None:
         return ""
     pairs = zip(problem.objectives, candidate.rewards, strict=True)
     return ", ".join(f"{name} {value:.3g}" for name, value in pairs)
 
 
-def _best_row(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, Any]:
+def best_row(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, Any]:
     return {
         "problem": problem.name,
         "target": problem.target,
@@ -214,7 +211,7 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
     parent = line[1] if len(line) > 1 else None
     if as_json:
         shown = {
-            **_best_row(problem, found),
+            **best_row(problem, found),
             "features": dict(found.features),
             "feedback": found.feedback,
             "error": found.error,
@@ -233,7 +230,7 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
     console.print(
         f"candidate {found.id} of {problem.name}: {born}, island {found.island}, generation {found.generation}"
     )
-    console.print(f"fitness {found.fitness:.6g} ({_vector(problem, found)})", soft_wrap=True)
+    console.print(f"fitness {found.fitness:.6g} ({vector_of(problem, found)})", soft_wrap=True)
     if found.features:
         console.print("features " + ", ".join(f"{k} {v:.4g}" for k, v in found.features.items()), soft_wrap=True)
     if detail.cells:
@@ -265,59 +262,3 @@ def _lines(candidate: Candidate, language: str) -> list[str]:
     if language == "text" and len(lines) == 1:
         return candidate.text.split()  # a diff by words where there is but one line, as in a route
     return lines
-
-
-@click.command()
-@click.argument("name", metavar="RUN")
-@click.option(
-    "-o", "--output", metavar="FILE", help="FILE.jsonl, a directory (one file per problem), or one answer's file"
-)
-@db_option
-@json_option
-def best(name: str, output: str | None, db: str, as_json: bool) -> None:
-    """Print the best answer of each problem of RUN, or write it with -o."""
-    from islands.queries import best as best_of
-
-    with _open(db) as store:
-        found = best_of(store, store.run(name).id)
-    rows = [_best_row(problem, candidate) for problem, candidate in found]
-    if output is not None:
-        click.echo(_written(rows, {p.name: p.answer_format for p, _ in found}, output))
-    elif as_json:
-        click.echo(json.dumps(rows))
-    else:
-        for problem, candidate in found:
-            if candidate is None:
-                click.echo(f"# {problem.name}: no valid answer yet")
-                continue
-            click.echo(f"# {problem.name}: fitness {candidate.fitness:.6g} ({_vector(problem, candidate)})")
-            click.echo(candidate.text.rstrip("\n"))
-
-
-def _written(rows: list[dict[str, Any]], formats: dict[str, str], output: str) -> str:
-    from evo.errors import BadInput
-
-    answered = [row for row in rows if row["answer"] is not None]
-    if not answered:
-        raise BadInput("this run has no valid answer yet")
-    path = Path(output)
-    try:
-        if path.suffix in (".jsonl", ".json"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(
-                "".join(json.dumps(row) + "\n" for row in rows) if path.suffix == ".jsonl" else json.dumps(rows)
-            )
-            return f"{path}: {len(answered)} answers"
-        if len(rows) == 1 and not path.is_dir() and not output.endswith("/"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(answered[0]["answer"].rstrip("\n") + "\n")
-            return f"{path}: fitness {answered[0]['fitness']:.6g}"
-        if path.suffix and not path.is_dir():
-            raise BadInput(f"-o {output}: the run has {len(rows)} problems; name a directory or a FILE.jsonl")
-        path.mkdir(parents=True, exist_ok=True)
-        for row in answered:
-            stem = re.sub(r"[^\w.-]+", "_", row["problem"]).strip("_") or "problem"
-            (path / f"{stem}{SUFFIXES[formats[row['problem']]]}").write_text(row["answer"].rstrip("\n") + "\n")
-        return f"{path}: {len(answered)} answers, one file each"
-    except OSError as error:
-        raise BadInput(f"-o {output}: {error.strerror or error}") from error

@@ -168,7 +168,8 @@ def test_three_time_outs_are_enough(sandbox: Sandbox) -> None:
 def test_wall_time_is_the_parents(sandbox: Sandbox) -> None:
     code = "import time\nw = time.sleep\ntime.perf_counter = time.process_time = lambda: 0\ndef f(): w(0.3)\n"
     (outcome,) = sandbox.run(Program(code, ("f()",)))
-    assert 0.3 <= outcome.wall_seconds < 2.0
+    # between two messages as the parent gets them: the first may be a few milliseconds late
+    assert 0.28 <= outcome.wall_seconds < 2.0
 
 
 def test_cpu_time_is_bounded_by_what_was_measured(sandbox: Sandbox) -> None:

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from evo.config import RunConfig
-from evo.launch import in_flight, iterations_for, population_config, settled, workers
+from evo.settings import in_flight, iterations_for, population_config, settled, workers
 
 
 def lanes(count, islands=5):

@@ -1,0 +1,71 @@
+"""`evo best`: the best answers of a run, printed or written to files."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evo.cli.inspect import best_row, opened, vector_of
+from evo.cli.options import db_option, json_option
+
+SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt"}
+
+
+@click.command()
+@click.argument("name", metavar="RUN")
+@click.option(
+    "-o", "--output", metavar="FILE", help="FILE.jsonl, a directory (one file per problem), or one answer's file"
+)
+@db_option
+@json_option
+def best(name: str, output: str | None, db: str, as_json: bool) -> None:
+    """Print the best answer of each problem of RUN, or write it with -o."""
+    from islands.queries import best as best_of
+
+    with opened(db) as store:
+        found = best_of(store, store.run(name).id)
+    rows = [best_row(problem, candidate) for problem, candidate in found]
+    if output is not None:
+        click.echo(_written(rows, {p.name: p.answer_format for p, _ in found}, output))
+    elif as_json:
+        click.echo(json.dumps(rows))
+    else:
+        for problem, candidate in found:
+            if candidate is None:
+                click.echo(f"# {problem.name}: no valid answer yet")
+                continue
+            click.echo(f"# {problem.name}: fitness {candidate.fitness:.6g} ({vector_of(problem, candidate)})")
+            click.echo(candidate.text.rstrip("\n"))
+
+
+def _written(rows: list[dict[str, Any]], formats: dict[str, str], output: str) -> str:
+    from evo.errors import BadInput
+
+    answered = [row for row in rows if row["answer"] is not None]
+    if not answered:
+        raise BadInput("this run has no valid answer yet")
+    path = Path(output)
+    try:
+        if path.suffix in (".jsonl", ".json"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(
+                "".join(json.dumps(row) + "\n" for row in rows) if path.suffix == ".jsonl" else json.dumps(rows)
+            )
+            return f"{path}: {len(answered)} answers"
+        if len(rows) == 1 and not path.is_dir() and not output.endswith("/"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(answered[0]["answer"].rstrip("\n") + "\n")
+            return f"{path}: fitness {answered[0]['fitness']:.6g}"
+        if path.suffix and not path.is_dir():
+            raise BadInput(f"-o {output}: the run has {len(rows)} problems; name a directory or a FILE.jsonl")
+        path.mkdir(parents=True, exist_ok=True)
+        for row in answered:
+            stem = re.sub(r"[^\w.-]+", "_", row["problem"]).strip("_") or "problem"
+            (path / f"{stem}{SUFFIXES[formats[row['problem']]]}").write_text(row["answer"].rstrip("\n") + "\n")
+        return f"{path}: {len(answered)} answers, one file each"
+    except OSError as error:
+        raise BadInput(f"-o {output}: {error.strerror or error}") from error
