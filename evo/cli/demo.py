@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from evo.cli.options import DEFAULT_DB, db_option, plain_option
+from evo.cli.options import DEFAULT_DB, db_option, plain_option, without_password
 
 DEMO_PROBLEMS = "maze:test"
 
@@ -42,7 +42,7 @@ def demo(limit: int, iterations: int, seed: int, db: str, plain: bool) -> int:
 
     def ending(console: Console, launched: Launched) -> None:
         run = launched.run.name
-        suffix = "" if db == DEFAULT_DB else f" --db {db}"
+        suffix = "" if db == DEFAULT_DB else f" --db {without_password(db)}"
         console.print("\nNext:", style="bold")
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -10,6 +11,11 @@ import click
 DEFAULT_DB = "sqlite:///evo.db"
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def without_password(text: str) -> str:
+    """A database address, or a command line that holds one, as it may be printed and stored."""
+    return re.sub(r"(://[^:/@\s]*:)[^@\s]*@", r"\1***@", text)
 
 
 def db_option(command: F) -> F:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evo.cli.options import DEFAULT_DB
+from evo.cli.options import DEFAULT_DB, without_password
 from evo.errors import SearchFailed
 from evo.launch import Launched
 from evo.progress import clock, display, figures, lane_row
@@ -175,7 +175,7 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
     console.print(figures(status), style="dim")
     if launched.config.sandbox == "none":
         console.print("warning: --sandbox none: code written by the policy ran without isolation", style="yellow")
-    suffix = "" if db == DEFAULT_DB else f" --db {db}"
+    suffix = "" if db == DEFAULT_DB else f" --db {without_password(db)}"
     if summary["outcome"] != "done":
         console.print(f"go on with: evo resume {status.run}{suffix}")
     console.print(f"look at it: evo show {status.run}{suffix}   evo best {status.run}{suffix}")

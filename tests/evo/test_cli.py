@@ -10,6 +10,7 @@ import time
 import pytest
 
 from evo.cli import COMMANDS, invoke
+from evo.cli.options import without_password
 
 RUN = ["--policy", "scripted:random-route", "--iterations", "6", "--limit", "3", "--seed", "1", "--plain"]
 
@@ -158,6 +159,13 @@ def test_an_unknown_run_is_named_with_those_there_are(finished, capsys, command)
     assert "frist" in err
     assert "did you mean first" in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_a_password_is_neither_printed_nor_stored():
+    command = "evo run maze:test --db postgresql+psycopg://me:s3cret@host:5432/evo --name a"
+    assert without_password(command) == command.replace("s3cret", "***")
+    for plain in ("sqlite:///evo.db", "postgresql+psycopg://me@host/evo", "evo run a --policy openai:m@http://h:1/v1"):
+        assert without_password(plain) == plain
 
 
 def test_nothing_is_left_behind_by_a_run_that_never_was(here, capsys):
