@@ -15,12 +15,12 @@ from evo.errors import BadInput
 from evo.iteration import Lane
 from evo.prompt import prompt_style
 from evo.search import Search
-from evo.settings import in_flight, iterations_for, population_config, settled, source_commit, workers
+from evo.settings import in_flight, iterations_for, population_config, settled, source_commit, stored_form, workers
 from evo.status import LaneStatus, SearchStatus
 from islands.population import Population
-from islands.progress import run_progress
+from islands.progress import ProblemProgress, run_progress
 from islands.records import ProblemRecord, RunRecord
-from islands.store import Store
+from islands.store import Store, Transaction
 from problems.contract import Problem, ScorerFault
 from problems.identity import identity
 from problems.records import ScoredAnswer
@@ -54,9 +54,13 @@ class Launched:
             self.store.finish_run(self.run.id, outcome, reason, summary=summary, tx=transaction)
 
     async def close(self) -> None:
-        await self.policy.close()
-        self.scorer.close()
-        self.store.close()
+        await close(self.policy, self.scorer, self.store)
+
+
+async def close(policy: Policy, scorer: Scorer, store: Store) -> None:
+    await policy.close()
+    scorer.close()
+    store.close()
 
 
 async def launch(config: RunConfig, *, db: str, name: str | None, command: str) -> Launched:
@@ -71,16 +75,12 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
     store = Store.open(db)
     scorer = Scorer(workers(config, problems))
     try:
-        stored = config.model_copy(update={"problems": [address_of(problem) for problem in problems], "limit": None})
-        run = store.create_run(
-            name, stored.model_dump(mode="json"), command=command, seed=config.seed, commit=source_commit()
-        )
+        stored = stored_form(config, [address_of(problem) for problem in problems])
+        run = store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
         store.claim(run.id)
         lanes = await enroll(store, run, config, problems, policy, scorer)
     except BaseException:
-        await policy.close()
-        scorer.close()
-        store.close()
+        await close(policy, scorer, store)
         raise
     return _assembled(store, run, lanes, policy, scorer, config)
 
@@ -99,29 +99,22 @@ async def relaunch(name: str, *, db: str, overrides: dict[str, Any] | None = Non
     scorer = Scorer(workers(config, problems))
     try:
         store.claim(run.id)
-        records = store.problems(run.id)
+        records, progress = store.problems(run.id), run_progress(store, run.id)
         if records:
             check_unchanged(run, problems, records)
             lanes = [
                 make_lane(store, record, config, problem, policy)
                 for problem, record in zip(problems, records, strict=True)
             ]
+            for lane in lanes:
+                await take_up(lane, progress.problems[lane.record.id], store, config, scorer)
         else:  # killed between its creation and its seeds
             lanes = await enroll(store, run, config, problems, policy, scorer)
-        progress = run_progress(store, run.id)
-        for lane in lanes:
-            done = progress.problems[lane.record.id]
-            lane.built, lane.committed = done.next_iteration, done.groups
-            lane.solved_sequence, lane.solved_at = lane.record.solved_sequence, done.solved_at
-            if lane.record.status == "failed":
-                store.set_problem_status(lane.record.id, "solved" if lane.solved else "active")
         if overrides:
-            store.set_config(run.id, config.model_dump(mode="json"))
+            store.set_config(run.id, stored_form(config, config.problems))
         store.finish_run(run.id, "running")
     except BaseException:
-        await policy.close()
-        scorer.close()
-        store.close()
+        await close(policy, scorer, store)
         raise
     launched = _assembled(store, run, lanes, policy, scorer, config)
     launched.search.next_sequence = progress.next_sequence
@@ -157,7 +150,6 @@ def _assembled(
     batch, window = in_flight(config, policy, lanes)
     search = Search(
         store=store,
-        run=run,
         lanes=lanes,
         policy=policy,
         trainer=FrozenTrainer(),
@@ -197,16 +189,38 @@ async def enroll(
             )
             lane = make_lane(store, record, config, problem, policy)
             lanes.append(lane)
-            if isinstance(seed, ScorerFault):
-                lane.stopped = f"failed: {seed}"
-                store.set_problem_status(record.id, "failed", message=str(seed), tx=transaction)
-                continue
-            lane.population.seed(seed, transaction)
-            if problem.target is not None and seed.score.fitness >= problem.target:
-                lane.solved_sequence, lane.solved_at = SEED_SEQUENCE, 0
-                lane.stopped = "solved" if config.until_solved else ""
-                store.set_problem_status(record.id, "solved", solved_sequence=SEED_SEQUENCE, tx=transaction)
+            plant(lane, seed, store, config, transaction)
     return lanes
+
+
+async def take_up(lane: Lane, done: ProblemProgress, store: Store, config: RunConfig, scorer: Scorer) -> None:
+    """Put a lane where its stored problem is. One that a scorer's fault stopped goes on, its seed first if need be."""
+    lane.built, lane.committed = done.next_iteration, done.groups
+    lane.solved_sequence, lane.solved_at = lane.record.solved_sequence, done.solved_at
+    if lane.record.status != "failed":
+        return
+    store.set_problem_status(lane.record.id, "solved" if lane.solved else "active")
+    lane.population.advance(SEED_SEQUENCE)
+    if lane.population.size == 0 and done.groups == 0:
+        seed = await scored_seed(lane.problem, scorer)
+        with store.begin() as transaction:
+            plant(lane, seed, store, config, transaction)
+
+
+def plant(
+    lane: Lane, seed: ScoredAnswer | ScorerFault, store: Store, config: RunConfig, transaction: Transaction
+) -> None:
+    """Store a lane's seed, or that its scorer failed on it."""
+    if isinstance(seed, ScorerFault):
+        lane.stopped = f"failed: {seed}"
+        store.set_problem_status(lane.record.id, "failed", message=str(seed), tx=transaction)
+        return
+    lane.population.seed(seed, transaction)
+    target = lane.problem.target
+    if target is not None and seed.score.fitness >= target:
+        lane.solved_sequence, lane.solved_at = SEED_SEQUENCE, 0
+        lane.stopped = "solved" if config.until_solved else ""
+        store.set_problem_status(lane.record.id, "solved", solved_sequence=SEED_SEQUENCE, tx=transaction)
 
 
 async def scored_seed(problem: Problem, scorer: Scorer) -> ScoredAnswer | ScorerFault:

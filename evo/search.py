@@ -20,7 +20,6 @@ from evo.errors import SearchFailed
 from evo.iteration import Lane, Proposal, propose, score_group, settle
 from evo.status import SearchStatus
 from islands.errors import DatabaseUnavailable, RunBusy
-from islands.records import RunRecord
 from islands.store import Store, Transaction
 from problems.contract import ScorerFault
 from problems.records import Rollout, ScoredGroup
@@ -48,7 +47,6 @@ class Search:
         self,
         *,
         store: Store,
-        run: RunRecord,
         lanes: Sequence[Lane],
         policy: Policy,
         trainer: Trainer,
@@ -60,7 +58,7 @@ class Search:
         batch: int,
         on_commit: Callable[[ScoredGroup], None] | None = None,
     ):
-        self.store, self.run_record, self.lanes = store, run, list(lanes)
+        self.store, self.lanes = store, list(lanes)
         self.policy, self.trainer, self.scorer = policy, trainer, scorer
         self.config, self.status, self.window, self.batch = config, status, window, batch
         self.on_commit = on_commit

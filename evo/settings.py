@@ -29,7 +29,16 @@ def settled(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
             decided.setdefault("temperature", float(settings["temperature"]))
         if settings.get("diff_based_evolution") and "answers" not in given:
             decided.setdefault("answers", 1)
-    return validated({**config.model_dump(), **decided}, "config.yaml") if decided else config
+    # only what was given is carried over: population_config tells a user's value from a default by that
+    return validated({**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
+
+
+def stored_form(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
+    """The configuration as a run keeps it: complete, save that the population holds what the user gave alone, so that
+    a resume fills it up from the problems' directories as the start did."""
+    kept = config.model_dump(mode="json")
+    given = config.population.model_dump(mode="json", exclude_unset=True)
+    return {**kept, "population": given, "problems": list(addresses), "limit": None}
 
 
 def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:

@@ -148,6 +148,15 @@ def test_a_seed_that_cannot_be_scored_stops_its_problem_alone(search_with, digit
     assert [lane.committed for lane in launched.lanes] == [0, 5]
 
 
+def test_a_seed_that_could_not_be_scored_is_planted_once_its_scorer_is_mended(search_with, digits, digits_policy, db):
+    search_with([digits("a", fault_on=lambda answer: answer == "00000000")], digits_policy(), db, iterations=5)
+    assert stored(db) == []
+    launched = search_with([digits("a")], digits_policy(), db, resume=True)
+    assert launched.lanes[0].committed == 5
+    first = launched.groups[0]
+    assert first.parent is not None, "the first prompt shows the seed"
+
+
 def test_a_dead_policy_ends_the_run_with_its_reason_and_keeps_what_was_committed(
     search_with, digits, digits_policy, db
 ):

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from evo.config import RunConfig
-from evo.settings import in_flight, iterations_for, population_config, settled, workers
+from evo.settings import in_flight, iterations_for, population_config, settled, stored_form, workers
 
 
 def lanes(count, islands=5):
@@ -50,3 +50,16 @@ def test_what_the_user_leaves_open_a_directory_decides():
     user = RunConfig(seed=1, temperature=0.2, answers=4)
     assert settled(user, [directory]) == user
     assert settled(RunConfig(), [SimpleNamespace()]) == RunConfig()
+
+
+def test_a_directorys_population_survives_settling_and_storing():
+    directory = SimpleNamespace(
+        settings={"seed": 42, "diff_based_evolution": True, "islands": 3, "population_size": 60}
+    )
+    user = RunConfig.model_validate({"problems": ["d"], "population": {"migration_interval": 9}})
+    started = settled(user, [directory])
+    resumed = RunConfig.model_validate(stored_form(started, ["d"]))
+    for config in (started, resumed):
+        made = population_config(config, directory)
+        assert (made.islands, made.population_size, made.migration_interval) == (3, 60, 9)
+        assert (config.seed, config.answers) == (42, 1)
