@@ -210,11 +210,13 @@ class Method:
     """A row of the table.
 
     chain: whether a rollout is a chain of m answers (else m = 1 is sampled)
+    scalar: it sees the fixed deployment scalar alone, never the vector
     credit: "rollout" for advantages (G,), "answer" for (G, m)
     """
 
     estimate: Callable[[GroupRewards], Floats]
     chain: bool
+    scalar: bool = False
     credit: str = "rollout"
 
     @property
@@ -223,14 +225,14 @@ class Method:
 
 
 METHODS: dict[str, Method] = {
-    "grpo": Method(grpo, chain=False),
-    "max_at_k": Method(max_at_k, chain=False),
-    "maxrl": Method(maxrl, chain=False),
+    "grpo": Method(grpo, chain=False, scalar=True),
+    "max_at_k": Method(max_at_k, chain=False, scalar=True),
+    "maxrl": Method(maxrl, chain=False, scalar=True),
     "gdpo": Method(gdpo, chain=False),
     "random_weighting": Method(random_weighting, chain=False),
-    "multi_rlvr": Method(multi_rlvr, chain=True),
+    "multi_rlvr": Method(multi_rlvr, chain=True, scalar=True),
     "vpo": Method(vpo, chain=True),
-    "entropic": Method(entropic, chain=False),
+    "entropic": Method(entropic, chain=False, scalar=True),
     "per_answer": Method(per_answer, chain=True, credit="answer"),
     "archive_vpo": Method(archive_vpo, chain=True),
 }

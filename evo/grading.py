@@ -1,0 +1,56 @@
+"""Rollouts of one prompt made into scored rollouts, without a population: for training and for evaluation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from evo.prompt import PromptStyle
+from islands.records import Selection
+from problems.contract import Problem, Score
+from problems.identity import identity
+from problems.records import Rollout, ScoredAnswer, ScoredRollout
+from problems.scoring import Scorer
+
+NOTHING_SHOWN = Selection(None, (), ())
+"""The selection behind a prompt that shows the task alone."""
+
+
+async def grade(
+    problem: Problem,
+    style: PromptStyle,
+    rollouts: Sequence[Rollout],
+    scorer: Scorer,
+    selection: Selection = NOTHING_SHOWN,
+    known: dict[bytes, Score] | None = None,
+) -> tuple[ScoredRollout, ...]:
+    """Parse and score. Answers of one identity are scored once; `known` remembers them over calls for one problem."""
+    known = {} if known is None else known
+    chains = [style.parse(rollout, selection) for rollout in rollouts]
+    texts = [[problem.canonical(answer) for answer in chain.answers] for chain in chains]
+    keys = [[identity(text, problem.answer_format) for text in row] for row in texts]
+    fresh = {
+        key: text for row in zip(keys, texts, strict=True) for key, text in zip(*row, strict=True) if key not in known
+    }
+    seconds: dict[bytes, float] = {}
+    if fresh:
+        scored = await scorer.score(problem, list(fresh.values()))
+        for key, (score, spent) in zip(fresh, scored, strict=True):
+            known[key], seconds[key] = score, spent
+    return tuple(
+        ScoredRollout(
+            rollout,
+            tuple(
+                ScoredAnswer(t, k, known[k], seconds.pop(k, 0.0)) for t, k in zip(texts_here, keys_here, strict=True)
+            ),
+            chain.error,
+        )
+        for rollout, chain, texts_here, keys_here in zip(rollouts, chains, texts, keys, strict=True)
+    )
+
+
+async def grade_all(
+    jobs: Sequence[tuple[Problem, PromptStyle, Sequence[Rollout], Selection]], scorer: Scorer
+) -> list[tuple[ScoredRollout, ...]]:
+    """`grade` for several prompts at once, which keeps the scorer's workers busy."""
+    return list(await asyncio.gather(*(grade(p, s, r, scorer, selection) for p, s, r, selection in jobs)))

@@ -1,0 +1,132 @@
+"""From scored groups to training examples: completion tokens, each with its behaviour log-probability and advantage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from problems.records import ScoredGroup
+from vpo.advantage import METHODS, GroupRewards, advantages
+from vpo.scalarize import Floats, Sampler, dirichlet_weights
+from vpo.training.spans import answer_of_tokens
+
+Archive = Callable[[ScoredGroup], npt.ArrayLike]
+"""Reward vectors (A, d) that the search held when a group was asked for, for archive_vpo."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One rollout: token_ids (T,) int, behaviour (T,) nats, advantages (T,)."""
+
+    token_ids: npt.NDArray[np.int32]
+    behaviour: npt.NDArray[np.float32]
+    advantages: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ExampleGroup:
+    """Rollouts of one prompt (P,), sampled at one temperature."""
+
+    prompt_ids: npt.NDArray[np.int32]
+    examples: tuple[Example, ...]
+    temperature: float
+
+    @property
+    def tokens(self) -> int:
+        return sum(len(example.token_ids) for example in self.examples)
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """How advantages are estimated.
+
+    method: a row of vpo.advantage.METHODS
+    samples, alpha, sampler: K weights drawn from Dir(alpha), shared within a group
+    seed: with a group's place in the run it fixes that group's weights
+    """
+
+    method: str = "vpo"
+    samples: int = 100
+    alpha: float = 1.0
+    sampler: Sampler = "sobol"
+    seed: int = 0
+
+
+def group_rewards(group: ScoredGroup, estimation: Estimation, archive: npt.ArrayLike | None = None) -> GroupRewards:
+    """The group as the estimators take it. Methods of a fixed scalar see the answers' fitness as the one objective, so
+    that the task's own deployment weighting counts; the others see the reward vectors."""
+    answers = group.all_answers()
+    d = len(answers[0].score.rewards) if answers else 1
+    rewards, valid = group.rewards(d)
+    if METHODS[estimation.method].scalar:
+        rewards = np.zeros((*valid.shape, 1))
+        for i, rollout in enumerate(group.rollouts):
+            for j, answer in enumerate(rollout.answers):
+                rewards[i, j, 0] = answer.score.fitness
+        return GroupRewards.of(rewards, valid)
+    rng = np.random.default_rng([estimation.seed, group.problem, group.sequence])
+    weights = dirichlet_weights(estimation.samples, d, alpha=estimation.alpha, seed=rng, sampler=estimation.sampler)
+    taste = rng.dirichlet(np.ones(d))
+    return GroupRewards.of(rewards, valid, weights=weights, taste=taste, archive=archive)
+
+
+def group_advantages(group: ScoredGroup, estimation: Estimation, archive: npt.ArrayLike | None = None) -> Floats:
+    """One advantage per rollout (G,), or per answer (G, m) for the methods that credit answers."""
+    return advantages(estimation.method, group_rewards(group, estimation, archive))
+
+
+def example_group(
+    group: ScoredGroup,
+    estimation: Estimation,
+    archive: npt.ArrayLike | None = None,
+    *,
+    tokenizer: Any = None,
+    dialect: str = "english",
+) -> ExampleGroup | None:
+    """The group's training example; None where it teaches nothing (no spread, nothing sampled).
+
+    tokenizer, dialect: of the policy that sampled; per-answer credit finds an answer's tokens with them
+    """
+    credit = group_advantages(group, estimation, archive)
+    if not np.any(credit):
+        return None
+    per_answer = METHODS[estimation.method].credit == "answer"
+    examples = []
+    for rollout, advantage in zip(group.rollouts, credit, strict=True):
+        if not len(rollout.rollout.token_ids):
+            continue
+        ids = rollout.rollout.token_ids
+        if per_answer:
+            owner = answer_of_tokens(rollout, tokenizer, dialect)
+            # what belongs to no answer (a repeat, what cannot be read) is blamed like the least useful answer
+            advantage = np.where(owner >= 0, advantage[owner], min(float(credit.min()), 0.0))
+        examples.append(
+            Example(ids, rollout.rollout.logprobs, np.broadcast_to(np.asarray(advantage, np.float32), ids.shape))
+        )
+    if not examples:
+        return None
+    return ExampleGroup(group.rollouts[0].rollout.prompt_ids, tuple(examples), group.temperature)
+
+
+Aggregation = Literal["token", "sequence"]
+
+
+def token_weights(groups: Sequence[ExampleGroup], aggregation: Aggregation, total: float) -> list[list[float]]:
+    """What one token of each rollout weighs in the batch's mean, by group and rollout.
+
+    token: 1 / total, every token alike (DAPO, and VPO's own setting). sequence: 1 / (T x total), every rollout alike,
+    as GRPO was first written.
+    total: tokens, or rollouts, of the whole optimiser step (batch_total), other processes' included
+    """
+    if aggregation == "token":
+        return [[1.0 / total] * len(group.examples) for group in groups]
+    return [[1.0 / (len(example.token_ids) * total) for example in group.examples] for group in groups]
+
+
+def batch_total(groups: Sequence[ExampleGroup], aggregation: Aggregation) -> int:
+    """What token_weights divides by: tokens or rollouts."""
+    return sum(group.tokens if aggregation == "token" else len(group.examples) for group in groups)

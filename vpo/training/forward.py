@@ -1,0 +1,123 @@
+"""Log-probabilities of completions under a causal language model, with gradient.
+
+All rollouts of a group share their prompt, and a search's prompts are long. In the shared form the prompt goes through
+the model once, with gradient, and its keys and values are handed to every rollout of the group; the plain form runs
+prompt and completion together, row by row. Both give the same log-probabilities and gradients up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from vpo.policies.cache import is_windowed
+from vpo.training.examples import ExampleGroup
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A micro-batch on its device. Prompts are padded on the left, completions on the right.
+
+    prompts, prompt_mask: (B, P); completions, mask: (R, T); row: (R,) which prompt a completion answers, rising
+    temperature: (R, 1)
+    """
+
+    prompts: torch.Tensor
+    prompt_mask: torch.Tensor
+    completions: torch.Tensor
+    mask: torch.Tensor
+    row: torch.Tensor
+    temperature: torch.Tensor
+
+
+def pack(groups: Sequence[ExampleGroup], device: torch.device | str = "cpu", pad: int = 0) -> Packed:
+    """Put groups into one micro-batch."""
+    rows = [(b, example.token_ids) for b, group in enumerate(groups) for example in group.examples]
+    prompts, prompt_mask = _padded([group.prompt_ids for group in groups], pad, left=True)
+    completions, mask = _padded([ids for _, ids in rows], pad, left=False)
+    row = torch.tensor([b for b, _ in rows])
+    temperature = torch.tensor([groups[b].temperature for b, _ in rows], dtype=torch.float32)[:, None]
+    return Packed(*(t.to(device) for t in (prompts, prompt_mask, completions, mask, row, temperature)))
+
+
+def completion_logprobs(model: Any, packed: Packed, *, shared: bool = True) -> torch.Tensor:
+    """(R, T) float32 log-probabilities (nats) of the completions' tokens at their sampling temperature; what stands on
+    padding has no meaning. shared: run each prompt once."""
+    logits = _shared_logits(model, packed) if shared and can_share(model, packed) else _plain_logits(model, packed)
+    logits = logits.float() / packed.temperature[..., None]
+    chosen = logits.gather(-1, packed.completions[..., None]).squeeze(-1)
+    return chosen - logits.logsumexp(-1)
+
+
+def can_share(model: Any, packed: Packed) -> bool:
+    """Whether the shared form applies: full attention in all layers, and a prompt of two tokens or more."""
+    return not is_windowed(model.config) and int(packed.prompt_mask.sum(-1).min()) >= 2
+
+
+def _shared_logits(model: Any, packed: Packed) -> torch.Tensor:
+    """(R, T, V). The prompt without its last token fills the cache; every row then opens with that token, so that its
+    T logits are those of its T completion tokens."""
+    from transformers import DynamicCache
+
+    head, head_mask = packed.prompts[:, :-1], packed.prompt_mask[:, :-1]
+    cache: Any = DynamicCache(config=model.config)
+    model(
+        input_ids=head,
+        attention_mask=head_mask,
+        position_ids=_positions(head_mask),
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    for layer in cache.layers:
+        layer.keys, layer.values = _spread(layer.keys, packed.row), _spread(layer.values, packed.row)
+    tail = torch.cat([packed.prompts[packed.row, -1:], packed.completions[:, :-1]], dim=1)
+    seen = torch.cat([packed.prompt_mask[packed.row], packed.mask[:, :-1]], dim=1)
+    return model(
+        input_ids=tail,
+        attention_mask=seen,
+        position_ids=_positions(seen)[:, head.shape[1] :],
+        past_key_values=cache,
+        use_cache=True,
+    ).logits
+
+
+def _spread(states: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+    """(B, heads, P, width) -> (R, heads, P, width): each prompt's states for its rows. Groups of one size go by
+    expansion, whose gradient is a plain sum."""
+    size, rest = divmod(len(row), len(states))
+    if rest == 0 and bool((row == torch.arange(len(row), device=row.device) // size).all()):
+        return states[:, None].expand(-1, size, -1, -1, -1).reshape(len(row), *states.shape[1:])
+    return states[row]
+
+
+def _plain_logits(model: Any, packed: Packed) -> torch.Tensor:
+    ids = torch.cat([packed.prompts[packed.row], packed.completions], dim=1)
+    seen = torch.cat([packed.prompt_mask[packed.row], packed.mask], dim=1)
+    length = packed.completions.shape[1]
+    logits = model(
+        input_ids=ids,
+        attention_mask=seen,
+        position_ids=_positions(seen),
+        use_cache=False,
+        logits_to_keep=length + 1,
+    ).logits
+    return logits[:, :-1]
+
+
+def _positions(mask: torch.Tensor) -> torch.Tensor:
+    return (mask.long().cumsum(-1) - 1).clamp(min=0)
+
+
+def _padded(rows: Sequence[np.ndarray], pad: int, *, left: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    longest = max(len(row) for row in rows)
+    ids = np.full((len(rows), longest), pad, dtype=np.int64)
+    mask = np.zeros((len(rows), longest), dtype=bool)
+    for i, row in enumerate(rows):
+        where = slice(longest - len(row), None) if left else slice(0, len(row))
+        ids[i, where], mask[i, where] = row, True
+    return torch.from_numpy(ids), torch.from_numpy(mask)

@@ -1,0 +1,80 @@
+"""The clipped policy-gradient loss with its two corrections, over flat completion tokens.
+
+All tensors are (N,), one entry for each completion token of a micro-batch, in nats where they are log-probabilities.
+`weights` carries the normalisation of the whole optimiser step (examples.token_weights), so the losses of micro-batches
+add up to the loss of the batch however it was cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+_LARGEST = 20.0
+"""Bound on a difference of log-probabilities before it is exponentiated: e^20 is far beyond any clip."""
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    """How far a step may go, and what holds it back.
+
+    clip_low, clip_high: the ratio counts within [1 - clip_low, 1 + clip_high] (PPO, arXiv 1707.06347; unequal bounds
+        are DAPO's clip-higher, arXiv 2503.14476)
+    kl: coefficient of the k3 estimate of KL(policy || reference); 0 needs no reference
+    truncate: None compares with the behaviour policy directly; a number C compares with the policy at the start of the
+        step and weights every token by min(C, start / behaviour), truncated importance sampling for stale data
+    """
+
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    kl: float = 0.0
+    truncate: float | None = None
+
+
+def policy_loss(
+    logprobs: torch.Tensor,
+    behaviour: torch.Tensor,
+    advantages: torch.Tensor,
+    weights: torch.Tensor,
+    config: LossConfig,
+    *,
+    start: torch.Tensor | None = None,
+    reference: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The loss, a scalar that carries gradient, and weighted sums of what a log shows.
+
+    logprobs: of the policy that is trained, with gradient; behaviour: of the policy that sampled, as recorded
+    start: of the policy at the start of the step, used with `truncate`; None = the present one, which is the same
+        thing for the first update on a batch
+    reference: of the reference policy, needed where config.kl > 0
+    Returns sums over tokens of weight x (ratio, clipped, kl, behaviour_kl = k1 of behaviour || policy).
+    """
+    importance: torch.Tensor | float = 1.0
+    anchor = behaviour
+    if config.truncate is not None:
+        anchor = logprobs.detach() if start is None else start
+        importance = (anchor - behaviour).clamp(-_LARGEST, _LARGEST).exp().clamp(max=config.truncate)
+    ratio = (logprobs - anchor).clamp(-_LARGEST, _LARGEST).exp()
+    limited = ratio.clamp(1.0 - config.clip_low, 1.0 + config.clip_high)
+    gain = torch.minimum(ratio * advantages, limited * advantages) * importance
+    loss = -(weights * gain).sum()
+    figures = {
+        "ratio": (weights * ratio.detach()).sum(),
+        "clipped": (weights * (ratio * advantages > limited * advantages).detach()).sum(),
+        "behaviour_kl": (weights * (behaviour - logprobs.detach())).sum(),
+    }
+    if config.kl > 0:
+        if reference is None:
+            raise ValueError("a KL term needs the reference's log-probabilities")
+        kl = (weights * k3(logprobs, reference)).sum()
+        loss = loss + config.kl * kl
+        figures["kl"] = kl.detach()
+    return loss, figures
+
+
+def k3(logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """Per token r - 1 - log r with r = reference / policy: an unbiased, never negative estimate of KL(policy ||
+    reference) for tokens drawn from the policy (Schulman 2020, "Approximating KL divergence"). (N,), (N,) -> (N,)"""
+    difference = (reference - logprobs).clamp(-_LARGEST, _LARGEST)
+    return difference.exp() - 1.0 - difference

@@ -1,0 +1,62 @@
+"""Which tokens of a rollout wrote which of its answers: what per-answer credit needs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from problems.records import ScoredRollout
+
+_COMPACT_START = re.compile(r"(?:^|(?<=\s))>")
+_END = re.compile(r"</\s*\w+[\s_#-]*\d*\s*>|^(?:`{3,}|~{3,})[ \t]*$", re.MULTILINE)
+
+
+def answer_of_tokens(rollout: ScoredRollout, tokenizer: Any, dialect: str = "english") -> npt.NDArray[np.int64]:
+    """(T,) for every token the place of its answer in rollout.answers, -1 where it belongs to none (a repeat, a part
+    that could not be read).
+
+    The text is cut where answers begin (the maze language's `>`) or end (closing tags and fences); a section belongs to
+    the first answer not yet placed that stands in it. The end token goes with the last answer.
+    """
+    ids = rollout.rollout.token_ids
+    owner = np.full(len(ids), -1, dtype=np.int64)
+    if not rollout.answers:
+        return owner
+    text = rollout.rollout.text
+    starts = _token_starts(ids, tokenizer)
+    compact = dialect == "maze-compact"
+    cuts = (
+        [match.start() for match in _COMPACT_START.finditer(text)]
+        if compact
+        else [m.end() for m in _END.finditer(text)]
+    )
+    edges = sorted({0, *cuts, len(text)})
+    place = 0
+    for begin, end in zip(edges, edges[1:], strict=False):
+        if place < len(rollout.answers) and _holds(text[begin:end], rollout.answers[place].text, compact):
+            owner[(starts >= begin) & (starts < end)] = place
+            place += 1
+    owner[starts >= len(text)] = place - 1
+    return owner
+
+
+def _holds(section: str, answer: str, compact: bool) -> bool:
+    if compact:
+        from vpo.embedded.language import decode_chain
+
+        return decode_chain(section)[:1] == [answer]
+    return _bare(answer) in _bare(section)
+
+
+def _bare(text: str) -> str:
+    """Letters and digits alone: routes are written with and without separators, programs laid out anew."""
+    return "".join(character for character in text if character.isalnum())
+
+
+def _token_starts(ids: npt.NDArray[np.int32], tokenizer: Any) -> npt.NDArray[np.int64]:
+    """(T,) where in the decoded text each token begins."""
+    settings = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+    return np.array([len(tokenizer.decode(ids[:i], **settings)) for i in range(len(ids))])

@@ -1,0 +1,309 @@
+"""The trainer: groups in, one optimiser step out.
+
+One step, in order: groups become examples with advantages (examples), stale and spreadless ones are left out, the rest
+is cut into micro-batches (batches), each goes through the model (forward) and the clipped loss (loss), the gradients
+add up, are summed over processes, clipped, and AdamW moves the weights. A loss that is not finite stops everything with
+the batch saved, before the weights are touched.
+
+The model is the caller's: a policy that samples from the same object samples with the new weights after `step`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from problems.records import ScoredGroup
+from vpo.training.adapters import has_adapter, with_adapter, without_adapter
+from vpo.training.batches import micro_batches
+from vpo.training.config import TrainConfig
+from vpo.training.contract import TrainStats
+from vpo.training.examples import (
+    Archive,
+    ExampleGroup,
+    batch_total,
+    example_group,
+    token_weights,
+)
+from vpo.training.forward import completion_logprobs, pack
+from vpo.training.loss import policy_loss
+
+_SMALL = 20_000_000
+"""Parameters below which eager attention trains faster on a CPU than the fused kernel."""
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss or its gradient is not finite. The message names the file that holds the batch."""
+
+
+class PolicyTrainer:
+    """A Trainer (vpo.training.contract) over a causal language model.
+
+    model: as it is to be trained; moved nowhere, cast to float32 unless it gets an adapter
+    tokenizer: used by per-answer credit and for saving
+    version: name of the untrained weights; step n makes `version+method.n`
+    reference: frozen model for the KL term; None copies the model now where the term is on (or leaves the adapter out)
+    archive: what archive_vpo takes the gain over, asked per group; None = an empty one
+    accelerator: accelerate.Accelerator of a run over several processes, each of which passes its own groups to `step`
+    folder: where a diverged batch is saved
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        config: TrainConfig,
+        *,
+        version: str = "policy",
+        reference: Any = None,
+        archive: Archive | None = None,
+        accelerator: Any = None,
+        folder: str | Path = ".",
+    ) -> None:
+        from transformers import get_scheduler
+
+        self.config = config
+        self.tokenizer = tokenizer
+        self.archive = archive
+        self.folder = Path(folder)
+        self.steps = 0
+        self.versions = [version]
+        self._accelerator = accelerator
+        if config.lora.rank:
+            model = with_adapter(model, config.lora)
+        elif next(model.parameters()).dtype != torch.float32:
+            model.float()  # AdamW's small steps vanish in 16 bits; bf16 comes from autocast
+        self.model = model.eval()  # without dropout: the ratio compares two passes through one function
+        if config.gradient_checkpointing:
+            model.gradient_checkpointing_enable()
+        self._reference = reference
+        if config.loss.kl > 0 and reference is None and not has_adapter(model):
+            self._reference = copy.deepcopy(model).requires_grad_(False)
+        self._attention = config.attention
+        size = sum(p.numel() for p in model.parameters())
+        if config.attention is None and size < _SMALL and model.device.type == "cpu":
+            self._attention = "eager"
+        trained = [p for p in model.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            [
+                {"params": [p for p in trained if p.ndim >= 2], "weight_decay": config.weight_decay},
+                {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+            ],
+            lr=config.learning_rate,
+            betas=config.betas,
+            fused=model.device.type in ("cpu", "cuda"),
+        )
+        self._trained = trained
+        updates = config.epochs * config.minibatches
+        name = "constant_with_warmup" if config.schedule == "constant" else config.schedule
+        self.schedule = get_scheduler(
+            name, self.optimizer, config.warm_up * updates, config.steps and config.steps * updates
+        )
+
+    @property
+    def version(self) -> str:
+        return self.versions[-1]
+
+    def step(self, groups: Sequence[ScoredGroup]) -> TrainStats:
+        """Learn from these groups. Without one that teaches anything the weights and the version stay as they are.
+
+        Raises TrainingDiverged where loss or gradient is not finite; the weights are then those before the update.
+        """
+        fresh = [group for group in groups if not self._stale(group)]
+        examples = self._examples(fresh)
+        figures = self._described(groups, fresh, examples)
+        total = self._summed(batch_total(examples, self.config.aggregation))
+        if not total:
+            return TrainStats(figures=figures)
+        start = self._start(examples)
+        sums: dict[str, float] = {}
+        updates = self._updates(examples)
+        for part in updates:
+            for name, value in self._update(part, start).items():
+                sums[name] = sums.get(name, 0.0) + value / len(updates)
+        self.steps += 1
+        self.versions.append(f"{self.versions[0]}+{self.config.estimation.method}.{self.steps}")
+        return TrainStats(self.version, {**figures, **sums, "learning_rate": self.schedule.get_last_lr()[0]})
+
+    def _stale(self, group: ScoredGroup) -> bool:
+        if self.config.most_behind is None:
+            return False
+        if group.policy_version not in self.versions:
+            return True
+        return len(self.versions) - 1 - self.versions.index(group.policy_version) > self.config.most_behind
+
+    def _examples(self, groups: Sequence[ScoredGroup]) -> list[ExampleGroup]:
+        dialect = getattr(self.model.config, "evo_dialect", "english")
+        made = (
+            example_group(
+                group,
+                self.config.estimation,
+                self.archive(group) if self.archive else None,
+                tokenizer=self.tokenizer,
+                dialect=dialect,
+            )
+            for group in groups
+        )
+        return [example for example in made if example is not None]
+
+    def _described(
+        self, groups: Sequence[ScoredGroup], fresh: Sequence[ScoredGroup], examples: Sequence[ExampleGroup]
+    ) -> dict[str, float]:
+        """Figures of the groups themselves: mean fitness of an answer, of a rollout's best, and what was left out."""
+        fitness = [[a.score.fitness for a in rollout.answers] for group in fresh for rollout in group.rollouts]
+        asked = [max(group.answers, 1) for group in fresh for _ in group.rollouts]
+        tokens = sum(len(r.rollout.token_ids) for group in fresh for r in group.rollouts)
+        return {
+            "fitness": sum(map(sum, fitness)) / max(sum(asked), 1),
+            "best_of_rollout": float(np.mean([max(row, default=0.0) for row in fitness])) if fitness else 0.0,
+            "nll": -sum(float(r.rollout.logprobs.sum()) for g in fresh for r in g.rollouts) / max(tokens, 1),
+            "tokens": float(tokens),
+            "groups": float(len(groups)),
+            "stale": float(len(groups) - len(fresh)),
+            "spreadless": float(len(fresh) - len(examples)),
+        }
+
+    def _updates(self, examples: list[ExampleGroup]) -> list[list[ExampleGroup]]:
+        """The groups of each optimiser step: the whole batch, or its minibatches in an order drawn per epoch."""
+        parts = []
+        for epoch in range(self.config.epochs):
+            order = np.arange(len(examples))
+            if self.config.minibatches > 1:
+                order = np.random.default_rng([self.config.seed, self.steps, epoch]).permutation(order)
+            parts += [[examples[i] for i in some] for some in np.array_split(order, self.config.minibatches)]
+        # a process without groups takes part with empty hands, since every process must come to every sum
+        return parts
+
+    def _update(self, groups: list[ExampleGroup], start: Mapping[int, torch.Tensor]) -> dict[str, float]:
+        config = self.config
+        total = self._summed(batch_total(groups, config.aggregation))
+        if not total:
+            return {}
+        self.optimizer.zero_grad(set_to_none=True)
+        sums: dict[str, torch.Tensor] = {}
+        for batch in micro_batches(groups, token_weights(groups, config.aggregation, total), config.token_budget):
+            loss, figures = self._loss(batch, start)
+            loss.backward()
+            for name, value in {"loss": loss.detach(), **figures}.items():
+                sums[name] = sums.get(name, torch.zeros((), device=value.device)) + value
+        self._reduce_gradients()
+        norm = torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip)
+        values = {name: self._summed(float(value)) for name, value in sums.items()} | {"grad_norm": float(norm)}
+        if not all(np.isfinite(value) for value in values.values()):
+            raise TrainingDiverged(self._saved(groups, values))
+        self.optimizer.step()
+        self.schedule.step()
+        return values
+
+    def _loss(
+        self, batch: Sequence[tuple[ExampleGroup, Sequence[float]]], start: Mapping[int, torch.Tensor]
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        groups = [group for group, _ in batch]
+        examples = [example for group in groups for example in group.examples]
+        device = self.model.device
+        packed = pack(groups, device)
+        lengths = [len(example.token_ids) for example in examples]
+        weight = np.repeat(np.concatenate([np.asarray(w) for _, w in batch]), lengths)
+        reference = None
+        if self.config.loss.kl > 0:
+            with torch.no_grad(), self._as_reference() as model:
+                reference = self._forward(model, packed)
+        return policy_loss(
+            self._forward(self.model, packed),
+            _flat([example.behaviour for example in examples], device),
+            _flat([example.advantages for example in examples], device),
+            torch.from_numpy(weight.astype(np.float32)).to(device),
+            self.config.loss,
+            start=torch.cat([start[id(example)] for example in examples]) if start else None,
+            reference=reference,
+        )
+
+    def _start(self, examples: Sequence[ExampleGroup]) -> dict[int, torch.Tensor]:
+        """Log-probabilities at the start of the step by example, where the loss needs them and they will have moved."""
+        if self.config.loss.truncate is None or self.config.epochs * self.config.minibatches == 1:
+            return {}
+        start: dict[int, torch.Tensor] = {}
+        ones = [[1.0] * len(group.examples) for group in examples]
+        for batch in micro_batches(examples, ones, self.config.token_budget):
+            rows = [example for group, _ in batch for example in group.examples]
+            with torch.no_grad():
+                flat = self._forward(self.model, pack([group for group, _ in batch], self.model.device))
+            start.update(zip(map(id, rows), flat.split([len(row.token_ids) for row in rows]), strict=True))
+        return start
+
+    def _forward(self, model: Any, packed: Any) -> torch.Tensor:
+        """(N,) log-probabilities of the micro-batch's completion tokens, row by row."""
+        config, usual = model.config, model.config._attn_implementation
+        autocast = torch.autocast(model.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
+        recompute = self.config.gradient_checkpointing
+        if recompute:
+            model.train()  # transformers recomputes in this mode alone
+        try:
+            config._attn_implementation = self._attention or usual
+            with autocast:
+                return completion_logprobs(model, packed, shared=self.config.shared_prefix and not recompute)[
+                    packed.mask
+                ]
+        finally:
+            config._attn_implementation = usual
+            model.eval()
+
+    @contextlib.contextmanager
+    def _as_reference(self) -> Iterator[Any]:
+        if self._reference is not None:
+            yield self._reference
+        else:
+            with without_adapter(self.model) as model:
+                yield model
+
+    def _summed(self, value: float) -> float:
+        """The sum over processes."""
+        if self._accelerator is None or self._accelerator.num_processes == 1:
+            return value
+        tensor = torch.tensor(float(value), dtype=torch.float64, device=self._accelerator.device)
+        return float(self._accelerator.reduce(tensor, "sum"))
+
+    def _reduce_gradients(self) -> None:
+        if self._accelerator is None or self._accelerator.num_processes == 1:
+            return
+        for parameter in self._trained:
+            own = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            parameter.grad = self._accelerator.reduce(own, "sum")
+
+    def _saved(self, groups: Sequence[ExampleGroup], values: Mapping[str, float]) -> str:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = self.folder / f"diverged-step-{self.steps + 1}.pt"
+        torch.save(
+            {"step": self.steps + 1, "values": dict(values), "config": self.config, "groups": list(groups)}, file
+        )
+        bad = ", ".join(f"{name} {value}" for name, value in values.items() if not np.isfinite(value))
+        return (
+            f"training stopped at step {self.steps + 1}: {bad}. The weights are those of step {self.steps}; the batch is "
+            f"in {file}. Try a smaller learning rate, or precision fp32"
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Everything beside the weights that an exact resume needs; `restore` takes it back."""
+        return {
+            "steps": self.steps,
+            "versions": list(self.versions),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from `state`; the model's weights must be those saved with it."""
+        self.steps, self.versions = state["steps"], list(state["versions"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+
+
+def _flat(rows: Sequence[npt.NDArray[np.float32]], device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(np.concatenate(rows)).to(device)
