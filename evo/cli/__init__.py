@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "best": ("evo.cli.best", "Print the best answers of a run."),
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
     "export": ("evo.cli.export", "Write a run's prompt groups as training traces."),
+    "evaluate": ("evo.cli.evaluate", "Measure a policy without search: best@k, solve@k, diversity."),
     "pretrain": ("evo.cli.pretrain", "Make the embedded base policy from nothing."),
 }
 

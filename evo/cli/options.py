@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -38,35 +38,28 @@ def plain_option(command: F) -> F:
 
 def search_options(command: F) -> F:
     """Everything that decides a run; each overrides the same key of --config."""
-    for option in reversed(_SEARCH):
+    return _with(command, [*_SAMPLING, *_SEARCH])
+
+
+def sampling_options(command: F) -> F:
+    """Those of them that decide what a policy is asked, and how, where nothing is searched."""
+    return _with(command, _SAMPLING)
+
+
+def _with(command: F, options: Sequence[Callable[[F], F]]) -> F:
+    for option in reversed(options):
         command = option(command)
     return command
 
 
-_SEARCH = [
+_SAMPLING: list[Callable[[Any], Any]] = [
     click.option("--policy", help="embedded:base, a hub id or directory, scripted:NAME  [default: embedded:base]"),
-    click.option("--iterations", type=click.IntRange(1), help="prompt groups per problem  [default: 100]"),
-    click.option("--rollouts", type=click.IntRange(1, 1024), help="G, rollouts in a prompt group  [default: 1]"),
     click.option("--answers", type=click.IntRange(1, 32), help="m, answers asked of each rollout  [default: 3]"),
-    click.option(
-        "--islands", "population_islands", type=click.IntRange(1, 1000), help="islands per problem  [default: 5]"
-    ),
     click.option("--seed", type=click.IntRange(0), help="decides every random choice  [default: 0]"),
     click.option("--limit", type=click.IntRange(1), help="only the first K problems of each set"),
-    click.option(
-        "--strategy",
-        "population_strategy",
-        type=click.Choice(["openevolve", "weighted", "lexicase", "puct"]),
-        help="parent choice  [default: openevolve]",
-    ),
     click.option("--temperature", type=click.FloatRange(0.0, 5.0), help="of sampling  [default: 1]"),
     click.option("--top-p", type=click.FloatRange(0.0, 1.0, min_open=True), help="nucleus sampling  [default: 1]"),
     click.option("--max-new-tokens", type=click.IntRange(1), help="per rollout"),
-    click.option("--until-solved", is_flag=True, default=None, help="stop a problem when it is solved"),
-    click.option("--max-answers", type=click.IntRange(1), help="budget: answers in all (a chain of m counts m)"),
-    click.option("--max-tokens", type=click.IntRange(1), help="budget: generated tokens in all"),
-    click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="budget: wall-clock seconds"),
-    click.option("--parallel", type=click.IntRange(1), help="prompt groups in flight"),
     click.option(
         "--sandbox",
         type=click.Choice(["auto", "bwrap", "landlock", "none"]),
@@ -76,6 +69,25 @@ _SEARCH = [
     click.option(
         "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="of the weights (transformers)"
     ),
+]
+
+_SEARCH: list[Callable[[Any], Any]] = [
+    click.option("--iterations", type=click.IntRange(1), help="prompt groups per problem  [default: 100]"),
+    click.option("--rollouts", type=click.IntRange(1, 1024), help="G, rollouts in a prompt group  [default: 1]"),
+    click.option(
+        "--islands", "population_islands", type=click.IntRange(1, 1000), help="islands per problem  [default: 5]"
+    ),
+    click.option(
+        "--strategy",
+        "population_strategy",
+        type=click.Choice(["openevolve", "weighted", "lexicase", "puct"]),
+        help="parent choice  [default: openevolve]",
+    ),
+    click.option("--until-solved", is_flag=True, default=None, help="stop a problem when it is solved"),
+    click.option("--max-answers", type=click.IntRange(1), help="budget: answers in all (a chain of m counts m)"),
+    click.option("--max-tokens", type=click.IntRange(1), help="budget: generated tokens in all"),
+    click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="budget: wall-clock seconds"),
+    click.option("--parallel", type=click.IntRange(1), help="prompt groups in flight"),
 ]
 
 

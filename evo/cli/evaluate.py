@@ -1,0 +1,218 @@
+"""`evo evaluate`: how good a policy is without search."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evo.cli.options import json_option, overrides, plain_option, sampling_options, without_password
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evo.config import RunConfig
+    from evo.figures import Evaluation
+    from problems.contract import Problem
+
+PLAIN_SECONDS = 10.0
+SEEDS_SHOWN = 5
+
+
+@click.command()
+@click.argument("problems", nargs=-1, metavar="SET...")
+@click.option("--answers-total", type=click.IntRange(1, 100_000), default=30, show_default=True, help="per problem")
+@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="how many, from --seed on")
+@sampling_options
+@click.option("-o", "--output", metavar="FILE.json", help="write everything, each problem's figures included")
+@click.option("--against", metavar="FILE.json", help="compare with what -o wrote, problem by problem")
+@json_option
+@plain_option
+def evaluate(
+    problems: tuple[str, ...],
+    answers_total: int,
+    seeds: int,
+    output: str | None,
+    against: str | None,
+    as_json: bool,
+    plain: bool,
+    **options: Any,
+) -> int:
+    """Ask a policy for answers to each problem of SET, without search and with no parent shown: best@k, solve@k,
+    diversity and more, with 95% intervals over problems.
+
+    Policies are compared at equal numbers of answers: --answers-total of them, in chains of --answers.
+
+    \b
+    evo evaluate maze:test --policy embedded:base --answers 3 --seeds 3 -o base.json
+    evo evaluate maze:test --policy DIR --answers 1 --against base.json
+    """
+    from rich.console import Console
+
+    from evo.config import load_config
+    from evo.evaluation_file import (
+        check_writable,
+        comparison_record,
+        name_beside,
+        read_evaluation,
+        verdicts,
+        write_evaluation,
+    )
+    from evo.figures import compared
+    from evo.launch import resolve_problems
+    from evo.settings import settled
+
+    config = load_config(None, {**overrides(options), "problems": problems})
+    if output:
+        check_writable(output)
+    found = resolve_problems(config)
+    config = settled(config, found)
+    rival = read_evaluation(against, found, answers_total) if against else None
+    console = Console(stderr=as_json, highlight=False, markup=False)
+    try:
+        evaluation, version = asyncio.run(_evaluated(config, found, answers_total, seeds, console, plain))
+    except KeyboardInterrupt:
+        print("evo: interrupted; nothing was written", file=sys.stderr)
+        return 130
+    record = {"policy": config.policy, "policy_version": version, "set": list(problems), **evaluation.record()}
+    record |= provenance(config)
+    lines: list[str] = []
+    if against and rival is not None:
+        differences = compared(evaluation, rival["per_problem"])
+        record["against"] = comparison_record(against, rival, differences)
+        told = f"{rival.get('policy')}, chains of {rival.get('answers')}, temperature {rival.get('temperature')}"
+        lines = ["", f"against {against}: {told}"]
+        lines += verdicts(differences, config.policy, name_beside(config.policy, rival, against))
+    if output:
+        write_evaluation(Path(output), {**record, "per_problem": evaluation.problem_records()})
+    if as_json:
+        sys.stdout.write(json.dumps(record) + "\n")
+    else:
+        _print(console, record, evaluation)
+        for line in lines:
+            console.print(line, soft_wrap=True)
+    for name, reason in evaluation.faults.items():
+        print(f"evo: {name} is left out: {' '.join(reason.split())}", file=sys.stderr)
+    return 1 if evaluation.faults else 0
+
+
+async def _evaluated(
+    config: RunConfig, problems: Sequence[Problem], total: int, seeds: int, console: Console, plain: bool
+) -> tuple[Evaluation, str]:
+    from evo.evaluation import check_request, styles_of
+    from evo.evaluation import evaluate as evaluate_policy
+    from evo.launch import open_policy
+    from evo.settings import workers
+    from problems.scoring import Scorer
+
+    check_request(problems, config.answers, total)
+    live = console.is_terminal and not plain
+    with console.status("loading") if live else contextlib.nullcontext():
+        policy = open_policy(config, problems)
+    scorer = Scorer(workers(config, problems))
+    try:
+        styles_of(problems, policy, config.answers)  # raises where they do not go together, before anything is shown
+        with _progress(console, live, f"{config.policy} on {' '.join(config.problems)}") as report:
+            evaluation = await evaluate_policy(
+                policy,
+                problems,
+                answers=config.answers,
+                total=total,
+                seeds=range(config.seed, config.seed + seeds),
+                scorer=scorer,
+                on_progress=report,
+            )
+        return evaluation, policy.version
+    finally:
+        await policy.close()
+        scorer.close()
+
+
+@contextlib.contextmanager
+def _progress(console: Console, live: bool, title: str) -> Iterator[Callable[[int, int], None]]:
+    """What is told how far an evaluation is: a bar, or a line now and then."""
+    from rich.markup import escape
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    if live:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+            task = bar.add_task(escape(title), total=None)
+            yield lambda done, of: bar.update(task, completed=done, total=of)
+        return
+    console.print(title, soft_wrap=True)
+    started = last = time.monotonic()
+
+    def line(done: int, of: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= PLAIN_SECONDS and done < of:
+            last = now
+            console.print(f"{now - started:.0f} s  {done}/{of} problems", soft_wrap=True)
+
+    yield line
+
+
+def provenance(config: RunConfig) -> dict[str, Any]:
+    """How to get the figures again."""
+    from evo.settings import source_commit
+
+    return {
+        "temperature": 1.0 if config.temperature is None else config.temperature,
+        "top_p": config.top_p,
+        "max_new_tokens": config.max_new_tokens,
+        "sandbox": config.sandbox,
+        "commit": source_commit(),
+        "command": without_password(shlex.join(["evo", *sys.argv[1:]])),
+    }
+
+
+def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> None:
+    from rich.table import Table
+
+    from evo.progress import clock
+
+    seeds = record["seeds"]
+    apart = seeds if 1 < len(seeds) <= SEEDS_SHOWN else []
+    table = Table(box=None, pad_edge=False)
+    for title in ("", "mean", "95% interval", *(f"seed {seed}" for seed in apart)):
+        table.add_column(title, justify="right" if title else "left", no_wrap=True)
+    for name in evaluation.figures:
+        low_high = record["intervals"].get(name)
+        interval = f"[{low_high[0]:.3f}, {low_high[1]:.3f}]" if low_high else "-"
+        means = [evaluation.per_seed[seed][name] for seed in apart]
+        table.add_row(name, _shown(record[name]), interval, *map(_shown, means))
+    console.print(table)
+    named = ", ".join(map(str, seeds)) if len(seeds) <= SEEDS_SHOWN else f"{seeds[0]} to {seeds[-1]}"
+    count = record["problems"]
+    console.print(
+        f"\n{record['policy_version']}: {count} problem{'s' * (count != 1)} x {record['answers_total']} answers in "
+        f"chains of {record['answers']}, temperature {record['temperature']:g}, seed{'s' * (len(seeds) > 1)} {named}",
+        soft_wrap=True,
+    )
+    rate = record["tokens"] / max(record["seconds"], 1e-9)
+    console.print(f"{record['tokens']:,} tokens in {clock(record['seconds'])} ({rate:,.0f}/s)")
+    for title, errors in (("missing", record["format_errors"]), ("failed", record["answer_errors"])):
+        if errors:
+            worst = ", ".join(f"{kind} {number:,}" for kind, number in list(errors.items())[:4])
+            console.print(f"{title}: {worst}", soft_wrap=True)
+    if record["sandbox"] == "none":
+        console.print("warning: --sandbox none: code written by the policy ran without isolation", style="yellow")
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
