@@ -44,7 +44,7 @@ def test_json_has_the_figures_their_intervals_and_where_they_come_from(here, cap
     assert (record["answers"], record["answers_total"], record["temperature"]) == (3, 30, 1.0)
     assert [one["seed"] for one in record["per_seed"]] == [4, 5]
     assert record["tokens"] > 0
-    assert record["command"].startswith("evo ")
+    assert record["command"].startswith("evo")
     assert record["commit"]
     assert not list(here.iterdir()), "no file, no database"
 
