@@ -30,6 +30,7 @@ class Curriculum:
     """Draws every step's questions from (seed, step) and from what the step before found.
 
     problems: how many there are; parents: share of questions with a parent
+    rank, processes: which of the processes that train together this one is; they deal the problems out between them
     asked: fresh questions so far, the position in the endless shuffled order
     pool: of the step before, problem -> its valid answers
     """
@@ -37,12 +38,14 @@ class Curriculum:
     problems: int
     parents: float
     seed: int
+    rank: int = 0
+    processes: int = 1
     asked: int = 0
     pool: dict[int, list[Candidate]] = field(default_factory=dict)
 
     def questions(self, step: int, count: int) -> list[Question]:
         """The questions of a step."""
-        rng = np.random.default_rng([self.seed, 1, step])
+        rng = np.random.default_rng([self.seed, 1, step, self.rank])
         waiting = [problem for problem, found in self.pool.items() if found]
         made = []
         for _ in range(count):
@@ -57,7 +60,7 @@ class Curriculum:
 
     def _next(self) -> int:
         """The next problem of a shuffled round; every round has its own order."""
-        epoch, place = divmod(self.asked, self.problems)
+        epoch, place = divmod(self.asked * self.processes + self.rank, self.problems)
         self.asked += 1
         return int(np.random.default_rng([self.seed, 2, epoch]).permutation(self.problems)[place])
 

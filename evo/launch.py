@@ -233,14 +233,20 @@ async def scored_seed(problem: Problem, scorer: Scorer) -> ScoredAnswer | Scorer
 
 
 def resolve_problems(config: RunConfig) -> list[Problem]:
-    """Every problem the addresses name, each once, in order."""
-    from problems.registry import resolve
+    """Every problem of a run."""
     from problems.shared_sandbox import set_sandbox_mode
 
     set_sandbox_mode(config.sandbox)
+    return problems_at(config.problems, config.limit)
+
+
+def problems_at(addresses: Sequence[str], limit: int | None = None) -> list[Problem]:
+    """Every problem the addresses name, each once, in order; of each address the first `limit`."""
+    from problems.registry import resolve
+
     found: dict[str, Problem] = {}
-    for address in config.problems:
-        for problem in resolve(address, limit=config.limit):
+    for address in addresses:
+        for problem in resolve(address, limit=limit):
             found.setdefault(problem.name, problem)
     return list(found.values())
 

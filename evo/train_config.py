@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vpo.advantage import METHODS
+
+if TYPE_CHECKING:
+    from vpo.training.config import TrainConfig
 
 
 class TrainRun(BaseModel):
@@ -83,13 +86,13 @@ class TrainRun(BaseModel):
         """m, as the method needs it."""
         return self.answers or (3 if METHODS[self.method].chain else 1)
 
-    def trainer_settings(self) -> dict[str, Any]:
-        """vpo.training.config.TrainConfig's values, by its names; torch is not imported for them."""
+    def trainer_config(self) -> TrainConfig:
+        """The part that is the trainer's."""
         from vpo.training.config import LoraSettings, TrainConfig
         from vpo.training.examples import Estimation
         from vpo.training.loss import LossConfig
 
-        config = TrainConfig(
+        return TrainConfig(
             estimation=Estimation(self.method, self.weights, self.alpha, self.sampler, self.seed),
             loss=LossConfig(self.clip_low, self.clip_high, self.kl, self.truncate),
             aggregation=self.aggregation,
@@ -109,7 +112,6 @@ class TrainRun(BaseModel):
             lora=LoraSettings(self.lora_rank, self.lora_alpha),
             seed=self.seed,
         )
-        return {"config": config}
 
 
 def _precision(asked: str, device: str | None) -> Literal["fp32", "bf16"]:

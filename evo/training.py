@@ -51,6 +51,7 @@ class TrainingLoop:
     log: called with one plain record a step, and one an evaluation
     evaluate: held-out figures of the policy as it is
     save: writes a checkpoint of the present state
+    accelerator: accelerate.Accelerator where several processes train together; each asks its share of the prompts
     """
 
     def __init__(
@@ -64,11 +65,14 @@ class TrainingLoop:
         log: Callable[[dict[str, Any]], None],
         evaluate: Evaluate | None = None,
         save: Callable[[], None] | None = None,
+        accelerator: Any = None,
     ):
         self.run_config, self.problems, self.policy, self.trainer, self.scorer = run, problems, policy, trainer, scorer
         self.log, self.evaluate, self.save = log, evaluate, save
         self.status = TrainingStatus(run.steps)
-        self.curriculum = Curriculum(len(problems), run.parents, run.seed)
+        self.rank: int = accelerator.process_index if accelerator else 0
+        self.processes: int = accelerator.num_processes if accelerator else 1
+        self.curriculum = Curriculum(len(problems), run.parents, run.seed, self.rank, self.processes)
         self._styles: dict[int, PromptStyle] = {}
 
     async def run(self) -> str:
@@ -76,20 +80,29 @@ class TrainingLoop:
         run, status = self.run_config, self.status
         if status.step == 0:
             await self._evaluate()
-        while status.step < run.steps and not self._spent():
+        reason = self._spent()
+        while status.step < run.steps and not reason:
             await self._step()
-            ended = status.step == run.steps or bool(self._spent())
-            if ended or status.step % run.evaluate_every == 0:
+            reason = self._spent()
+            ended = status.step == run.steps or bool(reason)
+            if status.step % run.evaluate_every == 0 or (ended and not status.stopping):
                 await self._evaluate()
             if self.save is not None and (ended or status.step % run.save_every == 0):
                 self.save()
-        return self._spent() if status.step < run.steps else ""
+        return reason if status.step < run.steps else ""
 
     def stop(self, reason: str) -> None:
         """End after the step under way."""
         self.status.stopping = self.status.stopping or reason
 
     def _spent(self) -> str:
+        """Why to stop here, "" to go on. Processes stop together, as soon as one of them has to."""
+        reason = self._own_limit()
+        if self.processes > 1 and self.trainer.summed(float(bool(reason))):
+            return reason or "another process stopped"
+        return reason
+
+    def _own_limit(self) -> str:
         run, status = self.run_config, self.status
         if status.stopping:
             return status.stopping
@@ -102,7 +115,8 @@ class TrainingLoop:
     async def _step(self) -> None:
         run, status = self.run_config, self.status
         started = time.perf_counter()
-        questions = self.curriculum.questions(status.step, run.prompts)
+        share = len(range(self.rank, run.prompts, self.processes))
+        questions = self.curriculum.questions(status.step, share)
         groups, sampled, scored = await self._groups(questions)
         before = time.perf_counter()
         stats = self.trainer.step(groups)

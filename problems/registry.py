@@ -1,6 +1,7 @@
 """Problems by address: built-in sets, files and directories, names registered in code, and installed entry points.
 
     maze:test  maze:test/17  maze:hard           mazes
+    maze:train/900-999  programs:easy/0-4        a part of a set, both ends included
     programs:shipped  programs:easy/3            programming problems that ship (shipped, easy, medium, hard)
     programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP or LiveCodeBench lines, counted from 0
     PATH/scorer.py                               a file with score(answer) (problems.scorer_file)
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["close_shared_sandbox", "describe_sets", "register", "resolve", "set_sandbox_mode", "shared_sandbox"]
 
 ENTRY_POINTS = "evo.problems"
+_PART = re.compile(r"((?:maze|programs):.+)/([0-9]+)-([0-9]+)")
 _MAZES = ("test", "hard", "train")
 _PROGRAMS = ("shipped", "easy", "medium", "hard")
 _registered: dict[str, Any] = {}
@@ -59,6 +62,13 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
     if limit is not None and limit < 1:
         raise BadAddress(f"a limit of {limit} leaves no problems")
     source = sandbox or shared_sandbox
+    part = _PART.fullmatch(address)
+    if part:
+        first, last = int(part[2]), int(part[3])
+        whole = resolve(part[1], last + 1, sandbox)
+        if first > last or len(whole) <= last:
+            raise BadAddress(f"{address!r} is no part of {part[1]}, which has problems 0 to {len(whole) - 1}")
+        return whole[first:][:limit]
     kind, colon, rest = address.partition(":")
     found: list[Any]
     if kind == "maze" and colon:

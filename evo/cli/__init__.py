@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
     "export": ("evo.cli.export", "Write a run's prompt groups as training traces."),
     "evaluate": ("evo.cli.evaluate", "Measure a policy without search: best@k, solve@k, diversity."),
+    "train": ("evo.cli.train", "Fine-tune a policy by reward: vpo, grpo and the other methods."),
     "pretrain": ("evo.cli.pretrain", "Make the embedded base policy from nothing."),
 }
 

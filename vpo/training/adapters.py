@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import torch
 
 from problems.contract import BadAddress
 from vpo.training.config import LoraSettings
@@ -21,7 +24,7 @@ def with_adapter(model: Any, settings: LoraSettings) -> Any:
         model,
         LoraConfig(
             r=settings.rank,
-            lora_alpha=settings.alpha,
+            lora_alpha=settings.alpha,  # type: ignore[arg-type]  # any number will do
             lora_dropout=settings.dropout,
             target_modules=targets,
             task_type="CAUSAL_LM",
@@ -38,3 +41,21 @@ def without_adapter(model: Any) -> Iterator[Any]:
     """The model as it was before its adapter."""
     with model.disable_adapter():
         yield model
+
+
+def merged(model: Any) -> Any:
+    """A copy of the model with its adapter added into the weights: an ordinary checkpoint again."""
+    return copy.deepcopy(model).merge_and_unload()
+
+
+def adapter_weights(model: Any) -> dict[str, torch.Tensor]:
+    """The trained weights alone, by name."""
+    return {name: weight.detach().cpu() for name, weight in model.named_parameters() if weight.requires_grad}
+
+
+def set_adapter_weights(model: Any, weights: Mapping[str, torch.Tensor]) -> None:
+    """Put back what adapter_weights gave."""
+    own = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, weight in weights.items():
+            own[name].copy_(weight)

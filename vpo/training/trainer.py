@@ -21,7 +21,13 @@ import numpy.typing as npt
 import torch
 
 from problems.records import ScoredGroup
-from vpo.training.adapters import has_adapter, with_adapter, without_adapter
+from vpo.training.adapters import (
+    adapter_weights,
+    has_adapter,
+    set_adapter_weights,
+    with_adapter,
+    without_adapter,
+)
 from vpo.training.batches import micro_batches
 from vpo.training.config import TrainConfig
 from vpo.training.contract import TrainStats
@@ -119,7 +125,7 @@ class PolicyTrainer:
         fresh = [group for group in groups if not self._stale(group)]
         examples = self._examples(fresh)
         figures = self._described(groups, fresh, examples)
-        total = self._summed(batch_total(examples, self.config.aggregation))
+        total = self.summed(batch_total(examples, self.config.aggregation))
         if not total:
             return TrainStats(figures=figures)
         start = self._start(examples)
@@ -183,7 +189,7 @@ class PolicyTrainer:
 
     def _update(self, groups: list[ExampleGroup], start: Mapping[int, torch.Tensor]) -> dict[str, float]:
         config = self.config
-        total = self._summed(batch_total(groups, config.aggregation))
+        total = self.summed(batch_total(groups, config.aggregation))
         if not total:
             return {}
         self.optimizer.zero_grad(set_to_none=True)
@@ -195,7 +201,7 @@ class PolicyTrainer:
                 sums[name] = sums.get(name, torch.zeros((), device=value.device)) + value
         self._reduce_gradients()
         norm = torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip)
-        values = {name: self._summed(float(value)) for name, value in sums.items()} | {"grad_norm": float(norm)}
+        values = {name: self.summed(float(value)) for name, value in sums.items()} | {"grad_norm": float(norm)}
         if not all(np.isfinite(value) for value in values.values()):
             raise TrainingDiverged(self._saved(groups, values))
         self.optimizer.step()
@@ -263,7 +269,7 @@ class PolicyTrainer:
             with without_adapter(self.model) as model:
                 yield model
 
-    def _summed(self, value: float) -> float:
+    def summed(self, value: float) -> float:
         """The sum over processes."""
         if self._accelerator is None or self._accelerator.num_processes == 1:
             return value
@@ -285,21 +291,23 @@ class PolicyTrainer:
         )
         bad = ", ".join(f"{name} {value}" for name, value in values.items() if not np.isfinite(value))
         return (
-            f"training stopped at step {self.steps + 1}: {bad}. The weights are those of step {self.steps}; the batch is "
-            f"in {file}. Try a smaller learning rate, or precision fp32"
+            f"training stopped at step {self.steps + 1}: {bad}. The weights are those of step {self.steps}; the batch "
+            f"is in {file}. Try a smaller learning rate, or precision fp32"
         )
 
     def state(self) -> dict[str, Any]:
-        """Everything beside the weights that an exact resume needs; `restore` takes it back."""
+        """Everything beside a fully trained model's weights that an exact resume needs; `restore` takes it back."""
         return {
             "steps": self.steps,
             "versions": list(self.versions),
             "optimizer": self.optimizer.state_dict(),
             "schedule": self.schedule.state_dict(),
+            "adapter": adapter_weights(self.model) if has_adapter(self.model) else {},
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from `state`; the model's weights must be those saved with it."""
+        """Go on from `state`. A fully trained model must hold the weights saved with it; an adapter's come with it."""
+        set_adapter_weights(self.model, state["adapter"])
         self.steps, self.versions = state["steps"], list(state["versions"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])

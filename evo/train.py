@@ -1,0 +1,269 @@
+"""From a TrainRun, or from the directory of one, to a TrainingLoop that is ready to go.
+
+Everything that can be wrong with the input is found here, before anything is written.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from evo.config import PromptConfig
+from evo.errors import BadInput
+from evo.evaluation import evaluate as evaluate_policy
+from evo.launch import problems_at
+from evo.prompt import prompt_style
+from evo.settings import source_commit
+from evo.train_config import TrainRun
+from evo.training import TrainingLoop
+from evo.training_record import TrainingRecord
+from problems.contract import Problem
+from problems.scoring import Scorer
+from vpo.policies.registry import load_policy
+
+EVALUATION_STREAM_SEED = 1_000_003
+"""Held-out answers are drawn with a seed of their own, the same in every evaluation of every run."""
+SHOWN = ("best@", "solve@", "diversity", "written", "valid", "distinct_vectors")
+
+
+@dataclass
+class Training:
+    """A training run with all it holds open; `close` gives everything back."""
+
+    loop: TrainingLoop
+    record: TrainingRecord
+    run: TrainRun
+    policy: Any
+    scorer: Scorer
+    accelerator: Any
+    about: dict[str, Any]
+
+    @property
+    def main(self) -> bool:
+        """Whether this process writes and prints."""
+        return self.accelerator is None or self.accelerator.is_main_process
+
+    def save(self) -> None:
+        """A checkpoint of this moment; older ones beyond `keep` go."""
+        from vpo.training.checkpoint import save_checkpoint
+
+        trainer, state = self.loop.trainer, self.loop.state()
+        if self.accelerator is not None and self.accelerator.num_processes > 1:
+            from accelerate.utils import gather_object
+
+            curricula = gather_object([state.pop("curriculum")])
+        else:
+            curricula = [state.pop("curriculum")]
+        if not self.main:
+            return
+        step = self.loop.status.step
+        save_checkpoint(
+            trainer.model,
+            self.policy.tokenizer,
+            self.record.place(step),
+            self.record.card(self.run, self.about),
+            {"loop": state, "curricula": curricula, "trainer": trainer.state()},
+        )
+        self.record.prune(self.run.keep)
+
+    def finish(self) -> None:
+        """The final policy with its card, at the top of the directory."""
+        from vpo.training.checkpoint import save_model
+
+        if self.main:
+            card = self.record.card(self.run, self.about)
+            save_model(self.loop.trainer.model, self.policy.tokenizer, self.record.folder, card)
+        if self.accelerator is not None:
+            self.accelerator.end_training()
+
+    async def close(self) -> None:
+        await self.policy.close()
+        self.scorer.close()
+
+
+def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, Any]], None] | None = None) -> Training:
+    """A new training run in the directory `output`."""
+    accelerator = _accelerator(run, output)
+    prepared = _prepared(run, run.policy, accelerator)
+    about = {
+        "command": command,
+        "commit": source_commit(),
+        "start": prepared.policy.version,
+        "config": run.model_dump(mode="json"),
+    }
+    first = accelerator is None or accelerator.is_main_process
+    record = TrainingRecord.create(output, about) if first else TrainingRecord(output)
+    return _assembled(run, prepared, record, accelerator, about, on_log)
+
+
+def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, Any]], None] | None = None) -> Training:
+    """A stored training run, ready to go on from its last checkpoint (from the start where it has none yet).
+    `overrides` may raise its budgets."""
+    from vpo.training.checkpoint import load_state
+
+    record, about = TrainingRecord.open(folder)
+    run = validated({**about["config"], **overrides}, f"--resume {folder}")
+    accelerator = _accelerator(run, folder)
+    saved = record.checkpoints()
+    if not saved:
+        record.rewind(-1)
+        return _assembled(run, _prepared(run, run.policy, accelerator), record, accelerator, about, on_log)
+    state = load_state(saved[-1])
+    processes = 1 if accelerator is None else accelerator.num_processes
+    if len(state["curricula"]) != processes:
+        raise BadInput(f"--resume {folder}: was trained by {len(state['curricula'])} processes, not {processes}")
+    weights = run.policy if run.lora_rank else str(saved[-1])
+    prepared = _prepared(run, weights, accelerator)
+    training = _assembled(run, prepared, record, accelerator, about, on_log)
+    loop = training.loop
+    loop.restore({**state["loop"], "curriculum": state["curricula"][loop.rank]})
+    loop.trainer.restore(state["trainer"])
+    training.policy.version = loop.trainer.version
+    if training.main:
+        record.rewind(loop.status.step)
+        record.write_settings({**about, "config": run.model_dump(mode="json")})
+    return training
+
+
+def validated(values: dict[str, Any], source: str) -> TrainRun:
+    """A TrainRun, or BadInput whose one line names the first wrong setting."""
+    try:
+        return TrainRun.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            raise BadInput(f"{source}: unknown key {key}; known: {', '.join(TrainRun.model_fields)}") from error
+        message = first["msg"].removeprefix("Value error, ")
+        raise BadInput(f"{source}: {key} = {first.get('input')!r}: {message}" if key else message) from error
+
+
+@dataclass
+class _Prepared:
+    """Problems, held-out problems, and a policy that can learn."""
+
+    problems: list[Problem]
+    held_out: list[Problem]
+    policy: Any
+    reference: Any
+
+
+def _prepared(run: TrainRun, weights: str, accelerator: Any) -> _Prepared:
+    from problems.shared_sandbox import set_sandbox_mode
+    from vpo.chain import default_max_tokens
+
+    if not run.problems:
+        raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
+    set_sandbox_mode(run.sandbox)
+    problems = problems_at(run.problems, run.limit)
+    held_out = problems_at(run.evaluate, run.evaluate_limit)
+    both = {problem.name for problem in problems} & {problem.name for problem in held_out}
+    if both:
+        raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
+    device = run.device if accelerator is None else str(accelerator.device)
+    policy: Any = load_policy(weights, temperature=run.temperature, max_tokens=run.max_new_tokens, device=device)
+    if not hasattr(policy, "model"):
+        raise BadInput(f"policy {run.policy} has no weights here to train; name embedded:NAME, a hub id or a directory")
+    if run.max_new_tokens is None:
+        formats = {problem.answer_format for problem in (*problems, *held_out)}
+        policy.max_tokens = max(default_max_tokens(f, run.chain, policy.dialect) for f in formats)
+    for problem in (*problems, *held_out):
+        prompt_style(problem, policy.dialect, PromptConfig(), run.chain)  # raises where they do not go together
+    reference = None
+    if run.kl > 0 and weights != run.policy:  # a resumed run still keeps to where it started
+        reference = load_policy(run.policy, device=device).model.float().requires_grad_(False)  # type: ignore[attr-defined]
+    return _Prepared(problems, held_out, policy, reference)
+
+
+def _assembled(
+    run: TrainRun,
+    prepared: _Prepared,
+    record: TrainingRecord,
+    accelerator: Any,
+    about: dict[str, Any],
+    on_log: Callable[[dict[str, Any]], None] | None,
+) -> Training:
+    from vpo.training.trainer import PolicyTrainer
+
+    policy, scorer = prepared.policy, Scorer()
+    trainer = PolicyTrainer(
+        policy.model,
+        policy.tokenizer,
+        run.trainer_config(),
+        version=about["start"],
+        reference=prepared.reference,
+        accelerator=accelerator,
+        folder=record.folder,
+    )
+    main = accelerator is None or accelerator.is_main_process
+
+    def log(line: dict[str, Any]) -> None:
+        if not main:
+            return
+        record.log(line)
+        if accelerator is not None and accelerator.trackers:
+            prefix = "held_out/" if line["kind"] == "evaluation" else ""
+            accelerator.log({prefix + k: v for k, v in line.items() if k not in ("kind", "step")}, step=line["step"])
+        if on_log is not None:
+            on_log(line)
+
+    async def held_out(policy: Any) -> dict[str, float]:
+        figures: dict[str, float] = {}
+        if main:
+            figures = await _figures(policy, prepared.held_out, run, scorer)
+        if accelerator is not None:
+            accelerator.wait_for_everyone()
+        return figures
+
+    loop = TrainingLoop(
+        run,
+        prepared.problems,
+        policy,
+        trainer,
+        scorer,
+        log=log,
+        evaluate=held_out if prepared.held_out else None,
+        accelerator=accelerator,
+    )
+    training = Training(loop, record, run, policy, scorer, accelerator, about)
+    loop.save = training.save
+    return training
+
+
+async def _figures(policy: Any, problems: Sequence[Problem], run: TrainRun, scorer: Scorer) -> dict[str, float]:
+    evaluation = await evaluate_policy(
+        policy,
+        problems,
+        answers=run.chain,
+        total=run.evaluate_answers,
+        seeds=[EVALUATION_STREAM_SEED],
+        scorer=scorer,
+    )
+    if evaluation.faults:
+        name, fault = next(iter(evaluation.faults.items()))
+        raise BadInput(f"held-out {name} cannot be judged: {fault}")
+    means = {name: evaluation.mean(name) for name in evaluation.figures if name.startswith(SHOWN)}
+    return {name: value for name, value in means.items() if value is not None}
+
+
+def _accelerator(run: TrainRun, folder: str) -> Any:
+    """accelerate's handle where several processes train together (`accelerate launch -m evo train ...`) or figures go
+    to a tracker; None otherwise, which spares its import."""
+    packages = {"tensorboard": "tensorboard", "wandb": "wandb"}
+    for tracker in run.trackers:
+        if importlib.util.find_spec(packages[tracker]) is None:
+            raise BadInput(f"--trackers {tracker} needs the package: pip install {packages[tracker]}")
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 and not run.trackers:
+        return None
+    from accelerate import Accelerator
+
+    accelerator = Accelerator(cpu=run.device == "cpu", log_with=list(run.trackers) or None, project_dir=folder)
+    if run.trackers:
+        plain = {k: v if isinstance(v, int | float | str) else str(v) for k, v in run.model_dump(mode="json").items()}
+        accelerator.init_trackers("evo", config=plain)
+    return accelerator

@@ -1,0 +1,79 @@
+"""Checkpoints on disk: an ordinary Hugging Face directory, and beside it what an exact resume needs.
+
+Everything is written into a new directory that takes its name at the end, so a kill leaves the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vpo.training.adapters import has_adapter, merged
+
+STATE = "trainer.pt"
+_ANY_VERSION = {"TokenizersBackend": "PreTrainedTokenizerFast"}
+"""Names that one version of transformers gives a tokenizer's class, and those that all versions (and vLLM) know."""
+
+
+def save_model(model: Any, tokenizer: Any, folder: str | Path, card: str) -> None:
+    """Write an ordinary checkpoint with its card (README.md) into `folder`, an adapter merged into the weights."""
+    replaced(Path(folder), lambda place: _write(model, tokenizer, place, card))
+
+
+def save_checkpoint(model: Any, tokenizer: Any, folder: str | Path, card: str, state: Mapping[str, Any]) -> None:
+    """The same, with `state` (tensors, numbers, strings, lists and mappings of them) beside it."""
+
+    def write(place: Path) -> None:
+        _write(model, tokenizer, place, card)
+        torch.save(dict(state), place / STATE)
+
+    replaced(Path(folder), write)
+
+
+def load_state(folder: str | Path) -> dict[str, Any]:
+    """What save_checkpoint was given as state. Raises FileNotFoundError where the folder holds none."""
+    return torch.load(Path(folder) / STATE, weights_only=True)
+
+
+def _write(model: Any, tokenizer: Any, folder: Path, card: str) -> None:
+    from transformers.utils import logging
+
+    bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        (merged(model) if has_adapter(model) else model).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+    settings = folder / "tokenizer_config.json"
+    if settings.is_file():
+        named = json.loads(settings.read_text(encoding="utf-8"))
+        named["tokenizer_class"] = _ANY_VERSION.get(named.get("tokenizer_class", ""), named.get("tokenizer_class"))
+        settings.write_text(json.dumps(named, indent=2) + "\n", encoding="utf-8")
+    for file in folder.glob("*.safetensors"):
+        file.chmod(0o644)  # written for the owner alone
+    (folder / "README.md").write_text(card, encoding="utf-8")
+
+
+def replaced(folder: Path, write: Callable[[Path], None]) -> None:
+    """Fill a new directory with `write` and put it in the place of `folder`, whose other files are kept."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = folder.with_name(f"{folder.name}.writing-{os.getpid()}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    try:
+        write(fresh)
+        if not folder.exists():
+            fresh.rename(folder)
+            return
+        for file in sorted(fresh.iterdir()):
+            file.replace(folder / file.name)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
