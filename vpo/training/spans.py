@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from problems.records import ScoredRollout
+from vpo.chain import blocks, tags
 
-_COMPACT_START = re.compile(r"(?:^|(?<=\s))>")
+_COMPACT_START = re.compile(r"(?:^|\s)>")  # with its space, which decodes as part of the token
 _END = re.compile(r"</\s*\w+[\s_#-]*\d*\s*>|^(?:`{3,}|~{3,})[ \t]*$", re.MULTILINE)
 
 
@@ -48,12 +49,18 @@ def _holds(section: str, answer: str, compact: bool) -> bool:
         from vpo.embedded.language import decode_chain
 
         return decode_chain(section)[:1] == [answer]
-    return _bare(answer) in _bare(section)
+    whole, written = _bare(answer), _bare(section)
+    if whole in written:
+        return True
+    # an answer is stored in its canonical form: moves as letters, a program inside the code around it
+    if any(tags.moves(one.content) == answer for one in tags.tagged(section, "route")):
+        return True
+    return any(part and part in whole for part in map(_bare, blocks.programs(section, 1)[0]))
 
 
 def _bare(text: str) -> str:
-    """Letters and digits alone: routes are written with and without separators, programs laid out anew."""
-    return "".join(character for character in text if character.isalnum())
+    """Letters and digits alone, of one case: routes are written with and without separators, programs laid out anew."""
+    return "".join(character for character in text if character.isalnum()).casefold()
 
 
 def _token_starts(ids: npt.NDArray[np.int32], tokenizer: Any) -> npt.NDArray[np.int64]:
