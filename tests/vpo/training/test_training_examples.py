@@ -1,0 +1,130 @@
+"""From scored groups to examples: what each method sees, what is dropped, and which tokens an answer's credit reaches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from training_samples import scored_group, tokens
+
+from vpo.advantage import METHODS, GroupRewards, advantages, normalised
+from vpo.scalarize import dirichlet_weights, set_rewards
+from vpo.training.examples import Estimation, example_group, group_advantages, group_rewards
+
+RNG = np.random.default_rng(0)
+PROMPT = tokens(RNG, 6)
+THREE = [tokens(RNG, n) for n in (4, 7, 2)]
+REWARDS = [[[1.0, 0.0], [0.0, 1.0]], [[0.6, 0.6]], [[0.2, 0.1], [0.1, 0.3]]]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_group_without_spread_teaches_nothing(method: str) -> None:
+    same = scored_group(PROMPT, THREE, [[[0.5, 0.5]]] * 3)
+    assert example_group(same, Estimation(method)) is None
+    failed = scored_group(PROMPT, THREE, [[], [], []], answers=2)
+    assert example_group(failed, Estimation(method)) is None
+
+
+def test_scalar_methods_see_the_fitness_and_vector_methods_the_vector() -> None:
+    # fitness says the opposite of the vectors' mean
+    fitness = [[0.1, 0.2], [0.5], [0.9, 0.7]]
+    group = scored_group(PROMPT, THREE, REWARDS, fitness=fitness)
+    np.testing.assert_allclose(group_advantages(group, Estimation("grpo")), normalised(np.array([0.1, 0.5, 0.9])))
+    np.testing.assert_allclose(group_advantages(group, Estimation("multi_rlvr")), normalised(np.array([0.3, 0.5, 1.6])))
+    seen = group_rewards(group, Estimation("vpo"))
+    assert seen.rewards.shape == (3, 2, 2)
+    np.testing.assert_array_equal(seen.rewards[0], REWARDS[0])
+    np.testing.assert_array_equal(seen.valid, [[True, True], [True, False], [True, True]])
+    expected = normalised(set_rewards(seen.rewards, seen.valid, seen.weights))
+    np.testing.assert_allclose(group_advantages(group, Estimation("vpo")), expected)
+    assert expected[0] > expected[1] > expected[2]
+
+
+def test_weights_are_seeded_by_the_run_and_the_groups_place() -> None:
+    def weights(seed: int = 5, sequence: int = 0, problem: int = 1, **settings) -> np.ndarray:
+        group = scored_group(PROMPT, THREE, REWARDS, sequence=sequence, problem=problem)
+        return group_rewards(group, Estimation("vpo", seed=seed, **settings)).weights
+
+    np.testing.assert_array_equal(weights(), weights())
+    others = [weights(seed=6), weights(sequence=1), weights(problem=2), weights(alpha=0.3), weights(sampler="iid")]
+    assert all(not np.array_equal(weights(), other) for other in others)
+    assert weights(samples=17).shape == (17, 2)
+    np.testing.assert_array_equal(
+        weights(), dirichlet_weights(100, 2, seed=np.random.default_rng([5, 1, 0]), sampler="sobol")
+    )
+
+    def taste(sequence: int) -> np.ndarray:
+        return group_rewards(scored_group(PROMPT, THREE, REWARDS, sequence=sequence), Estimation("gdpo")).taste
+
+    assert taste(0).sum() == pytest.approx(1.0)
+    np.testing.assert_array_equal(taste(0), taste(0))
+    assert not np.array_equal(taste(0), taste(1))
+
+
+def test_a_rollout_without_answers_is_blamed_and_one_without_tokens_left_out() -> None:
+    group = scored_group(PROMPT, [*THREE, np.zeros(0, np.int32)], [[[1.0, 1.0]], [], [[0.5, 0.5]], []], answers=3)
+    example = example_group(group, Estimation("vpo"))
+    assert example is not None
+    assert [len(row.token_ids) for row in example.examples] == [4, 7, 2]
+    assert example.tokens == 13
+    first, none, middle = (row.advantages for row in example.examples)
+    assert first.shape == (4,) and len(set(first)) == 1
+    assert first[0] > middle[0] > none[0]
+    # the rollout that sampled nothing still stands in the group's mean
+    np.testing.assert_allclose(
+        [first[0], none[0], middle[0]], normalised(np.array([1.0, 0.0, 0.5, 0.0]))[:3], rtol=1e-5
+    )
+
+
+def test_an_example_carries_prompt_behaviour_and_temperature() -> None:
+    behaviour = [-RNG.random(len(ids)) for ids in THREE]
+    group = scored_group(PROMPT, THREE, REWARDS, behaviour=behaviour, temperature=0.7)
+    example = example_group(group, Estimation("vpo"))
+    assert example is not None
+    np.testing.assert_array_equal(example.prompt_ids, PROMPT)
+    assert example.temperature == 0.7
+    for row, ids, recorded in zip(example.examples, THREE, behaviour, strict=True):
+        np.testing.assert_array_equal(row.token_ids, ids)
+        np.testing.assert_allclose(row.behaviour, recorded, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_groups_of_any_number_of_objectives_and_answers(method: str) -> None:
+    rng = np.random.default_rng(1)
+    for d, sizes in ((1, (1, 1, 1)), (2, (3, 0, 1)), (5, (2, 4, 1))):
+        rewards = [rng.random((m, d)).tolist() for m in sizes]
+        group = scored_group(PROMPT, THREE, rewards, answers=2)  # one wrote more answers than were asked for
+        found = group_advantages(group, Estimation(method))
+        assert found.shape == ((3, max(2, *sizes)) if METHODS[method].credit == "answer" else (3,))
+        assert np.isfinite(found).all() and found.any()
+        np.testing.assert_array_equal(found, advantages(method, group_rewards(group, Estimation(method))))
+
+
+def test_archive_vpo_pays_only_for_what_the_archive_lacks() -> None:
+    group = scored_group(PROMPT, THREE, [[[1.0, 0.0]], [[0.0, 1.0]], [[0.0, 0.0]]])
+    estimation = Estimation("archive_vpo")
+    left, right, none = group_advantages(group, estimation, [[0.9, 0.0]])
+    assert right > left > none
+    np.testing.assert_allclose(
+        group_advantages(group, estimation), group_advantages(group, Estimation("vpo")), atol=1e-9
+    )
+    assert isinstance(group_rewards(group, estimation, [[0.9, 0.0]]), GroupRewards)
+
+
+def test_per_answer_credit_reaches_the_answers_own_tokens() -> None:
+    from vpo.embedded.checkpoint import build_tokenizer
+
+    tokenizer = build_tokenizer()
+    texts = [">00 10 20 >00 01", ">00 10 >00 10 >00 01 02"]
+    moves = [["DD", "R"], ["D", "RR"]]
+    completions = [np.array(tokenizer(text + " <eos>").input_ids, np.int32) for text in texts]
+    group = scored_group(PROMPT, completions, [[[1.0, 0.0], [0.0, 0.2]], [[0.5, 0.0], [0.0, 1.0]]], texts=moves)
+    for rollout, text in zip(group.rollouts, texts, strict=True):
+        object.__setattr__(rollout.rollout, "text", text)
+    example = example_group(group, Estimation("per_answer"), tokenizer=tokenizer, dialect="maze-compact")
+    credit = group_advantages(group, Estimation("per_answer"))
+    assert example is not None
+    first, second = (row.advantages for row in example.examples)
+    np.testing.assert_allclose(first, [credit[0, 0]] * 3 + [credit[0, 1]] * 3, rtol=1e-5)
+    # `>00 10` a second time is a repeat: blamed like the least useful answer
+    worst = min(credit.min(), 0.0)
+    np.testing.assert_allclose(second, [credit[1, 0]] * 2 + [worst] * 2 + [credit[1, 1]] * 4, rtol=1e-5)

@@ -1,0 +1,128 @@
+"""Log-probabilities with a shared prompt against the plain form, against the book and against what a policy records."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from training_samples import gradients, logprobs_of, relative_error, tiny_model, tiny_tokenizer, tokens
+
+from problems.records import Prompt
+from vpo.policies.transformers import TransformersPolicy
+from vpo.training.examples import Example, ExampleGroup
+from vpo.training.forward import can_share, completion_logprobs, pack
+
+# prompt length, completion lengths, temperature: ragged prompts, ragged completions, groups of one and of one token
+RAGGED = [(11, (5, 1, 9, 3), 1.0), (2, (7,), 0.7), (6, (1, 1), 1.0), (17, (4, 4, 6, 2, 1), 1.3)]
+EVEN = [(8, (5, 5, 5), 0.8), (8, (5, 5, 5), 0.8)]
+
+
+def example_groups(shape: list[tuple[int, tuple[int, ...], float]], seed: int = 0) -> list[ExampleGroup]:
+    rng = np.random.default_rng(seed)
+    return [
+        ExampleGroup(
+            tokens(rng, prompt),
+            tuple(Example(tokens(rng, n), np.zeros(n, np.float32), np.zeros(n, np.float32)) for n in lengths),
+            temperature,
+        )
+        for prompt, lengths, temperature in shape
+    ]
+
+
+def by_the_book(model: Any, groups: list[ExampleGroup]) -> torch.Tensor:
+    """(N,) row by row, each alone."""
+    return torch.cat(
+        [
+            logprobs_of(model, group.prompt_ids, e.token_ids, group.temperature)
+            for group in groups
+            for e in group.examples
+        ]
+    )
+
+
+@pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
+@pytest.mark.parametrize("shape", [RAGGED, EVEN, RAGGED[:1]], ids=["ragged", "even", "one group"])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_sharing_a_prompt_changes_neither_log_probabilities_nor_gradients(kind, shape, attention) -> None:
+    model = tiny_model(kind, attn_implementation=attention)
+    groups = example_groups(shape)
+    packed = pack(groups)
+    assert can_share(model, packed)
+    weights = torch.randn(int(packed.mask.sum()), generator=torch.Generator().manual_seed(1))
+    found: dict[str, tuple[torch.Tensor, dict[str, torch.Tensor]]] = {}
+    for name in ("shared", "plain", "book"):
+        model.zero_grad()
+        if name == "book":
+            flat = by_the_book(model, groups)
+        else:
+            flat = completion_logprobs(model, packed, shared=name == "shared")[packed.mask]
+        (flat * weights).sum().backward()
+        found[name] = flat.detach(), gradients(model)
+    for name in ("plain", "book"):
+        torch.testing.assert_close(found["shared"][0], found[name][0], atol=1e-5, rtol=0)
+        for parameter, expected in found[name][1].items():
+            assert expected.norm() > 0, f"{parameter} has no gradient to compare"
+            assert relative_error(found["shared"][1][parameter], expected) < 1e-4, (name, parameter)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+@pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
+def test_they_are_the_log_probabilities_that_the_policy_recorded(kind: str, temperature: float) -> None:
+    model = tiny_model(kind)
+    policy = TransformersPolicy(
+        model, tiny_tokenizer(), version="tiny", temperature=temperature, max_tokens=12, threads=1
+    )
+    policy.stops = frozenset(range(12))  # some end early
+    prompts = [Prompt("w5 w6 w7 w8 w9", stream=0), Prompt("w20 w30", stream=1), Prompt("w3 " * 9, stream=2)]
+    sampled = asyncio.run(policy.sample(prompts, rollouts=5, answers=1, seed=3))
+    groups = [
+        ExampleGroup(some[0].prompt_ids, tuple(Example(r.token_ids, r.logprobs, r.logprobs) for r in some), temperature)
+        for some in sampled
+    ]
+    recorded = torch.from_numpy(np.concatenate([e.behaviour for group in groups for e in group.examples]))
+    packed = pack(groups)
+    assert len({len(r.token_ids) for some in sampled for r in some}) > 2, "the completions should be ragged"
+    for shared in (True, False):
+        with torch.no_grad():
+            now = completion_logprobs(policy.model, packed, shared=shared)[packed.mask]
+        torch.testing.assert_close(now, recorded, atol=1e-4, rtol=0)
+    asyncio.run(policy.close())
+
+
+def test_attention_over_a_window_falls_back_to_the_plain_form() -> None:
+    model = tiny_model("Mistral", sliding_window=4)
+    groups = example_groups(RAGGED)
+    packed = pack(groups)
+    assert not can_share(model, packed)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            completion_logprobs(model, packed)[packed.mask], by_the_book(model, groups), atol=1e-5, rtol=0
+        )
+
+
+def test_a_prompt_of_one_token_falls_back_to_the_plain_form() -> None:
+    model = tiny_model()
+    groups = example_groups([(1, (3, 2), 1.0), (9, (4,), 1.0)])
+    packed = pack(groups)
+    assert not can_share(model, packed)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            completion_logprobs(model, packed)[packed.mask], by_the_book(model, groups), atol=1e-5, rtol=0
+        )
+
+
+def test_bfloat16_stays_close() -> None:
+    model = tiny_model()
+    groups = example_groups(RAGGED)
+    packed = pack(groups)
+    exact = by_the_book(model, groups)
+    for shared in (True, False):
+        with torch.autocast("cpu", torch.bfloat16):
+            rounded = completion_logprobs(model, packed, shared=shared)[packed.mask]
+        assert rounded.dtype == torch.float32
+        off = (rounded - exact).detach().abs()
+        assert 0 < float(off.mean()) < 0.02
+        assert float(off.max()) < 0.15
