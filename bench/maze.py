@@ -37,7 +37,7 @@ ARMS: dict[str, dict[str, Any]] = {  # 288 answers a step each
     "multi_rlvr": {"prompts": 6, "answers": 3},
     "vpo": {"prompts": 6, "answers": 3},
 }
-COMMON = "--policy embedded:base --rollouts 16 --betas 0.9 0.95 --warm-up 10"
+COMMON = "--policy embedded:base --rollouts 16 --betas 0.9 0.95 --warm-up 10 --token-budget 4096"
 TRAINED_ON, VALIDATION, TEST = "maze:train/0-899", "maze:train/900-999", "maze:test"
 RATES, KLS = (1.25e-4, 2.5e-4, 5e-4), (0.0, 0.01)
 TEMPERATURES = (0.7, 1.0, 1.3)
