@@ -31,16 +31,17 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-ARMS: dict[str, dict[str, Any]] = {  # 288 answers a step each
-    "grpo": {"prompts": 18, "answers": 1},
-    "max_at_k": {"prompts": 18, "answers": 1},
-    "multi_rlvr": {"prompts": 6, "answers": 3},
-    "vpo": {"prompts": 6, "answers": 3},
+ARMS: dict[str, dict[str, Any]] = {  # 288 answers a step each; seeds: None = as many as --seeds says
+    "grpo": {"prompts": 18, "answers": 1, "seeds": None},
+    "max_at_k": {"prompts": 18, "answers": 1, "seeds": 3},
+    "multi_rlvr": {"prompts": 6, "answers": 3, "seeds": 3},
+    "vpo": {"prompts": 6, "answers": 3, "seeds": None},
 }
 COMMON = "--policy embedded:base --rollouts 16 --betas 0.9 0.95 --warm-up 10 --token-budget 4096"
 TRAINED_ON, VALIDATION, TEST = "maze:train/0-899", "maze:train/900-999", "maze:test"
 RATES, KLS = (1.25e-4, 2.5e-4, 5e-4), (0.0, 0.01)
 TEMPERATURES = (0.7, 1.0, 1.3)
+EVALUATE_EVERY = 40
 SWEEP_STEPS, STEPS, CLOCK_SECONDS, CLOCK_SEEDS = 80, 200, 180, 3
 CHOSEN_BY = "best@30"
 TABLE = ("best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid", "valid")
@@ -65,7 +66,7 @@ def train(folder: Path, arm: str, seed: int, rate: float, kl: float, budget: str
     shutil.rmtree(folder, ignore_errors=True)
     shape = f"--prompts {ARMS[arm]['prompts']} --answers {ARMS[arm]['answers']}"
     words = f"train {arm} {TRAINED_ON} {COMMON} {shape} --lr {rate} --kl {kl} --seed {seed} {budget}"
-    held_out = f"--evaluate {VALIDATION} --evaluate-every 25 --save-every 1000 --keep 1 --plain"
+    held_out = f"--evaluate {VALIDATION} --evaluate-every {EVALUATE_EVERY} --save-every 1000 --keep 1 --plain"
     evo(*words.split(), *held_out.split(), "-o", str(folder), log=folder.with_suffix(".log"))
     print(f"{time.strftime('%H:%M:%S')}  {folder.name}: {shown(curve(folder)[-1])}", flush=True)
 
@@ -120,7 +121,10 @@ def chosen(out: Path) -> dict[str, dict[str, float]]:
 
 
 def runs(out: Path, seeds: int) -> dict[str, list[Path]]:
-    return {arm: [out / "train" / f"{arm}-seed{seed}" for seed in range(seeds)] for arm in ARMS}
+    return {
+        arm: [out / "train" / f"{arm}-seed{seed}" for seed in range(min(seeds, shape["seeds"] or seeds))]
+        for arm, shape in ARMS.items()
+    }
 
 
 def clock_runs(out: Path) -> dict[str, list[Path]]:
@@ -195,6 +199,7 @@ def main() -> None:
             lambda a=arm, f=folders[seed], s=seed: train(f, a, s, best[a]["lr"], best[a]["kl"], f"--steps {STEPS}")
             for seed in range(given.seeds)
             for arm, folders in runs(out, given.seeds).items()
+            if seed < len(folders)
         ]
         all_of(given.jobs, tasks)
     if "clock" in stages:

@@ -1,0 +1,246 @@
+"""bench/results/maze.md and maze.json from what bench/maze.py has run. No figure is typed in here."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.maze import (
+    ARMS,
+    CHOSEN_BY,
+    CLOCK_SECONDS,
+    COMMON,
+    KLS,
+    RATES,
+    STEPS,
+    SWEEP_STEPS,
+    TABLE,
+    TEMPERATURES,
+    TEST,
+    TRAINED_ON,
+    VALIDATION,
+    chosen,
+    clock_runs,
+    curve,
+    own_temperature,
+    runs,
+    sweep_folder,
+    test_file,
+)
+
+COMPARED = ("best@1", "best@3", "best@10", "best@30", "solve@30", "diversity_valid")
+PAIRS = (
+    ("vpo", "grpo"),
+    ("vpo", "base, chains of 3"),
+    ("vpo", "max_at_k"),
+    ("vpo", "multi_rlvr"),
+    ("grpo", "base, chains of 3"),
+)
+RESAMPLES = 10_000
+
+Values = dict[str, np.ndarray]
+"""figure -> (seeds, problems)"""
+
+
+def write_report(out: Path, results: Path, seeds: int) -> None:
+    """Read the evaluations under `out`, write the table, the comparisons and the curves."""
+    folders = runs(out, seeds)
+    own = {arm: own_temperature(out, some) for arm, some in folders.items()}
+    own_base = own_temperature(out, [out / "train" / "base"])
+    at_one = {
+        f"base, {'chains of 3' if m == 3 else 'single answers'}": [test_file(out, f"base-m{m}", 1.0)] for m in (1, 3)
+    }
+    at_one |= {arm: [test_file(out, f.name, 1.0) for f in some] for arm, some in folders.items()}
+    at_own = {"base, chains of 3": [test_file(out, "base-m3", own_base)]}
+    at_own |= {arm: [test_file(out, f.name, own[arm]) for f in some] for arm, some in folders.items()}
+    clock = {
+        arm: [test_file(out, f"clock-{f.name}", 1.0) for f in some]
+        for arm, some in clock_runs(out).items()
+        if all(test_file(out, f"clock-{f.name}", 1.0).exists() for f in some)
+    }
+    tables = {"equal answers, temperature 1": at_one, "equal answers, each arm at its own temperature": at_own}
+    if clock:
+        tables["equal seconds, temperature 1"] = {"base, chains of 3": at_one["base, chains of 3"], **clock}
+    values = {title: {arm: values_of(files) for arm, files in table.items()} for title, table in tables.items()}
+    settings = chosen(out)
+    about = json.loads((folders["vpo"][0] / "train.json").read_text())
+    record = {
+        "commit": about["commit"],
+        "start": about["start"],
+        "command": "python bench/maze.py -o DIR",
+        "chosen": settings,
+        "own_temperature": {**own, "base": own_base},
+        "tables": {
+            title: {arm: {name: described(v[name]) for name in TABLE} for arm, v in table.items()}
+            for title, table in values.items()
+        },
+        "differences": {
+            title: {
+                f"{a} - {b}": {name: difference(table[a][name], table[b][name]) for name in COMPARED}
+                for a, b in PAIRS
+                if a in table and b in table
+            }
+            for title, table in values.items()
+        },
+        "curves": {arm: curves(some) for arm, some in folders.items()},
+        "clock_curves": {arm: curves(some) for arm, some in clock_runs(out).items() if arm in clock},
+        "sweep": {
+            arm: {
+                f"lr {r:g}, kl {k:g}": curve(sweep_folder(out, arm, r, k))[-1] for r, k in itertools.product(RATES, KLS)
+            }
+            for arm in ARMS
+        },
+        "optimum": optimum(),
+    }
+    (results / "maze.json").write_text(json.dumps(record, indent=1) + "\n")
+    (results / "maze.md").write_text(page(record, {arm: len(some) for arm, some in folders.items()}))
+    print(f"wrote {results / 'maze.md'} and maze.json")
+
+
+def values_of(files: Sequence[Path]) -> Values:
+    """Per-problem figures of each training seed's policy (sampling seeds averaged already)."""
+    records = [json.loads(file.read_text())["per_problem"] for file in files]
+    return {name: np.array([[problem[name] for problem in record] for record in records]) for name in TABLE}
+
+
+def described(values: np.ndarray) -> dict[str, Any]:
+    """Mean, 95% interval over problems and training seeds, and each seed's mean."""
+    low, high = np.quantile(resampled(values), [0.025, 0.975])
+    return {"mean": values.mean(), "low": low, "high": high, "seeds": [round(float(v), 4) for v in values.mean(axis=1)]}
+
+
+def difference(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
+    """a - b with its 95% interval: problems resampled in pairs, each arm's training seeds by themselves."""
+    low, high = np.quantile(resampled(a, b), [0.025, 0.975])
+    return {"mean": float(a.mean() - b.mean()), "low": float(low), "high": float(high)}
+
+
+def resampled(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
+    """(RESAMPLES,) means of a, or of a - b, under resampling of problems (shared) and of seeds (own)."""
+    rng = np.random.default_rng(0)
+    means = np.empty(RESAMPLES)
+    for i in range(RESAMPLES):
+        problems = rng.integers(0, a.shape[1], a.shape[1])
+        means[i] = a[rng.integers(0, len(a), len(a))][:, problems].mean()
+        if b is not None:
+            means[i] -= b[rng.integers(0, len(b), len(b))][:, problems].mean()
+    return means
+
+
+def curves(folders: Sequence[Path]) -> list[dict[str, float]]:
+    """Validation figures over training, means over seeds, at the steps that all seeds have."""
+    every = [{line["step"]: line for line in curve(folder)} for folder in folders]
+    shared = sorted(set.intersection(*(set(lines) for lines in every)))
+    names = (
+        "answers",
+        "seconds",
+        "total_tokens",
+        "best@1",
+        "best@3",
+        "best@10",
+        "best@30",
+        "solve@30",
+        "diversity",
+        "valid",
+    )
+    return [
+        {"step": step, **{name: round(float(np.mean([lines[step][name] for lines in every])), 5) for name in names}}
+        for step in shared
+    ]
+
+
+def optimum() -> float:
+    from problems.maze import problem_set
+
+    return float(np.mean([problem.target for problem in problem_set(TEST)]))
+
+
+def page(record: dict[str, Any], seeds: dict[str, int]) -> str:
+    """maze.md."""
+    counted = ", ".join(f"{arm} {n}" for arm, n in seeds.items())
+    parts = [
+        "# The 9x9 maze: GRPO, Max@K, Multi-RLVR and VPO from one start",
+        f"`{record['command']}` (commit {record['commit']}, start {record['start']}, training seeds: {counted}).\n"
+        f"Trained on {TRAINED_ON} for {STEPS} steps of 288 answers (16 rollouts a prompt; 18 prompts of single answers\n"
+        f"or 6 of chains of 3; `{COMMON}`).\nSettings and temperatures were chosen on {VALIDATION}; {TEST} (100 mazes, "
+        f"mean optimum {record['optimum']:.3f}) was used for these tables alone:\n30 answers a maze and policy, three "
+        "sampling seeds (five for the base). Brackets: 95% intervals over mazes and training seeds\n(two-level bootstrap); "
+        "bold: the interval does not hold 0.",
+    ]
+    for title, table in record["tables"].items():
+        parts += [f"## {title[0].upper()}{title[1:]}", results_table(table)]
+        if "own" in title:
+            chosen_at = ", ".join(f"{arm} {t:g}" for arm, t in record["own_temperature"].items())
+            parts.append(f"Temperatures (of {', '.join(map(str, TEMPERATURES))}, by {CHOSEN_BY}): {chosen_at}.")
+        if "seconds" in title:
+            parts.append(
+                f"{CLOCK_SECONDS} seconds of training each on one core, evaluation left out, arms side by side."
+            )
+        parts.append(difference_table(record["differences"][title]))
+    parts += ["## Over training (validation, means over seeds)", curve_table(record["curves"])]
+    parts += [f"## The sweep ({SWEEP_STEPS} steps, one seed, validation {CHOSEN_BY})", sweep_table(record)]
+    return "\n\n".join(parts) + "\n"
+
+
+def results_table(table: dict[str, Any]) -> str:
+    rows = [[arm, *(interval(figures[name]) for name in TABLE)] for arm, figures in table.items()]
+    return markdown(["arm", *TABLE], rows)
+
+
+def difference_table(differences: dict[str, Any]) -> str:
+    rows = []
+    for pair, figures in differences.items():
+        rows.append([pair, *(verdict(figures[name]) for name in COMPARED)])
+    return markdown(["difference", *COMPARED], rows)
+
+
+def curve_table(every: dict[str, Any]) -> str:
+    names = (
+        "answers",
+        "seconds",
+        "total_tokens",
+        "best@1",
+        "best@3",
+        "best@10",
+        "best@30",
+        "solve@30",
+        "diversity",
+        "valid",
+    )
+    rows = []
+    for arm, lines in every.items():
+        for line in lines:
+            rows.append([arm, str(line["step"]), *(whole_or_three(line[name]) for name in names)])
+    return markdown(["arm", "step", *names], rows)
+
+
+def sweep_table(record: dict[str, Any]) -> str:
+    settings = [f"lr {r:g}, kl {k:g}" for r, k in itertools.product(RATES, KLS)]
+    rows = []
+    for arm, ends in record["sweep"].items():
+        best = f"lr {record['chosen'][arm]['lr']:g}, kl {record['chosen'][arm]['kl']:g}"
+        cells = [f"{ends[s][CHOSEN_BY]:.3f}" for s in settings]
+        rows.append([arm, *(f"**{cell}**" if s == best else cell for s, cell in zip(settings, cells, strict=True))])
+    return markdown(["arm", *settings], rows)
+
+
+def interval(figure: dict[str, Any]) -> str:
+    return f"{figure['mean']:.3f} [{figure['low']:.3f}, {figure['high']:.3f}]"
+
+
+def verdict(figure: dict[str, float]) -> str:
+    shown = f"{figure['mean']:+.3f} [{figure['low']:+.3f}, {figure['high']:+.3f}]"
+    return f"**{shown}**" if figure["low"] > 0 or figure["high"] < 0 else shown
+
+
+def whole_or_three(value: float) -> str:
+    return f"{value:,.0f}" if value >= 20 or value == 0 else f"{value:.3f}"
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
