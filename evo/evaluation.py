@@ -21,17 +21,15 @@ from evo.batching import Batcher
 from evo.config import PromptConfig
 from evo.errors import BadInput
 from evo.figures import Evaluation, ProblemAnswers, summarised
+from evo.grading import NOTHING_SHOWN, grade
 from evo.prompt import PromptStyle, prompt_style
 from evo.status import error_kind
-from islands.records import Selection
-from problems.contract import Problem, ScorerFault
-from problems.identity import identity
+from problems.contract import Problem, Score, ScorerFault
 from problems.records import Rollout
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy, PromptTooLong
 
 TASK_ALONE = PromptConfig(show_parent=False, diff=False)
-NOTHING = Selection(None, (), ())
 ROWS_PER_BATCH = 4
 """Rollouts in a call, as a multiple of what suits the policy: nothing waits for them as a search's next prompt does."""
 OVERLAPPING = 32
@@ -133,7 +131,7 @@ async def sample_answers(
     finished = 0
 
     async def asked(style: PromptStyle, stream: int) -> list[Rollout]:
-        question = style.build(NOTHING, stream)
+        question = style.build(NOTHING_SHOWN, stream)
         if batcher.batch:
             return (await batcher.submit(question))[0]
         async with overlapping:
@@ -191,29 +189,21 @@ async def judge(
 
     Within a chain the first of equal answers counts, and those that are equal once in canonical form are equal.
     """
-    chains = [style.parse(rollout, NOTHING) for rollout in rollouts]
-    texts: dict[bytes, str] = {}
-    places: list[tuple[int, bytes]] = []  # which of the `total` answers, and its identity
-    for number, chain in enumerate(chains):
-        kept: dict[bytes, str] = {}
-        for text in map(problem.canonical, chain.answers):
-            kept.setdefault(identity(text, problem.answer_format), text)
-        for place, key in enumerate(kept, number * answers):
-            if place < total:
-                places.append((place, key))
-                texts.setdefault(key, kept[key])
-        if len(kept) < answers:
-            counts.format_errors.update(format_kinds(chain.error or "repeated an answer"))
-    scores = await scorer.score(problem, list(texts.values()))
-    by_identity = {key: score for key, (score, _) in zip(texts, scores, strict=True)}
     rewards, fitness = np.zeros((total, len(problem.objectives))), np.zeros(total)
     written, failed = np.zeros(total, dtype=bool), np.zeros(total, dtype=bool)
-    for place, key in places:
-        score = by_identity[key]
-        rewards[place], fitness[place], written[place] = score.rewards, score.fitness, True
-        if score.error is not None:
-            failed[place] = True
-            counts.answer_errors[error_kind(score.error)] += 1
+    for number, rollout in enumerate(await grade(problem, style, rollouts, scorer)):
+        distinct: dict[bytes, Score] = {}
+        for answer in rollout.answers:
+            distinct.setdefault(answer.identity, answer.score)
+        for place, score in enumerate(distinct.values(), number * answers):
+            if place >= total:
+                break
+            rewards[place], fitness[place], written[place] = score.rewards, score.fitness, True
+            if score.error is not None:
+                failed[place] = True
+                counts.answer_errors[error_kind(score.error)] += 1
+        if len(distinct) < answers:
+            counts.format_errors.update(format_kinds(rollout.format_error or "repeated an answer"))
     return ProblemAnswers(problem.name, tuple(problem.objectives), problem.target, rewards, fitness, written, failed)
 
 

@@ -1,0 +1,228 @@
+"""`evo train` from start to checkpoint: what it writes, that it learns, resumes exactly, and obeys its budgets."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from evo.cli import invoke
+from evo.errors import BadInput
+from evo.train import begin, resume, validated
+from evo.training_record import TrainingRecord
+
+SMALL = {
+    "problems": ["maze:train/0-7"],
+    "prompts": 2,
+    "rollouts": 4,
+    "lr": 1e-3,
+    "kl": 0.01,
+    "precision": "fp32",
+    "parents": 0.5,
+    "evaluate": ["maze:train/20-21"],
+    "evaluate_answers": 3,
+    "evaluate_every": 2,
+    "save_every": 2,
+}
+FLAGS = ["--prompts", "2", "--rollouts", "4", "--lr", "1e-3", "--precision", "fp32", "--save-every", "2", "--plain"]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def settings(**changes):
+    return validated({**SMALL, "method": "vpo", "steps": 4, **changes}, "a test")
+
+
+def trained(training, stop_after=None):
+    """Run to the end, or to a stop after so many steps; the reason it ended for."""
+
+    async def run():
+        if stop_after is not None:
+            step = training.loop._step
+
+            async def counted():
+                await step()
+                if training.loop.status.step == stop_after:
+                    training.loop.stop("interrupted")
+
+            training.loop._step = counted
+        try:
+            reason = await training.loop.run()
+            if not reason.startswith("interrupted"):
+                training.finish()
+            return reason
+        finally:
+            await training.close()
+
+    return asyncio.run(run())
+
+
+def weights(folder):
+    return load_file(Path(folder) / "model.safetensors")
+
+
+def figures(folder, kind):
+    lines = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
+    clocks = ("seconds",)
+    return [{k: v for k, v in line.items() if k not in clocks} for line in lines if line["kind"] == kind]
+
+
+def test_a_run_leaves_a_policy_a_card_and_its_figures(tmp_path):
+    assert trained(begin(settings(), str(tmp_path / "out"), "evo train ...")) == ""
+    out = tmp_path / "out"
+    steps, evaluations = figures(out, "step"), figures(out, "evaluation")
+    assert [line["step"] for line in steps] == [1, 2, 3, 4]
+    assert [line["step"] for line in evaluations] == [0, 2, 4]
+    assert steps[-1]["answers"] == 4 * 2 * 4 * 3
+    assert 0 < evaluations[-1]["best@1"] <= evaluations[-1]["best@3"] <= 1
+    assert all(line["kl"] >= 0 for line in steps)
+    assert steps[0]["kl"] == pytest.approx(0, abs=1e-6)
+    assert steps[-1]["kl"] > 1e-4
+    card = (out / "README.md").read_text()
+    assert "# vpo from embedded:base@" in card
+    assert "maze:train/20-21, 3 answers a problem in chains of 3" in card
+    assert invoke(["evaluate", "maze:train/20", "--policy", str(out), "--answers-total", "3", "--json"]) == 0
+    base = load_file(Path("vpo/embedded/checkpoints/base/model.safetensors").resolve())
+    moved = weights(out)
+    assert all(not torch.equal(moved[name], base[name]) for name in base)
+
+
+def test_one_seed_gives_one_policy_and_another_seed_another(tmp_path):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        trained(begin(settings(steps=2, seed=seed, evaluate=[]), str(tmp_path / name), ""))
+    a, b, c = (weights(tmp_path / name) for name in "abc")
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert not all(torch.equal(a[name], c[name]) for name in a)
+    assert figures(tmp_path / "a", "step") == figures(tmp_path / "b", "step")
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+def test_a_stopped_run_resumes_as_if_it_had_not_been(tmp_path, lora):
+    if lora:
+        pytest.importorskip("peft", reason="adapters need peft")
+    run = settings(lora_rank=lora, schedule="cosine")
+    trained(begin(run, str(tmp_path / "whole"), ""))
+    assert trained(begin(run, str(tmp_path / "cut"), ""), stop_after=3) == "interrupted"
+    assert not (tmp_path / "cut" / "config.json").exists()
+    assert trained(resume(str(tmp_path / "cut"), {})) == ""
+    whole, cut = weights(tmp_path / "whole"), weights(tmp_path / "cut")
+    assert all(torch.equal(whole[name], cut[name]) for name in whole)
+    for kind in ("step", "evaluation"):
+        assert figures(tmp_path / "whole", kind) == figures(tmp_path / "cut", kind)
+
+
+def test_what_was_logged_after_the_last_checkpoint_is_done_again(tmp_path):
+    trained(begin(settings(evaluate=[]), str(tmp_path), ""), stop_after=2)
+    record = TrainingRecord(tmp_path)
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write(
+            json.dumps({"kind": "step", "step": 3, "lost": True}) + '\n{"kind": "step", "st'
+        )  # a kill in mid-line
+    assert trained(resume(str(tmp_path), {})) == ""
+    assert [line["step"] for line in figures(tmp_path, "step")] == [1, 2, 3, 4]
+    assert not any("lost" in line for line in figures(tmp_path, "step"))
+    assert len(record.checkpoints()) == 2
+
+
+def test_budgets_end_a_run_early_and_a_resume_may_raise_them(tmp_path):
+    reason = trained(begin(settings(max_answers=2 * 24, evaluate=[]), str(tmp_path / "a"), ""))
+    assert reason == "budget of 48 answers"
+    assert len(figures(tmp_path / "a", "step")) == 2
+    assert trained(resume(str(tmp_path / "a"), {"max_answers": 1000, "steps": 3})) == ""
+    assert len(figures(tmp_path / "a", "step")) == 3
+    assert "seconds" in trained(begin(settings(max_seconds=1e-6, evaluate=[]), str(tmp_path / "b"), ""))
+    assert len(figures(tmp_path / "b", "step")) == 1
+
+
+def test_every_method_takes_a_step(tmp_path):
+    from vpo.advantage import METHODS
+
+    for method in METHODS:
+        run = validated({**SMALL, "method": method, "steps": 1, "evaluate": [], "rollouts": 6, "kl": 0.0}, "a test")
+        trained(begin(run, str(tmp_path / method), ""))
+        (step,) = figures(tmp_path / method, "step")
+        assert step["grad_norm"] > 0, method
+
+
+def test_training_on_two_mazes_raises_their_reward(tmp_path):
+    run = settings(problems=["maze:train/0-1"], steps=12, rollouts=8, parents=0.0, kl=0.0, evaluate=[])
+    trained(begin(run, str(tmp_path), ""))
+    fitness = [line["best_of_rollout"] for line in figures(tmp_path, "step")]
+    assert sum(fitness[-3:]) > sum(fitness[:3]) + 0.15
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["vpo", "maze:train"], "-o DIR"),
+        (["maze:train", "-o", "x"], "no method 'maze:train'"),
+        (["vpo", "-o", "x"], "no problem named"),
+        (["grpo", "maze:train", "--answers", "3", "-o", "x"], "grpo learns from single answers"),
+        (["vpo", "maze:train", "--rollouts", "1", "-o", "x"], "nothing to compare"),
+        (["vpo", "maze:train", "--lr", "0", "-o", "x"], "lr"),
+        (["vpo", "maze:train", "--answers", "9", "-o", "x"], "1 to 5 answers"),
+        (["vpo", "maze:nowhere", "-o", "x"], "maze:nowhere"),
+        (["vpo", "maze:train/0-3", "--evaluate", "maze:train/3", "-o", "x"], "would be trained on and evaluated on"),
+        (["vpo", "maze:train", "--policy", "scripted:random-route", "-o", "x"], "has no weights here to train"),
+        (["vpo", "programs:easy", "-o", "x"], "speaks the maze language"),
+        (["--resume", "nowhere"], "holds no training run"),
+        (["--resume", "nowhere", "--lr", "1"], "cannot change"),
+        (["vpo", "maze:train", "--config", "nowhere.yaml", "-o", "x"], "nowhere.yaml"),
+        (["vpo", "maze:train", "--schedule", "sideways", "-o", "x"], "sideways"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["train", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_directory_that_holds_something_is_not_overwritten(tmp_path):
+    trained(begin(settings(steps=1, evaluate=[]), str(tmp_path), ""))
+    with pytest.raises(BadInput, match="holds a training run already"):
+        begin(settings(), str(tmp_path), "")
+
+
+def test_settings_come_from_a_file_and_flags_override(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.yaml").write_text("method: grpo\nproblems: [maze:train/0-3]\nsteps: 3\nlr: 0.01\n")
+    assert invoke(["train", "--config", "train.yaml", "--steps", "1", "-o", "out", *FLAGS]) == 0
+    kept = json.loads((tmp_path / "out" / "train.json").read_text())["config"]
+    assert (kept["method"], kept["steps"], kept["lr"]) == ("grpo", 1, 1e-3)
+    assert "the policy: out" in capsys.readouterr().out
+    (tmp_path / "train.yaml").write_text("method: grpo\nspeed: 11\n")
+    assert invoke(["train", "--config", "train.yaml", "-o", "other"]) == 2
+    assert "unknown key speed" in capsys.readouterr().err
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    command = [sys.executable, "-m", "evo", "train", "vpo", "maze:train/0-7", "--steps", "500", "-o", "out", *FLAGS]
+    settings = {**os.environ, "PYTHONPATH": str(Path.cwd()), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, cwd=tmp_path, env=settings, stdout=subprocess.PIPE, text=True)
+    metrics = tmp_path / "out" / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "go on with: evo train --resume out" in out
+    steps = figures(tmp_path / "out", "step")
+    assert trained(resume(str(tmp_path / "out"), {"steps": len(steps) + 1})) == ""
+    assert len(figures(tmp_path / "out", "step")) == len(steps) + 1
