@@ -13,23 +13,23 @@ from problems.contract import BadAddress
 from vpo.training.config import LoraSettings
 
 
-def with_adapter(model: Any, settings: LoraSettings) -> Any:
-    """The model with a fresh adapter whose weights alone are trained. Raises BadAddress where peft is missing."""
+def with_adapter(model: Any, settings: LoraSettings, seed: int) -> Any:
+    """The model with a fresh adapter, drawn from `seed`, whose weights alone are trained. Raises BadAddress where peft
+    is missing."""
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
         raise BadAddress('a LoRA adapter needs peft: pip install -e ".[lora]"') from error
     targets = settings.targets if isinstance(settings.targets, str) else list(settings.targets)
-    return get_peft_model(
-        model,
-        LoraConfig(
-            r=settings.rank,
-            lora_alpha=settings.alpha,  # type: ignore[arg-type]  # any number will do
-            lora_dropout=settings.dropout,
-            target_modules=targets,
-            task_type="CAUSAL_LM",
-        ),
+    config = LoraConfig(
+        r=settings.rank,
+        lora_alpha=settings.alpha,  # type: ignore[arg-type]  # any number will do
+        target_modules=targets,
+        task_type="CAUSAL_LM",
     )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return get_peft_model(model, config)
 
 
 def has_adapter(model: Any) -> bool:

@@ -20,7 +20,6 @@ class LoraSettings:
 
     rank: int = 0
     alpha: float = 16.0
-    dropout: float = 0.0
     targets: tuple[str, ...] | Literal["all-linear"] = "all-linear"
 
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
+FIGURES = ("ratio", "clipped", "behaviour_kl")
+"""What policy_loss always reports; `kl` too where there is a KL term."""
+
 _LARGEST = 20.0
 """Bound on a difference of log-probabilities before it is exponentiated: e^20 is far beyond any clip."""
 

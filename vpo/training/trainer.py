@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from problems.records import ScoredGroup
+from vpo.policies.cache import is_windowed
 from vpo.training.adapters import (
     adapter_weights,
     has_adapter,
@@ -39,7 +41,7 @@ from vpo.training.examples import (
     token_weights,
 )
 from vpo.training.forward import completion_logprobs, pack
-from vpo.training.loss import policy_loss
+from vpo.training.loss import FIGURES, policy_loss
 
 _SMALL = 20_000_000
 """Parameters below which eager attention trains faster on a CPU than the fused kernel."""
@@ -83,12 +85,13 @@ class PolicyTrainer:
         self.versions = [version]
         self._accelerator = accelerator
         if config.lora.rank:
-            model = with_adapter(model, config.lora)
+            model = with_adapter(model, config.lora, config.seed)
         elif next(model.parameters()).dtype != torch.float32:
             model.float()  # AdamW's small steps vanish in 16 bits; bf16 comes from autocast
         self.model = model.eval()  # without dropout: the ratio compares two passes through one function
         if config.gradient_checkpointing:
-            model.gradient_checkpointing_enable()
+            getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+        self._shares = config.shared_prefix and not config.gradient_checkpointing and not is_windowed(model.config)
         self._reference = reference
         if config.loss.kl > 0 and reference is None and not has_adapter(model):
             self._reference = copy.deepcopy(model).requires_grad_(False)
@@ -129,14 +132,11 @@ class PolicyTrainer:
         if not total:
             return TrainStats(figures=figures)
         start = self._start(examples)
-        sums: dict[str, float] = {}
-        updates = self._updates(examples)
-        for part in updates:
-            for name, value in self._update(part, start).items():
-                sums[name] = sums.get(name, 0.0) + value / len(updates)
+        updates = [values for part in self._updates(examples) if (values := self._update(part, start))]
+        means = {name: sum(values[name] for values in updates) / len(updates) for name in updates[0]}
         self.steps += 1
         self.versions.append(f"{self.versions[0]}+{self.config.estimation.method}.{self.steps}")
-        return TrainStats(self.version, {**figures, **sums, "learning_rate": self.schedule.get_last_lr()[0]})
+        return TrainStats(self.version, {**figures, **means, "learning_rate": self.schedule.get_last_lr()[0]})
 
     def _stale(self, group: ScoredGroup) -> bool:
         if self.config.most_behind is None:
@@ -193,12 +193,15 @@ class PolicyTrainer:
         if not total:
             return {}
         self.optimizer.zero_grad(set_to_none=True)
-        sums: dict[str, torch.Tensor] = {}
-        for batch in micro_batches(groups, token_weights(groups, config.aggregation, total), config.token_budget):
-            loss, figures = self._loss(batch, start)
-            loss.backward()
+        # named beforehand: a process without groups must come to the same sums as the others
+        sums: dict[str, Any] = dict.fromkeys(("loss", *FIGURES, *(("kl",) if config.loss.kl > 0 else ())), 0.0)
+        weights = token_weights(groups, config.aggregation, total)
+        for batch in micro_batches(groups, weights, config.token_budget, shared=self._shares):
+            with self._as_trained(self.model):
+                loss, figures = self._loss(batch, start)
+                loss.backward()
             for name, value in {"loss": loss.detach(), **figures}.items():
-                sums[name] = sums.get(name, torch.zeros((), device=value.device)) + value
+                sums[name] = sums[name] + value
         self._reduce_gradients()
         norm = torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip)
         values = {name: self.summed(float(value)) for name, value in sums.items()} | {"grad_norm": float(norm)}
@@ -237,7 +240,7 @@ class PolicyTrainer:
             return {}
         start: dict[int, torch.Tensor] = {}
         ones = [[1.0] * len(group.examples) for group in examples]
-        for batch in micro_batches(examples, ones, self.config.token_budget):
+        for batch in micro_batches(examples, ones, self.config.token_budget, shared=self._shares):
             rows = [example for group, _ in batch for example in group.examples]
             with torch.no_grad():
                 flat = self._forward(self.model, pack([group for group, _ in batch], self.model.device))
@@ -246,20 +249,26 @@ class PolicyTrainer:
 
     def _forward(self, model: Any, packed: Any) -> torch.Tensor:
         """(N,) log-probabilities of the micro-batch's completion tokens, row by row."""
-        config, usual = model.config, model.config._attn_implementation
         autocast = torch.autocast(model.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
-        recompute = self.config.gradient_checkpointing
-        if recompute:
-            model.train()  # transformers recomputes in this mode alone
+        with self._as_trained(model), autocast:
+            return completion_logprobs(model, packed, shared=self._shares)[packed.mask]
+
+    @contextlib.contextmanager
+    def _as_trained(self, model: Any) -> Iterator[None]:
+        """The model with its attention for training. It lasts until after the backward pass, which runs layers again
+        where activations are recomputed."""
+        config, usual = model.config, model.config._attn_implementation
+        # transformers recomputes a layer that is in training mode; its parts stay out of it, so that nothing drops out
+        layers = [part for part in model.modules() if isinstance(part, GradientCheckpointingLayer)]
         try:
             config._attn_implementation = self._attention or usual
-            with autocast:
-                return completion_logprobs(model, packed, shared=self.config.shared_prefix and not recompute)[
-                    packed.mask
-                ]
+            for layer in layers:
+                layer.training = self.config.gradient_checkpointing
+            yield
         finally:
             config._attn_implementation = usual
-            model.eval()
+            for layer in layers:
+                layer.training = False
 
     @contextlib.contextmanager
     def _as_reference(self) -> Iterator[Any]:
@@ -285,7 +294,8 @@ class PolicyTrainer:
 
     def _saved(self, groups: Sequence[ExampleGroup], values: Mapping[str, float]) -> str:
         self.folder.mkdir(parents=True, exist_ok=True)
-        file = self.folder / f"diverged-step-{self.steps + 1}.pt"
+        process = f"-process-{self._accelerator.process_index}" if self._accelerator else ""
+        file = self.folder / f"diverged-step-{self.steps + 1}{process}.pt"
         torch.save(
             {"step": self.steps + 1, "values": dict(values), "config": self.config, "groups": list(groups)}, file
         )
