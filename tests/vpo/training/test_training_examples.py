@@ -1,4 +1,4 @@
-"""From scored groups to examples: what each method sees, what is dropped, and which tokens an answer's credit reaches."""
+"""From scored groups to examples: what a method sees, what is dropped, which tokens an answer's credit reaches."""
 
 from __future__ import annotations
 

@@ -1,0 +1,382 @@
+"""PolicyTrainer on tiny models: what a step does to the weights, against hand-made loops."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from training_samples import (
+    gradients,
+    logprobs_of,
+    random_groups,
+    relative_error,
+    scored_group,
+    tiny_model,
+    tokens,
+)
+
+from problems.records import ScoredGroup
+from vpo.training import trainer as trainer_module
+from vpo.training.config import TrainConfig
+from vpo.training.examples import Estimation, group_advantages
+from vpo.training.loss import LossConfig
+from vpo.training.trainer import PolicyTrainer, TrainingDiverged
+
+PLAIN = TrainConfig(loss=LossConfig(), learning_rate=1e-3, grad_clip=1e9)
+
+
+def config_of(**changes: Any) -> TrainConfig:
+    return dataclasses.replace(PLAIN, **changes)
+
+
+def trainer_of(model: Any, config: TrainConfig = PLAIN, **settings: Any) -> PolicyTrainer:
+    return PolicyTrainer(model, None, config, **{"version": "start", **settings})
+
+
+def weights_of(model: Any) -> dict[str, torch.Tensor]:
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def assert_equal_weights(model: Any, expected: dict[str, torch.Tensor]) -> None:
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, expected[name]), name
+
+
+def test_a_step_makes_rewarded_rollouts_likelier_and_the_others_less_so() -> None:
+    model = tiny_model()
+    rng = np.random.default_rng(0)
+    prompt, completions = tokens(rng, 7), [tokens(rng, n) for n in (5, 3, 6, 4)]
+    group = scored_group(prompt, completions, [[[1.0]], [[0.0]], [[1.0]], [[0.0]]], model=model)
+    before = [logprobs_of(model, prompt, ids).mean().item() for ids in completions]
+    trainer = trainer_of(model)
+    stats = trainer.step([group])
+    after = [logprobs_of(model, prompt, ids).mean().item() for ids in completions]
+    assert after[0] > before[0] and after[2] > before[2]
+    assert after[1] < before[1] and after[3] < before[3]
+    assert stats.policy_version == trainer.version == "start+vpo.1"
+    assert stats.figures["ratio"] == pytest.approx(1.0, abs=1e-4)
+    assert stats.figures["fitness"] == 0.5
+    assert stats.figures["nll"] == pytest.approx(
+        -sum(b * len(ids) for b, ids in zip(before, completions, strict=True)) / 18, rel=1e-4
+    )
+    assert stats.figures["tokens"] == 18
+    # the loss and its gradient are those of the definition: mean over tokens of -advantage
+    assert stats.figures["loss"] == pytest.approx(-(5 - 3 + 6 - 4) / 18, abs=1e-4)
+
+
+@pytest.mark.parametrize("aggregation", ["token", "sequence"])
+def test_the_gradient_is_the_definitions_however_the_batch_is_cut(aggregation) -> None:
+    model = tiny_model("Qwen2")
+    groups = random_groups(model, 4)
+    estimation = Estimation()
+    terms, total = [], 0
+    for group in groups:
+        for rollout, advantage in zip(group.rollouts, group_advantages(group, estimation), strict=True):
+            ids = rollout.rollout.token_ids
+            ratio = (logprobs_of(model, rollout.rollout.prompt_ids, ids) - torch.tensor(rollout.rollout.logprobs)).exp()
+            terms.append(-advantage * (ratio.sum() if aggregation == "token" else ratio.mean()))
+            total += len(ids) if aggregation == "token" else 1
+    model.zero_grad()
+    (torch.stack(terms).sum() / total).backward()
+    expected = gradients(model)
+    for settings in (
+        {"token_budget": 1},
+        {"token_budget": 40},
+        {"token_budget": 100_000},
+        {"shared_prefix": False},
+        {"shared_prefix": False, "token_budget": 40},
+        {"attention": "sdpa"},
+    ):
+        copied = copy.deepcopy(model)
+        trainer_of(copied, config_of(aggregation=aggregation, **settings)).step(groups)
+        for name, gradient in gradients(copied).items():
+            assert relative_error(gradient, expected[name]) < 1e-4, (settings, name)
+
+
+def test_groups_that_teach_nothing_leave_everything_as_it_was() -> None:
+    model = tiny_model()
+    rng = np.random.default_rng(0)
+    flat = scored_group(tokens(rng, 4), [tokens(rng, 3)] * 2, [[[0.5]], [[0.5]]], model=model)
+    trainer, before = trainer_of(model), weights_of(model)
+    for groups in ([flat, flat], []):
+        stats = trainer.step(groups)
+        assert stats.policy_version == ""
+        assert stats.figures["groups"] == stats.figures["spreadless"] == len(groups)
+        assert (trainer.version, trainer.steps) == ("start", 0)
+    assert_equal_weights(model, before)
+    # beside a group that teaches, it changes nothing either
+    teaching = random_groups(model, 1)
+    twin = copy.deepcopy(model)
+    stats = trainer.step([flat, *teaching])
+    assert stats.figures["spreadless"] == 1 and stats.policy_version == "start+vpo.1"
+    trainer_of(twin).step(teaching)
+    assert_equal_weights(twin, weights_of(model))
+
+
+def test_stale_groups_are_left_out_and_counted() -> None:
+    model = tiny_model()
+    trainer = trainer_of(model, config_of(most_behind=1))
+    groups = random_groups(model, 2)
+
+    def of(version: str) -> list[ScoredGroup]:
+        return [dataclasses.replace(group, policy_version=version) for group in groups]
+
+    assert trainer.step(of("start")).figures["stale"] == 0
+    assert trainer.step(of("start")).figures["stale"] == 0  # one version behind
+    stats = trainer.step(of("start"))
+    assert (stats.figures["stale"], stats.policy_version) == (2, "")
+    stats = trainer.step([*of("start"), *of("start+vpo.1"), *of("start+vpo.2"), *of("another")])
+    assert (stats.figures["stale"], stats.policy_version) == (4, "start+vpo.3")
+    assert stats.figures["groups"] == 8
+
+
+@pytest.mark.parametrize("aim", ["behaviour", "weights"])
+def test_a_loss_that_is_not_finite_stops_before_the_weights_are_touched(tmp_path, aim: str) -> None:
+    model = tiny_model()
+    groups = random_groups(model, 2)
+    trainer = trainer_of(model, folder=tmp_path / "run")
+    trainer.step(groups)
+    bad = random_groups(model, 2, seed=1)
+    kept = weights_of(model)
+    if aim == "behaviour":
+        bad[1].rollouts[0].rollout.logprobs[0] = np.nan
+    else:
+        with torch.no_grad():
+            model.model.layers[1].mlp.up_proj.weight[0, 0] = torch.inf
+        kept = weights_of(model)
+    moments = copy.deepcopy(trainer.optimizer.state_dict()["state"])
+    with pytest.raises(TrainingDiverged, match=r"step 2.*diverged-step-2\.pt.*smaller learning rate"):
+        trainer.step(bad)
+    assert_equal_weights(model, kept)
+    for i, state in trainer.optimizer.state_dict()["state"].items():
+        assert all(torch.equal(value, moments[i][name]) for name, value in state.items())
+    assert (trainer.version, trainer.steps) == ("start+vpo.1", 1)
+    saved = torch.load(tmp_path / "run" / "diverged-step-2.pt", weights_only=False)
+    assert saved["step"] == 2 and saved["config"] == trainer.config
+    assert len(saved["groups"]) == 2
+    np.testing.assert_array_equal(saved["groups"][0].prompt_ids, bad[0].rollouts[0].rollout.prompt_ids)
+    if aim == "behaviour":  # the fault was the batch's: training can go on
+        assert trainer.step(groups).policy_version == "start+vpo.2"
+
+
+def test_a_state_goes_on_exactly() -> None:
+    start = tiny_model()
+    config = config_of(
+        loss=LossConfig(kl=0.01, truncate=2.0),
+        epochs=2,
+        minibatches=2,
+        schedule="cosine",
+        warm_up=1,
+        steps=4,
+        weight_decay=0.1,
+        seed=3,
+    )
+    batches = [random_groups(start, 3, seed=i) for i in range(4)]
+    whole = copy.deepcopy(start)
+    trainer = trainer_of(whole, config, reference=copy.deepcopy(start))
+    figures = [dict(trainer.step(groups).figures) for groups in batches]
+
+    half = copy.deepcopy(start)
+    first = trainer_of(half, config, reference=copy.deepcopy(start))
+    for groups in batches[:2]:
+        first.step(groups)
+    state = copy.deepcopy(first.state())
+    assert state["steps"] == 2
+    resumed = copy.deepcopy(half)
+    first.step(batches[0])  # what happens afterwards is not in the state
+    torch.manual_seed(12345)
+    second = trainer_of(resumed, config, reference=copy.deepcopy(start))
+    second.restore(state)
+    assert second.version == "start+vpo.2"
+    assert [dict(second.step(groups).figures) for groups in batches[2:]] == figures[2:]
+    assert_equal_weights(resumed, weights_of(whole))
+    assert any(not torch.equal(p, q) for p, q in zip(whole.parameters(), start.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"warm_up": 2}, [0.5, 1.0, 1.0, 1.0]),
+        ({"schedule": "linear", "steps": 4}, [0.75, 0.5, 0.25, 0.0]),
+        ({"schedule": "linear", "warm_up": 2, "steps": 4}, [0.5, 1.0, 0.5, 0.0]),
+        ({"schedule": "cosine", "steps": 4}, [(1 + np.cos(np.pi * i / 4)) / 2 for i in (1, 2, 3, 4)]),
+        ({"schedule": "linear", "steps": 4, "epochs": 2, "minibatches": 2}, [0.75, 0.5, 0.25, 0.0]),
+    ],
+)
+def test_the_schedule_counts_steps_not_updates(settings, expected) -> None:
+    model = tiny_model(num_hidden_layers=1)
+    trainer = trainer_of(model, config_of(**settings))
+    groups = random_groups(model, 4)
+    rates = [trainer.step(groups).figures["learning_rate"] for _ in range(4)]
+    np.testing.assert_allclose(rates, np.array(expected) * 1e-3, atol=1e-12)
+
+
+def by_hand(model: Any, groups: list[ScoredGroup], truncate: float, passes: int, lr: float) -> None:
+    """PPO on one batch with truncated importance weights, written out."""
+    rows = [
+        (r.rollout, float(a))
+        for group in groups
+        for r, a in zip(group.rollouts, group_advantages(group, Estimation()), strict=True)
+    ]
+    total = sum(len(rollout.token_ids) for rollout, _ in rows)
+    with torch.no_grad():
+        start = [logprobs_of(model, rollout.prompt_ids, rollout.token_ids) for rollout, _ in rows]
+    matrices = [p for p in model.parameters() if p.ndim >= 2]
+    vectors = [p for p in model.parameters() if p.ndim < 2]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0.0}], lr=lr
+    )
+    for _ in range(passes):
+        optimizer.zero_grad()
+        loss = torch.zeros(())
+        for (rollout, advantage), began in zip(rows, start, strict=True):
+            ratio = (logprobs_of(model, rollout.prompt_ids, rollout.token_ids) - began).exp()
+            gain = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
+            weight = (began - torch.tensor(rollout.logprobs)).exp().clamp(max=truncate)
+            loss = loss - (weight * gain).sum() / total
+        loss.backward()
+        optimizer.step()
+
+
+def test_passes_over_stale_data_compare_with_where_the_step_began() -> None:
+    model = tiny_model()
+    groups = random_groups(tiny_model(seed=9), 3)  # another model sampled them
+    start, expected = weights_of(model), copy.deepcopy(model)
+    by_hand(expected, groups, truncate=1.5, passes=3, lr=3e-3)
+    trainer = trainer_of(model, config_of(loss=LossConfig(truncate=1.5), epochs=3, learning_rate=3e-3))
+    stats = trainer.step(groups)
+    assert stats.figures["clipped"] > 0, "the later passes should reach the clip"
+    moved = [
+        torch.cat([(p.detach() - start[name]).flatten() for name, p in one.named_parameters()])
+        for one in (model, expected)
+    ]
+    assert relative_error(*moved) < 1e-3
+    state = trainer.optimizer.state_dict()["state"]
+    assert {int(s["step"]) for s in state.values()} == {3}
+
+
+def test_minibatches_take_every_group_once_a_pass_in_a_seeded_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny_model(num_hidden_layers=1)
+    groups = random_groups(model, 5)
+    taken: list[list[tuple[int, ...]]] = []
+    real = trainer_module.micro_batches
+
+    def spy(some, weights, budget, **settings):
+        taken[-1].append(tuple(sorted(id(group.prompt_ids) for group in some)))
+        return real(some, weights, budget, **settings)
+
+    monkeypatch.setattr(trainer_module, "micro_batches", spy)
+    prompts = sorted(id(group.rollouts[0].rollout.prompt_ids) for group in groups)
+    for seed in (0, 0, 1):
+        taken.append([])
+        trainer = trainer_of(copy.deepcopy(model), config_of(epochs=2, minibatches=2, seed=seed))
+        trainer.step(groups)
+        assert len(taken[-1]) == 4
+        for first, second in (taken[-1][:2], taken[-1][2:]):
+            assert sorted(first + second) == prompts
+        assert {int(s["step"]) for s in trainer.optimizer.state_dict()["state"].values()} == {4}
+    assert taken[0] == taken[1] != taken[2]
+    assert taken[0][:2] != taken[0][2:], "the second pass has an order of its own"
+
+
+def test_more_minibatches_than_groups_are_as_many_updates_as_groups() -> None:
+    model = tiny_model(num_hidden_layers=1)
+    trainer = trainer_of(model, config_of(minibatches=4, learning_rate=1e-9))
+    stats = trainer.step(random_groups(model, 2))
+    assert {int(s["step"]) for s in trainer.optimizer.state_dict()["state"].values()} == {2}
+    assert stats.figures["ratio"] == pytest.approx(1.0, abs=1e-4)
+
+
+def test_the_gradient_norm_is_clipped() -> None:
+    model = tiny_model()
+    groups = random_groups(model, 2)
+    free, bound = copy.deepcopy(model), copy.deepcopy(model)
+    norm = trainer_of(free).step(groups).figures["grad_norm"]
+    stats = trainer_of(bound, config_of(grad_clip=norm / 10)).step(groups)
+    assert stats.figures["grad_norm"] == pytest.approx(norm, rel=1e-5)
+    for name, gradient in gradients(bound).items():
+        torch.testing.assert_close(gradient, gradients(free)[name] / 10, rtol=1e-3, atol=1e-9)
+
+
+def test_the_kl_to_the_reference_is_zero_at_the_start_and_pulls_back_later() -> None:
+    model = tiny_model()
+    groups = random_groups(model, 3)
+    trainer = trainer_of(model, config_of(loss=LossConfig(kl=0.1)))
+    figures = [trainer.step(groups).figures for _ in range(4)]
+    assert figures[0]["kl"] == 0.0
+    assert 0 < figures[1]["kl"] < figures[3]["kl"]
+
+    def distance(kl: float) -> float:
+        other = copy.deepcopy(tiny_model())
+        held = trainer_of(other, config_of(loss=LossConfig(kl=kl)))
+        return [held.step(groups).figures["behaviour_kl"] for _ in range(6)][-1]
+
+    assert distance(30.0) < distance(0.0)
+
+
+def test_recomputing_activations_gives_the_same_gradient() -> None:
+    model = tiny_model("Qwen2", attention_dropout=0.5)  # which must stay off
+    groups = random_groups(model, 3)
+    plain, recomputing = copy.deepcopy(model), copy.deepcopy(model)
+    trainer_of(plain).step(groups)
+    calls = []
+    recomputing.model.layers[1].mlp.register_forward_pre_hook(lambda *_: calls.append(torch.is_grad_enabled()))
+    trainer_of(recomputing, config_of(gradient_checkpointing=True)).step(groups)
+    assert len(calls) == 2, "once forward and once again for the backward pass"
+    for name, gradient in gradients(recomputing).items():
+        assert relative_error(gradient, gradients(plain)[name]) < 1e-4, name
+    assert not any(part.training for part in recomputing.modules())
+
+
+def test_half_precision_weights_are_trained_in_full_and_bf16_stays_close() -> None:
+    model = tiny_model()
+    groups = random_groups(model, 3)
+    exact, rounded = copy.deepcopy(model), copy.deepcopy(model)
+    half = trainer_of(copy.deepcopy(model).bfloat16())
+    assert {p.dtype for p in half.model.parameters()} == {torch.float32}
+    trainer_of(exact).step(groups)
+    trainer_of(rounded, config_of(precision="bf16")).step(groups)
+    assert {p.dtype for p in rounded.parameters()} == {torch.float32}
+    found = torch.cat([g.flatten() for g in gradients(rounded).values()])
+    expected = torch.cat([g.flatten() for g in gradients(exact).values()])
+    assert 1e-4 < relative_error(found, expected) < 0.1
+
+
+def test_archive_and_per_answer_credit_reach_the_trainer() -> None:
+    model = tiny_model()
+    rng = np.random.default_rng(0)
+    prompt, completions = tokens(rng, 5), [tokens(rng, 4), tokens(rng, 4)]
+    group = scored_group(prompt, completions, [[[1.0, 0.0]], [[0.0, 1.0]]], model=model)
+    asked = []
+
+    def archive(of: ScoredGroup) -> list[list[float]]:
+        asked.append(of)
+        return [[1.0, 0.0]]
+
+    trainer = trainer_of(model, config_of(estimation=Estimation("archive_vpo")), archive=archive)
+    before = [logprobs_of(model, prompt, ids).sum().item() for ids in completions]
+    trainer.step([group])
+    after = [logprobs_of(model, prompt, ids).sum().item() for ids in completions]
+    assert asked == [group]
+    assert after[1] > before[1] and after[0] < before[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"estimation": Estimation("ppo")},
+        {"schedule": "steep"},
+        {"schedule": "linear"},
+        {"learning_rate": 0.0},
+        {"grad_clip": -1.0},
+        {"epochs": 0},
+        {"precision": "fp8"},
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changes) -> None:
+    with pytest.raises(ValueError):
+        config_of(**changes)

@@ -1,0 +1,119 @@
+"""Training an adapter instead of the weights."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from training_samples import gradients, logprobs_of, random_groups, relative_error, tiny_model
+
+from vpo.training.config import LoraSettings, TrainConfig
+from vpo.training.loss import LossConfig
+from vpo.training.trainer import PolicyTrainer
+
+pytest.importorskip("peft", reason="peft is not installed: pip install -e '.[lora]'")
+
+CONFIG = TrainConfig(loss=LossConfig(), learning_rate=1e-2, grad_clip=1e9, lora=LoraSettings(rank=4))
+
+
+def trainer_of(model: Any, **changes: Any) -> PolicyTrainer:
+    return PolicyTrainer(model, None, dataclasses.replace(CONFIG, **changes), version="start")
+
+
+@pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
+def test_the_adapter_alone_moves_and_the_callers_model_samples_with_it(kind: str) -> None:
+    model = tiny_model(kind)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    groups = random_groups(model, 3)
+    rollout = groups[0].rollouts[0].rollout
+    start = logprobs_of(model, rollout.prompt_ids, rollout.token_ids).detach()
+    trainer = trainer_of(model)
+    for _ in range(2):
+        stats = trainer.step(groups)
+    assert stats.policy_version == "start+vpo.2"
+    trained = {name for name, p in trainer.model.named_parameters() if p.requires_grad}
+    assert trained and all("lora_" in name for name in trained)
+    assert not any("lm_head" in name for name in trained)
+    now = {name.replace("base_layer.", ""): p for name, p in model.named_parameters() if "lora_" not in name}
+    assert now.keys() == before.keys()
+    for name, parameter in now.items():
+        assert torch.equal(parameter, before[name]), name
+    for name, parameter in trainer.model.named_parameters():
+        if "lora_B" in name:
+            assert parameter.abs().max() > 0, f"{name} has not moved"
+    # `model` is still what a policy samples from, and it holds the adapter
+    assert not torch.allclose(logprobs_of(model, rollout.prompt_ids, rollout.token_ids), start)
+    with trainer.model.disable_adapter():
+        torch.testing.assert_close(logprobs_of(model, rollout.prompt_ids, rollout.token_ids), start)
+
+
+def test_the_reference_is_the_model_without_its_adapter() -> None:
+    model = tiny_model()
+    original = copy.deepcopy(model)
+    groups = random_groups(model, 3)
+    trainer = trainer_of(model, loss=LossConfig(kl=0.1))
+    assert trainer._reference is None, "no second copy of the weights"
+    figures = [trainer.step(groups).figures for _ in range(3)]
+    assert figures[0]["kl"] == 0.0 < figures[1]["kl"]
+    # the same figure against an outright copy
+    twin = PolicyTrainer(tiny_model(), None, dataclasses.replace(CONFIG, loss=LossConfig(kl=0.1)), reference=original)
+    assert [twin.step(groups).figures["kl"] for _ in range(3)] == pytest.approx(
+        [f["kl"] for f in figures], rel=1e-3, abs=1e-7
+    )
+
+
+def test_every_process_begins_with_the_same_adapter_and_draws_leave_the_callers_alone() -> None:
+    adapters: list[torch.Tensor] = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(100 + len(adapters))
+        expected = torch.rand(3, generator=torch.Generator().manual_seed(100 + len(adapters)))
+        model = copy.deepcopy(MODEL)
+        torch.manual_seed(100 + len(adapters))
+        trainer = trainer_of(model, seed=seed)
+        assert torch.equal(torch.rand(3), expected), "the caller's generator moved"
+        adapters.append(torch.cat([p.flatten() for n, p in trainer.model.named_parameters() if "lora_A" in n]))
+    assert torch.equal(adapters[0], adapters[1])
+    assert not torch.equal(adapters[0], adapters[2])
+
+
+MODEL = tiny_model(num_hidden_layers=1)
+
+
+def test_checkpointing_and_sharing_change_nothing_for_an_adapter() -> None:
+    groups = random_groups(MODEL, 3)
+    found = []
+    for changes in ({}, {"shared_prefix": False}, {"gradient_checkpointing": True}, {"token_budget": 1}):
+        trainer = trainer_of(copy.deepcopy(MODEL), **changes)
+        trainer.step(groups)
+        found.append(gradients(trainer.model))
+        assert found[-1].keys() == found[0].keys()
+        for name, gradient in found[-1].items():
+            assert relative_error(gradient, found[0][name]) < 1e-4, (changes, name)
+    assert any(gradient.abs().max() > 0 for gradient in found[0].values())
+
+
+def test_an_adapters_state_goes_on_exactly() -> None:
+    batches = [random_groups(MODEL, 3, seed=i) for i in range(4)]
+    whole = trainer_of(copy.deepcopy(MODEL))
+    for groups in batches:
+        whole.step(groups)
+    first = trainer_of(copy.deepcopy(MODEL))
+    for groups in batches[:2]:
+        first.step(groups)
+    state = copy.deepcopy(first.state())
+    second = trainer_of(copy.deepcopy(MODEL), seed=7)  # its own draw is overwritten
+    second.restore(state)
+    for groups in batches[2:]:
+        second.step(groups)
+    for (name, found), other in zip(second.model.named_parameters(), whole.model.parameters(), strict=True):
+        assert torch.equal(found, other), name
+
+
+def test_chosen_layers_alone_get_an_adapter() -> None:
+    trainer = trainer_of(copy.deepcopy(MODEL), lora=LoraSettings(rank=2, alpha=8.0, targets=("q_proj", "v_proj")))
+    names = {name for name, p in trainer.model.named_parameters() if p.requires_grad}
+    assert {name.split(".")[-4] for name in names} == {"q_proj", "v_proj"}
+    assert {min(p.shape) for p in trainer.model.parameters() if p.requires_grad} == {2}
