@@ -46,7 +46,7 @@ class Training:
     @property
     def main(self) -> bool:
         """Whether this process writes and prints."""
-        return self.accelerator is None or self.accelerator.is_main_process
+        return _is_main(self.accelerator)
 
     def save(self) -> None:
         """A checkpoint of this moment; older ones beyond `keep` go."""
@@ -96,8 +96,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
         "start": prepared.policy.version,
         "config": run.model_dump(mode="json"),
     }
-    first = accelerator is None or accelerator.is_main_process
-    record = TrainingRecord.create(output, about) if first else TrainingRecord(output)
+    record = TrainingRecord.create(output, about) if _is_main(accelerator) else TrainingRecord(output)
     return _assembled(run, prepared, record, accelerator, about, on_log)
 
 
@@ -111,7 +110,8 @@ def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, A
     accelerator = _accelerator(run, folder)
     saved = record.checkpoints()
     if not saved:
-        record.rewind(-1)
+        if _is_main(accelerator):
+            record.rewind(-1)
         return _assembled(run, _prepared(run, run.policy, accelerator), record, accelerator, about, on_log)
     state = load_state(saved[-1])
     processes = 1 if accelerator is None else accelerator.num_processes
@@ -200,7 +200,7 @@ def _assembled(
         accelerator=accelerator,
         folder=record.folder,
     )
-    main = accelerator is None or accelerator.is_main_process
+    main = _is_main(accelerator)
 
     def log(line: dict[str, Any]) -> None:
         if not main:
@@ -251,6 +251,10 @@ async def _figures(policy: Any, problems: Sequence[Problem], run: TrainRun, scor
     return {name: value for name, value in means.items() if value is not None}
 
 
+def _is_main(accelerator: Any) -> bool:
+    return accelerator is None or accelerator.is_main_process
+
+
 def _accelerator(run: TrainRun, folder: str) -> Any:
     """accelerate's handle where several processes train together (`accelerate launch -m evo train ...`) or figures go
     to a tracker; None otherwise, which spares its import."""
@@ -260,9 +264,11 @@ def _accelerator(run: TrainRun, folder: str) -> Any:
             raise BadInput(f"--trackers {tracker} needs the package: pip install {packages[tracker]}")
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 and not run.trackers:
         return None
+    import torch
     from accelerate import Accelerator
 
-    accelerator = Accelerator(cpu=run.device == "cpu", log_with=list(run.trackers) or None, project_dir=folder)
+    cpu = run.device == "cpu" or not torch.cuda.is_available()
+    accelerator = Accelerator(cpu=cpu, log_with=list(run.trackers) or None, project_dir=folder)
     if run.trackers:
         plain = {k: v if isinstance(v, int | float | str) else str(v) for k, v in run.model_dump(mode="json").items()}
         accelerator.init_trackers("evo", config=plain)

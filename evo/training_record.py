@@ -66,7 +66,9 @@ class TrainingRecord:
             file.write(json.dumps(line) + "\n")
 
     def rewind(self, step: int) -> None:
-        """Drop what was logged after `step`: it will be done again."""
+        """Drop what was logged after `step`, which will be done again, and checkpoints that a kill left half written."""
+        for half in (self.folder / CHECKPOINTS).glob("*.writing-*"):
+            shutil.rmtree(half)
         path = self.folder / METRICS
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         self.lines = [line for line in map(_parsed, text.splitlines()) if line and line["step"] <= step]

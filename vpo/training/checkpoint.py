@@ -64,6 +64,7 @@ def _write(model: Any, tokenizer: Any, folder: Path, card: str) -> None:
 
 def replaced(folder: Path, write: Callable[[Path], None]) -> None:
     """Fill a new directory with `write` and put it in the place of `folder`, whose other files are kept."""
+    folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = folder.with_name(f"{folder.name}.writing-{os.getpid()}")
     shutil.rmtree(fresh, ignore_errors=True)
