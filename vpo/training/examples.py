@@ -94,22 +94,28 @@ def example_group(
     credit = group_advantages(group, estimation, archive)
     if not np.any(credit):
         return None
-    per_answer = METHODS[estimation.method].credit == "answer"
-    examples = []
+    examples = tuple(
+        Example(one.rollout.token_ids, one.rollout.logprobs, advantage)
+        for one, advantage in zip(group.rollouts, token_advantages(group, credit, tokenizer, dialect), strict=True)
+        if len(one.rollout.token_ids)
+    )
+    if not examples:
+        return None
+    return ExampleGroup(group.rollouts[0].rollout.prompt_ids, examples, group.temperature)
+
+
+def token_advantages(
+    group: ScoredGroup, credit: Floats, tokenizer: Any = None, dialect: str = "english"
+) -> list[npt.NDArray[np.float32]]:
+    """The advantage of every token, (T,) for each rollout, from what group_advantages gave: (G,) or (G, m)."""
+    tokens = []
     for rollout, advantage in zip(group.rollouts, credit, strict=True):
-        if not len(rollout.rollout.token_ids):
-            continue
-        ids = rollout.rollout.token_ids
-        if per_answer:
+        if credit.ndim == 2:
             owner = answer_of_tokens(rollout, tokenizer, dialect)
             # what belongs to no answer (a repeat, what cannot be read) is blamed like the least useful answer
             advantage = np.where(owner >= 0, advantage[owner], min(float(credit.min()), 0.0))
-        examples.append(
-            Example(ids, rollout.rollout.logprobs, np.broadcast_to(np.asarray(advantage, np.float32), ids.shape))
-        )
-    if not examples:
-        return None
-    return ExampleGroup(group.rollouts[0].rollout.prompt_ids, tuple(examples), group.temperature)
+        tokens.append(np.broadcast_to(np.asarray(advantage, np.float32), rollout.rollout.token_ids.shape))
+    return tokens
 
 
 Aggregation = Literal["token", "sequence"]

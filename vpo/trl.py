@@ -1,0 +1,200 @@
+"""VPO and its baselines inside TRL: GRPOTrainer with another advantage, and nothing else changed.
+
+    VPOTrainer(model, score=lambda row, answer: (0.2, 1.0), answers=3, args=GRPOConfig(...), train_dataset=rows).train()
+
+For those whose training stands on TRL already. The project's own trainer (vpo.training.trainer) is the faster one where
+rollouts share long prompts, and the one that a search's traces go to. What the two have in common is one function for
+the advantages (vpo.training.examples); on one batch their losses and gradients are equal, with
+
+    TRL                                       PolicyTrainer
+    loss_type="dapo" or "bnpo"                aggregation="token"       (dapo: over a whole generation batch)
+    loss_type="grpo"                          aggregation="sequence"
+    epsilon, epsilon_high                     clip_low, clip_high
+    beta, use_bias_correction_kl=False        kl
+    vllm_importance_sampling_mode=            truncate, counted from the policy that sampled
+      "token_truncate", ..._clip_max=C
+
+and these differences: the log-probabilities recorded while sampling enter TRL's ratio under use_vllm alone. Elsewhere
+TRL compares with the policy as it was when the batch was generated (recomputed), or with itself (ratio 1) where every
+generated batch is used up in one optimiser step; PolicyTrainer compares with what was recorded, always. A group whose
+rollouts are all worth the same counts in TRL's mean over tokens, and is held to the reference by beta; PolicyTrainer
+leaves it out. scale_rewards, reward_weights and multi_objective_aggregation have no effect here: the method says how
+advantages are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from problems.contract import Score, ScorerFault
+from problems.identity import identity
+from problems.records import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+from vpo.advantage import METHODS
+from vpo.chain import parse as parse_chain
+from vpo.scalarize import Sampler
+from vpo.training.examples import Estimation, group_advantages, token_advantages
+
+try:
+    from accelerate.utils import gather_object
+    from trl import GRPOTrainer
+except ImportError as error:
+    raise ImportError('vpo.trl needs TRL: pip install -e ".[trl]"') from error
+
+Row = dict[str, Any]
+"""A row of the training set, with its "prompt"."""
+
+
+def best_of_rollout(**_: Any) -> list[float | None]:
+    """The fitness of a rollout's best answer: the name under which TRL logs what _calculate_rewards returns."""
+    raise RuntimeError("VPOTrainer scores answers itself")
+
+
+class VPOTrainer(GRPOTrainer):
+    """TRL's GRPOTrainer over chains of answers with reward vectors.
+
+    score: (row, answer) -> the answer's reward vector (d,), one d for all answers of a row, higher is better; or a
+        problems.contract.Score. What it raises stops the training
+    method: a row of vpo.advantage.METHODS (not archive_vpo, which needs a search's archive)
+    answers: m, the most answers a completion may hold; None = 3 for the methods of chains, else 1. The prompts must ask
+        for them (vpo.chain.instructions words it)
+    scalar: (d,) deployment weighting, which makes a vector's fitness; the mean where None
+    answer_format: one of problems.contract.ANSWER_FORMATS; says how answers are read and when two count as one
+    parse: (row, text) -> the answers in a completion; vpo.chain.parse where None
+    samples, alpha, sampler: of the weights that a group is judged under, drawn from args.seed and the group's place
+    others: GRPOTrainer's (args, train_dataset, processing_class, peft_config, ...)
+    """
+
+    _tag_names = ["trl", "grpo", "vpo"]
+    _name = "VPO"
+    _paper: dict[str, str] = {}
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        score: Callable[[Row, str], Sequence[float] | Score],
+        method: str = "vpo",
+        answers: int | None = None,
+        scalar: Sequence[float] | None = None,
+        answer_format: str = "text",
+        parse: Callable[[Row, str], Sequence[str]] | None = None,
+        samples: int = 100,
+        alpha: float = 1.0,
+        sampler: Sampler = "sobol",
+        **others: Any,
+    ) -> None:
+        if method not in METHODS or method == "archive_vpo":
+            known = ", ".join(name for name in METHODS if name != "archive_vpo")
+            raise ValueError(f"no method {method!r} for TRL; there is {known}")
+        self.answers = answers or (3 if METHODS[method].chain else 1)
+        if self.answers > 1 and not METHODS[method].chain:
+            raise ValueError(f"{method} learns from single answers: answers must be 1, not {self.answers}")
+        if "reward_funcs" in others:
+            raise ValueError("VPOTrainer takes `score`, one function from an answer to its vector, not reward_funcs")
+        self.score = score
+        self.scalar = None if scalar is None else np.asarray(scalar, dtype=np.float64)
+        self.answer_format = answer_format
+        self.parse = parse
+        super().__init__(model, reward_funcs=[best_of_rollout], **others)
+        self.estimation = Estimation(method, samples, alpha, sampler, self.args.seed)
+        made: Any = self.model
+        self.dialect = getattr(made.config, "evo_dialect", "english")
+        self._credit: list[np.ndarray] = []  # (T,) for every completion of the batch under way, all processes'
+
+    def _calculate_rewards(
+        self, inputs: list[Row], prompts: list[Any], completions: list[Any], completion_ids_list: list[list[int]]
+    ) -> torch.Tensor:
+        """TRL's hook for (N, 1) rewards, N completions of all processes. The advantages are made here as well, since
+        only here the rows are at hand; _generate_and_score_completions puts them in."""
+        own = [self._scored(row, ids) for row, ids in zip(inputs, completion_ids_list, strict=True)]
+        rollouts = gather_object(own)
+        trained: Any = self.model
+        size: Any = self.num_generations if trained.training else self.num_generations_eval
+        groups = [
+            self._group(tuple(rollouts[i : i + size]), i // size, len(rollouts) // size)
+            for i in range(0, len(rollouts), size)
+        ]
+        self._credit = []
+        for group in groups:
+            credit = group_advantages(group, self.estimation)
+            self._credit += token_advantages(group, credit, self._tokenizer, self.dialect)
+        best = [max((a.score.fitness for a in rollout.answers), default=0.0) for rollout in rollouts]
+        return torch.tensor(best, dtype=torch.float32, device=self.accelerator.device)[:, None]
+
+    def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
+        output = super()._generate_and_score_completions(inputs)
+        first = self.accelerator.process_index * len(inputs)
+        own = self._credit[first : first + len(inputs)]
+        advantages = torch.zeros(output["completion_ids"].shape)
+        for row, credit in zip(advantages, own, strict=True):
+            row[: len(credit)] = torch.from_numpy(np.array(credit))
+        whole = METHODS[self.estimation.method].credit == "rollout"
+        output["advantages"] = (advantages[:, 0] if whole else advantages).to(output["advantages"])
+        logged: Any = self._logs["advantages"]
+        for _ in range(min(len(self._credit), len(logged))):
+            logged.pop()
+        logged.extend(float(credit.mean()) if len(credit) else 0.0 for credit in self._credit)
+        return output
+
+    def _scored(self, row: Row, ids: list[int]) -> ScoredRollout:
+        """One completion, read and scored."""
+        stopped = bool(ids) and ids[-1] in self.eos_token_ids
+        kept = np.asarray(ids[:-1] if stopped else ids, dtype=np.int32)
+        text = self._tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        if self.parse is not None:
+            found = self.parse(row, text)
+        else:
+            chain = parse_chain(
+                text, self.answer_format, self.answers, dialect=self.dialect, truncated=bool(ids) and not stopped
+            )
+            found = chain.answers
+        distinct: dict[bytes, str] = {}
+        for answer in found:
+            distinct.setdefault(identity(answer, self.answer_format), answer)
+        answers = tuple(
+            ScoredAnswer(answer, key, self._judged(row, answer))
+            for key, answer in list(distinct.items())[: self.answers]
+        )
+        tokens = np.asarray(ids, dtype=np.int32)
+        # TRL keeps prompts and log-probabilities to itself; an estimate of advantages looks at neither
+        rollout = Rollout(text, tokens, np.zeros(len(ids), np.float32), tokens[:0], "stop" if stopped else "length")
+        return ScoredRollout(rollout, answers)
+
+    def _judged(self, row: Row, answer: str) -> Score:
+        found = self.score(row, answer)
+        if isinstance(found, Score):
+            return found
+        rewards = np.asarray(found, dtype=np.float64)
+        if rewards.ndim != 1 or not np.isfinite(rewards).all():
+            raise ScorerFault(f"score gave {found!r} for {answer[:60]!r}; it must be a vector of finite numbers")
+        weights = np.full(len(rewards), 1.0 / len(rewards)) if self.scalar is None else self.scalar
+        if weights.shape != rewards.shape:
+            raise ScorerFault(f"score gave {len(rewards)} rewards where scalar weighs {len(weights)}")
+        return Score(tuple(rewards.tolist()), float(rewards @ weights))
+
+    def _group(self, rollouts: tuple[ScoredRollout, ...], place: int, groups: int) -> ScoredGroup:
+        lengths = {len(answer.score.rewards) for rollout in rollouts for answer in rollout.answers}
+        if len(lengths) > 1:
+            raise ScorerFault(f"score gave vectors of {' and '.join(map(str, sorted(lengths)))} rewards for one row")
+        # the optimiser step and the generation within it: the same after a resume
+        accumulated = self.args.gradient_accumulation_steps
+        generation = self.state.global_step * accumulated + self._step % accumulated
+        sequence = generation * groups + place
+        return ScoredGroup(
+            problem=0,
+            sequence=sequence,
+            iteration=generation,
+            island=0,
+            parent=None,
+            inspirations=(),
+            prompt=Prompt("", stream=sequence),
+            policy_version="",
+            answers=self.answers,
+            seed=self.estimation.seed,
+            temperature=self.temperature,
+            rollouts=rollouts,
+        )
