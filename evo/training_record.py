@@ -66,7 +66,7 @@ class TrainingRecord:
             file.write(json.dumps(line) + "\n")
 
     def rewind(self, step: int) -> None:
-        """Drop what was logged after `step`, which will be done again, and checkpoints that a kill left half written."""
+        """Drop what was logged after `step` (it will be done again) and checkpoints that a kill left half written."""
         for half in (self.folder / CHECKPOINTS).glob("*.writing-*"):
             shutil.rmtree(half)
         path = self.folder / METRICS

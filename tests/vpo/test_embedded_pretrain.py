@@ -148,19 +148,3 @@ def test_the_shipped_base_walks_mazes():
     assert sum(len(chain) == 2 for chain in chains) >= 25
     reached = [simulate(p.maze, chain[0]).reached for p, chain in zip(problems, chains, strict=True) if chain]
     assert sum(reached) >= 18
-
-
-def test_measuring_a_checkpoint(capsys):
-    from vpo.embedded.measure import PARENTS, Sampler, main, sample_rewards, small_search
-
-    problems = problem_set("maze:test", 4)
-    rewards, written = sample_rewards(Sampler("embedded:base", seed=1), problems, answers=2, total=4)
-    again, _ = sample_rewards(Sampler("embedded:base", seed=1), problems, answers=2, total=4)
-    assert rewards.shape == (4, 4, 4) and written.shape == (4, 4)
-    assert (rewards == again).all() and not rewards[~written].any()
-    for parents in PARENTS:
-        curves = small_search(Sampler("embedded:base"), problems, iterations=2, answers=2, parents=parents, seed=0)
-        assert len(curves["solved"]) == 2 and curves["mean_best"][0] <= curves["mean_best"][1]
-    main(["maze:test", "--policy", "planner", "--total", "3", "--limit", "5"])
-    figures = json.loads(capsys.readouterr().out)
-    assert figures["completion"] == 1.0 and figures["best@1"] <= figures["best@3"] <= figures["optimum"]

@@ -131,13 +131,6 @@ def _place_cells(model: LlamaForCausalLM) -> None:
 
 def save(model: LlamaForCausalLM, folder: str | Path, card: str) -> None:
     """Write the checkpoint with its card, in the precision that the model has."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder)
-    build_tokenizer().save_pretrained(folder)
-    # The name of the class that every version of transformers (and vLLM) knows, instead of this version's own
-    settings = folder / "tokenizer_config.json"
-    named = json.loads(settings.read_text(encoding="utf-8")) | {"tokenizer_class": "PreTrainedTokenizerFast"}
-    settings.write_text(json.dumps(named, indent=2) + "\n", encoding="utf-8")
-    (folder / "model.safetensors").chmod(0o644)  # written for the owner alone, but a package is installed for all
-    (folder / "README.md").write_text(card, encoding="utf-8")
+    from vpo.training.checkpoint import save_model
+
+    save_model(model, build_tokenizer(), folder, card)
