@@ -162,18 +162,21 @@ class PolicyTrainer:
     def _described(
         self, groups: Sequence[ScoredGroup], fresh: Sequence[ScoredGroup], examples: Sequence[ExampleGroup]
     ) -> dict[str, float]:
-        """Figures of the groups themselves: mean fitness of an answer, of a rollout's best, and what was left out."""
-        fitness = [[a.score.fitness for a in rollout.answers] for group in fresh for rollout in group.rollouts]
-        asked = [max(group.answers, 1) for group in fresh for _ in group.rollouts]
-        tokens = sum(len(r.rollout.token_ids) for group in fresh for r in group.rollouts)
+        """Figures of the groups themselves, over all processes: mean fitness of an answer, of a rollout's best, the
+        sampled tokens and their mean negative log-likelihood, and what was left out."""
+        rollouts = [rollout for group in fresh for rollout in group.rollouts]
+        fitness = [[answer.score.fitness for answer in rollout.answers] for rollout in rollouts]
+        asked = self.summed(sum(max(group.answers, 1) * len(group.rollouts) for group in fresh))
+        tokens = self.summed(sum(len(rollout.rollout.token_ids) for rollout in rollouts))
+        best = self.summed(sum(max(row, default=0.0) for row in fitness))
         return {
-            "fitness": sum(map(sum, fitness)) / max(sum(asked), 1),
-            "best_of_rollout": float(np.mean([max(row, default=0.0) for row in fitness])) if fitness else 0.0,
-            "nll": -sum(float(r.rollout.logprobs.sum()) for g in fresh for r in g.rollouts) / max(tokens, 1),
+            "fitness": self.summed(sum(map(sum, fitness))) / max(asked, 1),
+            "best_of_rollout": best / max(self.summed(len(rollouts)), 1),
+            "nll": -self.summed(sum(float(rollout.rollout.logprobs.sum()) for rollout in rollouts)) / max(tokens, 1),
             "tokens": float(tokens),
-            "groups": float(len(groups)),
-            "stale": float(len(groups) - len(fresh)),
-            "spreadless": float(len(fresh) - len(examples)),
+            "groups": float(self.summed(len(groups))),
+            "stale": float(self.summed(len(groups) - len(fresh))),
+            "spreadless": float(self.summed(len(fresh) - len(examples))),
         }
 
     def _updates(self, examples: list[ExampleGroup]) -> list[list[ExampleGroup]]:
