@@ -154,3 +154,11 @@ def test_every_export_exists():
     assert all(getattr(problems, name) is not None for name in problems.__all__)
     with pytest.raises(AttributeError, match="nothing_like_it"):
         _ = problems.nothing_like_it
+
+
+def test_a_part_of_a_set_is_named_by_its_ends():
+    assert [p.name for p in resolve("maze:train/900-902")] == ["maze:train/900", "maze:train/901", "maze:train/902"]
+    assert [p.name for p in resolve("programs:easy/2-5", limit=2)] == [p.name for p in resolve("programs:easy")[2:4]]
+    for wrong in ("maze:test/5-4", "maze:test/90-100", "maze:nowhere/0-1"):
+        with pytest.raises(BadAddress):
+            resolve(wrong)

@@ -1,0 +1,66 @@
+"""Checkpoints on disk: complete or not there, loadable by transformers, an adapter merged."""
+
+import pytest
+import torch
+from training_samples import tiny_model, tiny_tokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from vpo.training.adapters import with_adapter
+from vpo.training.checkpoint import STATE, load_state, replaced, save_checkpoint, save_model
+from vpo.training.config import LoraSettings
+
+
+def test_a_checkpoint_is_an_ordinary_directory_with_its_card_and_state(tmp_path):
+    model, tokenizer = tiny_model(), tiny_tokenizer()
+    save_checkpoint(model, tokenizer, tmp_path / "one", "# card", {"steps": 3, "moments": [torch.ones(2)]})
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "one")
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), loaded.parameters(), strict=True))
+    assert AutoTokenizer.from_pretrained(tmp_path / "one")("w5 w6").input_ids == [5, 6]
+    assert (tmp_path / "one" / "README.md").read_text() == "# card"
+    state = load_state(tmp_path / "one")
+    assert state["steps"] == 3 and torch.equal(state["moments"][0], torch.ones(2))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["one"]
+
+
+def test_the_tokenizer_is_named_as_every_version_of_the_library_knows_it(tmp_path):
+    save_model(tiny_model(), tiny_tokenizer(), tmp_path / "one", "")
+    assert '"PreTrainedTokenizerFast"' in (tmp_path / "one" / "tokenizer_config.json").read_text()
+
+
+def test_what_fails_half_way_leaves_the_old_one(tmp_path):
+    target = tmp_path / "one"
+    target.mkdir()
+    (target / "model").write_text("old")
+
+    def broken(place):
+        (place / "model").write_text("new")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        replaced(target, broken)
+    assert (target / "model").read_text() == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["one"]
+
+
+def test_a_directory_that_holds_other_things_keeps_them(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text("{}")
+    save_model(tiny_model(), tiny_tokenizer(), tmp_path, "# final")
+    assert (tmp_path / "metrics.jsonl").read_text() == "{}"
+    assert (tmp_path / "model.safetensors").exists() and not (tmp_path / STATE).exists()
+
+
+def test_an_adapter_is_merged_into_an_ordinary_checkpoint(tmp_path):
+    pytest.importorskip("peft", reason="adapters need peft")
+    plain = tiny_model()
+    model = with_adapter(tiny_model(), LoraSettings(rank=2), seed=0)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.fill_(0.05)
+    save_model(model, tiny_tokenizer(), tmp_path / "one", "")
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "one")
+    ids = torch.arange(2, 12)[None]
+    with torch.inference_mode():
+        expected, found, before = (m(ids).logits for m in (model, loaded, plain))
+    assert torch.allclose(found, expected, atol=1e-5)
+    assert not torch.allclose(found, before, atol=1e-3)
