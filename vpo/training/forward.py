@@ -7,7 +7,7 @@ prompt and completion together, row by row. Both give the same log-probabilities
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,9 +48,44 @@ def completion_logprobs(model: Any, packed: Packed, *, shared: bool = True) -> t
     """(R, T) float32 log-probabilities (nats) of the completions' tokens at their sampling temperature; what stands on
     padding has no meaning. shared: run each prompt once."""
     logits = _shared_logits(model, packed) if shared and can_share(model, packed) else _plain_logits(model, packed)
-    logits = logits.float() / packed.temperature[..., None]
-    chosen = logits.gather(-1, packed.completions[..., None]).squeeze(-1)
-    return chosen - logits.logsumexp(-1)
+    temperature = packed.temperature.expand_as(packed.completions).reshape(-1)
+    chosen = _Chosen.apply(logits.flatten(0, 1), packed.completions.reshape(-1), temperature)
+    return chosen.view_as(packed.completions)
+
+
+_CHUNK = 1 << 24
+"""Logits that are worked on at once."""
+
+
+class _Chosen(torch.autograd.Function):
+    """log softmax(logits / temperature) at the chosen tokens: (N, V), (N,), (N,) -> (N,) float32.
+
+    A few rows at a time, with the softmax computed again for the gradient: beside the logits themselves, the largest
+    tensor of a step, nothing of their size is kept but their gradient. The plain expression keeps four.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: torch.Tensor, ids: torch.Tensor, temperature: torch.Tensor) -> torch.Tensor:
+        scaled = (part.float() / t[:, None] for part, t in _chunks(logits, temperature))
+        total = torch.cat([part.logsumexp(-1) for part in scaled])
+        ctx.save_for_backward(logits, ids, temperature, total)
+        return logits.gather(-1, ids[:, None]).squeeze(-1).float() / temperature - total
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        logits, ids, temperature, total = ctx.saved_tensors
+        result = torch.empty_like(logits)
+        for part, ours, chosen, g, t, z in _chunks(logits, result, ids, gradient, temperature, total):
+            g = (g / t)[:, None]
+            slope = (part.float() / t[:, None]).sub_(z[:, None]).exp_().mul_(-g)
+            ours.copy_(slope.scatter_add_(-1, chosen[:, None], g))
+        return result, None, None
+
+
+def _chunks(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    rows = max(1, _CHUNK // logits.shape[-1])
+    return zip(*(tensor.split(rows) for tensor in (logits, *others)), strict=True)
 
 
 def can_share(model: Any, packed: Packed) -> bool:

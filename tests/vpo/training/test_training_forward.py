@@ -12,6 +12,7 @@ from training_samples import gradients, logprobs_of, relative_error, tiny_model,
 
 from problems.records import Prompt
 from vpo.policies.transformers import TransformersPolicy
+from vpo.training import forward
 from vpo.training.examples import Example, ExampleGroup
 from vpo.training.forward import can_share, completion_logprobs, pack
 
@@ -112,6 +113,32 @@ def test_a_prompt_of_one_token_falls_back_to_the_plain_form() -> None:
         torch.testing.assert_close(
             completion_logprobs(model, packed)[packed.mask], by_the_book(model, groups), atol=1e-5, rtol=0
         )
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("chunk", [1, 200, 1 << 24])
+def test_chosen_log_probabilities_and_their_gradient(monkeypatch: pytest.MonkeyPatch, kind, chunk: int) -> None:
+    monkeypatch.setattr(forward, "_CHUNK", chunk)
+    source = torch.Generator().manual_seed(0)
+    logits = (3 * torch.randn(3, 5, 40, generator=source)).to(kind)
+    ids = torch.randint(0, 40, (3, 5), generator=source)
+    temperature = torch.tensor([[1.0], [0.5], [1.7]])
+    weights = torch.randn(3, 5, generator=source)
+    found = []
+    for way in ("ours", "book"):
+        leaf = logits.clone().requires_grad_()
+        if way == "ours":
+            flat = forward._Chosen.apply(leaf.flatten(0, 1), ids.flatten(), temperature.expand(3, 5).flatten())
+            values = flat.view(3, 5)
+        else:
+            values = (leaf.float() / temperature[..., None]).log_softmax(-1).gather(-1, ids[..., None])[..., 0]
+        assert values.dtype == torch.float32
+        (values * weights).sum().backward()
+        assert leaf.grad is not None and leaf.grad.dtype == kind
+        found.append((values.detach(), leaf.grad.float()))
+    torch.testing.assert_close(found[0][0], found[1][0], atol=1e-5, rtol=1e-5)
+    tolerance = 1e-6 if kind == torch.float32 else 1e-2  # rounded once to half precision
+    torch.testing.assert_close(found[0][1], found[1][1], atol=tolerance, rtol=tolerance)
 
 
 def test_bfloat16_stays_close() -> None:
