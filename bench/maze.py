@@ -39,7 +39,7 @@ ARMS: dict[str, dict[str, Any]] = {  # 288 answers a step each; seeds: None = as
 }
 COMMON = "--policy embedded:base --rollouts 16 --betas 0.9 0.95 --warm-up 10 --token-budget 4096"
 TRAINED_ON, VALIDATION, TEST = "maze:train/0-899", "maze:train/900-999", "maze:test"
-RATES, KLS = (1.25e-4, 2.5e-4, 5e-4), (0.0, 0.01)
+SETTINGS = ((1.25e-4, 0.0), (1.25e-4, 0.01), (2.5e-4, 0.0), (2.5e-4, 0.01), (5e-4, 0.0))  # learning rate, KL
 TEMPERATURES = (0.7, 1.0, 1.3)
 EVALUATE_EVERY = 40
 SWEEP_STEPS, STEPS, CLOCK_SECONDS, CLOCK_SEEDS = 80, 160, 180, 3
@@ -100,12 +100,12 @@ def sweep_folder(out: Path, arm: str, rate: float, kl: float) -> Path:
 
 
 def sweep(out: Path, jobs: int) -> None:
-    grid = itertools.product(RATES, KLS, ARMS)  # arms innermost: what is compared runs side by side
+    grid = itertools.product(SETTINGS, ARMS)  # arms innermost: what is compared runs side by side
     all_of(
         jobs,
         [
             lambda a=arm, r=rate, k=kl: train(sweep_folder(out, a, r, k), a, 1000, r, k, f"--steps {SWEEP_STEPS}")
-            for rate, kl, arm in grid
+            for (rate, kl), arm in grid
         ],
     )
 
@@ -114,7 +114,7 @@ def chosen(out: Path) -> dict[str, dict[str, float]]:
     """Each arm's setting with the highest validation figure at the end of the sweep."""
     best = {}
     for arm in ARMS:
-        ends = {(r, k): curve(sweep_folder(out, arm, r, k))[-1][CHOSEN_BY] for r, k in itertools.product(RATES, KLS)}
+        ends = {(r, k): curve(sweep_folder(out, arm, r, k))[-1][CHOSEN_BY] for r, k in SETTINGS}
         rate, kl = max(ends, key=lambda key: ends[key])
         best[arm] = {"lr": rate, "kl": kl}
     return best

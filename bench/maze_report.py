@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +14,7 @@ from bench.maze import (
     CHOSEN_BY,
     CLOCK_SECONDS,
     COMMON,
-    KLS,
-    RATES,
+    SETTINGS,
     STEPS,
     SWEEP_STEPS,
     TABLE,
@@ -90,10 +88,7 @@ def write_report(out: Path, results: Path, seeds: int) -> None:
         "curves": {arm: curves(some) for arm, some in folders.items()},
         "clock_curves": {arm: curves(some) for arm, some in clock_runs(out).items() if arm in clock},
         "sweep": {
-            arm: {
-                f"lr {r:g}, kl {k:g}": curve(sweep_folder(out, arm, r, k))[-1] for r, k in itertools.product(RATES, KLS)
-            }
-            for arm in ARMS
+            arm: {f"lr {r:g}, kl {k:g}": curve(sweep_folder(out, arm, r, k))[-1] for r, k in SETTINGS} for arm in ARMS
         },
         "optimum": optimum(),
     }
@@ -166,11 +161,11 @@ def page(record: dict[str, Any], seeds: dict[str, int]) -> str:
     parts = [
         "# The 9x9 maze: GRPO, Max@K, Multi-RLVR and VPO from one start",
         f"`{record['command']}` (commit {record['commit']}, start {record['start']}, training seeds: {counted}).\n"
-        f"Trained on {TRAINED_ON} for {STEPS} steps of 288 answers (16 rollouts a prompt; 18 prompts of single answers\n"
-        f"or 6 of chains of 3; `{COMMON}`).\nSettings and temperatures were chosen on {VALIDATION}; {TEST} (100 mazes, "
+        f"Trained on {TRAINED_ON} for {STEPS} steps of 288 answers (16 rollouts a prompt; 18 prompts of single "
+        f"answers\nor 6 of chains of 3; `{COMMON}`).\nSettings and temperatures were chosen on {VALIDATION}; {TEST} (100 mazes, "
         f"mean optimum {record['optimum']:.3f}) was used for these tables alone:\n30 answers a maze and policy, three "
-        "sampling seeds (five for the base). Brackets: 95% intervals over mazes and training seeds\n(two-level bootstrap); "
-        "bold: the interval does not hold 0.",
+        "sampling seeds (five for the base). Brackets: 95% intervals over mazes and training seeds\n(two-level "
+        "bootstrap); bold: the interval does not hold 0.",
     ]
     for title, table in record["tables"].items():
         parts += [f"## {title[0].upper()}{title[1:]}", results_table(table)]
@@ -220,7 +215,7 @@ def curve_table(every: dict[str, Any]) -> str:
 
 
 def sweep_table(record: dict[str, Any]) -> str:
-    settings = [f"lr {r:g}, kl {k:g}" for r, k in itertools.product(RATES, KLS)]
+    settings = [f"lr {r:g}, kl {k:g}" for r, k in SETTINGS]
     rows = []
     for arm, ends in record["sweep"].items():
         best = f"lr {record['chosen'][arm]['lr']:g}, kl {record['chosen'][arm]['kl']:g}"
