@@ -42,7 +42,7 @@ TRAINED_ON, VALIDATION, TEST = "maze:train/0-899", "maze:train/900-999", "maze:t
 SETTINGS = ((1.25e-4, 0.0), (1.25e-4, 0.01), (2.5e-4, 0.0), (2.5e-4, 0.01), (5e-4, 0.0))  # learning rate, KL
 TEMPERATURES = (0.7, 1.0, 1.3)
 EVALUATE_EVERY = 40
-SWEEP_STEPS, STEPS, CLOCK_SECONDS, CLOCK_SEEDS = 80, 160, 180, 3
+SWEEP_STEPS, STEPS, CLOCK_SECONDS, CLOCK_SEEDS = 80, 120, 150, 3
 CHOSEN_BY = "best@30"
 TABLE = ("best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid", "valid")
 

@@ -162,8 +162,8 @@ def page(record: dict[str, Any], seeds: dict[str, int]) -> str:
         "# The 9x9 maze: GRPO, Max@K, Multi-RLVR and VPO from one start",
         f"`{record['command']}` (commit {record['commit']}, start {record['start']}, training seeds: {counted}).\n"
         f"Trained on {TRAINED_ON} for {STEPS} steps of 288 answers (16 rollouts a prompt; 18 prompts of single "
-        f"answers\nor 6 of chains of 3; `{COMMON}`).\nSettings and temperatures were chosen on {VALIDATION}; {TEST} (100 mazes, "
-        f"mean optimum {record['optimum']:.3f}) was used for these tables alone:\n30 answers a maze and policy, three "
+        f"answers\nor 6 of chains of 3; `{COMMON}`).\nSettings and temperatures were chosen on {VALIDATION}; {TEST} "
+        f"(100 mazes, mean optimum {record['optimum']:.3f}) was used for these tables alone:\n30 answers a maze, three "
         "sampling seeds (five for the base). Brackets: 95% intervals over mazes and training seeds\n(two-level "
         "bootstrap); bold: the interval does not hold 0.",
     ]
