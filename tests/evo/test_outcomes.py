@@ -1,0 +1,171 @@
+"""Arrays of one arm's searches: what is known of all, figures of single searches, who solved what."""
+
+import math
+
+import numpy as np
+import pytest
+
+from evo.outcomes import (
+    Outcomes,
+    ProblemSearch,
+    common_best_horizon,
+    common_horizon,
+    levelled,
+    solvers,
+)
+
+inf, nan = math.inf, math.nan
+
+
+def arm(solved_at, done=None, iterations=10, **options):
+    solved_at = np.array(solved_at, dtype=float)
+    done = np.full(solved_at.shape, iterations) if done is None else np.array(done)
+    return Outcomes(solved_at, done, iterations, **options)
+
+
+def test_searches_become_arrays():
+    searches = [
+        [ProblemSearch(4, 2, improvements=[(-1, 0.1), (1, 1.0)]), ProblemSearch(4, improvements=[(2, 0.5)])],
+        [ProblemSearch(4, 0, improvements=[(-1, 1.0)]), ProblemSearch(3, improvements=[(0, 0.2), (7, 0.9)])],
+        [ProblemSearch(2, has_target=False), ProblemSearch(9, has_target=False, improvements=[(0, 3.0)])],
+    ]
+    got = Outcomes.of(searches, 4, answers=3)
+    assert np.array_equal(got.solved_at, [[2, inf], [0, inf], [nan, nan]], equal_nan=True)
+    assert got.done.tolist() == [[4, 4], [4, 3], [2, 4]]
+    best = [[[0.1, 1, 1, 1], [nan, nan, 0.5, 0.5]], [[1] * 4, [0.2] * 4], [[nan] * 4, [3] * 4]]
+    assert np.array_equal(got.best, best, equal_nan=True)
+    assert got.judged.tolist() == [True, True, False]
+    assert (got.horizon, got.best_horizon) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"solved_at": [1, 2]},
+        {"solved_at": np.empty((0, 1))},
+        {"done": [[1, 2]]},
+        {"done": [[-1]]},
+        {"solved_at": [[-1]]},
+        {"solved_at": [[1, nan]], "done": [[1, 1]]},
+        {"iterations": 0},
+        {"answers": 0},
+        {"best": np.zeros((1, 1, 3))},
+    ],
+)
+def test_what_does_not_fit_is_refused(wrong):
+    with pytest.raises(ValueError) as error:
+        Outcomes(**{"solved_at": [[1.0]], "done": [[4]], "iterations": 4, **wrong})
+    assert "\n" not in str(error.value)
+
+
+def test_ragged_seeds_are_refused():
+    one = ProblemSearch(1)
+    for searches in ([[one], [one, one]], [], [[]]):
+        with pytest.raises(ValueError, match="under every seed"):
+            Outcomes.of(searches, 4, answers=1)
+
+
+def test_figures_by_hand():
+    got = arm([[0, 1], [5, inf]])
+    assert got.solved_by(0).tolist() == [[1, 0], [0, 0]]
+    assert got.solved_by(4).tolist() == [[1, 1], [0, 0]]
+    assert got.solved_by(5).tolist() == [[1, 1], [1, 0]]
+    assert got.solve_times(4).tolist() == [[0, 1], [4, 4]]
+    assert got.solve_times(10).tolist() == [[0, 1], [5, 10]]
+    assert got.solve_areas(10).tolist() == [[1, 1], [0.6, 0]]
+
+
+def test_the_area_is_the_mean_of_the_solve_rate_over_iterations():
+    solved_at = np.random.default_rng(0).integers(0, 15, (20, 3))
+    got = arm(np.where(solved_at > 12, inf, solved_at), iterations=12)
+    for t in (1, 7, 12):
+        assert got.solve_areas(t).mean() == pytest.approx(np.mean([got.solved_by(i).mean() for i in range(1, t + 1)]))
+
+
+def test_the_horizon_is_the_last_open_searchs():
+    running = arm([[3, inf], [inf, 9]], [[3, 6], [8, 9]])
+    assert running.horizon == 6
+    assert running.solved_by(6).tolist() == [[1, 0], [0, 0]]
+    for t in (-1, 7):
+        with pytest.raises(ValueError, match=f"iteration {t}: every search has come to 6"):
+            running.solved_by(t)
+    with pytest.raises(ValueError, match="iteration 0"):
+        running.solve_areas(0)
+    assert arm([[11.0]]).horizon == 10, "solved after the budget is not solved within it"
+    assert arm([[11.0]]).solved_by(10).tolist() == [[0]]
+
+
+def test_best_fitness_ends_where_a_search_is_still_going():
+    best = np.array([[[nan, 0.5, 0.5, nan]], [[0.1, 1.0, nan, nan]]])
+    going = arm([[inf], [2]], [[3], [2]], 4, best=best)
+    assert going.best_horizon == 2
+    stopping = arm([[inf], [2]], [[3], [2]], 4, best=best, until_solved=True)
+    assert stopping.best_horizon == 3
+    assert stopping.best_at(3).tolist() == [[0.5], [1.0]]
+    assert stopping.best_at(1).tolist() == [[0.0], [0.1]]
+    assert np.isnan(stopping.best_at(1, nothing=nan)).tolist() == [[True], [False]]
+    with pytest.raises(ValueError, match="come to 3"):
+        stopping.best_at(4)
+    with pytest.raises(ValueError, match="no best"):
+        arm([[1]]).best_at(1)
+
+
+def test_problems_without_a_target_are_out_of_solve_figures_alone():
+    got = arm([[nan], [2]], [[1], [4]], best=np.ones((2, 1, 10)))
+    assert got.horizon == 10
+    assert got.solved_by(10).shape == (1, 1)
+    assert got.best_at(1).shape == (2, 1)
+    with pytest.raises(ValueError, match="none of the problems"):
+        arm([[nan]], best=np.ones((1, 1, 10))).solved_by(1)
+
+
+def test_a_failed_problem_and_a_late_seed_can_be_left_out():
+    got = arm([[1, inf, inf], [inf, inf, inf]], [[10, 10, 0], [2, 2, 0]], best=np.ones((2, 3, 10)))
+    assert got.horizon == 0
+    assert got.only(seeds=[0, 1]).horizon == 2
+    left = got.only(problems=np.array([True, False]), seeds=[0, 1])
+    assert (left.horizon, left.best_horizon) == (10, 10)
+    assert left.solved_at.tolist() == [[1, inf]]
+
+
+def test_arms_of_different_cost_are_brought_to_one():
+    best = np.arange(12.0).reshape(1, 1, 12)
+    single, chain = arm([[7.0]], iterations=12, answers=2, best=best), arm([[4.0]], iterations=8, answers=3)
+    a, b = levelled(single, chain)
+    assert (a.answers, a.iterations, a.solved_at.item(), a.done.item()) == (6, 4, 3, 4)
+    assert a.best.tolist() == [[[2, 5, 8, 11]]], "what the third iteration of each three has come to"
+    assert (b.answers, b.iterations, b.solved_at.item(), b.done.item()) == (6, 4, 2, 4)
+    assert common_horizon(a, b) == 4
+    assert levelled(single, single) == (single, single)
+    with pytest.raises(ValueError, match="levelled"):
+        common_horizon(single, chain)
+    with pytest.raises(ValueError, match="cannot be one"):
+        levelled(arm([[1.0]], answers=7), arm([[1.0]], answers=200))
+    assert arm([[inf]], [[5]]).coarsened(3).horizon == 1
+    assert arm([[0.0, inf]]).coarsened(3).solved_at.tolist() == [[0, inf]]
+    assert arm([[10.0]]).coarsened(3).solved_at.item() == 4, "in the part that is left out"
+
+
+def test_horizons_of_several_arms():
+    a, b = arm([[inf]], [[4]], best=np.ones((1, 1, 10))), arm([[1]], [[9]], best=np.ones((1, 1, 10)))
+    assert (common_horizon(a, b), common_best_horizon(a, b)) == (4, 4)
+    with pytest.raises(ValueError, match="same problems"):
+        common_horizon(a, arm([[1], [2]]))
+    with pytest.raises(ValueError, match="target"):
+        common_best_horizon(a, arm([[nan]]))
+
+
+def test_who_solved_what():
+    arms = {
+        "base": arm([[1, inf], [inf, inf], [nan, nan], [inf, inf], [9, inf]]),
+        "vpo": arm([[2, 2], [3, inf], [nan, nan], [inf, inf], [inf, 2]]),
+    }
+    got = solvers(arms)
+    assert got.alone == {"base": (), "vpo": (1,)}
+    assert (got.by_all, got.by_none, got.iterations) == ((0, 4), (3,), 10)
+    assert solvers(arms, t=5).alone == {"base": (), "vpo": (1, 4)}
+    assert solvers(arms, seeds_needed=2).alone == {"base": (), "vpo": (0,)}
+    with pytest.raises(ValueError, match="seeds"):
+        solvers({"a": arm([[1]]), "b": arm([[1, 1]])})
+    with pytest.raises(ValueError, match="come to 10"):
+        solvers(arms, t=11)

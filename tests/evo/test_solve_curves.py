@@ -1,0 +1,257 @@
+"""Solve curves against scipy's Kaplan-Meier and by simulation; differences at an iteration; the axis of answers."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats as reference
+
+from evo.outcomes import Outcomes, levelled
+from evo.solve_curves import (
+    answer_axis,
+    area_difference,
+    best_curve,
+    best_difference,
+    solve_curve,
+    solve_difference,
+    time_difference,
+)
+from evo.stats import difference, mcnemar, wilson
+
+inf, nan = math.inf, math.nan
+
+
+def arm(solved_at, done=None, iterations=10, **options):
+    solved_at = np.array(solved_at, dtype=float)
+    done = np.full(solved_at.shape, iterations) if done is None else np.array(done)
+    return Outcomes(solved_at, done, iterations, **options)
+
+
+def drawn(rng, chance, seeds, iterations):
+    """Solved with this chance in each iteration: (P,) -> (P, S)."""
+    at = rng.geometric(np.broadcast_to(chance[:, None], (len(chance), seeds)))
+    return np.where(at > iterations, inf, at)
+
+
+def test_one_finished_seed_has_wilsons_band_about_the_plain_share():
+    solved_at = np.array([0, 1, 1, 4, 9, 12, inf, inf])[:, None]
+    curve = solve_curve(arm(solved_at))
+    shares = np.array([(solved_at <= t).mean() for t in range(1, 11)])
+    assert curve.mean == pytest.approx(shares)
+    low, high = wilson(shares, 8)
+    assert curve.low == pytest.approx(low)
+    assert curve.high == pytest.approx(high)
+    assert (curve.reached == 1).all()
+
+
+def test_a_search_stopped_at_its_solution_is_known_for_good():
+    stopped = arm([[2], [inf], [5]], [[2], [10], [5]])
+    assert stopped.horizon == 10
+    assert solve_curve(stopped).mean == pytest.approx(solve_curve(arm([[2], [inf], [5]])).mean)
+
+
+def test_nothing_solved_and_everything_solved_have_bands_with_a_width():
+    none, every = solve_curve(arm(np.full((20, 3), inf))), solve_curve(arm(np.ones((20, 3))))
+    assert (none.mean == 0).all()
+    assert none.high == pytest.approx(np.full(10, wilson(0, 20)[1])), "problems are the unit"
+    assert (every.mean == 1).all()
+    assert every.low == pytest.approx(np.full(10, wilson(1, 20)[0]))
+    assert (solve_curve(arm(np.zeros((20, 1)))).low < 1).all(), "solved by their seed answers"
+
+
+def test_where_all_are_alike_the_band_knows_how_many_have_come():
+    failed = solve_curve(arm([[inf]] * 20, [[0]] * 8 + [[10]] * 12))
+    assert failed.high == pytest.approx(np.full(10, wilson(0, 12)[1]))
+    # half are solved at 1; of ten left eight are followed, and solved at 4
+    solved = solve_curve(arm([[1]] * 10 + [[4]] * 8 + [[inf]] * 2, [[1]] * 10 + [[4]] * 8 + [[2]] * 2))
+    assert solved.mean[3] == 1
+    assert np.isnan(solved.mean[4]), "nobody has come there"
+    assert solved.low[3] == pytest.approx(wilson(1, 20)[0])
+    fewer = solve_curve(arm([[1]] * 4 + [[3]] * 4 + [[4]] * 8 + [[inf]] * 6, [[4]] * 16 + [[2]] * 6))
+    assert fewer.mean[3] == 1
+    assert fewer.low[3] < wilson(1, 22)[0] - 0.02
+
+
+def test_a_solution_read_before_its_iteration_was_counted():
+    assert solve_curve(arm([[3], [inf]], [[2], [3]])).mean[2] == 0.5
+
+
+def test_seeds_that_happen_to_agree_on_every_rate_leave_a_width():
+    one_of_three = np.array([[1, inf, inf]] * 20)
+    curve = solve_curve(arm(one_of_three))
+    low, high = wilson(1 / 3, 60)
+    assert (curve.low[0], curve.high[0]) == (pytest.approx(low), pytest.approx(high)), "no less than 60 searches'"
+
+
+def test_searches_under_way_are_kaplan_and_meiers():
+    rng = np.random.default_rng(0)
+    solved, done = rng.integers(1, 25, 40), rng.integers(6, 21, 40)
+    seen = solved <= done
+    outcomes = arm(np.where(seen, solved, inf)[:, None], np.where(seen, solved, done)[:, None], 20)
+    curve = solve_curve(outcomes)
+    known = np.isfinite(curve.mean)
+    assert known[:6].all()
+    assert not known[-1]
+    sample = reference.CensoredData(uncensored=solved[seen], right=done[~seen])
+    theirs = reference.ecdf(sample).cdf
+    times = np.arange(1, 21)[known]
+    assert curve.mean[known] == pytest.approx(theirs.evaluate(times))
+    # Greenwood's standard error, from scipy's interval, in Wilson's form
+    bounds = theirs.confidence_interval(method="linear")
+    half = (bounds.high.evaluate(times) - theirs.evaluate(times)) / 1.959964
+    clear = (bounds.high.evaluate(times) < 1) & (curve.mean[known] > 0)
+    rate = curve.mean[known][clear]
+    low, high = wilson(rate, rate * (1 - rate) / half[clear] ** 2)
+    assert clear.sum() > 5
+    assert curve.low[known][clear] == pytest.approx(low, abs=1e-5)
+    assert curve.high[known][clear] == pytest.approx(high, abs=1e-5)
+
+
+def test_a_live_curve_is_right_on_average_where_shares_of_what_is_known_are_not():
+    rng = np.random.default_rng(0)
+    chance = rng.beta(0.5, 5, 4_000)
+    full = drawn(rng, chance, 1, 30)
+    done = np.minimum(rng.integers(10, 41, full.shape), 30)
+    seen = np.where(full <= done, full, inf)
+    live, truth = solve_curve(arm(seen, done, 30)), solve_curve(arm(full, iterations=30))
+    at = 20
+    assert live.mean[at - 1] == pytest.approx(truth.mean[at - 1], abs=0.02)
+    known = (seen <= at) | (done >= at)
+    assert (seen <= at)[known].mean() > truth.mean[at - 1] + 0.05
+
+
+def test_a_curve_ends_where_few_of_the_open_searches_have_come():
+    curve = solve_curve(arm([[inf]] * 10, [[2]] * 4 + [[5]] * 3 + [[9]] * 3))
+    assert np.isfinite(curve.mean).tolist() == [True] * 5 + [False] * 5
+    assert curve.reached == pytest.approx([1, 1, 0.6, 0.6, 0.6, 0.3, 0.3, 0.3, 0.3, 0])
+    assert np.isnan(curve.high[5:]).all()
+    assert np.isnan(solve_curve(arm([[inf]], [[0]])).mean).all(), "nothing has begun"
+
+
+@pytest.mark.parametrize("mean,spread", [(0.03, 0.5), (0.1, 20), (0.5, 0.5), (0.9, 4)])
+def test_bands_of_several_seeds_cover(mean, spread):
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(200):
+        chance = rng.beta(mean * spread, (1 - mean) * spread, (60, 1))
+        curve = solve_curve(arm(np.where(rng.random((60, 3)) < chance, 1, inf), iterations=1))
+        hits += bool(curve.low[0] <= mean <= curve.high[0])
+    assert hits >= 0.91 * 200
+
+
+def test_seeds_of_a_problem_are_not_counted_as_independent():
+    one = np.where(np.random.default_rng(0).random((40, 1)) < 0.4, 1, inf)
+    alone, alike = solve_curve(arm(one)), solve_curve(arm(np.repeat(one, 3, axis=1)))
+    assert alike.low == pytest.approx(alone.low)
+    assert alike.high == pytest.approx(alone.high)
+    mixed = solve_curve(arm(np.where(np.random.default_rng(0).random((40, 3)) < 0.4, 1, inf)))
+    assert mixed.high[0] - mixed.low[0] < 0.8 * (alone.high[0] - alone.low[0])
+
+
+def test_crossed_seeds_widen_the_band_where_they_differ():
+    rng = np.random.default_rng(0)
+    chance = np.array([0.2, 0.5, 0.8])
+    outcomes = arm(np.where(rng.random((60, 3)) < chance, 1, inf))
+    nested, crossed = solve_curve(outcomes), solve_curve(outcomes, crossed_seeds=True)
+    assert crossed.high[0] - crossed.low[0] > 2 * (nested.high[0] - nested.low[0])
+    one = arm(outcomes.solved_at[:, :1])
+    assert solve_curve(one, crossed_seeds=True).high == pytest.approx(solve_curve(one).high)
+
+
+def test_median_time():
+    crossing = solve_curve(arm(np.arange(1, 31)[:, None], iterations=30)).reaches()
+    assert crossing.at == 15
+    assert crossing.low < 15 < crossing.high < 30
+    slow = solve_curve(arm([[1], [2], [3], [inf], [inf], [inf]]))
+    assert slow.reaches().at == 3
+    assert slow.reaches().high == inf
+    assert slow.reaches(0.6) is None
+
+
+def test_mean_best_and_its_end():
+    best = np.array([[[nan, 0.5, 0.7, nan]], [[0.1, 1.0, nan, nan]]])
+    curve = best_curve(arm([[inf], [2]], [[3], [2]], 4, best=best, until_solved=True))
+    assert curve.mean[:3] == pytest.approx([0.05, 0.75, 0.85])
+    assert np.isnan(curve.mean[3])
+    assert (curve.low[:3] == [0, 0.5, 0.7]).all()
+    assert (curve.high[:3] == [0.1, 1, 1]).all()
+    assert np.isnan(best_curve(arm([[inf]], [[0]], 4, best=np.full((1, 1, 4), nan))).mean).all()
+    with pytest.raises(ValueError, match="no best"):
+        best_curve(arm([[1]]))
+
+
+def test_mean_best_over_crossed_seeds_is_wider():
+    best = np.random.default_rng(0).random((30, 1, 1)) + np.array([0.0, 1.0, 2.0])[None, :, None]
+    outcomes = arm(np.full((30, 3), inf), iterations=1, best=best)
+    nested, crossed = best_curve(outcomes), best_curve(outcomes, crossed_seeds=True)
+    assert nested.mean == pytest.approx(crossed.mean)
+    assert crossed.high - crossed.low > 2 * (nested.high - nested.low)
+
+
+def test_differences_at_an_iteration():
+    rng = np.random.default_rng(0)
+    chance = rng.beta(0.5, 5, 50)
+    a = arm(drawn(rng, np.minimum(3 * chance, 1), 3, 30), iterations=30)
+    b = arm(drawn(rng, chance, 3, 30), iterations=30)
+    end = solve_difference(a, b, resamples=500)
+    assert end.interval.mean == pytest.approx(solve_curve(a).mean[-1] - solve_curve(b).mean[-1])
+    assert solve_difference(a, b, 4, resamples=500).interval.mean == pytest.approx(
+        solve_curve(a).mean[3] - solve_curve(b).mean[3]
+    )
+    area = area_difference(a, b, resamples=500)
+    assert area.interval.mean == pytest.approx((solve_curve(a).mean - solve_curve(b).mean).mean())
+    assert time_difference(a, b, resamples=500).interval.mean < 0 < area.interval.mean
+    assert end.shown
+    wider = solve_difference(a, b, crossed_seeds=True, resamples=500).interval
+    assert wider.high - wider.low > end.interval.high - end.interval.low
+
+
+def test_one_seed_is_mcnemars():
+    a, b = arm([[1]] * 9 + [[inf]] * 6), arm([[inf]] * 8 + [[3]] * 3 + [[inf]] * 4)
+    assert solve_difference(a, b).p == mcnemar(8, 2)
+    assert solve_difference(a, b, 2).p == mcnemar(9, 0)
+
+
+def test_differences_wait_for_the_last_search():
+    a, b = arm([[1], [inf]], [[9], [9]]), arm([[inf], [6]], [[4], [8]])
+    assert solve_difference(a, b).interval.mean == 0.5, "after 4 iterations"
+    with pytest.raises(ValueError, match="come to 4"):
+        solve_difference(a, b, 5)
+    with pytest.raises(ValueError, match="same problems"):
+        solve_difference(a, arm([[1]]), 1)
+
+
+def test_best_difference_and_what_nothing_counts_as():
+    best_a, best_b = np.array([[[0.5, 0.9]], [[nan, 0.4]]]), np.array([[[0.4, 0.4]], [[0.3, 0.3]]])
+    a, b = arm([[inf], [inf]], iterations=2, best=best_a), arm([[inf], [inf]], iterations=2, best=best_b)
+    assert best_difference(a, b).interval.mean == pytest.approx(0.3)
+    assert best_difference(a, b, 1).interval.mean == pytest.approx(-0.1)
+    dropped = best_difference(a, b, 1, nothing=nan)
+    assert (dropped.interval.mean, dropped.pairs) == (pytest.approx(0.1), 1)
+
+
+def test_arms_of_different_cost_on_one_axis():
+    single = arm([[1], [3], [inf], [inf]], iterations=6, answers=1)
+    chain = arm([[1], [2], [inf], [inf]], iterations=2, answers=3)
+    with pytest.raises(ValueError, match="levelled"):
+        solve_difference(single, chain)
+    assert solve_difference(*levelled(single, chain), 1).interval.mean == 0.25
+    axis = answer_axis(single, chain)
+    assert axis.tolist() == [1, 2, 3, 4, 5, 6]
+    assert solve_curve(single).over_answers(1, axis).mean == pytest.approx([0.25, 0.25, 0.5, 0.5, 0.5, 0.5])
+    got = solve_curve(chain).over_answers(3, [2, 3, 5, 6, 9])
+    assert got.mean == pytest.approx([nan, 0.25, 0.25, 0.5, nan], nan_ok=True)
+    assert got.low == pytest.approx([nan, *wilson([0.25, 0.25, 0.5], 4)[0], nan], nan_ok=True)
+    with pytest.raises(ValueError, match="at least one"):
+        solve_curve(chain).over_answers(0, [1])
+
+
+def test_figures_of_two_arms_agree_with_difference_of_their_values():
+    a, b = arm([[1, 2], [4, inf], [inf, inf]]), arm([[3, 3], [inf, inf], [1, inf]])
+    assert time_difference(a, b) == difference(a.solve_times(10), b.solve_times(10))
+    assert time_difference(a, b).interval.mean == pytest.approx((1.5 - 3 + 7 - 10 + 10 - 5.5) / 3)
+
+
+def test_no_target_no_curve():
+    with pytest.raises(ValueError, match="target"):
+        solve_curve(arm([[nan]]))
