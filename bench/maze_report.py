@@ -30,6 +30,7 @@ from bench.maze import (
     sweep_folder,
     test_file,
 )
+from evo.stats import resampled_means
 
 COMPARED = ("best@1", "best@3", "best@10", "best@30", "solve@30", "diversity_valid")
 PAIRS = (
@@ -39,7 +40,6 @@ PAIRS = (
     ("vpo", "multi_rlvr"),
     ("grpo", "base, chains of 3"),
 )
-RESAMPLES = 10_000
 
 Values = dict[str, np.ndarray]
 """figure -> (seeds, problems)"""
@@ -105,26 +105,14 @@ def values_of(files: Sequence[Path]) -> Values:
 
 def described(values: np.ndarray) -> dict[str, Any]:
     """Mean, 95% interval over problems and training seeds, and each seed's mean."""
-    low, high = np.quantile(resampled(values), [0.025, 0.975])
+    low, high = np.quantile(resampled_means(values.T), [0.025, 0.975])
     return {"mean": values.mean(), "low": low, "high": high, "seeds": [round(float(v), 4) for v in values.mean(axis=1)]}
 
 
 def difference(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
     """a - b with its 95% interval: problems resampled in pairs, each arm's training seeds by themselves."""
-    low, high = np.quantile(resampled(a, b), [0.025, 0.975])
+    low, high = np.quantile(resampled_means(a.T, b.T), [0.025, 0.975])
     return {"mean": float(a.mean() - b.mean()), "low": float(low), "high": float(high)}
-
-
-def resampled(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
-    """(RESAMPLES,) means of a, or of a - b, under resampling of problems (shared) and of seeds (own)."""
-    rng = np.random.default_rng(0)
-    means = np.empty(RESAMPLES)
-    for i in range(RESAMPLES):
-        problems = rng.integers(0, a.shape[1], a.shape[1])
-        means[i] = a[rng.integers(0, len(a), len(a))][:, problems].mean()
-        if b is not None:
-            means[i] -= b[rng.integers(0, len(b), len(b))][:, problems].mean()
-    return means
 
 
 def curves(folders: Sequence[Path]) -> list[dict[str, float]]:
