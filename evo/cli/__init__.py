@@ -96,12 +96,14 @@ def exit_code_of(error: Exception) -> int | None:
     from problems.contract import BadAddress, ScorerFault
     from problems.sandbox.contract import SandboxFault, SandboxUnavailable
     from vpo.policies.contract import PolicyUnavailable
+    from vpo.training import TrainingDiverged
 
     if isinstance(
         error, BadInput | BadAddress | DatabaseUnavailable | RunBusy | RunExists | UnknownRun | SandboxUnavailable
     ):
         return 2
-    if isinstance(error, SearchFailed | ScorerFault | SandboxFault | PolicyUnavailable | SQLAlchemyError | OSError):
+    ours = SearchFailed | ScorerFault | SandboxFault | PolicyUnavailable | TrainingDiverged | SQLAlchemyError | OSError
+    if isinstance(error, ours):
         return 1
     return None
 

@@ -226,3 +226,21 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     steps = figures(tmp_path / "out", "step")
     assert trained(resume(str(tmp_path / "out"), {"steps": len(steps) + 1})) == ""
     assert len(figures(tmp_path / "out", "step")) == len(steps) + 1
+
+
+def test_a_loss_that_is_not_finite_ends_with_one_line_and_the_batch_saved(tmp_path, monkeypatch, capsys):
+    from vpo.training import trainer
+
+    usual = trainer.policy_loss
+
+    def broken(*arguments, **options):
+        loss, figures = usual(*arguments, **options)
+        return loss * float("nan"), figures
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(trainer, "policy_loss", broken)
+    assert invoke(["train", "vpo", "maze:train/0-3", "--steps", "2", "-o", "out", *FLAGS]) == 1
+    error = capsys.readouterr().err
+    assert "training stopped at step 1: loss nan" in error
+    assert error.count("\n") == 1
+    assert (tmp_path / "out" / "diverged-step-1.pt").exists()

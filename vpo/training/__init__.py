@@ -4,6 +4,6 @@ In the order of one step: `examples` turns groups into tokens with advantages, `
 log-probabilities, `loss` compares the two, `trainer` steps the optimiser.
 """
 
-from vpo.training.contract import FrozenTrainer, Trainer, TrainStats
+from vpo.training.contract import FrozenTrainer, Trainer, TrainingDiverged, TrainStats
 
-__all__ = ["FrozenTrainer", "TrainStats", "Trainer"]
+__all__ = ["FrozenTrainer", "TrainStats", "Trainer", "TrainingDiverged"]

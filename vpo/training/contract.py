@@ -9,6 +9,10 @@ from typing import Protocol
 from problems.records import ScoredGroup
 
 
+class TrainingDiverged(RuntimeError):
+    """The loss or its gradient is not finite. The message names the file that holds the batch."""
+
+
 @dataclass(frozen=True)
 class TrainStats:
     """One optimiser step: the policy version it made ("" where none was), and named figures (loss, kl, ...)."""

@@ -32,7 +32,7 @@ from vpo.training.adapters import (
 )
 from vpo.training.batches import micro_batches
 from vpo.training.config import TrainConfig
-from vpo.training.contract import TrainStats
+from vpo.training.contract import TrainingDiverged, TrainStats
 from vpo.training.examples import (
     Archive,
     ExampleGroup,
@@ -45,10 +45,6 @@ from vpo.training.loss import FIGURES, policy_loss
 
 _SMALL = 20_000_000
 """Parameters below which eager attention trains faster on a CPU than the fused kernel."""
-
-
-class TrainingDiverged(RuntimeError):
-    """The loss or its gradient is not finite. The message names the file that holds the batch."""
 
 
 class PolicyTrainer:
