@@ -19,7 +19,7 @@ from evo.evaluation import evaluate as evaluate_policy
 from evo.launch import problems_at
 from evo.prompt import prompt_style
 from evo.settings import source_commit
-from evo.train_config import TrainRun
+from evo.train_config import EMBEDDED_RATE, PAPER_RATE, TrainRun
 from evo.training import TrainingLoop
 from evo.training_record import TrainingRecord
 from problems.contract import Problem
@@ -90,6 +90,9 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
     """A new training run in the directory `output`."""
     accelerator = _accelerator(run, output)
     prepared = _prepared(run, run.policy, accelerator)
+    if run.lr is None:
+        rate = PAPER_RATE if prepared.policy.dialect == "english" else EMBEDDED_RATE
+        run = run.model_copy(update={"lr": rate})
     about = {
         "command": command,
         "commit": source_commit(),

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from vpo.training.config import TrainConfig
 
 
+PAPER_RATE, EMBEDDED_RATE = 1e-6, 2.5e-4
+"""The learning rate of VPO's models of some billion parameters, and one for the embedded policy's million."""
+
+
 class TrainRun(BaseModel):
     """Everything that decides a training run. One seed and one configuration give one run."""
 
@@ -35,7 +39,9 @@ class TrainRun(BaseModel):
         0.25, ge=0.0, le=1.0, description="share of prompts that show a parent, an answer of the step before"
     )
 
-    lr: float = Field(1e-6, gt=0.0, description="learning rate of AdamW")
+    lr: float | None = Field(
+        None, gt=0.0, description="learning rate of AdamW; default 1e-6, as in VPO, but 2.5e-4 for an embedded policy"
+    )
     betas: tuple[float, float] = Field((0.9, 0.999), description="of AdamW")
     weight_decay: float = Field(0.01, ge=0.0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
@@ -96,7 +102,7 @@ class TrainRun(BaseModel):
             estimation=Estimation(self.method, self.weights, self.alpha, self.sampler, self.seed),
             loss=LossConfig(self.clip_low, self.clip_high, self.kl, self.truncate),
             aggregation=self.aggregation,
-            learning_rate=self.lr,
+            learning_rate=self.lr or PAPER_RATE,
             betas=self.betas,
             weight_decay=self.weight_decay,
             schedule=self.schedule,

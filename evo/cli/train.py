@@ -69,8 +69,8 @@ def train(
     archive_vpo) on PROBLEMSET and write it to -o as a Hugging Face checkpoint with its card.
 
     \b
-    evo train vpo maze:train --policy embedded:base --steps 300 --lr 2.5e-4 --evaluate maze:test -o runs/vpo
-    evo train grpo maze:train --policy embedded:base --steps 300 --lr 2.5e-4 -o runs/grpo
+    evo train vpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/vpo
+    evo train grpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/grpo
     evo train --resume runs/vpo --steps 600
     """
     from rich.console import Console

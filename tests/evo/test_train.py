@@ -199,6 +199,14 @@ def test_a_directory_that_holds_something_is_not_overwritten(tmp_path):
         begin(settings(), str(tmp_path), "")
 
 
+def test_the_learning_rate_suits_the_policy_unless_it_is_given(tmp_path):
+    run = validated({**SMALL, "lr": None, "steps": 1, "method": "vpo", "evaluate": []}, "a test")
+    trained(begin(run, str(tmp_path), ""))
+    assert figures(tmp_path, "step")[0]["learning_rate"] == 2.5e-4
+    assert json.loads((tmp_path / "train.json").read_text())["config"]["lr"] == 2.5e-4
+    assert run.trainer_config().learning_rate == 1e-6
+
+
 def test_settings_come_from_a_file_and_flags_override(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.yaml").write_text("method: grpo\nproblems: [maze:train/0-3]\nsteps: 3\nlr: 0.01\n")
