@@ -99,7 +99,7 @@ def test_a_config_without_sense_is_refused(tmp_path):
 
 
 def test_only_what_ships_has_an_address():
-    assert "base" in shipped()
+    assert shipped() == ["base", "grpo", "vpo"]
     assert checkpoint_path("embedded:base") == checkpoint_path("base") == SHIPPED / "base"
     for name in ("embedded:none", "embedded:", "embedded:../embedded", "embedded:base/.."):
         with pytest.raises(BadAddress, match="embedded:base"):
@@ -112,8 +112,9 @@ def test_a_folder_without_the_mark_speaks_english(tmp_path):
     assert dialect_of(tmp_path) == "english"
 
 
-def test_the_shipped_base_is_small_and_complete():
-    folder = checkpoint_path("embedded:base")
+@pytest.mark.parametrize("name", ["base", "grpo", "vpo"])
+def test_a_shipped_policy_is_small_and_complete(name):
+    folder = checkpoint_path(name)
     files = {path.name: path.stat().st_size for path in folder.iterdir()}
     assert {
         "config.json",
@@ -148,3 +149,26 @@ def test_the_shipped_base_walks_mazes():
     assert sum(len(chain) == 2 for chain in chains) >= 25
     reached = [simulate(p.maze, chain[0]).reached for p, chain in zip(problems, chains, strict=True) if chain]
     assert sum(reached) >= 18
+
+
+def test_the_trained_policies_know_what_gold_is_worth():
+    """Sampled on 30 held-out boards, both beat the base: GRPO at its single answers, VPO with its best of three."""
+    import asyncio
+
+    from problems.records import Prompt
+    from vpo.policies.registry import load_policy
+
+    problems = problem_set("maze:test", 30)
+
+    async def best_of_three(name, answers):
+        policy = load_policy(f"embedded:{name}", threads=1)
+        prompts = [Prompt(prompt_text(problem, answers=answers), stream=i) for i, problem in enumerate(problems)]
+        groups = await policy.sample(prompts, rollouts=3 // answers, answers=answers, seed=0)
+        await policy.close()
+        return sum(
+            max(sum(simulate(p.maze, moves).rewards) / 4 for r in group for moves in routes(r.text)[:answers])
+            for p, group in zip(problems, groups, strict=True)
+        ) / len(problems)
+
+    base, grpo, vpo = (asyncio.run(best_of_three(*one)) for one in (("base", 3), ("grpo", 1), ("vpo", 3)))
+    assert min(grpo, vpo) > base + 0.08

@@ -55,6 +55,8 @@ def _write(model: Any, tokenizer: Any, folder: Path, card: str) -> None:
     settings = folder / "tokenizer_config.json"
     if settings.is_file():
         named = json.loads(settings.read_text(encoding="utf-8"))
+        for here in ("is_local", "local_files_only"):  # how this process came by it
+            named.pop(here, None)
         named["tokenizer_class"] = _ANY_VERSION.get(named.get("tokenizer_class", ""), named.get("tokenizer_class"))
         settings.write_text(json.dumps(named, indent=2) + "\n", encoding="utf-8")
     for file in folder.glob("*.safetensors"):
