@@ -104,7 +104,8 @@ class Display:
         if interrupted:
             self.console.print(f"go on with: evo train --resume {folder}", soft_wrap=True)
         else:
-            self.console.print(f"the policy: {folder}   try: evo evaluate maze:test --policy {folder}", soft_wrap=True)
+            sets = training.run.evaluate or training.run.problems
+            self.console.print(f"the policy: {folder}   try: evo evaluate {sets[0]} --policy {folder}", soft_wrap=True)
         return {
             "outcome": "interrupted" if interrupted else "done",
             "reason": reason,
