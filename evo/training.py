@@ -137,7 +137,10 @@ class TrainingLoop:
     async def _groups(self, questions: Sequence[Question]) -> tuple[list[ScoredGroup], float, float]:
         run, step = self.run_config, self.status.step
         started = time.perf_counter()
-        prompts = [self._style(q.problem).build(q.selection, step * run.prompts + i) for i, q in enumerate(questions)]
+        prompts = [
+            self._style(q.problem).build(q.selection, step * run.prompts + i * self.processes + self.rank)
+            for i, q in enumerate(questions)
+        ]
         version, temperature = self.policy.version, self.policy.temperature
         rollouts = await self.policy.sample(prompts, rollouts=run.rollouts, answers=run.chain, seed=run.seed)
         sampled = time.perf_counter()
