@@ -32,7 +32,9 @@ from bench.maze import (
 )
 from evo.stats import resampled_means
 
-COMPARED = ("best@1", "best@3", "best@10", "best@30", "solve@30", "diversity_valid")
+KS = ("best@1", "best@3", "best@10", "best@30")
+COMPARED = (*KS, "solve@30", "diversity_valid")
+CURVE = ("answers", "seconds", "total_tokens", *KS, "solve@30", "diversity", "valid")
 PAIRS = (
     ("vpo", "grpo"),
     ("vpo", "base, chains of 3"),
@@ -119,20 +121,8 @@ def curves(folders: Sequence[Path]) -> list[dict[str, float]]:
     """Validation figures over training, means over seeds, at the steps that all seeds have."""
     every = [{line["step"]: line for line in curve(folder)} for folder in folders]
     shared = sorted(set.intersection(*(set(lines) for lines in every)))
-    names = (
-        "answers",
-        "seconds",
-        "total_tokens",
-        "best@1",
-        "best@3",
-        "best@10",
-        "best@30",
-        "solve@30",
-        "diversity",
-        "valid",
-    )
     return [
-        {"step": step, **{name: round(float(np.mean([lines[step][name] for lines in every])), 5) for name in names}}
+        {"step": step, **{name: round(float(np.mean([lines[step][name] for lines in every])), 5) for name in CURVE}}
         for step in shared
     ]
 
@@ -183,23 +173,11 @@ def difference_table(differences: dict[str, Any]) -> str:
 
 
 def curve_table(every: dict[str, Any]) -> str:
-    names = (
-        "answers",
-        "seconds",
-        "total_tokens",
-        "best@1",
-        "best@3",
-        "best@10",
-        "best@30",
-        "solve@30",
-        "diversity",
-        "valid",
-    )
     rows = []
     for arm, lines in every.items():
         for line in lines:
-            rows.append([arm, str(line["step"]), *(whole_or_three(line[name]) for name in names)])
-    return markdown(["arm", "step", *names], rows)
+            rows.append([arm, str(line["step"]), *(whole_or_three(line[name]) for name in CURVE)])
+    return markdown(["arm", "step", *CURVE], rows)
 
 
 def sweep_table(record: dict[str, Any]) -> str:

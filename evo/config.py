@@ -72,17 +72,7 @@ def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:
 
     Raises BadInput with one line naming the key and what is wrong with it.
     """
-    values: dict[str, Any] = {}
-    if path is not None:
-        try:
-            loaded = yaml.safe_load(Path(path).read_text())
-        except OSError as error:
-            raise BadInput(f"--config {path}: {error.strerror or error}") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise BadInput(f"--config {path}: not YAML: {' '.join(str(error).split())}") from error
-        if loaded is not None and not isinstance(loaded, dict):
-            raise BadInput(f"--config {path}: expected keys and values, found {type(loaded).__name__}")
-        values = loaded or {}
+    values = read_yaml(path)
     for dotted, value in overrides.items():
         if value is None or value == ():
             continue
@@ -95,6 +85,21 @@ def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:
             target = inner
         target[key] = list(value) if isinstance(value, tuple) else value
     return validated(values, f"--config {path}" if path else "the options")
+
+
+def read_yaml(path: str | None) -> dict[str, Any]:
+    """The keys and values of a --config file, none without a file. Raises BadInput with one line."""
+    if path is None:
+        return {}
+    try:
+        loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"--config {path}: {error.strerror or error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadInput(f"--config {path}: not YAML: {' '.join(str(error).split())}") from error
+    if loaded is not None and not isinstance(loaded, dict):
+        raise BadInput(f"--config {path}: expected keys and values, found {type(loaded).__name__}")
+    return loaded or {}
 
 
 def validated(values: Mapping[str, Any], source: str) -> RunConfig:

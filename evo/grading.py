@@ -22,21 +22,16 @@ async def grade(
     rollouts: Sequence[Rollout],
     scorer: Scorer,
     selection: Selection = NOTHING_SHOWN,
-    known: dict[bytes, Score] | None = None,
 ) -> tuple[ScoredRollout, ...]:
-    """Parse and score. Answers of one identity are scored once; `known` remembers them over calls for one problem."""
-    known = {} if known is None else known
+    """Parse and score. Answers of one identity are scored once."""
     chains = [style.parse(rollout, selection) for rollout in rollouts]
     texts = [[problem.canonical(answer) for answer in chain.answers] for chain in chains]
     keys = [[identity(text, problem.answer_format) for text in row] for row in texts]
-    fresh = {
-        key: text for row in zip(keys, texts, strict=True) for key, text in zip(*row, strict=True) if key not in known
-    }
+    distinct = {key: text for row in zip(keys, texts, strict=True) for key, text in zip(*row, strict=True)}
+    known: dict[bytes, Score] = {}
     seconds: dict[bytes, float] = {}
-    if fresh:
-        scored = await scorer.score(problem, list(fresh.values()))
-        for key, (score, spent) in zip(fresh, scored, strict=True):
-            known[key], seconds[key] = score, spent
+    for key, (score, spent) in zip(distinct, await scorer.score(problem, list(distinct.values())), strict=True):
+        known[key], seconds[key] = score, spent
     return tuple(
         ScoredRollout(
             rollout,

@@ -13,11 +13,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from evo.config import PromptConfig
+from evo.config import PromptConfig, RunConfig
 from evo.errors import BadInput
 from evo.evaluation import evaluate as evaluate_policy
-from evo.launch import problems_at
-from evo.prompt import prompt_style
+from evo.evaluation import styles_of
+from evo.launch import open_policy, problems_at
+from evo.prompt import PromptStyle
 from evo.settings import source_commit
 from evo.train_config import EMBEDDED_RATE, PAPER_RATE, TrainRun
 from evo.training import TrainingLoop
@@ -148,9 +149,10 @@ def validated(values: dict[str, Any], source: str) -> TrainRun:
 
 @dataclass
 class _Prepared:
-    """Problems, held-out problems, and a policy that can learn."""
+    """Problems and how they are put, held-out problems, and a policy that can learn."""
 
     problems: list[Problem]
+    styles: list[PromptStyle]
     held_out: list[Problem]
     policy: Any
     reference: Any
@@ -158,7 +160,6 @@ class _Prepared:
 
 def _prepared(run: TrainRun, weights: str, accelerator: Any) -> _Prepared:
     from problems.shared_sandbox import set_sandbox_mode
-    from vpo.chain import default_max_tokens
 
     if not run.problems:
         raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
@@ -169,18 +170,22 @@ def _prepared(run: TrainRun, weights: str, accelerator: Any) -> _Prepared:
     if both:
         raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
     device = run.device if accelerator is None else str(accelerator.device)
-    policy: Any = load_policy(weights, temperature=run.temperature, max_tokens=run.max_new_tokens, device=device)
+    asked = RunConfig(
+        policy=weights,
+        temperature=run.temperature,
+        max_new_tokens=run.max_new_tokens,
+        answers=run.chain,
+        device=device,
+    )
+    policy: Any = open_policy(asked, [*problems, *held_out])
     if not hasattr(policy, "model"):
         raise BadInput(f"policy {run.policy} has no weights here to train; name embedded:NAME, a hub id or a directory")
-    if run.max_new_tokens is None:
-        formats = {problem.answer_format for problem in (*problems, *held_out)}
-        policy.max_tokens = max(default_max_tokens(f, run.chain, policy.dialect) for f in formats)
-    for problem in (*problems, *held_out):
-        prompt_style(problem, policy.dialect, PromptConfig(), run.chain)  # raises where they do not go together
+    styles = styles_of(problems, policy, run.chain, PromptConfig())
+    styles_of(held_out, policy, run.chain)  # raises where they do not go together
     reference = None
     if run.kl > 0 and weights != run.policy:  # a resumed run still keeps to where it started
         reference = load_policy(run.policy, device=device).model.float().requires_grad_(False)  # type: ignore[attr-defined]
-    return _Prepared(problems, held_out, policy, reference)
+    return _Prepared(problems, styles, held_out, policy, reference)
 
 
 def _assembled(
@@ -226,6 +231,7 @@ def _assembled(
     loop = TrainingLoop(
         run,
         prepared.problems,
+        prepared.styles,
         policy,
         trainer,
         scorer,
@@ -261,10 +267,9 @@ def _is_main(accelerator: Any) -> bool:
 def _accelerator(run: TrainRun, folder: str) -> Any:
     """accelerate's handle where several processes train together (`accelerate launch -m evo train ...`) or figures go
     to a tracker; None otherwise, which spares its import."""
-    packages = {"tensorboard": "tensorboard", "wandb": "wandb"}
     for tracker in run.trackers:
-        if importlib.util.find_spec(packages[tracker]) is None:
-            raise BadInput(f"--trackers {tracker} needs the package: pip install {packages[tracker]}")
+        if importlib.util.find_spec(tracker) is None:
+            raise BadInput(f"--trackers {tracker} needs the package: pip install {tracker}")
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 and not run.trackers:
         return None
     import torch

@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evo.config import PromptConfig
 from evo.curriculum import Curriculum, Question
 from evo.grading import grade_all
-from evo.prompt import PromptStyle, prompt_style
+from evo.prompt import PromptStyle
 from evo.train_config import TrainRun
 from problems.contract import Problem
 from problems.records import ScoredGroup
@@ -48,6 +47,7 @@ class TrainingStatus:
 class TrainingLoop:
     """Runs a TrainRun to its end or to a budget.
 
+    styles: how each of the problems is put to the policy
     log: called with one plain record a step, and one an evaluation
     evaluate: held-out figures of the policy as it is
     save: writes a checkpoint of the present state
@@ -58,6 +58,7 @@ class TrainingLoop:
         self,
         run: TrainRun,
         problems: Sequence[Problem],
+        styles: Sequence[PromptStyle],
         policy: Any,
         trainer: PolicyTrainer,
         scorer: Scorer,
@@ -67,13 +68,13 @@ class TrainingLoop:
         save: Callable[[], None] | None = None,
         accelerator: Any = None,
     ):
-        self.run_config, self.problems, self.policy, self.trainer, self.scorer = run, problems, policy, trainer, scorer
+        self.run_config, self.problems, self.styles = run, problems, styles
+        self.policy, self.trainer, self.scorer = policy, trainer, scorer
         self.log, self.evaluate, self.save = log, evaluate, save
         self.status = TrainingStatus(run.steps)
         self.rank: int = accelerator.process_index if accelerator else 0
         self.processes: int = accelerator.num_processes if accelerator else 1
         self.curriculum = Curriculum(len(problems), run.parents, run.seed, self.rank, self.processes)
-        self._styles: dict[int, PromptStyle] = {}
 
     async def run(self) -> str:
         """Train to the end; returns why it ended early, "" where it did not."""
@@ -138,14 +139,14 @@ class TrainingLoop:
         run, step = self.run_config, self.status.step
         started = time.perf_counter()
         prompts = [
-            self._style(q.problem).build(q.selection, step * run.prompts + i * self.processes + self.rank)
+            self.styles[q.problem].build(q.selection, step * run.prompts + i * self.processes + self.rank)
             for i, q in enumerate(questions)
         ]
         version, temperature = self.policy.version, self.policy.temperature
         rollouts = await self.policy.sample(prompts, rollouts=run.rollouts, answers=run.chain, seed=run.seed)
         sampled = time.perf_counter()
         jobs = [
-            (self.problems[q.problem], self._style(q.problem), some, q.selection)
+            (self.problems[q.problem], self.styles[q.problem], some, q.selection)
             for q, some in zip(questions, rollouts, strict=True)
         ]
         graded = await grade_all(jobs, self.scorer)
@@ -167,13 +168,6 @@ class TrainingLoop:
             for question, prompt, scored in zip(questions, prompts, graded, strict=True)
         ]
         return groups, sampled - started, time.perf_counter() - sampled
-
-    def _style(self, problem: int) -> PromptStyle:
-        if problem not in self._styles:
-            self._styles[problem] = prompt_style(
-                self.problems[problem], self.policy.dialect, PromptConfig(), self.run_config.chain
-            )
-        return self._styles[problem]
 
     async def _evaluate(self) -> None:
         if self.evaluate is not None:

@@ -75,6 +75,7 @@ def train(
     """
     from rich.console import Console
 
+    from evo.config import read_yaml
     from evo.errors import BadInput
     from evo.train import begin, resume, validated
     from evo.train_screen import Display
@@ -90,7 +91,7 @@ def train(
         with display.loading():
             training = resume(folder, given, display.log)
     else:
-        values = {**_from_file(config_file), **given}
+        values = {**read_yaml(config_file), **given}
         values |= {"method": method} if method else {}
         values |= {"problems": list(problems)} if problems else {}
         if not output:
@@ -127,23 +128,3 @@ async def _driven(training: Any, display: Any, as_json: bool) -> int:
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def _from_file(path: str | None) -> dict[str, Any]:
-    from pathlib import Path
-
-    import yaml
-
-    from evo.errors import BadInput
-
-    if path is None:
-        return {}
-    try:
-        values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"--config {path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"--config {path}: not YAML: {' '.join(str(error).split())}") from error
-    if values is not None and not isinstance(values, dict):
-        raise BadInput(f"--config {path}: expected keys and values, found {type(values).__name__}")
-    return values or {}
