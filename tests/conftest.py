@@ -1,4 +1,5 @@
-"""What tests of several packages share: an empty PostgreSQL database on a server that the session starts."""
+"""What tests of several packages share: an empty PostgreSQL database on a server that the session starts, and one
+thread for small models."""
 
 from __future__ import annotations
 
@@ -29,3 +30,14 @@ def postgres_address(postgres: PostgresServer) -> Iterator[str]:
     """An empty PostgreSQL database."""
     with postgres.database() as address:
         yield address
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Two threads of a small model wait for each other most of the time where other tests run beside them."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -34,12 +34,7 @@ SMALL = {
 FLAGS = ["--prompts", "2", "--rollouts", "4", "--lr", "1e-3", "--precision", "fp32", "--save-every", "2", "--plain"]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def settings(**changes):

@@ -19,15 +19,7 @@ from vpo.embedded.pretrain import PretrainConfig, Progress, pretrain
 TINY = PretrainConfig(steps=20, width=32, layers=1, heads=2, batch=8, sort_over=2, warm_up=2, learning_rate=1e-2)
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Two threads of a small model wait for each other most of the time where other tests run beside them."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_lessons_are_the_same_for_a_seed_and_speak_the_language():

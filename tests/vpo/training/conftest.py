@@ -1,14 +1,8 @@
-"""Training tests run on one thread: two wait for each other most of the time where other tests run beside them."""
-
-from collections.abc import Iterator
+"""All training tests run on one thread."""
 
 import pytest
-import torch
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def _on_one_thread(one_thread: None) -> None:
+    """Every test here, without naming it."""
