@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Integer, case, cast, func, select
+from sqlalchemy import Integer, Select, case, cast, func, select
 
 from islands.queries import solved_iterations
 from islands.schema import Answer, PromptGroup, Rollout
@@ -43,11 +43,7 @@ def run_progress(store: Store, run_id: int) -> RunProgress:
         select(func.count()).select_from(Answer).join(Rollout).join(PromptGroup).where(PromptGroup.run_id == run_id)
     )
     last = select(func.count(), func.max(PromptGroup.sequence)).where(PromptGroup.run_id == run_id)
-    by_problem = (
-        select(PromptGroup.problem_id, func.count(), func.max(PromptGroup.iteration))
-        .where(PromptGroup.run_id == run_id)
-        .group_by(PromptGroup.problem_id)
-    )
+    by_problem = _by_problem(run_id)
     with store.reader.connect() as connection:
         groups, newest = connection.execute(last).one()
         counts = {problem: (n, newest_of) for problem, n, newest_of in connection.execute(by_problem)}
@@ -62,3 +58,18 @@ def run_progress(store: Store, run_id: int) -> RunProgress:
             next_sequence=0 if newest is None else newest + 1,
             problems=problems,
         )
+
+
+def groups_by_problem(store: Store, run_id: int) -> dict[int, int]:
+    """Problem id -> its committed groups; problems that have none are left out."""
+    with store.read() as connection:
+        return {problem: n for problem, n, _ in connection.execute(_by_problem(run_id))}
+
+
+def _by_problem(run_id: int) -> Select[int, int, int]:
+    """(problem id, committed groups, newest iteration)."""
+    return (
+        select(PromptGroup.problem_id, func.count(), func.max(PromptGroup.iteration))
+        .where(PromptGroup.run_id == run_id)
+        .group_by(PromptGroup.problem_id)
+    )

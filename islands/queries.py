@@ -185,6 +185,38 @@ def improvements(store: Store, problem_id: int, after: Improvement | None = None
     return list(steps.values())
 
 
+def improvements_by_problem(store: Store, run_id: int) -> dict[int, list[Improvement]]:
+    """`improvements` of all problems of a run at once, by the problem's id; for those that have any."""
+    best = func.max(CandidateRow.fitness).over(
+        partition_by=CandidateRow.problem_id, order_by=(CandidateRow.sequence, CandidateRow.id), rows=(None, -1)
+    )
+    valid = (
+        select(
+            CandidateRow.problem_id,
+            CandidateRow.id,
+            CandidateRow.fitness,
+            CandidateRow.sequence,
+            CandidateRow.group_id,
+            best.label("best"),
+        )
+        .join(Problem, Problem.id == CandidateRow.problem_id)
+        .where(Problem.run_id == run_id, CandidateRow.error.is_(None))
+    )
+    line = valid.subquery()
+    query = (
+        select(line.c.problem_id, PromptGroup.iteration, line.c.sequence, line.c.fitness, line.c.id)
+        .select_from(line.outerjoin(PromptGroup, PromptGroup.id == line.c.group_id))
+        .where(or_(line.c.best.is_(None), line.c.fitness > line.c.best))
+        .order_by(line.c.problem_id, line.c.sequence, line.c.id)
+    )
+    steps: dict[int, dict[int, Improvement]] = {}
+    with store.read() as connection:
+        for problem, iteration, sequence, fitness, id in connection.execute(query):
+            of_problem = steps.setdefault(problem, {})
+            of_problem[sequence] = Improvement(-1 if iteration is None else iteration, sequence, fitness, id)
+    return {problem: list(of_problem.values()) for problem, of_problem in steps.items()}
+
+
 def solved_iterations(store: Store, run_id: int) -> dict[int, int | None]:
     """Problem id -> iterations it took to solve it, 0 where its seed did, None where it is not solved."""
     query = (

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-RUN_STATUSES = ("running", "done", "interrupted", "failed")
+RUN_STATUSES = ("waiting", "running", "done", "interrupted", "failed")
+"""A run of a comparison waits until its turn comes."""
 PROBLEM_STATUSES = ("active", "solved", "failed", "done")
 
 

@@ -148,7 +148,7 @@ class Store:
         """Begin a run. Without a name it gets a fresh one. Raises RunExists."""
         now = time.time()
         for attempt in range(20):
-            fresh = name if name is not None else _readable_name(attempt)
+            fresh = name if name is not None else readable_name(attempt)
             row = dict(
                 name=fresh, status="running", reason="", command=command, seed=seed, commit=commit,
                 config=dict(config), summary={}, comparison=comparison, arm=arm, created=now, updated=now,
@@ -301,7 +301,7 @@ class Store:
         tx.connection.execute(insert(TrainingStep).values(**values))
 
 
-def _readable_name(attempt: int) -> str:
+def readable_name(attempt: int) -> str:
     words = f"{secrets.choice(_FIRST.split())}-{secrets.choice(_SECOND.split())}"
     return words if attempt < 5 else f"{words}-{secrets.randbelow(10**6)}"
 

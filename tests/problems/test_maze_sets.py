@@ -22,7 +22,7 @@ def digest(name: str) -> str:
 
 @pytest.mark.parametrize(
     ("name", "size", "pinned"),
-    [("train", 1000, "564651f9269e01de"), ("test", 100, "f252ec4799556f33"), ("hard", 200, "305e560ae9086c66")],
+    [("train", 1000, "564651f9269e01de"), ("test", 100, "f252ec4799556f33"), ("hard", 200, "b0368ff60484b396")],
 )
 def test_sets_are_pinned(name, size, pinned):
     assert len(problem_set(f"maze:{name}")) == size
@@ -65,7 +65,7 @@ def test_the_planner_misses_the_hard_ones_and_not_the_rest():
     )[::10]:
         assert tries_to_reach(problem.maze, problem.target, HARD_TRIES, random.Random(f"planner {seed}")) is None
     easy = [tries_to_reach(p.maze, p.target, HARD_TRIES, random.Random(1)) for p in problem_set("maze:test")]
-    assert 10 < sum(found is not None for found in easy) < 60
+    assert 60 < sum(found is not None for found in easy) < 95
 
 
 def test_planner_routes_reach_the_exit_within_the_budget_and_differ():
