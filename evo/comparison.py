@@ -43,6 +43,8 @@ class Comparison:
     """Arms in the order in which they were named, and the problems of them all.
 
     problems: of the first run that has any, in order; the other runs have the same ones under ids of their own
+    failed: problems that a fault of their scorer stopped in some run, and that are therefore compared in none; they
+        are not among `problems`
     reference: the arm that the others are measured against; None where there is one arm alone
     """
 
@@ -50,6 +52,7 @@ class Comparison:
     arms: tuple[Arm, ...]
     problems: tuple[ProblemRecord, ...]
     reference: str | None
+    failed: tuple[ProblemRecord, ...] = ()
 
     @property
     def runs(self) -> list[RunRecord]:
@@ -77,8 +80,12 @@ def gather(store: Store, name: str, against: str | None = None) -> Comparison:
     if against is not None and against not in by_arm:
         raise BadInput(f"{name} has no arm {against}; it has {', '.join(by_arm)}")
     reference = against or (BASELINE if BASELINE in by_arm else arms[0].name)
-    begun = (records for records in (store.problems(run.id) for run in runs) if records)
-    return Comparison(name, arms, tuple(next(begun, ())), reference if len(arms) > 1 else None)
+    begun = [records for records in (store.problems(run.id) for run in runs) if records]
+    faulty = {record.index: record for records in begun for record in records if record.status == "failed"}
+    problems = tuple(record for record in (begun[0] if begun else ()) if record.index not in faulty)
+    return Comparison(
+        name, arms, problems, reference if len(arms) > 1 else None, tuple(faulty[index] for index in sorted(faulty))
+    )
 
 
 def planned(run: RunRecord) -> int:
@@ -102,10 +109,10 @@ def outcomes(store: Store, comparison: Comparison) -> dict[str, Outcomes]:
 
 
 def searches(store: Store, run: RunRecord, problems: Sequence[ProblemRecord]) -> list[ProblemSearch]:
-    """A run's searches, one for each of the comparison's problems in order; those of a run that has not begun are at
-    iteration 0."""
-    records = store.problems(run.id)
-    if not records:
+    """A run's searches, one for each of these problems (the comparison's) in order; those of a run that has not begun
+    are at iteration 0."""
+    by_index = {record.index: record for record in store.problems(run.id)}
+    if not by_index:
         return [ProblemSearch(0, None, problem.target is not None) for problem in problems]
     done, solved, steps = (
         groups_by_problem(store, run.id),
@@ -114,7 +121,7 @@ def searches(store: Store, run: RunRecord, problems: Sequence[ProblemRecord]) ->
     )
     return [
         ProblemSearch(done.get(record.id, 0), solved[record.id], record.target is not None, steps.get(record.id, ()))
-        for record in records
+        for record in (by_index[problem.index] for problem in problems)
     ]
 
 
