@@ -21,7 +21,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "best": ("evo.cli.best", "Print the best answers of a run."),
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
     "export": ("evo.cli.export", "Write a run's prompt groups as training traces."),
+    "report": ("evo.cli.report", "Write a run or a comparison as one HTML page, with its plots."),
     "evaluate": ("evo.cli.evaluate", "Measure a policy without search: best@k, solve@k, diversity."),
+    "compare": ("evo.cli.compare", "Compare policies as searchers: solve rates under one budget, with a verdict."),
     "train": ("evo.cli.train", "Fine-tune a policy by reward: vpo, grpo and the other methods."),
     "pretrain": ("evo.cli.pretrain", "Make the embedded base policy from nothing."),
 }

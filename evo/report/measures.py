@@ -1,0 +1,194 @@
+"""What the answers of an arm's searches come to beyond solving: best@k, diversity, distinct reward vectors.
+
+All arms are taken at one budget of answers, the one that every search counted here has spent, so that a cheap arm and
+a costly one are compared like with like. Failed and missing answers count as fitness 0, as in an evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+from evo.outcomes import Outcomes
+from evo.report.reading import RunReading, SearchReading
+from evo.solve_curves import CURVE_RESAMPLES, Curve
+from evo.stats import LEVEL, resampled_means
+from vpo.metrics import diversity
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+BLOCKS = 20
+KS = 48
+DIGITS = 6
+"""Reward vectors that agree to as many decimals are one."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArmMeasures:
+    """One arm at `iterations` of its own, (P problems, S seeds); NaN where a search has not come that far.
+
+    diversity, diversity_all: mean L1 distance of two of the answers' reward vectors, of valid answers and of all
+    distinct: different reward vectors among valid answers; cells: cells of the archive filled on any island, as of now
+    best_at_k: over `ks`, None where searches stopped at their solution, since then how many answers there are tells
+        how good they were; by_block: diversity of the valid answers of each block; growth: distinct vectors so far
+    block_ends: (B,) the last iteration of each block
+    """
+
+    iterations: int
+    diversity: Floats
+    diversity_all: Floats
+    distinct: Floats
+    cells: Floats
+    ks: Ints
+    best_at_k: Curve | None
+    by_block: Curve
+    block_ends: Ints
+    growth: Curve
+
+
+def measured(
+    readings: Mapping[str, Sequence[RunReading]], outcomes: Mapping[str, Outcomes], budget: int
+) -> dict[str, ArmMeasures]:
+    """Every arm at `budget` answers a search; nothing where that pays for no iteration of some arm."""
+    if budget < 1 or any(budget < arm.answers for arm in outcomes.values()):
+        return {}
+    return {name: _measured(runs, outcomes[name], budget) for name, runs in readings.items()}
+
+
+def _measured(runs: Sequence[RunReading], outcome: Outcomes, budget: int) -> ArmMeasures:
+    iterations = budget // outcome.answers
+    shape = outcome.solved_at.shape
+    ended = outcome.until_solved & (outcome.solved_at <= outcome.iterations)
+    there = (outcome.done >= iterations) | ended
+    n = iterations * outcome.answers
+    ks, blocks = spaced(n, KS), _blocks(iterations)
+    scalars = {name: np.full(shape, np.nan) for name in ("diversity", "diversity_all", "distinct", "cells")}
+    order = np.full((*shape, len(ks)), np.nan)
+    by_block = np.full((*shape, len(blocks)), np.nan)
+    growth = np.full((*shape, iterations), np.nan)
+    ways = subset_weights(n, ks)
+    for column, run in enumerate(runs):
+        for row, search in enumerate(run.searches):
+            if not there[row, column]:
+                continue
+            given, at = search.answered[search.at < iterations], search.at[search.at < iterations]
+            valid = search.valid[given]
+            vectors = search.rewards[given]
+            scalars["diversity"][row, column] = diversity(vectors[valid])
+            scalars["diversity_all"][row, column] = diversity(vectors)
+            scalars["cells"][row, column] = len({cell.name for cell in search.cells})
+            growth[row, column] = _growth(vectors[valid], at[valid], iterations)
+            scalars["distinct"][row, column] = growth[row, column, -1]
+            order[row, column] = ways @ _padded(np.where(valid, search.fitness[given], 0.0), n)
+            starts = np.searchsorted(at, [0, *blocks])
+            for block in range(len(blocks)):
+                inside = slice(starts[block], starts[block + 1])
+                by_block[row, column, block] = diversity(vectors[inside][valid[inside]])
+    return ArmMeasures(
+        iterations,
+        **scalars,
+        ks=ks,
+        best_at_k=None if outcome.until_solved else banded(order),
+        by_block=banded(by_block),
+        block_ends=blocks,
+        growth=banded(growth),
+    )
+
+
+def spaced(n: int, most: int) -> Ints:
+    """Whole numbers from 1 to n, at most `most`, evenly spaced on a logarithmic scale."""
+    return np.unique(np.rint(np.geomspace(1, n, most)).astype(np.int64))
+
+
+def subset_weights(n: int, ks: Ints) -> Floats:
+    """(K, n) weights of the order statistics: best@k is their product with n values in rising order.
+
+    C(j, k - 1) / C(n, k) as in vpo.metrics.best_at_k, by logarithms, since thousands of searches share them.
+    """
+    j, k = np.arange(n, dtype=np.float64), ks[:, None].astype(np.float64)
+    enough = j >= k - 1
+    top = np.where(enough, j, k - 1)  # anything allowed; masked below
+    ways = gammaln(top + 1) - gammaln(k) - gammaln(top - k + 2)
+    ways -= gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    return np.where(enough, np.exp(ways), 0.0)
+
+
+def banded(values: Floats, level: float = LEVEL) -> Curve:
+    """(P, S, T) -> mean over problems with the bootstrap's band; a problem without a value is left out."""
+    known = np.isfinite(values).all(axis=-1)  # (P, S)
+    with_any = known.any(axis=1)
+    if not with_any.any():
+        nothing = np.full(values.shape[-1], np.nan)
+        return Curve(nothing, nothing, nothing)
+    weight = known[with_any][..., None]
+    by_problem = np.where(weight, values[with_any], 0.0).sum(axis=1) / weight.sum(axis=1)  # (P', T)
+    means = resampled_means(by_problem[:, None], resamples=CURVE_RESAMPLES)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return Curve(by_problem.mean(axis=0), low, high)
+
+
+def relative_best(outcomes: Mapping[str, Outcomes], targets: Sequence[float | None]) -> dict[str, Floats]:
+    """Each arm's best fitness as a share of the target, (P, S, T), at most 1; NaN where it is not known.
+
+    A problem without a target above 0 is measured against the best that any arm found there, where that is above 0;
+    else from the worst of the bests to the best of them.
+    """
+    cubes: dict[str, Floats] = {}
+    for name, outcome in outcomes.items():
+        assert outcome.best is not None
+        t = np.arange(1, outcome.iterations + 1)
+        ended = outcome.until_solved & (outcome.solved_at <= outcome.iterations)
+        cubes[name] = np.where((t <= outcome.done[..., None]) | ended[..., None], outcome.best, np.nan)
+    shares = {name: np.full_like(cube, np.nan) for name, cube in cubes.items()}
+    for row, target in enumerate(targets):
+        values = np.concatenate([cube[row].ravel() for cube in cubes.values()])
+        values = values[np.isfinite(values)]
+        if not len(values):
+            continue
+        low, high = 0.0, float(values.max()) if target is None or target <= 0 else target
+        if high <= 0:
+            low = float(values.min())
+        for name, cube in cubes.items():
+            share = (cube[row] - low) / (high - low) if high > low else np.where(np.isfinite(cube[row]), 1.0, np.nan)
+            shares[name][row] = np.clip(share, 0.0, 1.0)
+    return shares
+
+
+def seed_mean(cube: Floats) -> Floats:
+    """(P, S, T) -> (P, T), over the seeds that are known."""
+    known = np.isfinite(cube)
+    total = np.where(known, cube, 0.0).sum(axis=1)
+    return np.divide(total, known.sum(axis=1), out=np.full(total.shape, np.nan), where=known.any(axis=1))
+
+
+def distinct_vectors(search: SearchReading) -> tuple[Floats, Ints]:
+    """The different reward vectors of a search's valid answers, (v, d), and how often each was given, (v,)."""
+    given = search.answered[search.valid[search.answered]]
+    if not len(given):
+        return np.zeros((0, search.rewards.shape[1])), np.zeros(0, dtype=np.int64)
+    vectors, counts = np.unique(search.rewards[given].round(DIGITS), axis=0, return_counts=True)
+    return vectors, counts
+
+
+def _growth(vectors: Floats, at: Ints, iterations: int) -> Floats:
+    """(iterations,) how many different vectors there were after each."""
+    if not len(vectors):
+        return np.zeros(iterations)
+    _, first = np.unique(vectors.round(DIGITS), axis=0, return_index=True)  # the first in the order of giving
+    return np.cumsum(np.bincount(at[first], minlength=iterations)).astype(np.float64)
+
+
+def _padded(fitness: Floats, n: int) -> Floats:
+    """n values, rising: missing answers are zeros. A search never gives more than it was asked for."""
+    return np.sort(np.concatenate([fitness[:n], np.zeros(max(0, n - len(fitness)))]))
+
+
+def _blocks(iterations: int) -> Ints:
+    """The last iteration of each of at most BLOCKS blocks, as equal as whole iterations allow."""
+    count = min(BLOCKS, iterations)
+    return np.rint(np.linspace(0, iterations, count + 1)[1:]).astype(np.int64)

@@ -1,0 +1,58 @@
+"""The page: one HTML file with everything in it. Every text is escaped and made visible; the page's policy forbids it
+any request and any script but its own, so that even a hole in the escaping would run and send nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from evo.report.report import Report
+from evo.report.text import visible
+
+
+def page_of(report: Report) -> str:
+    """The whole page as text; the same report gives the same page."""
+    environment = Environment(
+        loader=PackageLoader("evo.report"),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["image"] = _image
+    environment.filters["json"] = _json
+    folder = files("evo.report") / "templates"
+    style, script = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    template = environment.get_template("page.html.jinja")
+    # our own files: they go in as they are, since an escaped script is none
+    return template.render(report=report, policy=policy, style=Markup(style), script=Markup(script))
+
+
+def _shown(value: Any) -> Any:
+    """What every expression of the template passes on its way out, before it is escaped."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _image(png: bytes) -> Markup:
+    return Markup("data:image/png;base64," + base64.b64encode(png).decode("ascii"))
+
+
+def _json(value: Any) -> Markup:
+    """For a script element: ASCII, and nothing in it that HTML could take for a tag or an entity."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")

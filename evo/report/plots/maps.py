@@ -1,0 +1,135 @@
+"""Pictures with cells: best fitness of every problem over iterations, and archives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from evo.outcomes import Outcomes
+from evo.report.archive import ArchiveMap
+from evo.report.measures import seed_mean
+from evo.report.plots.style import MAP, UNKNOWN, Plot, drawn, figure, label
+
+Floats = npt.NDArray[np.float64]
+
+ROW_INCHES, TALLEST = 0.17, 13.0
+NAMED_ROWS = 64
+WIDEST = 240
+"""Columns of pixels of one arm's map: more iterations than that are drawn a few to a column."""
+COARSE_BINS = 10
+
+
+def heat_map_plot(
+    shares: Mapping[str, Floats], outcomes: Mapping[str, Outcomes], names: Sequence[str], targets: bool
+) -> Plot:
+    """(P, S, T) shares of each arm as one map beside the other, problems in one order: the soonest solved first."""
+    means = {arm: seed_mean(cube) for arm, cube in shares.items()}
+    order = _easiest_first(list(means.values()))
+    count = len(order)
+    height = max(1.6, min(TALLEST, ROW_INCHES * count))
+    named = count <= NAMED_ROWS
+    longest = max(len(label(name)) for name in names) if named else 4
+    width = min(14.0, 0.075 * longest + 0.9 + max(2.1, 8.2 / len(means)) * len(means))
+    made, axes = figure(width, height + 1.3, 1, len(means), sharey=True)
+    colours = matplotlib.colormaps[MAP].with_extremes(bad=UNKNOWN)
+    image = None
+    for ax, (arm, mean) in zip(axes, means.items(), strict=True):
+        values = mean[order]
+        step = -(-values.shape[1] // WIDEST)
+        last = np.minimum(np.arange(step - 1, values.shape[1] + step - 1, step), values.shape[1] - 1)
+        extent = (0.5, values.shape[1] + 0.5, count - 0.5, -0.5)
+        image = ax.imshow(
+            np.ma.masked_invalid(values[:, last]), aspect="auto", interpolation="nearest", vmin=0, vmax=1,
+            cmap=colours, extent=extent,
+        )  # fmt: skip
+        _solutions(ax, outcomes[arm], order, height / count)
+        ax.set_title(label(arm))
+        ax.set_xlabel("iteration")
+        ax.grid(False)
+        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes[0].set_yticks(range(count) if named else [])
+    if named:
+        axes[0].set_yticklabels([label(names[row]) for row in order], fontsize=7)
+    else:
+        axes[0].set_ylabel(f"{count} problems, the soonest solved first")
+    assert image is not None
+    bar = made.colorbar(image, ax=axes, location="top", shrink=0.4, aspect=40, pad=0.01)
+    bar.set_label("best fitness / target" if targets else "best fitness / best found", fontsize=8)
+    bar.ax.tick_params(labelsize=7)
+    bar.outline.set_visible(False)  # type: ignore[operator]
+    caption = (
+        "Best fitness so far of every problem as a share of its target (of the best that any arm found where there is "
+        "none), mean over seeds; a mark where a seed solved it; grey: not there yet. Rows are the same problems in "
+        "the same order in every arm."
+    )
+    return drawn(made, "heat-map", "Heat maps, problems by iterations, one for each arm", caption)
+
+
+def _solutions(ax: Axes, outcome: Outcomes, order: npt.NDArray[np.int64], row_inches: float) -> None:
+    solved = outcome.solved_at[order]
+    rows, seeds = np.nonzero(np.isfinite(solved) & (solved <= outcome.iterations))
+    ax.plot(
+        np.maximum(solved[rows, seeds], 1), rows, linestyle="", marker="|", color="white", markeredgewidth=1.1,
+        markersize=max(2.5, min(8.0, row_inches * 72 * 0.75)), clip_on=False,
+    )  # fmt: skip
+
+
+def _easiest_first(means: Sequence[Floats]) -> npt.NDArray[np.int64]:
+    """By the mean over arms and iterations, falling."""
+    values = np.concatenate(means, axis=1)
+    known = np.isfinite(values)
+    level = np.where(known, values, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    return np.argsort(-level.round(9), kind="stable")
+
+
+def archive_plot(maps: Sequence[ArchiveMap], problem: str, number: int) -> Plot | None:
+    """One problem's archives, an arm each."""
+    if not maps:
+        return None
+    across = min(4, len(maps))
+    down = -(-len(maps) // across)
+    flat = all(one.y == "" for one in maps)
+    made, axes = figure(2.75 * across + 0.9, (1.5 if flat else 2.6) * down + 0.9, down, across)
+    known = np.concatenate([one.fitness[np.isfinite(one.fitness)] for one in maps])
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    colours = matplotlib.colormaps[MAP].with_extremes(bad="#f4f4f4")
+    image = None
+    for ax, one in zip(axes, maps, strict=False):
+        rows, columns = one.fitness.shape
+        image = ax.imshow(
+            np.ma.masked_invalid(one.fitness), aspect="auto", origin="lower", interpolation="nearest", cmap=colours,
+            vmin=low, vmax=high if high > low else low + 1e-9,
+        )  # fmt: skip
+        ax.set_title(f"{label(one.arm)}: {one.filled} cells", fontsize=8.5)
+        ax.set_xlabel(label(one.x), fontsize=8)
+        ax.set_xticks([-0.5, columns - 0.5], [f"{edge:.3g}" for edge in one.x_range], fontsize=7)
+        if one.y:
+            ax.set_ylabel(label(one.y), fontsize=8)
+            ax.set_yticks([-0.5, rows - 0.5], [f"{edge:.3g}" for edge in one.y_range], fontsize=7)
+        else:
+            ax.set_yticks([])
+        ax.grid(False)
+        if columns <= 2 * COARSE_BINS and rows <= 2 * COARSE_BINS:
+            ax.set_xticks(np.arange(columns + 1) - 0.5, minor=True)
+            ax.set_yticks(np.arange(rows + 1) - 0.5, minor=True)
+            ax.grid(True, which="minor", color="white", linewidth=0.8)
+            ax.tick_params(which="minor", length=0)
+    for ax in axes[len(maps) :]:
+        ax.set_visible(False)
+    assert image is not None
+    made.colorbar(image, ax=axes, label="fitness", shrink=0.8, aspect=25)
+    left_out = sorted({name for one in maps for name in one.left_out})
+    caption = (
+        f"Archive of {problem}, seed {maps[0].seed}: each cell shows its fittest elite on any island; bins divide the "
+        "range that each search has met, so the ends of the axes differ from arm to arm."
+    )
+    if left_out:
+        caption += f" The grid has {', '.join(left_out)} besides; a cell shows the best of that column."
+    size = math.prod(maps[0].fitness.shape)
+    return drawn(made, f"archive-{number}", f"Grids of {size} cells coloured by fitness, one for each arm", caption)

@@ -1,0 +1,91 @@
+"""Reward space: the vectors that each arm found on one problem, two objectives at a time, and what is on the front."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.report.measures import distinct_vectors
+from evo.report.plots.style import Look, Plot, drawn, figure, label, legend_above
+from evo.report.reading import RunReading
+from vpo.metrics import pareto_mask
+
+Floats = npt.NDArray[np.float64]
+
+PAIRS = 6
+SHIFT = 0.008
+"""Of an axis's length, that arms are drawn apart so that equal vectors of several arms can all be seen."""
+FEWEST_OBJECTIVES = 2
+
+
+def reward_plot(
+    readings: Mapping[str, Sequence[RunReading]], row: int, looks: Mapping[str, Look], number: int
+) -> Plot | None:
+    """None where the problem has one objective, or no valid answer."""
+    found: dict[str, tuple[Floats, npt.NDArray[np.int64]]] = {}
+    problem = None
+    for arm, runs in readings.items():
+        searches = [run.searches[row] for run in runs if run.searches]
+        if searches:
+            problem = searches[0].problem
+            vectors, counts = (np.concatenate(part) for part in zip(*map(distinct_vectors, searches), strict=True))
+            if len(vectors):
+                vectors, back = np.unique(vectors, axis=0, return_inverse=True)
+                found[arm] = vectors, np.bincount(back.ravel(), weights=counts).astype(np.int64)
+    if not found or problem is None or len(problem.objectives) < FEWEST_OBJECTIVES:
+        return None
+    every = np.concatenate([vectors for vectors, _ in found.values()])
+    pairs = _telling_pairs(every)
+    across = min(3, len(pairs))
+    down = -(-len(pairs) // across)
+    made, axes = figure(3.15 * across + (0.3 if across > 1 else 1.6), 2.75 * down + 0.6, down, across)
+    places = {arm: place for place, arm in enumerate(found)}
+    lines = {}
+    for ax, (x, y) in zip(axes, pairs, strict=False):
+        spans = [float(np.ptp(every[:, axis])) or 1.0 for axis in (x, y)]
+        for arm, (vectors, counts) in found.items():
+            look, shift = looks[arm], (places[arm] - (len(found) - 1) / 2) * SHIFT
+            points, back = np.unique(vectors[:, [x, y]], axis=0, return_inverse=True)
+            often = np.bincount(back.ravel(), weights=counts)
+            at = points + np.array([shift * spans[0], shift * spans[1]])
+            ax.scatter(
+                at[:, 0], at[:, 1], s=14 + 13 * np.log10(often), marker=look.marker, color=look.colour, alpha=0.75,
+                linewidths=0,
+            )  # fmt: skip
+            front = points[pareto_mask(points)]
+            front = front[np.argsort(front[:, 0])] + np.array([shift * spans[0], shift * spans[1]])
+            (line,) = ax.step(
+                front[:, 0], front[:, 1], where="pre", color=look.colour, linestyle=look.line, marker=look.marker,
+                linewidth=1.2,
+            )  # fmt: skip
+            lines.setdefault(arm, line)
+        ax.set_xlabel(label(problem.objectives[x]), fontsize=8.5)
+        ax.set_ylabel(label(problem.objectives[y]), fontsize=8.5)
+        ax.margins(0.08)
+    for ax in axes[len(pairs) :]:
+        ax.set_visible(False)
+    legend_above(made, list(lines.values()), list(lines))
+    together = pareto_mask(np.unique(every, axis=0)).sum()
+    fronts = ", ".join(
+        f"{arm} {int(pareto_mask(vectors).sum())} of {len(vectors)}" for arm, (vectors, _) in found.items()
+    )
+    caption = (
+        f"Reward vectors of the valid answers to {problem.name}, all seeds; larger marks were given more often, and "
+        "equal ones of several arms are drawn a little apart. Lines: the front of each pair of objectives. Of the "
+        f"distinct vectors, not dominated in all objectives: {fronts}; of all arms together {int(together)}."
+    )
+    return drawn(
+        made, f"rewards-{number}", "Scatter plots of reward vectors, one panel for each pair of objectives", caption
+    )
+
+
+def _telling_pairs(vectors: Floats) -> list[tuple[int, int]]:
+    """At most PAIRS pairs of objectives, those that vary the most; one at least, though nothing may vary."""
+    spread = vectors.std(axis=0)
+    pairs = list(itertools.combinations(range(vectors.shape[1]), 2))
+    ranked = sorted(pairs, key=lambda pair: (-round(float(spread[pair[0]] * spread[pair[1]]), 9), pair))
+    varied = [pair for pair in ranked if spread[pair[0]] > 0 and spread[pair[1]] > 0]
+    return sorted((varied or ranked[:1])[:PAIRS])

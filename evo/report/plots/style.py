@@ -1,0 +1,122 @@
+"""How every plot looks: colours that colour-blind readers tell apart (Okabe and Ito 2008), a line style and a marker of
+its own for each arm besides, white ground, one size of type. The same values give the same bytes."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+
+from evo.report.text import visible
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MAP = "cividis"
+UNKNOWN = "#e4e4e4"
+INK, FAINT = "#222222", "#8a8a8a"
+DPI = 140
+LONGEST_LABEL = 34
+
+RC: Mapping[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#555555",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.7,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "legend.handlelength": 3.2,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "text.parse_math": False,  # names are not formulas, whatever dollars they hold
+    "svg.hashsalt": "evo",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Plot:
+    """A picture. name: its file's stem; alt: what it shows in words; caption: how to read it; width: in CSS pixels."""
+
+    name: str
+    alt: str
+    caption: str
+    png: bytes
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """An arm's own."""
+
+    colour: str
+    line: Any
+    marker: str
+
+
+def looks(arms: Sequence[str]) -> dict[str, Look]:
+    """By the arms' order; beyond seven a colour comes again with another line and another marker."""
+    return {
+        arm: Look(
+            COLOURS[place % len(COLOURS)],
+            LINES[(place + place // len(COLOURS)) % len(LINES)],
+            MARKERS[(place + place // len(COLOURS)) % len(MARKERS)],
+        )
+        for place, arm in enumerate(arms)
+    }
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Figures made and saved inside have this style, whatever the user's own settings are."""
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # a name in letters that the font has not is drawn as boxes; that is no news on the terminal
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(RC)
+        yield
+
+
+def figure(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
+    """Inches; axes row by row."""
+    made = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(made)
+    axes = made.subplots(rows, columns, squeeze=False, **options)
+    return made, list(axes.ravel())
+
+
+def drawn(made: Figure, name: str, alt: str, caption: str) -> Plot:
+    buffer = io.BytesIO()
+    made.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+    width, height = made.get_size_inches()
+    return Plot(name, alt, caption, buffer.getvalue(), round(width * 96), round(height * 96))
+
+
+def label(name: str) -> str:
+    """A name as it may stand in a plot: short, on one line, nothing that cannot be seen."""
+    shown = visible(name).replace("\n", " ").replace("\t", " ")
+    return shown if len(shown) <= LONGEST_LABEL else "…" + shown[1 - LONGEST_LABEL :]
+
+
+def legend_above(made: Figure, handles: Sequence[Any], names: Sequence[str]) -> Legend:
+    """One legend for all axes of a figure."""
+    return made.legend(handles, [label(name) for name in names], loc="outside upper left", ncols=min(4, len(names)))

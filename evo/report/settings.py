@@ -1,0 +1,86 @@
+"""What was asked for: the arms' settings, those that tell them apart first, and the runs with their seeds and states."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from evo.cli.options import without_password
+from evo.comparison import Comparison
+from evo.report.tables import Cell, Column, Table, number, word
+
+LISTED = 6
+PER_RUN = ("seed",)
+
+
+def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
+    """The settings in which arms differ (None for one arm alone), and those that they share."""
+    flat = {arm.name: flattened(arm.runs[0].config) for arm in comparison.arms}
+    keys = [key for key in dict.fromkeys(key for one in flat.values() for key in one) if key not in PER_RUN]
+    differing = [key for key in keys if len({json.dumps(one.get(key), sort_keys=True) for one in flat.values()}) > 1]
+    first = next(iter(flat.values()))
+    shared = Table(
+        "shared-settings",
+        "Settings of every arm" if len(flat) > 1 else "Settings",
+        (Column("setting", number=False), Column("value", number=False)),
+        tuple((word(key), Cell(_said(first[key]))) for key in keys if key not in differing),
+    )
+    if len(flat) < 2:
+        return None, shared
+    apart = Table(
+        "settings",
+        "What the arms differ in",
+        (Column("setting", number=False), *(Column(name, number=False) for name in flat)),
+        tuple((word(key), *(Cell(_said(one.get(key))) for one in flat.values())) for key in differing),
+    )
+    return apart, shared
+
+
+def runs_table(comparison: Comparison) -> Table:
+    rows = tuple(
+        (
+            word(run.name),
+            word(run.arm or NO_ARM),
+            number(run.seed, ".0f"),
+            word(run.status),
+            word(run.reason),
+            word(run.commit),
+        )
+        for run in comparison.runs
+    )
+    columns = (
+        Column("run", number=False),
+        Column("arm", number=False),
+        Column("seed"),
+        Column("status", number=False),
+        Column("reason", number=False),
+        Column("commit", number=False),
+    )
+    return Table("runs", "Runs", columns, rows)
+
+
+NO_ARM = "–"
+
+
+def commands(comparison: Comparison) -> list[str]:
+    """The command lines that made the runs, each once and without a password."""
+    return list(dict.fromkeys(without_password(run.command) for run in comparison.runs))
+
+
+def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Sections as dotted keys: population.islands."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            flat |= flattened(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, list):
+        text = ", ".join(str(one) for one in value[:LISTED])
+        return f"{text}, … ({len(value)} in all)" if len(value) > LISTED else text
+    return "default" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,307 @@
+"""The tables of the page, as plain values: cells with what they say and what they are sorted by."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.comparison import Comparison
+from evo.outcomes import Outcomes
+from evo.report.measures import ArmMeasures, seed_mean
+from evo.report.reading import RunReading
+from evo.standings import FIGURES, Standings
+from evo.stats import TestedDifference, adjusted, difference, mean_interval
+from vpo.metrics import Interval
+
+NONE = "–"
+KINDS_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Cell:
+    """sort: a number, or the text in small letters; None sorts last either way. mark: a class of the style sheet."""
+
+    text: str
+    sort: float | str | None = None
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    hint: str = ""
+    number: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """name: its id on the page. filterable: with a field that picks rows by their text."""
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    filterable: bool = False
+
+
+def word(text: str, mark: str = "") -> Cell:
+    return Cell(text, text.lower(), mark)
+
+
+def number(value: float | None, form: str = ".3f", mark: str = "") -> Cell:
+    if value is None or not math.isfinite(value):
+        return Cell(NONE)
+    return Cell(format(value + 0.0, form), round(float(value), 9), mark)
+
+
+def interval(found: Interval | None, form: str = ".3f") -> Cell:
+    if found is None:
+        return Cell(NONE)
+    return Cell(f"{found.mean:{form}} [{found.low:{form}}, {found.high:{form}}]", round(found.mean, 9))
+
+
+def arms_table(
+    comparison: Comparison,
+    standings: Standings,
+    measures: Mapping[str, ArmMeasures],
+    readings: Mapping[str, Sequence[RunReading]],
+) -> Table:
+    """One row an arm: where it stands at the common horizon, and what it has cost so far."""
+    rows = []
+    for arm in comparison.arms:
+        standing, runs = standings.arms[arm.name], readings[arm.name]
+        measure = measures.get(arm.name)
+        median = standing.median
+        high = None if median is None else "not yet" if math.isinf(median.high) else f"{median.high:.0f}"
+        seconds = sum(run.sampling_seconds + run.scoring_seconds for run in runs)
+        rows.append(
+            (
+                word(arm.name, "arm"),
+                word(arm.policy),
+                interval(standing.solved, ".2f"),
+                interval(standing.area, ".2f"),
+                Cell(NONE) if median is None else Cell(f"{median.at} [{median.low}, {high}]", median.at),
+                interval(standing.best),
+                interval(None if measure is None else _mean(measure.diversity)),
+                number(None if measure is None else _average(measure.distinct), ".1f"),
+                number(None if measure is None else _average(measure.cells), ".1f"),
+                number(sum(run.answers for run in runs), ",.0f"),
+                number(sum(run.tokens for run in runs), ",.0f"),
+                number(seconds, ",.1f"),
+                number(len(standing.only), ".0f"),
+            )
+        )
+    columns = (
+        Column("arm", number=False),
+        Column("policy", number=False),
+        Column("solve rate", "share of searches solved by the horizon, with its 95% interval"),
+        Column("area", "mean solve rate over all iterations up to the horizon"),
+        Column("median time", "iteration at which half of the searches were solved"),
+        Column("mean best", "best fitness at the horizon; a search without a valid answer counts 0"),
+        Column("diversity", "mean L1 distance of two valid answers' reward vectors"),
+        Column("vectors", "different reward vectors of valid answers, a search"),
+        Column("cells", "cells of the archive that are filled, a search"),
+        Column("answers", "in all"),
+        Column("tokens", "generated, in all"),
+        Column("seconds", "of sampling and scoring, in all"),
+        Column("only", "problems that this arm alone solved, under any seed"),
+    )
+    return Table("arms", "Arms", columns, tuple(rows))
+
+
+def differences(standings: Standings, measures: Mapping[str, ArmMeasures]) -> dict[str, dict[str, TestedDifference]]:
+    """arm -> figure -> arm - reference: those of the standings, and diversity, each corrected over the arms."""
+    found = {arm: dict(figures) for arm, figures in standings.against.items()}
+    reference = standings.reference
+    if reference in measures:
+        gaps = {}
+        for arm in found:
+            values = [_by_problem(measures[name].diversity) for name in (arm, str(reference))]
+            if np.isfinite(values).all(axis=0).any():
+                gaps[arm] = difference(*values)
+        for arm, one in adjusted(gaps).items():
+            found[arm]["diversity"] = one
+    return found
+
+
+def differences_table(reference: str, found: Mapping[str, Mapping[str, TestedDifference]]) -> Table:
+    rows = []
+    for arm, figures in found.items():
+        for figure, one in figures.items():
+            rows.append(
+                (
+                    word(f"{arm} − {reference}", "arm"),
+                    word({**FIGURES, "diversity": "diversity of valid answers"}[figure]),
+                    Cell(
+                        f"{one.interval.mean:+.3f} [{one.interval.low:+.3f}, {one.interval.high:+.3f}]",
+                        round(one.interval.mean, 9),
+                        "shown" if one.shown else "",
+                    ),
+                    number(one.p, ".2g"),
+                    number(one.pairs, ".0f"),
+                    word("shown" if one.shown else "no difference shown", "shown" if one.shown else "faint"),
+                )
+            )
+    columns = (
+        Column("pair", number=False),
+        Column("figure", number=False),
+        Column("difference", "mean over problems, paired, with its 95% interval"),
+        Column("p", "two-sided, corrected for the number of arms (Holm)"),
+        Column("problems", "pairs"),
+        Column("", number=False),
+    )
+    return Table("differences", f"Differences against {reference}", columns, tuple(rows))
+
+
+def problems_table(comparison: Comparison, outcomes: Mapping[str, Outcomes]) -> Table:
+    """One row a problem: solved at (a number per seed) and best fitness of each arm, and best minus the reference's."""
+    bests: dict[str, npt.NDArray[np.float64]] = {}
+    for name, outcome in outcomes.items():
+        assert outcome.best is not None
+        bests[name] = seed_mean(outcome.best)[:, -1]
+    others = [arm.name for arm in comparison.arms if arm.name != comparison.reference]
+    with_gaps = others if comparison.reference is not None else []
+    rows = []
+    for row, problem in enumerate(comparison.problems):
+        cells = [word(problem.name, "name"), number(problem.target, ".4g")]
+        for name, outcome in outcomes.items():
+            times = outcome.solved_at[row]
+            known = times[np.isfinite(times)]
+            text = NONE if problem.target is None else " ".join(f"{t:.0f}" if np.isfinite(t) else NONE for t in times)
+            # more seeds that solved come first, then earlier ones
+            rank = None if not len(known) else (len(times) - len(known)) * 1e6 + float(known.mean())
+            cells.append(Cell(text, rank))
+            cells.append(number(float(bests[name][row]), ".4g"))
+        for name in with_gaps:
+            gap = float(bests[name][row] - bests[str(comparison.reference)][row])
+            mark = "" if not math.isfinite(gap) or abs(gap) < 5e-5 else "above" if gap > 0 else "below"
+            cells.append(number(0.0 if abs(gap) < 5e-5 else gap, "+.4f" if mark else ".0f", mark))
+        rows.append(tuple(cells))
+    columns = [Column("problem", number=False), Column("target")]
+    for arm in comparison.arms:
+        columns.append(Column(f"{arm.name} solved at", "iteration, one for each seed; – where it was not solved"))
+        columns.append(Column(f"{arm.name} best", "best fitness so far, mean over seeds"))
+    columns += [Column(f"{name} − {comparison.reference}", "difference of the best fitness") for name in with_gaps]
+    return Table("problems", "Problems", tuple(columns), tuple(rows), filterable=True)
+
+
+def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]]) -> Table:
+    rows = []
+    for arm in comparison.arms:
+        runs = readings[arm.name]
+        asked = sum(run.groups for run in runs) * arm.answers
+        answers, repeats = sum(run.answers for run in runs), sum(run.repeats for run in runs)
+        tokens = sum(run.tokens for run in runs)
+        ended = [run.run.summary for run in runs if run.run.summary]
+        rows.append(
+            (
+                word(arm.name, "arm"),
+                number(sum(run.groups for run in runs), ",.0f"),
+                number(answers, ",.0f"),
+                number(asked - answers, ",.0f"),
+                number(repeats, ",.0f"),
+                number(answers - repeats, ",.0f"),
+                number(tokens, ",.0f"),
+                number(tokens / answers if answers else None, ",.1f"),
+                number(sum(run.sampling_seconds for run in runs), ",.2f"),
+                number(sum(run.scoring_seconds for run in runs), ",.2f"),
+                number(_total(ended, "commit_seconds"), ",.2f"),
+                number(_total(ended, "seconds"), ",.1f"),
+                number(sum(run.migrations for run in runs), ",.0f"),
+                Cell(kinds(runs, "failed")),
+                Cell(kinds(runs, "misread")),
+            )
+        )
+    columns = (
+        Column("arm", number=False),
+        Column("iterations", "prompt groups committed"),
+        Column("answers"),
+        Column("missing", "answers asked for that no rollout gave"),
+        Column("repeats", "answers that were stored already, and so not scored again"),
+        Column("scorings", "distinct answers"),
+        Column("tokens"),
+        Column("tokens/answer"),
+        Column("sampling s", "the policy at work"),
+        Column("scoring s", "summed over the scorer's workers"),
+        Column("commit s", "of the runs that have ended"),
+        Column("wall s", "of the runs that have ended"),
+        Column("migrations", "copies from island to island"),
+        Column("failed answers", "distinct ones, by the kind of their error", number=False),
+        Column("misread rollouts", "by reason", number=False),
+    )
+    return Table("cost", "Cost", columns, tuple(rows))
+
+
+def versions_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
+    """One row for each policy version of each arm; None where no run had more than one."""
+    if all(len(run.versions) < 2 for runs in readings.values() for run in runs):
+        return None
+    rows = []
+    for arm, runs in readings.items():
+        for run in runs:
+            for id, version in run.versions.items():
+                answers = valid = solving = judged = 0
+                fitness = 0.0
+                for search in run.searches:
+                    given = search.answered[search.version == id]
+                    good = search.valid[given]
+                    answers, valid = answers + len(given), valid + int(good.sum())
+                    fitness += float(search.fitness[given][good].sum())
+                    if search.problem.target is not None:
+                        judged += len(given)
+                        solving += int((search.fitness[given][good] >= search.problem.target).sum())
+                rows.append(
+                    (
+                        word(arm, "arm"),
+                        number(run.run.seed, ".0f"),
+                        word(version),
+                        number(answers, ",.0f"),
+                        number(valid / answers if answers else None, ".3f"),
+                        number(fitness / answers if answers else None, ".4f"),
+                        number(solving / judged if judged else None, ".4f"),
+                    )
+                )
+    columns = (
+        Column("arm", number=False),
+        Column("seed"),
+        Column("policy version", number=False),
+        Column("answers"),
+        Column("valid", "share of its answers"),
+        Column("mean fitness", "a failed answer counts 0"),
+        Column("solving", "share of its answers that reach their problem's target"),
+    )
+    return Table("versions", "Policy versions", columns, tuple(rows))
+
+
+def kinds(runs: Sequence[RunReading], which: str) -> str:
+    """`timeout 12, SyntaxError 3`, the most frequent first."""
+    counted: Counter[str] = sum((getattr(run, which) for run in runs), Counter[str]())
+    ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+    text = ", ".join(f"{kind} {count:,}" for kind, count in ranked[:KINDS_SHOWN])
+    rest = sum(count for _, count in ranked[KINDS_SHOWN:])
+    return (f"{text}, others {rest:,}" if rest else text) or NONE
+
+
+def _total(summaries: Sequence[Mapping[str, object]], key: str) -> float | None:
+    values = [float(value) for one in summaries if isinstance(value := one.get(key), int | float)]
+    return sum(values) if values else None
+
+
+def _by_problem(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """(P, S) -> (P,) over the seeds that are known."""
+    return seed_mean(values[..., None])[:, 0]
+
+
+def _mean(values: npt.NDArray[np.float64]) -> Interval | None:
+    by_problem = _by_problem(values)
+    return mean_interval(by_problem) if np.isfinite(by_problem).any() else None
+
+
+def _average(values: npt.NDArray[np.float64]) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None
