@@ -55,7 +55,10 @@ class Batcher:
         self.policy, self.rollouts, self.answers, self.seed = policy, rollouts, answers, seed
         self.batch = policy.batch if batch is None else batch
         self.meter = SamplingMeter()
+        self._going = asyncio.Event()
+        self._going.set()
         self._waiting: list[_Waiting] = []
+        self._held: list[_Waiting] = []
         self._full: asyncio.Queue[list[_Waiting]] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._worker: asyncio.Task[None] | None = None
@@ -84,22 +87,42 @@ class Batcher:
         if self._worker is None:
             self._worker = asyncio.create_task(self._serve())
 
+    def pause(self) -> None:
+        """Begin no call until `resume`; calls under way go on. What is asked, and in which batches, stays the same."""
+        self._going.clear()
+
+    def resume(self) -> None:
+        self._going.set()
+
     def abandon(self) -> None:
         """Cancel every prompt that no call has taken yet; calls under way go on."""
-        items, self._waiting = self._waiting, []
+        items = self._held + self._waiting
+        self._held, self._waiting = [], []
         while not self._full.empty():
             items += self._full.get_nowait()
         for item in items:
             item.future.cancel()
 
     def _spawn(self, items: list[_Waiting]) -> None:
-        task = asyncio.create_task(self._call(items))
+        task = asyncio.create_task(self._begin(items))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(self) -> None:
         while True:
-            await self._call(await self._full.get())
+            self._held = await self._full.get()
+            await self._going.wait()
+            items, self._held = self._held, []
+            if items:
+                await self._call(items)
+
+    async def _begin(self, items: list[_Waiting]) -> None:
+        if not self._going.is_set():
+            self._held += items
+            await self._going.wait()
+            self._held = [item for item in self._held if item not in items]
+        if not items[0].future.cancelled():
+            await self._call(items)
 
     async def _call(self, items: list[_Waiting]) -> None:
         version, started = self.policy.version, time.perf_counter()

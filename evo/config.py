@@ -5,7 +5,7 @@ The object is stored with the run, so `evo resume` needs nothing but the databas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,12 +67,14 @@ class RunConfig(BaseModel):
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
 
 
-def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:
+def load_config(path: str | None, overrides: Mapping[str, Any], besides: Collection[str] = ()) -> RunConfig:
     """YAML at `path` (or none), then `overrides` (dotted keys reach into sections; None values are not given).
+
+    besides: keys of the file that are not a run's, and somebody else's to read
 
     Raises BadInput with one line naming the key and what is wrong with it.
     """
-    values = read_yaml(path)
+    values = {key: value for key, value in read_yaml(path).items() if key not in besides}
     for dotted, value in overrides.items():
         if value is None or value == ():
             continue

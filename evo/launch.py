@@ -32,9 +32,52 @@ SEED_SEQUENCE = -1
 """A seed comes before the run's first group."""
 
 
+class Shared:
+    """What searches of the same problems that run side by side have in common: the problems, one scorer, and each
+    policy once, however many arms ask it."""
+
+    def __init__(self) -> None:
+        self.scorer: Scorer | None = None
+        self._problems: dict[tuple[str, ...], list[Problem]] = {}
+        self._policies: dict[str, Policy] = {}
+
+    def problems(self, config: RunConfig) -> list[Problem]:
+        key = tuple(config.problems)
+        if key not in self._problems:
+            self._problems[key] = resolve_problems(config)
+        return self._problems[key]
+
+    def scorer_for(self, config: RunConfig, problems: Sequence[Problem]) -> Scorer:
+        if self.scorer is None:
+            self.scorer = Scorer(workers(config, problems))
+        return self.scorer
+
+    def policy(self, config: RunConfig, problems: Sequence[Problem]) -> Policy:
+        key = policy_key(config)
+        if key not in self._policies:
+            self._policies[key] = open_policy(config, problems)
+        return self._policies[key]
+
+    async def close(self) -> None:
+        for policy in self._policies.values():
+            await policy.close()
+        if self.scorer is not None:
+            self.scorer.close()
+
+
+def policy_key(config: RunConfig) -> str:
+    """What decides a policy: runs that agree in it can ask one and the same."""
+    asked = (config.policy, config.temperature, config.top_p, config.device, config.dtype)
+    tokens = config.max_new_tokens or f"for {config.answers}"
+    return repr((*asked, tokens))
+
+
 @dataclass
 class Launched:
-    """A search with all it holds open; `close` gives everything back."""
+    """A search with all it holds open; `close` gives back what is its own.
+
+    shared: whose policy, problems and scorer these are, where others use them too
+    """
 
     search: Search
     store: Store
@@ -44,6 +87,7 @@ class Launched:
     config: RunConfig
     status: SearchStatus
     lanes: list[Lane]
+    shared: Shared | None = None
 
     def finish(self, outcome: str, reason: str, summary: dict[str, Any]) -> None:
         """Record how the run ended, and which problems have had all their iterations."""
@@ -54,7 +98,10 @@ class Launched:
             self.store.finish_run(self.run.id, outcome, reason, summary=summary, tx=transaction)
 
     async def close(self) -> None:
-        await close(self.policy, self.scorer, self.store)
+        if self.shared is None:
+            await close(self.policy, self.scorer, self.store)
+        else:
+            self.store.close()
 
 
 async def close(policy: Policy, scorer: Scorer, store: Store) -> None:
@@ -85,19 +132,19 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
     return _assembled(store, run, lanes, policy, scorer, config)
 
 
-async def relaunch(name: str, *, db: str, overrides: dict[str, Any] | None = None) -> Launched:
-    """A stored run, ready to go on after its last committed group. `overrides` may raise its budgets."""
+async def relaunch(
+    name: str, *, db: str, overrides: dict[str, Any] | None = None, shared: Shared | None = None
+) -> Launched:
+    """A stored run, ready to go on after its last committed group, or to begin. `overrides` may raise its budgets.
+    What is `shared` with other searches is theirs to close."""
+    parts = shared or Shared()
     store = Store.open(db, must_exist=True)
     try:
         run = store.run(name)
         config = validated({**run.config, **(overrides or {})}, f"run {name}")
-        problems = resolve_problems(config)
-        policy = open_policy(config, problems)
-    except BaseException:
-        store.close()
-        raise
-    scorer = Scorer(workers(config, problems))
-    try:
+        problems = parts.problems(config)
+        policy = parts.policy(config, problems)
+        scorer = parts.scorer_for(config, problems)
         store.claim(run.id)
         records, progress = store.problems(run.id), run_progress(store, run.id)
         if records:
@@ -108,18 +155,20 @@ async def relaunch(name: str, *, db: str, overrides: dict[str, Any] | None = Non
             ]
             for lane in lanes:
                 await take_up(lane, progress.problems[lane.record.id], store, config, scorer)
-        else:  # killed between its creation and its seeds
+        else:  # planned, or killed between its creation and its seeds
             lanes = await enroll(store, run, config, problems, policy, scorer)
         if overrides:
             store.set_config(run.id, stored_form(config, config.problems))
         store.finish_run(run.id, "running")
     except BaseException:
-        await close(policy, scorer, store)
+        store.close()
+        if shared is None:
+            await parts.close()
         raise
     launched = _assembled(store, run, lanes, policy, scorer, config)
+    launched.shared = shared
     launched.search.next_sequence = progress.next_sequence
-    status = launched.status
-    status.groups, status.answers, status.tokens = progress.groups, progress.answers, progress.tokens
+    launched.status.carry(run.summary, progress.groups, progress.answers, progress.tokens)
     return launched
 
 

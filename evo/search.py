@@ -18,7 +18,7 @@ from evo.batching import Batcher
 from evo.config import RunConfig
 from evo.errors import SearchFailed
 from evo.iteration import Lane, Proposal, propose, score_group, settle
-from evo.status import SearchStatus
+from evo.status import SUMMARY_SECONDS, SearchStatus
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.store import Store, Transaction
 from problems.contract import ScorerFault
@@ -64,8 +64,10 @@ class Search:
         self.on_commit = on_commit
         self.next_sequence = next_sequence
         self.stop_reason = ""
+        self.paused = False
         self.batcher: Batcher | None = None
         self._flying: deque[InFlight] = deque()
+        self._summarised = 0.0
         self._index = {lane.record.id: i for i, lane in enumerate(self.lanes)}
 
     def stop(self, reason: str) -> None:
@@ -78,11 +80,26 @@ class Search:
         self.stop(reason)
         if self.batcher is not None:
             self.batcher.abandon()
+        self.resume()
+
+    def pause(self) -> None:
+        """Ask the policy nothing until `resume`. The search that goes on then is the one that was paused: no proposal
+        is made any earlier or later in its order."""
+        self.paused = True
+        if self.batcher is not None:
+            self.batcher.pause()
+
+    def resume(self) -> None:
+        self.paused = False
+        if self.batcher is not None:
+            self.batcher.resume()
 
     async def run(self) -> str:
         """Run to the end; returns why it ended ("" for all iterations done). Raises SearchFailed on a dead policy."""
         batcher = Batcher(self.policy, self.config.rollouts, self.config.answers, self.config.seed, self.batch)
         self.batcher = batcher
+        if self.paused:
+            batcher.pause()
         try:
             self._replay()
             while self._fly():
@@ -188,6 +205,7 @@ class Search:
                     self._store(lane, group, transaction)
                     landed.append((lane, group))
                 self._fly()
+            self._summarise(transaction)
         self.status.commit_seconds += time.perf_counter() - started
         for lane, group in landed:
             settle(lane, group)
@@ -206,6 +224,14 @@ class Search:
             self.store.set_problem_status(lane.record.id, "solved", solved_sequence=group.sequence, tx=transaction)
             if self.config.until_solved:
                 lane.stopped = "solved"
+
+    def _summarise(self, transaction: Transaction) -> None:
+        """Now and then, put the figures on record with the groups they are of."""
+        now = time.monotonic()
+        if now - self._summarised >= SUMMARY_SECONDS and self.lanes:
+            self._summarised = now
+            figures = self.status.figures(self.scorer.queued)
+            self.store.set_summary(self.lanes[0].record.run_id, figures, transaction)
 
     def _report(self, lane: Lane, group: ScoredGroup) -> None:
         if self.batcher is not None:

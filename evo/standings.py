@@ -1,8 +1,9 @@
 """Where the arms of a comparison stand: figures with intervals, differences against the reference, and the verdict.
 
 Figures are taken at the horizon, the iteration that every search of every arm has come to, so a comparison under way
-has standings too: of the seeds that have come about as far as any, since seeds may be searched in turn. The first figure, the solve rate at the horizon, is what a comparison is judged by; the others say
-how it came about. p-values of several arms against one reference are corrected for each figure (Holm).
+has standings too: of the seeds that have come about as far as any, since seeds may be searched in turn. The first
+figure, the solve rate at the horizon, is what a comparison is judged by; the others say how it came about. p-values of
+several arms against one reference are corrected for each figure (Holm).
 """
 
 from __future__ import annotations

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from problems.records import ScoredGroup
+
+SUMMARY_SECONDS = 1.0
+"""How often a search writes its figures down beside its groups, for those who watch it."""
 
 
 @dataclass
@@ -25,7 +30,11 @@ class LaneStatus:
 
 @dataclass
 class SearchStatus:
-    """The whole search. Counts cover this process and, after a resume, what was committed before it."""
+    """The whole search. Counts cover this process and, after a resume, what was committed before it.
+
+    groups_here, tokens_here, answers_here: of this process alone, for rates
+    before, sampling_before: seconds that earlier processes searched, and of those sampled
+    """
 
     run: str
     policy: str
@@ -45,6 +54,8 @@ class SearchStatus:
     migrations: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     stopping: str = ""
+    before: float = 0.0
+    sampling_before: float = 0.0
 
     @property
     def elapsed(self) -> float:
@@ -57,6 +68,42 @@ class SearchStatus:
     @property
     def solved(self) -> int:
         return sum(lane.solved_at is not None for lane in self.lanes)
+
+    def carry(self, summary: Mapping[str, Any], groups: int, answers: int, tokens: int) -> None:
+        """Go on from an earlier process: its committed groups, answers and tokens, and what its last summary, at most
+        SUMMARY_SECONDS older, says of the rest."""
+        self.groups, self.answers, self.tokens = groups, answers, tokens
+        self.before = float(summary.get("seconds", 0.0))
+        self.sampling_before = float(summary.get("sampling_seconds", 0.0))
+        self.missing, self.repeats = summary.get("missing_answers", 0), summary.get("repeats", 0)
+        self.scoring_seconds = summary.get("scoring_seconds", 0.0)
+        self.commit_seconds = summary.get("commit_seconds", 0.0)
+        self.migrations = summary.get("migrations", 0)
+        self.errors = Counter(summary.get("errors", {}))
+
+    def figures(self, scoring_queue: int = 0) -> dict[str, Any]:
+        """Counts and rates, as a run keeps them in its summary while it goes on and at its end. Seconds are of all
+        processes that searched; rates and policy_busy of this one. scoring_queue: answers that wait to be scored."""
+        elapsed = max(self.elapsed, 1e-9)
+        return {
+            "solved": self.solved,
+            "groups": self.groups,
+            "answers": self.answers,
+            "missing_answers": self.missing,
+            "repeats": self.repeats,
+            "tokens": self.tokens,
+            "seconds": round(self.before + elapsed, 3),
+            "answers_per_second": round(self.answers_here / elapsed, 2),
+            "tokens_per_second": round(self.tokens_here / elapsed, 1),
+            "policy_busy": round(min(1.0, self.sampling_seconds / elapsed), 4),
+            "sampling_seconds": round(self.sampling_before + self.sampling_seconds, 3),
+            "scoring_seconds": round(self.scoring_seconds, 3),
+            "scoring_queue": scoring_queue,
+            "commit_seconds": round(self.commit_seconds, 3),
+            "migrations": self.migrations,
+            "errors": dict(self.errors),
+            "at": round(time.time(), 3),
+        }
 
     def count(self, group: ScoredGroup) -> None:
         """Add a committed group."""

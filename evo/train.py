@@ -69,6 +69,7 @@ class Training:
             self.record.place(step),
             self.record.card(self.run, self.about),
             {"loop": state, "curricula": curricula, "trainer": trainer.state()},
+            trained=self._trained(),
         )
         self.record.prune(self.run.keep)
 
@@ -78,9 +79,13 @@ class Training:
 
         if self.main:
             card = self.record.card(self.run, self.about)
-            save_model(self.loop.trainer.model, self.policy.tokenizer, self.record.folder, card)
+            model, tokenizer = self.loop.trainer.model, self.policy.tokenizer
+            save_model(model, tokenizer, self.record.folder, card, trained=self._trained())
         if self.accelerator is not None:
             self.accelerator.end_training()
+
+    def _trained(self) -> dict[str, Any]:
+        return {"method": self.run.method, "answers": self.run.chain, "start": self.about["start"]}
 
     async def close(self) -> None:
         await self.policy.close()

@@ -246,6 +246,23 @@ def elites(store: Store, problem_id: int) -> list[EliteRecord]:
         return [EliteRecord(i, c, id, fitness, tuple(r)) for i, c, id, fitness, r in connection.execute(query)]
 
 
+def elite_rewards(store: Store, run_id: int) -> dict[int, list[tuple[float, ...]]]:
+    """Problem id -> the reward vectors of all its islands' elites, a candidate that holds several cells once."""
+    query = (
+        select(Elite.problem_id, CandidateRow.rewards)
+        .join(CandidateRow, CandidateRow.id == Elite.candidate_id)
+        .join(Problem, Problem.id == Elite.problem_id)
+        .where(Problem.run_id == run_id)
+        .group_by(Elite.problem_id, CandidateRow.id)
+        .order_by(Elite.problem_id, CandidateRow.id)
+    )
+    found: dict[int, list[tuple[float, ...]]] = {}
+    with store.read() as connection:
+        for problem, rewards in connection.execute(query):
+            found.setdefault(problem, []).append(tuple(rewards))
+    return found
+
+
 def format_errors(store: Store, run_id: int) -> dict[str, int]:
     """How many rollouts could not be read in full, by reason."""
     query = (

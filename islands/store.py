@@ -196,6 +196,10 @@ class Store:
             if tx.connection.execute(update(Run).where(Run.id == run_id).values(**values)).rowcount != 1:
                 raise UnknownRun(f"{self.address} has no run with the id {run_id}")
 
+    def set_summary(self, run_id: int, summary: Mapping[str, Any], tx: Transaction) -> None:
+        """Put a run's figures so far beside what the transaction stores."""
+        tx.connection.execute(update(Run).where(Run.id == run_id).values(summary=dict(summary)))
+
     def set_config(self, run_id: int, config: Mapping[str, Any]) -> None:
         """Replace a run's configuration, as a resume with other budgets does."""
         with self.begin() as tx:

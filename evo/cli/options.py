@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -11,6 +12,17 @@ import click
 DEFAULT_DB = "sqlite:///evo.db"
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a comparison is driven and shown. against: the reference arm; processes: None where the policies decide."""
+
+    db: str
+    plain: bool = False
+    as_json: bool = False
+    processes: int | None = None
+    against: str | None = None
 
 
 def without_password(text: str) -> str:
@@ -41,6 +53,11 @@ def search_options(command: F) -> F:
     return _with(command, [*_SAMPLING, *_SEARCH])
 
 
+def common_search_options(command: F) -> F:
+    """Those that all arms of a comparison share: not which policy is asked, and in how many rollouts."""
+    return _with(command, [*_SAMPLED, *_SEARCHED])
+
+
 def sampling_options(command: F) -> F:
     """Those of them that decide what a policy is asked, and how, where nothing is searched."""
     return _with(command, _SAMPLING)
@@ -52,8 +69,10 @@ def _with(command: F, options: Sequence[Callable[[F], F]]) -> F:
     return command
 
 
-_SAMPLING: list[Callable[[Any], Any]] = [
-    click.option("--policy", help="embedded:base, a hub id or directory, scripted:NAME  [default: embedded:base]"),
+_POLICY = click.option("--policy", help="embedded:base, a hub id or directory, scripted:NAME  [default: embedded:base]")
+_ROLLOUTS = click.option("--rollouts", type=click.IntRange(1, 1024), help="G, rollouts in a prompt group  [default: 1]")
+
+_SAMPLED: list[Callable[[Any], Any]] = [
     click.option("--answers", type=click.IntRange(1, 32), help="m, answers asked of each rollout  [default: 3]"),
     click.option("--seed", type=click.IntRange(0), help="decides every random choice  [default: 0]"),
     click.option("--limit", type=click.IntRange(1), help="only the first K problems of each set"),
@@ -71,9 +90,8 @@ _SAMPLING: list[Callable[[Any], Any]] = [
     ),
 ]
 
-_SEARCH: list[Callable[[Any], Any]] = [
+_SEARCHED: list[Callable[[Any], Any]] = [
     click.option("--iterations", type=click.IntRange(1), help="prompt groups per problem  [default: 100]"),
-    click.option("--rollouts", type=click.IntRange(1, 1024), help="G, rollouts in a prompt group  [default: 1]"),
     click.option(
         "--islands", "population_islands", type=click.IntRange(1, 1000), help="islands per problem  [default: 5]"
     ),
@@ -89,6 +107,8 @@ _SEARCH: list[Callable[[Any], Any]] = [
     click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="budget: wall-clock seconds"),
     click.option("--parallel", type=click.IntRange(1), help="prompt groups in flight"),
 ]
+_SAMPLING = [_POLICY, *_SAMPLED]
+_SEARCH = [_ROLLOUTS, *_SEARCHED]
 
 
 def overrides(options: dict[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from evo.cli.options import db_option, json_option, plain_option
+from evo.cli.options import Manner, db_option, json_option, plain_option
+
+if TYPE_CHECKING:
+    from islands.records import RunRecord
 
 
 @click.command()
@@ -16,12 +19,31 @@ from evo.cli.options import db_option, json_option, plain_option
 @click.option("--max-tokens", type=click.IntRange(1), help="a new budget of tokens, those already spent included")
 @click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="a budget of seconds for this part")
 @db_option
+@click.option("--processes", type=click.IntRange(1, 64), help="of a comparison, as in evo compare")
 @plain_option
 @json_option
-def resume(name: str, db: str, plain: bool, as_json: bool, **budgets: Any) -> int:
-    """Go on with RUN after its last committed group, on the same seed; nothing committed is scored again."""
+def resume(name: str, db: str, processes: int | None, plain: bool, as_json: bool, **budgets: Any) -> int:
+    """Go on with RUN after its last committed group, on the same seed; nothing committed is scored again. RUN may be a
+    comparison: all its runs go on, and those begin that have not."""
     from evo.cli.running import drive
     from evo.launch import relaunch
+    from islands.comparisons import runs_named
+    from islands.store import Store
 
     changed = {key: value for key, value in budgets.items() if value is not None}
+    with Store.open(db, read_only=True) as store:
+        runs = runs_named(store, name)
+    if runs[0].comparison == name:
+        return _resume_comparison(name, runs, changed, Manner(db, plain, as_json, processes))
     return drive(lambda: relaunch(name, db=db, overrides=changed), db=db, plain=plain, as_json=as_json)
+
+
+def _resume_comparison(name: str, runs: list[RunRecord], changed: dict[str, Any], manner: Manner) -> int:
+    from evo.cli.comparing import conduct
+    from evo.compare import waves
+    from evo.config import validated
+
+    unfinished = [run for run in runs if run.status != "done" or changed]
+    configs = {run.name: validated({**run.config, **changed}, f"run {run.name}") for run in unfinished}
+    order = waves([(run.name, run.seed, configs[run.name]) for run in unfinished])
+    return conduct(lambda: (name, order), list(configs.values()), manner, overrides=changed)

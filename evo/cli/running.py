@@ -18,6 +18,8 @@ from evo.cli.options import DEFAULT_DB, without_password
 from evo.errors import SearchFailed
 from evo.launch import Launched
 from evo.progress import clock, display, figures, lane_row
+from evo.summary import ending as ending_of
+from evo.summary import summarised
 from islands.errors import DatabaseUnavailable, RunBusy
 
 SHOWN_PROBLEMS = 30
@@ -59,18 +61,8 @@ async def _drive(
                     failure = error
                 except asyncio.CancelledError:
                     reason = "interrupted twice"
-        interrupted = reason.startswith("interrupted")
-        reason = reason.split(";")[0]
         failed = [lane for lane in launched.lanes if lane.stopped.startswith("failed")]
-        if failure is not None or (failed and len(failed) == len(launched.lanes)):
-            outcome = "failed"
-        else:
-            outcome = "interrupted" if interrupted else "done"
-        why = (
-            str(failure)
-            if failure
-            else reason or (f"{len(failed)} problems stopped by scorer faults" if failed else "")
-        )
+        outcome, why = ending_of(launched, reason, failure)
         summary = summarised(launched, outcome, why)
         try:
             launched.finish(outcome, why, summary)
@@ -87,7 +79,7 @@ async def _drive(
             print(f"evo: {lane.stopped}", file=sys.stderr)
         if failure is not None:
             raise failure
-        return 130 if interrupted else 1 if failed else 0
+        return 130 if outcome == "interrupted" else 1 if failed else 0
     finally:
         await launched.close()
 
@@ -114,44 +106,6 @@ def obeying_interrupts(interrupt: Callable[[str], None]) -> Any:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
-
-
-def summarised(launched: Launched, outcome: str, reason: str) -> dict[str, Any]:
-    """The run's figures, stored with it and printed by --json."""
-    status = launched.status
-    elapsed = max(status.elapsed, 1e-9)
-    return {
-        "run": status.run,
-        "outcome": outcome,
-        "reason": reason,
-        "policy": launched.policy.version,
-        "sandbox": launched.config.sandbox,
-        "problems": [
-            {
-                "name": lane.name,
-                "iterations": lane.done,
-                "best": lane.best,
-                "target": lane.target,
-                "solved_at": lane.solved_at,
-                "stopped": lane.stopped,
-            }
-            for lane in status.lanes
-        ],
-        "solved": status.solved,
-        "groups": status.groups,
-        "answers": status.answers,
-        "missing_answers": status.missing,
-        "repeats": status.repeats,
-        "tokens": status.tokens,
-        "seconds": round(elapsed, 3),
-        "answers_per_second": round(status.answers_here / elapsed, 2),
-        "tokens_per_second": round(status.tokens_here / elapsed, 1),
-        "policy_busy": round(min(1.0, status.sampling_seconds / elapsed), 4),
-        "scoring_seconds": round(status.scoring_seconds, 3),
-        "commit_seconds": round(status.commit_seconds, 3),
-        "migrations": status.migrations,
-        "errors": dict(status.errors),
-    }
 
 
 def print_summary(console: Console, launched: Launched, summary: dict[str, Any], db: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from vpo.policies.trained import write_trained
 from vpo.training.adapters import has_adapter, merged
 
 STATE = "trainer.pt"
@@ -21,16 +22,29 @@ _ANY_VERSION = {"TokenizersBackend": "PreTrainedTokenizerFast"}
 """Names that one version of transformers gives a tokenizer's class, and those that all versions (and vLLM) know."""
 
 
-def save_model(model: Any, tokenizer: Any, folder: str | Path, card: str) -> None:
-    """Write an ordinary checkpoint with its card (README.md) into `folder`, an adapter merged into the weights."""
-    replaced(Path(folder), lambda place: _write(model, tokenizer, place, card))
+def save_model(
+    model: Any, tokenizer: Any, folder: str | Path, card: str, *, trained: Mapping[str, Any] | None = None
+) -> None:
+    """Write an ordinary checkpoint with its card (README.md) into `folder`, an adapter merged into the weights.
+
+    trained: how it was trained, for vpo.policies.trained
+    """
+    replaced(Path(folder), lambda place: _write(model, tokenizer, place, card, trained))
 
 
-def save_checkpoint(model: Any, tokenizer: Any, folder: str | Path, card: str, state: Mapping[str, Any]) -> None:
+def save_checkpoint(
+    model: Any,
+    tokenizer: Any,
+    folder: str | Path,
+    card: str,
+    state: Mapping[str, Any],
+    *,
+    trained: Mapping[str, Any] | None = None,
+) -> None:
     """The same, with `state` (tensors, numbers, strings, lists and mappings of them) beside it."""
 
     def write(place: Path) -> None:
-        _write(model, tokenizer, place, card)
+        _write(model, tokenizer, place, card, trained)
         torch.save(dict(state), place / STATE)
 
     replaced(Path(folder), write)
@@ -41,7 +55,7 @@ def load_state(folder: str | Path) -> dict[str, Any]:
     return torch.load(Path(folder) / STATE, weights_only=True)
 
 
-def _write(model: Any, tokenizer: Any, folder: Path, card: str) -> None:
+def _write(model: Any, tokenizer: Any, folder: Path, card: str, trained: Mapping[str, Any] | None) -> None:
     from transformers.utils import logging
 
     bars = logging.is_progress_bar_enabled()
@@ -62,6 +76,8 @@ def _write(model: Any, tokenizer: Any, folder: Path, card: str) -> None:
     for file in folder.glob("*.safetensors"):
         file.chmod(0o644)  # written for the owner alone
     (folder / "README.md").write_text(card, encoding="utf-8")
+    if trained is not None:
+        write_trained(folder, trained)
 
 
 def replaced(folder: Path, write: Callable[[Path], None]) -> None:

@@ -1,0 +1,115 @@
+"""`evo compare`: several policies search the same problems under the same budget."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Any
+
+import click
+
+from evo.cli.options import (
+    Manner,
+    common_search_options,
+    db_option,
+    json_option,
+    overrides,
+    plain_option,
+    without_password,
+)
+
+
+@click.command()
+@click.argument("problems", nargs=-1, metavar="SET...")
+@click.option(
+    "--arm",
+    "arms",
+    multiple=True,
+    metavar="NAME=POLICY",
+    help="a policy to compare; settings of its own follow after commas: vpo=DIR,answers=3,temperature=0.8",
+)
+@click.option("--seeds", type=click.IntRange(1, 1000), help="how many, from --seed on  [default: 3]")
+@click.option(
+    "--best-of-n",
+    multiple=True,
+    metavar="ARM",
+    help="arms to repeat without evolution, or `none`  [default: the first]",
+)
+@click.option(
+    "--answers-per-iteration",
+    type=click.IntRange(1),
+    help="of every arm, in chains of its own length  [default: the least that suits all]",
+)
+@click.option("--against", metavar="ARM", help="measure the others against this arm  [default: grpo, else the first]")
+@click.option("--processes", type=click.IntRange(1, 64), help="searches side by side  [default: by policies and cores]")
+@common_search_options
+@click.option("--config", "config_path", metavar="FILE.yaml", help="the same as YAML; flags override it")
+@click.option("--name", help="of the comparison; default: a readable one is made up")
+@db_option
+@plain_option
+@json_option
+def compare(
+    problems: tuple[str, ...],
+    arms: tuple[str, ...],
+    seeds: int | None,
+    best_of_n: tuple[str, ...],
+    answers_per_iteration: int | None,
+    against: str | None,
+    processes: int | None,
+    config_path: str | None,
+    name: str | None,
+    db: str,
+    plain: bool,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Let several policies search the problems of SET under one budget of answers, with the same islands, prompts and
+    seeds; solve rates with intervals, paired differences, a verdict.
+
+    A rollout gives as many answers as its policy was trained to; a chain of three counts three. One arm more repeats
+    the first without evolution (best-of-n). Every run is in the database: a killed comparison goes on with evo resume,
+    and evo watch shows it from anywhere.
+
+    \b
+    evo compare maze:hard --arm base=embedded:base --arm grpo=embedded:grpo --arm vpo=embedded:vpo --iterations 200
+    evo compare programs:medium --arm one=DIR,answers=1 --arm chain=DIR,answers=3 --seeds 3
+    """
+    from evo.cli.comparing import conduct
+    from evo.compare import arms_of, load_comparison, parse_arm, planned_runs, waves
+    from evo.config import validated
+    from evo.errors import BadInput
+    from evo.settings import source_commit
+    from islands.comparisons import plan, run_name
+    from islands.store import Store
+
+    named = dict[str, Any]()
+    for text in arms:
+        arm, values = parse_arm(text)
+        if arm in named:
+            raise BadInput(
+                f"--arm {text}: there are two arms called {arm}; name them, as in --arm other={values['policy']}"
+            )
+        named[arm] = values
+    config = load_comparison(
+        config_path,
+        {**overrides(options), "problems": problems},
+        arms=named or None,
+        seeds=seeds,
+        best_of_n=([] if best_of_n == ("none",) else list(best_of_n)) if best_of_n else None,
+        answers_per_iteration=answers_per_iteration,
+    )
+    if against is not None and against not in arms_of(config):
+        raise BadInput(f"--against {against}: there is no such arm; there are {', '.join(arms_of(config))}")
+    runs = planned_runs(config)
+    configs = [validated(run.config, run.arm) for run in runs]
+    command = without_password(shlex.join(["evo", *sys.argv[1:]]))
+
+    def begin() -> tuple[str, Any]:
+        with Store.open(db) as store:
+            fresh = plan(store, name, runs, command=command, commit=source_commit())
+        named_runs = [
+            (run_name(fresh, run.arm, run.seed), run.seed, config) for run, config in zip(runs, configs, strict=True)
+        ]
+        return fresh, waves(named_runs)
+
+    return conduct(begin, configs, Manner(db, plain, as_json, processes, against))

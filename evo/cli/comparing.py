@@ -1,0 +1,123 @@
+"""What `compare`, `resume` and `demo` share: drive a comparison's runs, obey Ctrl-C, say where the arms stand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from evo.cli.options import DEFAULT_DB, Manner, without_password
+from evo.cli.running import obeying_interrupts
+from evo.comparison import gather, outcomes
+from evo.config import RunConfig
+from evo.crews import Crews
+from evo.fleet import Ended, Fleet, Wave
+from evo.launch import policy_key
+from evo.standings import standings
+from islands.store import Store
+
+Begin = Callable[[], tuple[str, Sequence[Wave]]]
+"""Stores what is to be searched; the comparison's name and its waves."""
+
+
+def conduct(
+    begin: Begin,
+    configs: Sequence[RunConfig],
+    manner: Manner,
+    *,
+    overrides: dict[str, Any] | None = None,
+    ending: Callable[[Console, str], None] | None = None,
+) -> int:
+    """Prepare for the runs' configurations, then begin and search all waves; the exit code.
+
+    What is wrong with the input is found before `begin` is called; everything committed stays, however it ends.
+    `ending` prints something more after a comparison that is done.
+    """
+    return asyncio.run(_conduct(begin, configs, manner, overrides, ending))
+
+
+async def _conduct(
+    begin: Begin,
+    configs: Sequence[RunConfig],
+    manner: Manner,
+    overrides: dict[str, Any] | None,
+    ending: Callable[[Console, str], None] | None,
+) -> int:
+    console = Console(stderr=manner.as_json, highlight=False)
+    fleet = fleet_for(configs, manner.processes)
+    interrupted = False
+    ended: list[Ended] = []
+    try:
+        with obeying_interrupts(fleet.interrupt):
+            live = not manner.plain and console.is_terminal
+            with console.status("loading") if live else contextlib.nullcontext():
+                await fleet.prepare(configs)
+            comparison, waves = begin()
+            async with shown(comparison, manner, console, fleet):
+                try:
+                    ended = await fleet.search(manner.db, waves, overrides)
+                except asyncio.CancelledError:
+                    interrupted = True
+    finally:
+        await fleet.close()
+    interrupted = interrupted or bool(fleet.stopping) or any(one.outcome == "interrupted" for one in ended)
+    failed = [one for one in ended if one.outcome == "failed"]
+    report(comparison, manner, console)
+    suffix = "" if manner.db == DEFAULT_DB else f" --db {without_password(manner.db)}"
+    if not manner.as_json:
+        if interrupted or failed:
+            console.print(f"go on with: evo resume {comparison}{suffix}", soft_wrap=True)
+        console.print(f"look at it: evo watch {comparison}{suffix}   evo report {comparison}{suffix}", soft_wrap=True)
+        if ending is not None and not interrupted and not failed:
+            ending(console, comparison)
+    for one in failed:
+        print(f"evo: {one.run}: {one.reason}", file=sys.stderr)
+    for fault in dict.fromkeys(fault for one in ended for fault in one.faults):
+        print(f"evo: {fault}", file=sys.stderr)
+    return 130 if interrupted else 1 if failed or any(one.faults for one in ended) else 0
+
+
+def fleet_for(configs: Sequence[RunConfig], processes: int | None) -> Fleet | Crews:
+    """Processes side by side where every policy is small and on the CPU, or as many as asked; else this one alone,
+    where all searches of a policy share one engine."""
+    policies = {policy_key(config): config for config in configs}
+    if processes is None:
+        small = all(_small(config) for config in policies.values())
+        processes = min(len(os.sched_getaffinity(0)), len(policies)) if small else 1
+    return Crews(processes) if processes > 1 and len(policies) > 1 else Fleet()
+
+
+def _small(config: RunConfig) -> bool:
+    from vpo.embedded import DIALECT, dialect_of
+
+    if config.device not in (None, "cpu"):
+        return False
+    return config.policy.startswith("embedded:") or dialect_of(config.policy) == DIALECT
+
+
+@contextlib.asynccontextmanager
+async def shown(name: str, manner: Manner, console: Console, fleet: Fleet | Crews) -> AsyncIterator[None]:
+    """The live screen, or a line for every arm now and then."""
+    console.print(f"comparison {name}", soft_wrap=True)
+    yield
+
+
+def report(name: str, manner: Manner, console: Console) -> None:
+    """Where the arms stand, as a table or as JSON."""
+    from evo.standings_table import as_dict, costs_of, print_standings
+
+    with Store.open(manner.db, read_only=True) as store:
+        comparison = gather(store, name, manner.against)
+        found = outcomes(store, comparison)
+        costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
+    stand = standings(found, comparison.reference) if found else None
+    if manner.as_json:
+        sys.stdout.write(json.dumps(as_dict(comparison, stand, costs)) + "\n")
+    else:
+        print_standings(console, comparison, stand, costs)

@@ -1,0 +1,138 @@
+"""Searches of stored runs side by side: the arms of a comparison, one wave after another (a wave is a seed).
+
+A fleet is told first what it will have to search (`prepare`), which finds bad input before anything is stored, and
+then which runs. Fleets in processes of their own are in evo.crews.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from evo.config import RunConfig
+from evo.errors import SearchFailed
+from evo.launch import Launched, Shared, relaunch
+from evo.prompt import prompt_style
+from islands.errors import DatabaseUnavailable, RunBusy
+
+Wave = Sequence[tuple[str, RunConfig]]
+"""Runs that are searched together: each one's name and configuration."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended: its stored outcome (done, interrupted, failed) with the reason, and the faults of scorers."""
+
+    run: str
+    outcome: str
+    reason: str
+    faults: tuple[str, ...] = ()
+
+
+class Controls(Protocol):
+    """What a person at the screen can do to what runs."""
+
+    paused: bool
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def stop(self) -> None:
+        """Finish what is in flight and end."""
+        ...
+
+
+class Fleet:
+    """Searches in this process, on one event loop. Used once: prepare, search, close."""
+
+    def __init__(self) -> None:
+        self.paused = False
+        self.stopping = ""
+        self._shared = Shared()
+        self._running: list[Launched] = []
+        self._task: asyncio.Task[Any] | None = None
+
+    async def prepare(self, configs: Sequence[RunConfig]) -> None:
+        """Load what these need: problems, policies. Raises what is wrong with them."""
+        for config in configs:
+            problems = self._shared.problems(config)
+            policy = self._shared.policy(config, problems)
+            for problem in problems:
+                prompt_style(problem, policy.dialect, config.prompt, config.answers)
+            await asyncio.sleep(0)
+
+    async def search(self, db: str, waves: Sequence[Wave], overrides: dict[str, Any] | None = None) -> list[Ended]:
+        """Run the stored runs of each wave together; how each ended. A search that fails leaves the others running."""
+        ended: list[Ended] = []
+        for wave in waves:
+            if self.stopping:
+                break
+            tasks = [asyncio.create_task(self._one(name, db, overrides)) for name, _ in wave]
+            try:
+                ended += await asyncio.gather(*tasks)
+            except BaseException:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                raise
+        return ended
+
+    async def _one(self, name: str, db: str, overrides: dict[str, Any] | None) -> Ended:
+        launched = await relaunch(name, db=db, overrides=overrides, shared=self._shared)
+        try:
+            self._running.append(launched)
+            if self.paused:
+                launched.search.pause()
+            if self.stopping:
+                launched.search.interrupt(self.stopping)
+            return await self._searched(launched)
+        finally:
+            self._running.remove(launched)
+            await launched.close()
+
+    async def _searched(self, launched: Launched) -> Ended:
+        from evo.summary import ending, summarised
+
+        failure: SearchFailed | None = None
+        reason, cancelled = "", False
+        try:
+            reason = await launched.search.run()
+        except SearchFailed as error:
+            failure = error
+        except asyncio.CancelledError:
+            reason, cancelled = "interrupted twice", True
+        outcome, why = ending(launched, reason, failure)
+        try:
+            launched.finish(outcome, why, summarised(launched, outcome, why))
+        except (DatabaseUnavailable, RunBusy):
+            if failure is None:
+                raise  # else the reason is known, and the run stays as it was last written
+        if cancelled:
+            raise asyncio.CancelledError
+        faults = tuple(lane.stopped for lane in launched.lanes if lane.stopped.startswith("failed"))
+        return Ended(launched.run.name, outcome, why, faults)
+
+    def pause(self) -> None:
+        self.paused = True
+        for launched in self._running:
+            launched.search.pause()
+
+    def resume(self) -> None:
+        self.paused = False
+        for launched in self._running:
+            launched.search.resume()
+
+    def interrupt(self, reason: str) -> None:
+        """Finish what the policies have begun with, commit it, and end; begin no further wave."""
+        self.stopping = reason
+        for launched in self._running:
+            launched.search.interrupt(reason)
+
+    def stop(self) -> None:
+        self.interrupt("interrupted; finishing the groups in flight")
+
+    async def close(self) -> None:
+        await self._shared.close()
