@@ -45,22 +45,27 @@ class ArchiveMap:
 def archive_maps(store: Store, readings: Mapping[str, Sequence[RunReading]], row: int) -> list[ArchiveMap]:
     """The grids of one problem, one an arm, of its first seed that has any. An archive that is a Pareto front is not
     a grid and is left out: the scatter of rewards shows it."""
-    maps = []
+    grids = []
     for arm, runs in readings.items():
         for run in runs:
             search = run.searches[row] if run.searches else None
             if search is not None and search.cells and search.problem.dimensions:
-                found = _map(store, arm, run, search)
-                if found is not None:
-                    maps.append(found)
+                config = PopulationConfig.model_validate(run.run.config.get("population") or {})
+                if config.archive == "grid":
+                    grids.append((arm, run, search, config))
                 break
-    return maps
+    # the two measures that tell the most cells apart, over all arms, so that theirs can be compared
+    used: dict[str, int] = {}
+    for _, _, search, _ in grids:
+        for axis, name in enumerate(search.problem.dimensions or ()):
+            used[name] = used.get(name, 0) + len({cell.name.split("-")[axis] for cell in search.cells})
+    telling = sorted(used, key=lambda name: -used[name])[:2]
+    return [_map(store, arm, run, search, config, telling) for arm, run, search, config in grids]
 
 
-def _map(store: Store, arm: str, run: RunReading, search: SearchReading) -> ArchiveMap | None:
-    config = PopulationConfig.model_validate(run.run.config.get("population") or {})
-    if config.archive != "grid":
-        return None
+def _map(
+    store: Store, arm: str, run: RunReading, search: SearchReading, config: PopulationConfig, telling: Sequence[str]
+) -> ArchiveMap:
     names = search.problem.dimensions
     assert names is not None
     space = FeatureSpace(search.problem.objectives, config.bins, config.diversity_reference_size)
@@ -69,9 +74,7 @@ def _map(store: Store, arm: str, run: RunReading, search: SearchReading) -> Arch
         if len(values) == len(names):
             space.observe(values)
     places = np.array([[int(part) for part in cell.name.split("-")] for cell in search.cells])  # (cells, f)
-    used = [len(np.unique(places[:, axis])) for axis in range(len(names))]
-    # the two measures that tell the most apart, in their own order
-    shown = sorted(sorted(range(len(names)), key=lambda axis: (-used[axis], axis))[:2])
+    shown = [axis for axis, name in enumerate(names) if name in telling] or [0]
     x, y = shown[-1], shown[0]
     grid = np.full((space.bins[y] if x != y else 1, space.bins[x]), np.nan)
     for cell, place in zip(search.cells, places, strict=True):

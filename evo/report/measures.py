@@ -21,6 +21,7 @@ from vpo.metrics import diversity
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 BLOCKS = 20
 KS = 48
@@ -120,7 +121,7 @@ def subset_weights(n: int, ks: Ints) -> Floats:
 
 def banded(values: Floats, level: float = LEVEL) -> Curve:
     """(P, S, T) -> mean over problems with the bootstrap's band; a problem without a value is left out."""
-    known = np.isfinite(values).all(axis=-1)  # (P, S)
+    known: Bools = np.asarray(np.isfinite(values).all(axis=-1))  # (P, S)
     with_any = known.any(axis=1)
     if not with_any.any():
         nothing = np.full(values.shape[-1], np.nan)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Select, Text, cast, func, select
+from sqlalchemy import Text, cast, func, select
 
 from evo.evaluation import format_kinds
 from evo.status import error_kind
@@ -163,7 +163,7 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
     )
 
 
-def _candidates(run_id: int) -> Select[Any]:
+def _candidates(run_id: int) -> Any:
     """problem, id, parent, iteration, fitness, whether it has no error, rewards as text: a row each would be decoded
     by itself, a batch's texts are decoded together."""
     return (
@@ -183,7 +183,7 @@ def _candidates(run_id: int) -> Select[Any]:
     )
 
 
-def _answers(run_id: int) -> Select[Any]:
+def _answers(run_id: int) -> Any:
     """problem, candidate, iteration, policy version, whether it is a repeat, seconds of scoring."""
     return (
         select(
@@ -204,7 +204,7 @@ def _answers(run_id: int) -> Select[Any]:
 Columns = list[list[Any]]
 
 
-def _columns(store: Store, query: Select[Any], width: int) -> Columns:
+def _columns(store: Store, query: Any, width: int) -> Columns:
     """The query's columns, read in batches so that the rows of a long run never stand in memory at once."""
     columns: Columns = [[] for _ in range(width)]
     for batch in _batches(store, query):
@@ -213,7 +213,7 @@ def _columns(store: Store, query: Select[Any], width: int) -> Columns:
     return columns
 
 
-def _batches(store: Store, query: Select[Any]) -> Iterator[Sequence[Any]]:
+def _batches(store: Store, query: Any) -> Iterator[Sequence[Any]]:
     with store.read() as connection:
         yield from connection.execution_options(yield_per=BATCH).execute(query).partitions()
 

@@ -12,7 +12,7 @@ from evo.comparison import Comparison, gather, outcomes
 from evo.errors import BadInput
 from evo.outcomes import Outcomes
 from evo.report.archive import archive_maps
-from evo.report.measures import ArmMeasures, measured, relative_best
+from evo.report.measures import measured, relative_best
 from evo.report.plots.curves import best_at_k_plot, diversity_plot, multiples_plot, solve_plot, training_plot
 from evo.report.plots.maps import archive_plot, heat_map_plot
 from evo.report.plots.rewards import reward_plot
@@ -36,7 +36,7 @@ from islands.store import Store
 PICTURED = 3
 """Problems whose reward space and archive are drawn."""
 CHART_STEPS = 60
-DASHES = ("", "7 4", "8 3 2 3", "2 3", "8 2 2 2 2 2", "12 4", "3 2")
+DASHES = ("", "8 3", "10 3 2 3", "3 2", "14 3", "10 2 2 2 2 2", "5 4")
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,13 +208,13 @@ def _remarks(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]
             f"Figures are those at iteration {horizon} of {stand.iterations}, which every search has come to; some "
             "ended there, by a budget or a fault."
         )
-    for arm, runs in readings.items():
-        for run in runs:
-            faults = [search.problem for search in run.searches if search.problem.status == "failed"]
+    for arm, readings_of_arm in readings.items():
+        for reading in readings_of_arm:
+            faults = [search.problem for search in reading.searches if search.problem.status == "failed"]
             if faults:
                 remarks.append(
-                    f"{arm}, seed {run.run.seed}: {_counted(len(faults), 'problem')} stopped by faults of the scorer, "
-                    f"the first {faults[0].name}: {faults[0].message[:300]}"
+                    f"{arm}, seed {reading.run.seed}: {_counted(len(faults), 'problem')} stopped by faults of the "
+                    f"scorer, the first {faults[0].name}: {faults[0].message[:300]}"
                 )
     return remarks
 
@@ -256,6 +256,3 @@ def _steps(outcome: Outcomes, row: int, column: int) -> list[list[float]]:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-__all__ = ["ArmMeasures", "Report", "report_of"]

@@ -1,4 +1,4 @@
-"""What was asked for: the arms' settings, those that tell them apart first, and the runs with their seeds and states."""
+"""What was asked for: the arms' settings, those that tell them apart first, and the runs with seeds and states."""
 
 from __future__ import annotations
 

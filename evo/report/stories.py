@@ -32,6 +32,7 @@ class Piece:
 class Step:
     """A candidate on the line. iteration counts from 1, 0 for a seed; skipped: ancestors left out before it.
 
+    unit: what the difference is in: characters, words or lines
     gain: fitness above its parent's; rewards and moved: each objective's value and its change, by name
     """
 
@@ -42,7 +43,7 @@ class Step:
     gain: float | None
     rewards: tuple[tuple[str, float, float | None], ...]
     difference: tuple[Piece, ...]
-    by_words: bool
+    unit: str
     skipped: int
 
 
@@ -128,7 +129,8 @@ def _told(story: Story, places: Sequence[int], texts: Mapping[int, Candidate]) -
         at = story.line[place]
         here = texts[int(search.ids[at])]
         parent = texts[int(search.ids[story.line[place - 1]])] if place else None
-        by_words = search.problem.answer_format != "python" and "\n" not in here.text.strip()
+        before_text = "" if parent is None else parent.text
+        unit = unit_of(search.problem.answer_format, before_text, here.text)
         moved = [None] * len(here.rewards) if parent is None else _minus(here.rewards, parent.rewards)
         steps.append(
             Step(
@@ -138,8 +140,8 @@ def _told(story: Story, places: Sequence[int], texts: Mapping[int, Candidate]) -
                 here.fitness,
                 None if parent is None else here.fitness - parent.fitness,
                 tuple(zip(search.problem.objectives, here.rewards, moved, strict=True)),
-                tuple(difference("" if parent is None else parent.text, here.text, by_words=by_words)),
-                by_words,
+                tuple(difference(before_text, here.text, unit)),
+                unit,
                 place - before - 1,
             )
         )
@@ -153,12 +155,21 @@ def _minus(a: Sequence[float], b: Sequence[float]) -> list[float | None]:
     return [x - y for x, y in zip(a, b, strict=True)]
 
 
-def difference(old: str, new: str, *, by_words: bool) -> list[Piece]:
-    """What changed from old to new, by words or by lines with a little around each change; bounded in size."""
-    a, b = (_units(text, by_words) for text in (old, new))
+def unit_of(answer_format: str, old: str, new: str) -> str:
+    """What two answers are told apart by: programs and texts of several lines by lines, others by words, and single
+    words, as routes are, by characters."""
+    if answer_format == "python" or "\n" in old.strip() + new.strip():
+        return "lines"
+    return "words" if len(old.split()) > 1 or len(new.split()) > 1 else "characters"
+
+
+def difference(old: str, new: str, unit: str) -> list[Piece]:
+    """What changed from old to new, by characters, words, or lines with a little around each change; bounded."""
+    whole = unit != "lines"
+    a, b = (_units(text, unit) for text in (old, new))
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
     pieces: list[Piece] = []
-    for number, group in enumerate(matcher.get_grouped_opcodes(len(b) + 1 if by_words else CONTEXT)):
+    for number, group in enumerate(matcher.get_grouped_opcodes(len(a) + len(b) + 1 if whole else CONTEXT)):
         if number:
             pieces.append(Piece("gap", "…"))
         for tag, i, i_end, j, j_end in group:
@@ -167,11 +178,13 @@ def difference(old: str, new: str, *, by_words: bool) -> list[Piece]:
             else:
                 pieces += [Piece("old", unit) for unit in a[i:i_end]]
                 pieces += [Piece("new", unit) for unit in b[j:j_end]]
-    return _bounded(_joined(pieces, " ") if by_words else pieces)
+    return _bounded(_joined(pieces, " " if unit == "words" else "") if whole else pieces)
 
 
-def _units(text: str, by_words: bool) -> list[str]:
-    units = text[:COMPARED_CHARS].split() if by_words else text[:COMPARED_CHARS].splitlines()
+def _units(text: str, unit: str) -> list[str]:
+    if unit == "characters":
+        return list(text.strip()[: 2 * COMPARED_LINES])
+    units = text[:COMPARED_CHARS].split() if unit == "words" else text[:COMPARED_CHARS].splitlines()
     return [unit if len(unit) <= LINE_CHARS else unit[: LINE_CHARS - 1] + "…" for unit in units[:COMPARED_LINES]]
 
 

@@ -24,11 +24,13 @@ KINDS_SHOWN = 6
 
 @dataclass(frozen=True)
 class Cell:
-    """sort: a number, or the text in small letters; None sorts last either way. mark: a class of the style sheet."""
+    """sort: a number, or the text in small letters; None sorts last either way. mark: a class of the style sheet; note:
+    what stands below in small type."""
 
     text: str
     sort: float | str | None = None
     mark: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def number(value: float | None, form: str = ".3f", mark: str = "") -> Cell:
 def interval(found: Interval | None, form: str = ".3f") -> Cell:
     if found is None:
         return Cell(NONE)
-    return Cell(f"{found.mean:{form}} [{found.low:{form}}, {found.high:{form}}]", round(found.mean, 9))
+    return Cell(f"{found.mean:{form}}", round(found.mean, 9), note=f"[{found.low:{form}}, {found.high:{form}}]")
 
 
 def arms_table(
@@ -77,7 +79,7 @@ def arms_table(
         standing, runs = standings.arms[arm.name], readings[arm.name]
         measure = measures.get(arm.name)
         median = standing.median
-        high = None if median is None else "not yet" if math.isinf(median.high) else f"{median.high:.0f}"
+        high = None if median is None else "?" if math.isinf(median.high) else f"{median.high:.0f}"
         seconds = sum(run.sampling_seconds + run.scoring_seconds for run in runs)
         rows.append(
             (
@@ -85,9 +87,9 @@ def arms_table(
                 word(arm.policy),
                 interval(standing.solved, ".2f"),
                 interval(standing.area, ".2f"),
-                Cell(NONE) if median is None else Cell(f"{median.at} [{median.low}, {high}]", median.at),
+                Cell(NONE) if median is None else Cell(str(median.at), median.at, note=f"[{median.low}, {high}]"),
                 interval(standing.best),
-                interval(None if measure is None else _mean(measure.diversity)),
+                interval(None if measure is None else _mean(measure.diversity), ".2f"),
                 number(None if measure is None else _average(measure.distinct), ".1f"),
                 number(None if measure is None else _average(measure.cells), ".1f"),
                 number(sum(run.answers for run in runs), ",.0f"),
@@ -101,7 +103,7 @@ def arms_table(
         Column("policy", number=False),
         Column("solve rate", "share of searches solved by the horizon, with its 95% interval"),
         Column("area", "mean solve rate over all iterations up to the horizon"),
-        Column("median time", "iteration at which half of the searches were solved"),
+        Column("median time", "iteration by which half of the searches were solved; ? where the interval has no end"),
         Column("mean best", "best fitness at the horizon; a search without a valid answer counts 0"),
         Column("diversity", "mean L1 distance of two valid answers' reward vectors"),
         Column("vectors", "different reward vectors of valid answers, a search"),
@@ -111,7 +113,8 @@ def arms_table(
         Column("seconds", "of sampling and scoring, in all"),
         Column("only", "problems that this arm alone solved, under any seed"),
     )
-    return Table("arms", "Arms", columns, tuple(rows))
+    at = standings.horizon or standings.best_horizon
+    return Table("arms", f"After {at} of {standings.iterations} iterations, with 95% intervals", columns, tuple(rows))
 
 
 def differences(standings: Standings, measures: Mapping[str, ArmMeasures]) -> dict[str, dict[str, TestedDifference]]:
@@ -153,7 +156,7 @@ def differences_table(reference: str, found: Mapping[str, Mapping[str, TestedDif
         Column("difference", "mean over problems, paired, with its 95% interval"),
         Column("p", "two-sided, corrected for the number of arms (Holm)"),
         Column("problems", "pairs"),
-        Column("", number=False),
+        Column("result", number=False),
     )
     return Table("differences", f"Differences against {reference}", columns, tuple(rows))
 
@@ -172,7 +175,7 @@ def problems_table(comparison: Comparison, outcomes: Mapping[str, Outcomes]) -> 
         for name, outcome in outcomes.items():
             times = outcome.solved_at[row]
             known = times[np.isfinite(times)]
-            text = NONE if problem.target is None else " ".join(f"{t:.0f}" if np.isfinite(t) else NONE for t in times)
+            text = NONE if problem.target is None else ", ".join(f"{t:.0f}" if np.isfinite(t) else NONE for t in times)
             # more seeds that solved come first, then earlier ones
             rank = None if not len(known) else (len(times) - len(known)) * 1e6 + float(known.mean())
             cells.append(Cell(text, rank))
@@ -187,7 +190,7 @@ def problems_table(comparison: Comparison, outcomes: Mapping[str, Outcomes]) -> 
         columns.append(Column(f"{arm.name} solved at", "iteration, one for each seed; – where it was not solved"))
         columns.append(Column(f"{arm.name} best", "best fitness so far, mean over seeds"))
     columns += [Column(f"{name} − {comparison.reference}", "difference of the best fitness") for name in with_gaps]
-    return Table("problems", "Problems", tuple(columns), tuple(rows), filterable=True)
+    return Table("problems", "Every problem", tuple(columns), tuple(rows), filterable=True)
 
 
 def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]]) -> Table:
@@ -234,7 +237,7 @@ def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReadin
         Column("failed answers", "distinct ones, by the kind of their error", number=False),
         Column("misread rollouts", "by reason", number=False),
     )
-    return Table("cost", "Cost", columns, tuple(rows))
+    return Table("cost", "What the searches have cost so far", columns, tuple(rows))
 
 
 def versions_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from evo.outcomes import Outcomes
@@ -85,7 +86,6 @@ def best_at_k_plot(measures: Mapping[str, ArmMeasures], looks: Mapping[str, Look
         draw_curve(ax, ks, curve, looks[name])
     ax.set_xscale("log")
     ax.set_xlabel("k, answers (logarithmic)")
-    ax.set_ylabel("best@k")
     ax.set_title("best@k")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     legend_above(made, ax.get_lines(), list(curves))
@@ -179,7 +179,7 @@ def training_plot(readings: Mapping[str, Sequence[RunReading]], looks: Mapping[s
     across = min(3, len(shown))
     down = -(-len(shown) // across)
     made, axes = figure(3.2 * across + 0.4, 2.3 * down + 0.6, down, across)
-    handles = {}
+    handles: dict[str, Line2D] = {}
     for ax, key in zip(axes, shown, strict=False):
         for arm, run in runs:
             points = [(step.step, float(step.stats[key])) for step in run.steps if _is_number(step.stats.get(key))]

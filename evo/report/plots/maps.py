@@ -38,14 +38,14 @@ def heat_map_plot(
     width = min(14.0, 0.075 * longest + 0.9 + max(2.1, 8.2 / len(means)) * len(means))
     made, axes = figure(width, height + 1.3, 1, len(means), sharey=True)
     colours = matplotlib.colormaps[MAP].with_extremes(bad=UNKNOWN)
-    image = None
+    image, low = None, _lowest(list(means.values()))
     for ax, (arm, mean) in zip(axes, means.items(), strict=True):
         values = mean[order]
         step = -(-values.shape[1] // WIDEST)
         last = np.minimum(np.arange(step - 1, values.shape[1] + step - 1, step), values.shape[1] - 1)
         extent = (0.5, values.shape[1] + 0.5, count - 0.5, -0.5)
         image = ax.imshow(
-            np.ma.masked_invalid(values[:, last]), aspect="auto", interpolation="nearest", vmin=0, vmax=1,
+            np.ma.masked_invalid(values[:, last]), aspect="auto", interpolation="nearest", vmin=low, vmax=1,
             cmap=colours, extent=extent,
         )  # fmt: skip
         _solutions(ax, outcomes[arm], order, height / count)
@@ -59,7 +59,9 @@ def heat_map_plot(
     else:
         axes[0].set_ylabel(f"{count} problems, the soonest solved first")
     assert image is not None
-    bar = made.colorbar(image, ax=axes, location="top", shrink=0.4, aspect=40, pad=0.01)
+    bar = made.colorbar(
+        image, ax=axes, location="top", shrink=0.4, aspect=40, pad=0.01, extend="min" if low > 0 else "neither"
+    )
     bar.set_label("best fitness / target" if targets else "best fitness / best found", fontsize=8)
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)  # type: ignore[operator]
@@ -75,9 +77,15 @@ def _solutions(ax: Axes, outcome: Outcomes, order: npt.NDArray[np.int64], row_in
     solved = outcome.solved_at[order]
     rows, seeds = np.nonzero(np.isfinite(solved) & (solved <= outcome.iterations))
     ax.plot(
-        np.maximum(solved[rows, seeds], 1), rows, linestyle="", marker="|", color="white", markeredgewidth=1.1,
+        np.maximum(solved[rows, seeds], 1), rows, linestyle="", marker="|", color="black", markeredgewidth=1.0,
         markersize=max(2.5, min(8.0, row_inches * 72 * 0.75)), clip_on=False,
     )  # fmt: skip
+
+
+def _lowest(means: Sequence[Floats]) -> float:
+    """Where the colours begin: a round share that hardly anything lies below, so that they tell the rest apart."""
+    values = np.concatenate([mean[np.isfinite(mean)] for mean in means])
+    return math.floor(float(np.quantile(values, 0.03)) * 9.99) / 10 if len(values) else 0.0
 
 
 def _easiest_first(means: Sequence[Floats]) -> npt.NDArray[np.int64]:

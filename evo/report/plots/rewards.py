@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.lines import Line2D
 
 from evo.report.measures import distinct_vectors
 from evo.report.plots.style import Look, Plot, drawn, figure, label, legend_above
@@ -16,7 +17,7 @@ from vpo.metrics import pareto_mask
 Floats = npt.NDArray[np.float64]
 
 PAIRS = 6
-SHIFT = 0.008
+SHIFT = 0.014
 """Of an axis's length, that arms are drawn apart so that equal vectors of several arms can all be seen."""
 FEWEST_OBJECTIVES = 2
 
@@ -43,7 +44,7 @@ def reward_plot(
     down = -(-len(pairs) // across)
     made, axes = figure(3.15 * across + (0.3 if across > 1 else 1.6), 2.75 * down + 0.6, down, across)
     places = {arm: place for place, arm in enumerate(found)}
-    lines = {}
+    lines: dict[str, Line2D] = {}
     for ax, (x, y) in zip(axes, pairs, strict=False):
         spans = [float(np.ptp(every[:, axis])) or 1.0 for axis in (x, y)]
         for arm, (vectors, counts) in found.items():
@@ -69,17 +70,14 @@ def reward_plot(
         ax.set_visible(False)
     legend_above(made, list(lines.values()), list(lines))
     together = pareto_mask(np.unique(every, axis=0)).sum()
-    fronts = ", ".join(
-        f"{arm} {int(pareto_mask(vectors).sum())} of {len(vectors)}" for arm, (vectors, _) in found.items()
-    )
+    on_front = {arm: f"{int(pareto_mask(vectors).sum())} of {len(vectors)}" for arm, (vectors, _) in found.items()}
+    fronts = ", ".join(f"{arm} {count}" for arm, count in on_front.items())
     caption = (
         f"Reward vectors of the valid answers to {problem.name}, all seeds; larger marks were given more often, and "
         "equal ones of several arms are drawn a little apart. Lines: the front of each pair of objectives. Of the "
         f"distinct vectors, not dominated in all objectives: {fronts}; of all arms together {int(together)}."
     )
-    return drawn(
-        made, f"rewards-{number}", "Scatter plots of reward vectors, one panel for each pair of objectives", caption
-    )
+    return drawn(made, f"rewards-{number}", "Reward vectors, a panel for each pair of objectives", caption)
 
 
 def _telling_pairs(vectors: Floats) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +18,10 @@ from matplotlib.legend import Legend
 
 from evo.report.text import visible
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 1)))
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9")
+LINES: tuple[Any, ...] = (
+    "-", (0, (5, 2)), (0, (6, 2, 1.5, 2)), (0, (1.8, 1)), (0, (9, 2)), (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)), (0, (3, 2.5))
+)  # fmt: skip
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 MAP = "cividis"
 UNKNOWN = "#e4e4e4"
@@ -27,7 +29,7 @@ INK, FAINT = "#222222", "#8a8a8a"
 DPI = 140
 LONGEST_LABEL = 34
 
-RC: Mapping[str, Any] = {
+RC: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.titlesize": 9.5,

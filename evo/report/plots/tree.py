@@ -42,6 +42,4 @@ def tree_plot(story: Story, look: Look, number: int) -> Plot:
         f"Every valid candidate of this search under its parent (grey), and the line of {len(line)} that leads to the "
         "best one. Each step with the difference to its parent stands below."
     )
-    return drawn(
-        made, f"lineage-{number}", "Tree of candidates by iteration and fitness, the best one's line marked", caption
-    )
+    return drawn(made, f"lineage-{number}", "Candidates under their parents, the best one's line marked", caption)

@@ -61,6 +61,13 @@
     if (text !== undefined) made.textContent = text;
     plot.append(made);
   };
+  const ticks = (low, high) => {
+    const rough = (high - low) / 5;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = power * [1, 2, 5, 10].find((one) => one * power >= rough * 0.999);
+    const first = Math.ceil(low / step);
+    return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, place) => (first + place) * step);
+  };
   const draw = (problem) => {
     plot.replaceChildren();
     const target = values.targets[problem];
@@ -72,12 +79,12 @@
     [low, high] = [low - (high - low) * 0.05, high + (high - low) * 0.05];
     const x = (t) => left + ((right - left) * t) / values.iterations;
     const y = (f) => bottom - ((bottom - top) * (f - low)) / (high - low);
-    for (let tick = 0; tick <= 4; tick++) {
-      const [f, t] = [low + ((high - low) * tick) / 4, Math.round((values.iterations * tick) / 4)];
+    for (const f of ticks(low, high)) {
       add("line", { x1: left, x2: right, y1: y(f), y2: y(f), stroke: "#e6e6e6" });
-      add("text", { x: left - 6, y: y(f) + 4, "text-anchor": "end", fill: "#555" }, String(Number(f.toPrecision(3))));
-      add("text", { x: x(t), y: bottom + 18, "text-anchor": "middle", fill: "#555" }, String(t));
+      add("text", { x: left - 6, y: y(f) + 4, "text-anchor": "end", fill: "#555" }, String(Number(f.toPrecision(6))));
     }
+    for (const t of ticks(0, values.iterations))
+      add("text", { x: x(t), y: bottom + 18, "text-anchor": "middle", fill: "#555" }, String(Number(t.toPrecision(6))));
     add("text", { x: (left + right) / 2, y: bottom + 35, "text-anchor": "middle", fill: "#555" }, "iteration");
     if (target !== null) {
       add("line", { x1: left, x2: right, y1: y(target), y2: y(target), stroke: "#8a8a8a", "stroke-dasharray": "2 3" });
