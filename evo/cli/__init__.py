@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("evo.cli.demo", "Search held-out mazes with the policy that ships, start to summary."),
     "run": ("evo.cli.run", "Search problems with a policy."),
     "resume": ("evo.cli.resume", "Go on with a run after its last committed group."),
+    "watch": ("evo.cli.watch", "Watch a run or a comparison on a live screen, from anywhere."),
     "runs": ("evo.cli.inspect", "List the runs in a database."),
     "show": ("evo.cli.inspect", "Show a run, or one of its candidates with its lineage."),
     "best": ("evo.cli.best", "Print the best answers of a run."),

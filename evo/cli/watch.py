@@ -1,0 +1,154 @@
+"""`evo watch`: a run or a comparison on a live screen, from another terminal or another machine. Reads only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from evo.cli.options import db_option, plain_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evo.board import Board
+    from evo.feed import Feed
+
+PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
+ONCE_WIDTH, ONCE_HEIGHT = 100, 40
+
+
+@click.command()
+@click.argument("name", metavar="RUN")
+@db_option
+@click.option(
+    "--against", metavar="ARM", help="the arm that others are measured against  [default: grpo, or the first]"
+)
+@plain_option
+@click.option("--once", is_flag=True, help="print one picture and end")
+def watch(name: str, db: str, against: str | None, plain: bool, once: bool) -> int:
+    """Watch RUN, a search or a comparison, while it runs or after; q leaves it running.
+
+    It reads the database alone and never writes, so it may run anywhere that reaches the database.
+    """
+    from rich.console import Console
+
+    from evo.tui.terminal import able
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    if once:
+        return _once(name, db, against, console)
+    if plain or not able(console):
+        return _plain(name, db, against, console)
+    return asyncio.run(_live(name, db, against, console))
+
+
+async def _live(name: str, db: str, against: str | None, console: Console) -> int:
+    from evo.tui.screen import showing
+
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    code = [0]
+
+    def end(number: int) -> None:
+        code[0] = 130
+        ended.set()
+
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in signals:
+        loop.add_signal_handler(number, end, number)
+    try:
+        async with showing(db, name, console, against=against) as shown:
+            waits = [asyncio.create_task(shown.left()), asyncio.create_task(ended.wait())]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for task in waits:
+                task.cancel()
+            await asyncio.gather(*waits[1:], return_exceptions=True)
+            with contextlib.suppress(asyncio.CancelledError):
+                await waits[0]
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+    return code[0]
+
+
+@contextlib.contextmanager
+def _feed(name: str, db: str, against: str | None) -> Iterator[Feed]:
+    from evo.feed import Feed
+    from islands.store import Store
+
+    with Store.open(db, read_only=True) as store:
+        yield Feed(store, name, against)
+
+
+def _loaded(feed: Feed) -> Board:
+    """A board of everything that the database has now."""
+    while True:
+        board = feed.poll()
+        if board.loaded >= board.runs:
+            return board
+
+
+def _once(name: str, db: str, against: str | None, console: Console) -> int:
+    from evo.tui.frame import frame
+    from evo.tui.view import View
+
+    with _feed(name, db, against) as feed:
+        board = _loaded(feed)
+    terminal = console.is_terminal
+    width = console.width if terminal else ONCE_WIDTH
+    height = max(24, console.height - 1) if terminal else ONCE_HEIGHT
+    picture = frame(board, View(), width, height, time.time())
+    del picture.lines[-1]  # its keys do nothing here
+    console.print(picture, end="", soft_wrap=True)
+    return 0
+
+
+def _plain(name: str, db: str, against: str | None, console: Console) -> int:
+    """A line for each arm every few seconds, until every run has ended."""
+    began = time.monotonic()
+    with _feed(name, db, against) as feed:
+        while True:
+            board = _loaded(feed)
+            for line in plain_lines(board, time.time()):
+                console.print(line, soft_wrap=True)
+            if board.ended:
+                for text in board.verdict:
+                    console.print(text, soft_wrap=True)
+                return 0
+            time.sleep(PLAIN_SECONDS if time.monotonic() - began < 60 else PLAIN_SECONDS_LATER)
+
+
+def plain_lines(board: Board, now: float) -> list[str]:
+    """The board as one line for each arm: times, how far it is, what was solved, throughput, faults."""
+    from evo.tui.head import mean_best
+    from evo.tui.line import clean
+    from evo.tui.numbers import clock, fitness, rate
+
+    lines = []
+    for arm in board.arms:
+        statuses = ", ".join(f"{n} {status}" for status, n in arm.statuses.items())
+        parts = [clock(board.elapsed(now)), arm.name, statuses, f"{arm.groups:,}/{arm.planned:,} iterations"]
+        if arm.outcomes is not None and arm.outcomes.judged.any():
+            known = arm.outcomes.solved_at[arm.outcomes.judged]
+            parts.append(f"solved {int((known < float('inf')).sum())}/{known.size}")
+        parts.append(f"mean best {fitness(mean_best(arm))}")
+        told = arm.telemetry
+        if told.answers_per_second is not None:
+            parts.append(f"{rate(told.answers_per_second)} answers/s")
+        if told.tokens_per_second is not None:
+            parts.append(f"{rate(told.tokens_per_second)} tokens/s")
+        if told.policy_busy is not None:
+            parts.append(f"policy busy {told.policy_busy:.0%}")
+        if told.errors:
+            parts.append("errors: " + ", ".join(f"{kind} {n:,}" for kind, n in list(told.errors.items())[:3]))
+        silent = board.silent(now)
+        if silent is not None:
+            parts.append(f"nothing heard for {clock(silent)}")
+        lines.append("  ".join(clean(part) for part in parts))
+    return lines

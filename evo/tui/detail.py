@@ -1,0 +1,132 @@
+"""An arm's best answer to the chosen problem: where it came from, its vector, its text, and what it changed."""
+
+from __future__ import annotations
+
+import difflib
+
+from rich.style import Style
+
+from evo.board import Board, Detail
+from evo.tui.line import PLAIN, Line, Lines, clean, shortened, wrapped
+from evo.tui.numbers import fitness, signed
+from evo.tui.palette import BAD, DIM, GOOD, STRONG, look
+from evo.tui.view import View
+
+MOST_LINES = 2_000
+ANCESTORS = 12
+MOST_COMPARED = 4_000
+"""Lines, or words, of which two texts are compared; comparing takes time that grows with their product."""
+
+
+def detail(board: Board, view: View, width: int, height: int) -> Lines:
+    """`height` lines, `view.scroll` of them further down; the arms side by side as tabs on the first."""
+    head = _tabs(board, view, width)
+    arm = board.arms[min(view.arm, len(board.arms) - 1)].name
+    found = board.details.get((view.problem, arm))
+    if found is None:
+        return [head, Line(width).add("reading …", DIM)]
+    if found.candidate is None:
+        return [head, Line(width).add("no valid answer yet", DIM)]
+    body = _body(board, found, width)
+    top = min(view.scroll, max(0, len(body) - (height - 1)))
+    lines = [head, *body[top : top + height - 1]]
+    below = len(body) - top - (height - 1)
+    if below > 0 and len(lines) > 1:
+        lines[-1] = Line(width).add(f"… {below + 1} more lines (down)", DIM)
+    return lines
+
+
+def _tabs(board: Board, view: View, width: int) -> Line:
+    line = Line(width).add(shortened(board.problems[view.problem].name, 30), STRONG).gap(2)
+    for number, arm in enumerate(board.arms):
+        its = look(number)
+        chosen = number == min(view.arm, len(board.arms) - 1)
+        style = its.style + Style(reverse=True) if chosen else its.style
+        line.add(f" {its.mark} {shortened(arm.name, 14)} ", style)
+    return line
+
+
+def _body(board: Board, found: Detail, width: int) -> Lines:
+    problem = board.problems[found.problem]
+    lines: Lines = []
+    born = "the seed answer" if found.iteration is None else f"iteration {found.iteration}, seed {found.seed}"
+    line = Line(width).add("fitness ", DIM).add(f"{found.fitness:.6g}", STRONG)
+    if problem.target is not None:
+        line.add(f" of {problem.target:.6g}", DIM)
+    lines.append(line.add(f"   candidate {found.candidate}, {born}, island {found.island}, found {found.found}×", DIM))
+    lines.append(Line(width).add("policy  ", DIM).add(shortened(found.version, width - 8)))
+    lines += _vector(problem.objectives, found, width)
+    if found.features:
+        features = "  ".join(f"{clean(name)} {value:.4g}" for name, value in found.features.items())
+        lines.append(Line(width).add("cell by ", DIM).add(features))
+    steps = [f"{one.candidate} ({fitness(one.fitness)})" for one in found.lineage[:ANCESTORS]]
+    if len(found.lineage) > ANCESTORS:
+        steps.append(f"{len(found.lineage) - ANCESTORS} more")
+    for at, piece in enumerate(wrapped(" ← ".join(steps), max(10, width - 8), 3)):
+        lines.append(Line(width).add("lineage " if not at else " " * 8, DIM).add(piece))
+    for at, piece in enumerate(wrapped(found.feedback, max(10, width - 8), 6) if found.feedback.strip() else []):
+        lines.append(Line(width).add("scorer  " if not at else " " * 8, DIM).add(piece))
+    lines.append(Line(width))
+    if found.parent_text is not None and found.parent_text.strip():
+        lines.append(Line(width).add(f"what it changed in its parent {found.lineage[1].candidate}", DIM))
+        lines += difference(found, width)
+        lines.append(Line(width))
+    lines.append(Line(width).add("answer", DIM))
+    lines += [Line(width).gap(2).add(piece) for piece in wrapped(found.text, max(10, width - 2), MOST_LINES)]
+    return lines
+
+
+def _vector(objectives: tuple[str, ...], found: Detail, width: int) -> Lines:
+    lines = [Line(width).add("vector  ", DIM)]
+    for at, (name, value) in enumerate(zip(objectives, found.rewards, strict=False)):
+        text = f"{shortened(name, 20)} {fitness(value)}"
+        change = value - found.parent_rewards[at] if at < len(found.parent_rewards) else 0.0
+        if len(text) + 12 > lines[-1].room:
+            lines.append(Line(width).gap(8))
+        lines[-1].add(text)
+        if abs(change) > 5e-4:
+            lines[-1].add(f" ({signed(change)})", GOOD if change > 0 else BAD)
+        lines[-1].gap(2)
+    return lines
+
+
+def difference(found: Detail, width: int) -> Lines:
+    """Parent to answer: by words where both are one line, as routes are, else by lines."""
+    before, after = (found.parent_text or "").splitlines(), found.text.splitlines()
+    if len(before) <= 1 and len(after) <= 1:
+        return _by_pieces(found.parent_text or "", found.text, width)
+    if max(len(before), len(after)) > MOST_COMPARED:
+        return [Line(width).gap(2).add("too long to compare", DIM)]
+    lines: Lines = []
+    for text in list(difflib.unified_diff(before, after, "", "", n=2, lineterm=""))[2:]:
+        style = GOOD if text.startswith("+") else BAD if text.startswith("-") else DIM if text[:1] == "@" else PLAIN
+        lines += [Line(width).gap(2).add(piece, style) for piece in wrapped(text, max(10, width - 2), MOST_LINES)]
+    return lines
+
+
+def _by_pieces(before: str, after: str, width: int) -> Lines:
+    """Both texts, one above the other, aligned; what differs is marked below by - and +, so not by colour alone."""
+    spaced = " " in before.strip() or " " in after.strip()
+    old, new = (before.split(), after.split()) if spaced else (list(before), list(after))
+    if max(len(old), len(new)) > MOST_COMPARED:
+        return [Line(width).gap(2).add("too long to compare", DIM)]
+    above: list[tuple[str, Style]] = []
+    below: list[tuple[str, Style]] = []
+    joint = " " if spaced else ""
+    for kind, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        first, second = joint.join(map(clean, old[a:b])), joint.join(map(clean, new[c:d]))
+        size = max(len(first), len(second))
+        fill = " " if spaced else "·"
+        above.append((first + (fill * (size - len(first))) + joint, PLAIN if kind == "equal" else BAD))
+        below.append((second + (fill * (size - len(second))) + joint, PLAIN if kind == "equal" else GOOD))
+    lines: Lines = []
+    for start in range(0, max(sum(len(text) for text, _ in above), 1), max(10, width - 4)):
+        end = start + max(10, width - 4)
+        for sign, parts in (("- ", above), ("+ ", below)):
+            line = Line(width).gap(2).add(sign, BAD if sign == "- " else GOOD)
+            at = 0
+            for text, style in parts:
+                line.add(text[max(0, start - at) : max(0, end - at)], style)
+                at += len(text)
+            lines.append(line)
+    return lines

@@ -1,0 +1,91 @@
+"""Figures as a screen shows them: short, and of one width whatever their size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def clock(seconds: float) -> str:
+    """1:05, 2:03:04, 3d 04:05."""
+    minutes, rest = divmod(int(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24}d {hours % 24:02d}:{minutes:02d}"
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def ago(seconds: float) -> str:
+    """now, 12s, 3m, 2h, 5d."""
+    if seconds < 1:
+        return "now"
+    for size, letter in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{letter}"
+    return f"{int(seconds)}s"
+
+
+def count(value: float | None) -> str:
+    """Five cells at most: 999, 9,999, 12.3k, 4.5M; "-" for what is not known."""
+    if value is None:
+        return "-"
+    if value < 9_999.5:
+        return f"{value:,.0f}"
+    for size, letter in ((1e3, "k"), (1e6, "M"), (1e9, "G")):
+        if value < size * 999.5:
+            scaled = value / size
+            return f"{scaled:.1f}{letter}" if scaled < 99.95 else f"{scaled:.0f}{letter}"
+    return f"{value:.0e}"
+
+
+def rate(value: float | None) -> str:
+    """As `count`, with a decimal below ten."""
+    return f"{value:.1f}" if value is not None and value < 9.95 else count(value)
+
+
+def fitness(value: float | None) -> str:
+    """.750, 1.00, 12.3, -3.1; "-" for none."""
+    if value is None or value != value:
+        return "-"
+    if abs(value) < 0.9995:
+        return f"{value:.3f}".replace("0.", ".", 1)
+    return f"{value:.2f}" if abs(value) < 9.995 else f"{value:.4g}"
+
+
+def signed(value: float) -> str:
+    """+.062, -.20, 0."""
+    text = f"{value:+.3f}" if abs(value) < 0.9995 else f"{value:+.3g}"
+    return "0" if float(text) == 0 else text.replace("0.", ".", 1) if abs(value) < 0.9995 else text
+
+
+def sparkline(values: npt.ArrayLike, width: int, low: float, high: float) -> str:
+    """A curve as bars, `width` cells; the last value of each stretch counts, NaN is blank."""
+    points = np.asarray(values, dtype=np.float64)
+    if not len(points) or width < 1:
+        return " " * max(0, width)
+    last = np.clip(np.ceil(np.arange(1, width + 1) * len(points) / width) - 1, 0, len(points) - 1).astype(np.int64)
+    span = high - low
+    cells = []
+    for value in points[last].tolist():
+        if value != value:
+            cells.append(" ")
+        else:
+            level = 1.0 if span <= 0 else (value - low) / span
+            cells.append(BARS[min(7, max(0, int(level * 7.999)))])
+    return "".join(cells)
+
+
+def common_prefix(names: Sequence[str]) -> str:
+    """What all names begin with, up to a separator: `maze:hard/` of maze:hard/0, maze:hard/1; "" for one name."""
+    if len(names) < 2:
+        return ""
+    first, last = min(names), max(names)
+    same = 0
+    while same < min(len(first), len(last)) and first[same] == last[same]:
+        same += 1
+    cut = max(first.rfind(separator, 0, same) for separator in "/:_-")
+    return first[: cut + 1]

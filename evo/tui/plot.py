@@ -1,0 +1,168 @@
+"""Curves of the arms with their bands, as lines of a screen: braille dots, axes with numbers, each curve named at its
+end and marked along its way, so that it is told apart without colours too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from rich.style import Style
+
+from evo.tui.braille import SEVERAL, Canvas
+from evo.tui.line import Line, Lines, shortened
+from evo.tui.palette import DIM, SHARED, Look
+
+Floats = npt.NDArray[np.float64]
+MARK_EVERY = 14
+BAND_EVERY = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A curve over the plot's axis, (T,), NaN where it is not known."""
+
+    name: str
+    look: Look
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+def plot(
+    curves: Sequence[Drawn], axis: Sequence[int], unit: str, width: int, height: int, *, share: bool = True
+) -> Lines:
+    """`height` lines of `width` cells: the curves, and below them the axis. share: the values are from 0 to 1 and
+    shown in percent; else the scale is that of the curves."""
+    labels = max((min(len(curve.name), 12) for curve in curves), default=0) + 7 if width >= 46 else 0
+    left = 6
+    canvas = Canvas(width - left - labels - 1, height - 2)
+    low, high = _range(curves, share)
+    across, down = canvas.dots
+    at = _columns(len(axis), across)
+    for number, curve in enumerate(curves):
+        for edge in (curve.low, curve.high):
+            canvas.trace(_heights(edge[at], low, high, down), number, band=True, every=BAND_EVERY)
+    for number, curve in enumerate(curves):
+        canvas.trace(_heights(curve.mean[at], low, high, down), number)
+    marks = _marks(curves, at, low, high, canvas)
+    ends = _ends(curves, low, high, canvas.height, share)
+    lines: Lines = []
+    for y, row in enumerate(canvas.rows()):
+        line = Line(width)
+        line.add(_tick(y, canvas.height, low, high, share), DIM, left - 1, right=True).add("┤", DIM)
+        _cells(line, row, marks.get(y, {}), curves)
+        if labels and y in ends:
+            number, text = ends[y]
+            line.gap().add(curves[number].look.mark, curves[number].look.style)
+            line.add(f" {text} {shortened(curves[number].name, labels - 7)}", curves[number].look.style)
+        lines.append(line)
+    lines += _axis(axis, unit, left, canvas.width, width)
+    return lines
+
+
+def _cells(line: Line, row: list[tuple[str, int, bool]], marks: dict[int, int], curves: Sequence[Drawn]) -> None:
+    """Add a row of cells, neighbours of one style together."""
+    text, style = "", Style()
+    for x, (char, owner, band) in enumerate(row):
+        if x in marks:
+            char, of = curves[marks[x]].look.mark, curves[marks[x]].look.style
+        elif owner == SEVERAL:
+            of = DIM if band else SHARED
+        else:
+            of = Style() if owner < 0 else curves[owner].look.faint if band else curves[owner].look.style
+        if of is not style and text:
+            line.add(text, style)
+            text = ""
+        text, style = text + char, of
+    line.add(text, style)
+
+
+def _range(curves: Sequence[Drawn], share: bool) -> tuple[float, float]:
+    if share:
+        return 0.0, 1.0
+    values = np.concatenate([np.concatenate([curve.low, curve.mean, curve.high]) for curve in curves] or [np.zeros(1)])
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return 0.0, 1.0
+    low, high = float(values.min()), float(values.max())
+    room = (high - low) * 0.05 or max(abs(high) * 0.05, 0.01)
+    return low - room, high + room
+
+
+def _columns(steps: int, across: int) -> npt.NDArray[np.int64]:
+    """Which step each dot across shows."""
+    return np.clip(np.round(np.linspace(0, steps - 1, across)), 0, max(0, steps - 1)).astype(np.int64)
+
+
+def _heights(values: Floats, low: float, high: float, down: int) -> Floats:
+    """Values as dots from the top."""
+    return (1 - (values - low) / (high - low)) * (down - 1)
+
+
+def _marks(
+    curves: Sequence[Drawn], at: npt.NDArray[np.int64], low: float, high: float, canvas: Canvas
+) -> dict[int, dict[int, int]]:
+    """Row -> column -> curve whose mark stands there: along each curve, staggered, where no other mark is."""
+    found: dict[int, dict[int, int]] = {}
+    if len(curves) < 2:
+        return found
+    stagger = max(1, MARK_EVERY // len(curves))
+    for number, curve in enumerate(curves):
+        for x in range(3 + number * stagger, canvas.width, MARK_EVERY):
+            value = curve.mean[at[x * 2]]
+            if value == value:
+                y = int(round(float(_heights(np.array(value), low, high, canvas.height * 4)))) // 4
+                found.setdefault(min(max(y, 0), canvas.height - 1), {}).setdefault(x, number)
+    return found
+
+
+def _ends(curves: Sequence[Drawn], low: float, high: float, height: int, share: bool) -> dict[int, tuple[int, str]]:
+    """Row -> (curve, its last value): beside where it ends, moved apart where several end together."""
+    wanted = []
+    for number, curve in enumerate(curves):
+        known = curve.mean[np.isfinite(curve.mean)]
+        if len(known):
+            y = float(_heights(known[-1:], low, high, height * 4)[0]) / 4
+            wanted.append((y, number, _value(float(known[-1]), share)))
+    wanted.sort()
+    rows: dict[int, tuple[int, str]] = {}
+    last = -1
+    for place, (y, number, text) in enumerate(wanted):
+        row = min(max(int(y), last + 1), height - (len(wanted) - place))
+        if row > last:
+            rows[row] = (number, text)
+            last = row
+    return rows
+
+
+def _value(value: float, share: bool) -> str:
+    return f"{value:4.0%}" if share else f"{value:.3g}"
+
+
+def _tick(y: int, height: int, low: float, high: float, share: bool) -> str:
+    """The number beside a row, for a few of them."""
+    every = max(1, round((height - 1) / 4))
+    if y % every and y != height - 1 or (y != height - 1 and height - 1 - y < every / 2):
+        return ""
+    value = high - (high - low) * y / max(1, height - 1)
+    return f"{value:.0%}" if share else f"{value:.3g}"
+
+
+def _axis(axis: Sequence[int], unit: str, left: int, across: int, width: int) -> Lines:
+    """The line below, and the numbers below that."""
+    if not axis:
+        return [Line(width), Line(width)]
+    count = max(2, min(5, across // 12))
+    places = sorted({round(i * (across - 1) / (count - 1)) for i in range(count)})
+    rule = Line(width).add(" " * (left - 1) + "└", DIM)
+    rule.add("".join("┴" if x in places else "─" for x in range(across)), DIM)
+    numbers = [" "] * width
+    for x in places:
+        text = f"{axis[min(len(axis) - 1, round(x * (len(axis) - 1) / max(1, across - 1)))]:,}"
+        start = min(max(left + x - len(text) // 2, 0), width - len(text))
+        numbers[start : start + len(text)] = text
+    label = "".join(numbers).rstrip()
+    below = Line(width).add(label, DIM)
+    return [rule, below.add(f" {unit}", DIM)]

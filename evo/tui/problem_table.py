@@ -1,0 +1,181 @@
+"""The table of problems: a row each, and in it for every arm how its best fitness rose, when it was solved, and how it
+stands against the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evo.board import ArmBoard, Board
+from evo.tui.line import PLAIN, Line, Lines, clean, shortened, width_of
+from evo.tui.numbers import common_prefix, fitness, signed, sparkline
+from evo.tui.palette import BAD, DIM, SELECTED, STRONG, look
+from evo.tui.view import View
+
+SOLVED, DELTA = 5, 7
+
+
+@dataclass(frozen=True)
+class _Widths:
+    name: int
+    spark: int
+    best: int  # 0 where there is no room for it
+    deltas: bool
+
+
+def visible(problem: int, problems: int, rows: int) -> range:
+    """The problems on the page that the chosen one is on; pages are whole, so that rows do not move under the eye."""
+    rows = max(1, rows)
+    start = problem // rows * rows
+    return range(start, min(problems, start + rows))
+
+
+def problem_table(board: Board, view: View, width: int, height: int) -> Lines:
+    """`height` lines: titles, rows, none where there are no problems yet."""
+    if not board.problems:
+        return [Line(width).add("waiting for the first run to begin", DIM)]
+    names = [problem.name for problem in board.problems]
+    prefix = common_prefix(names)
+    widths = _widths(board, [clean(name[len(prefix) :]) for name in names], width)
+    lines = [_titles(board, prefix, widths, width)]
+    for problem in visible(view.problem, len(names), height - 1):
+        chosen = problem == view.problem
+        line = Line(width).add("▸" if chosen else " ", STRONG)
+        line.add(shortened(names[problem][len(prefix) :], widths.name), SELECTED if chosen else PLAIN, widths.name)
+        low, high = _scale(board, problem)
+        for number, arm in enumerate(board.arms):
+            _cells(line, board, arm, number, problem, widths, low, high)
+        if len(board.arms) == 1:
+            _alone(line, board, problem)
+        lines.append(line)
+    return lines
+
+
+def _widths(board: Board, names: list[str], width: int) -> _Widths:
+    arms = len(board.arms)
+    longest = max(map(width_of, names))
+    for best, deltas, least in ((6, True, 10), (0, True, 8), (0, True, 4), (0, False, 3), (0, False, 0)):
+        others = arms * (2 + best + SOLVED + 1) + (DELTA * (arms - 1) if deltas and arms > 1 else 0)
+        others += 22 if arms == 1 else 0
+        name = min(longest, 30 if width >= 110 else 16)
+        spark = (width - 1 - name - others) // arms
+        if spark >= least or least == 0:
+            break
+    if spark < 0:  # many arms on a small screen: names give way
+        name, spark = max(6, name + spark * arms), 0
+    most = 24 if arms > 1 else 60
+    return _Widths(
+        min(longest, name + max(0, spark - most) * arms), min(max(0, spark), most), best, deltas and arms > 1
+    )
+
+
+def _titles(board: Board, prefix: str, widths: _Widths, width: int) -> Line:
+    line = Line(width).gap().add(shortened(prefix or "problem", widths.name), DIM, widths.name)
+    for number, arm in enumerate(board.arms):
+        its = look(number)
+        cells = widths.spark + widths.best + SOLVED + (DELTA if _has_delta(board, arm, widths) else 0)
+        if len(board.arms) == 1:
+            line.gap(2).add("best so far", DIM, widths.spark)
+            if widths.best:
+                line.add("best", DIM, widths.best, right=True)
+            line.gap().add("solved" if board.has_targets else "", DIM, SOLVED + 1, right=True)
+            line.add("target", DIM, 8, right=True).add("iterations", DIM, 12, right=True)
+            return line
+        line.gap(2).add(its.mark, its.style).gap()
+        if _has_delta(board, arm, widths) and cells - 2 - width_of(clean(arm.name)) >= 2:
+            line.add(shortened(arm.name, cells - 4), its.style, cells - 3).add("Δ", DIM)
+            line.gap()
+        else:
+            line.add(shortened(arm.name, cells - 1), its.style, cells - 1)
+    return line
+
+
+def _has_delta(board: Board, arm: ArmBoard, widths: _Widths) -> bool:
+    return widths.deltas and arm.name != board.reference
+
+
+def _scale(board: Board, problem: int) -> tuple[float, float]:
+    """One scale for all arms of a row: from the lowest first fitness to the target or the best found."""
+    values = [
+        arm.outcomes.best[problem] for arm in board.arms if arm.outcomes is not None and arm.outcomes.best is not None
+    ]
+    known = [of[~np.isnan(of)] for of in values]
+    low = min((float(of.min()) for of in known if of.size), default=0.0)
+    high = max((float(of.max()) for of in known if of.size), default=1.0)
+    target = board.problems[problem].target
+    return low, high if target is None else max(high, target)
+
+
+def _cells(
+    line: Line, board: Board, arm: ArmBoard, number: int, problem: int, widths: _Widths, low: float, high: float
+) -> None:
+    its = look(number)
+    line.gap(2)
+    outcomes = arm.outcomes
+    if outcomes is None or outcomes.best is None:
+        line.gap(widths.spark + widths.best + SOLVED + 1)
+        return
+    values = _mean_best(outcomes.best[problem], int(outcomes.done[problem].max()))
+    line.add(sparkline(values, widths.spark, low, high), its.style)
+    if widths.best:
+        known = values[~np.isnan(values)]
+        line.add(fitness(float(known[-1]) if len(known) else None), width=widths.best, right=True)
+    line.gap()
+    if problem in arm.failed:
+        line.add("fault", BAD, SOLVED, right=True)
+    else:
+        text = solved_text(arm, problem)
+        line.add(text, DIM if text in ("·", "") or "/" in text else STRONG, SOLVED, right=True)
+    if _has_delta(board, arm, widths):
+        line.add(delta(board, arm, problem), DIM, DELTA, right=True)
+
+
+def _alone(line: Line, board: Board, problem: int) -> None:
+    arm = board.arms[0]
+    target = board.problems[problem].target
+    done = "" if arm.outcomes is None else f"{int(arm.outcomes.done[problem].sum()):,}/{board.iterations * arm.seeds:,}"
+    line.gap().add("-" if target is None else fitness(target), DIM, 8, right=True).add(done, DIM, 12, right=True)
+
+
+def _mean_best(best: np.ndarray, done: int) -> np.ndarray:
+    """(S, T) -> (T,) mean over the seeds that have any, blank beyond what was done."""
+    known = ~np.isnan(best)
+    count = known.sum(axis=0)
+    mean = np.where(known, best, 0.0).sum(axis=0) / np.maximum(count, 1)
+    values = np.where(count > 0, mean, np.nan)
+    values[max(done, 1) :] = np.nan
+    return values
+
+
+def solved_text(arm: ArmBoard, problem: int) -> str:
+    """The iteration that solved it, the median over seeds; 1/3 where only some seeds have; a dot for none."""
+    assert arm.outcomes is not None
+    at = arm.outcomes.solved_at[problem]
+    if np.isnan(at).any():
+        return ""
+    solved = at[np.isfinite(at)]
+    if not len(solved):
+        return "·"
+    if len(solved) < len(at):
+        return f"{len(solved)}/{len(at)}"
+    return f"{float(np.median(at)):.0f}"
+
+
+def delta(board: Board, arm: ArmBoard, problem: int) -> str:
+    """Against the reference: iterations where both have solved it under every seed ("-12it" is 12 earlier), else best
+    fitness."""
+    reference = next(one for one in board.arms if one.name == board.reference)
+    if arm.outcomes is None or reference.outcomes is None:
+        return ""
+    a, b = arm.outcomes.solved_at[problem], reference.outcomes.solved_at[problem]
+    if np.isfinite(a).all() and np.isfinite(b).all():
+        gap = float(np.median(a) - np.median(b))
+        return f"{gap:+.0f}it" if round(gap) else "="
+    if arm.outcomes.best is None or reference.outcomes.best is None:
+        return ""
+    mine, other = arm.outcomes.best[problem, :, -1], reference.outcomes.best[problem, :, -1]
+    if np.isnan(mine).any() or np.isnan(other).any():
+        return ""
+    text = signed(float(mine.mean() - other.mean()))
+    return "=" if text == "0" else text

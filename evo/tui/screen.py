@@ -1,0 +1,291 @@
+"""The screen beside a search, or by itself: one thread asks the database, one paints and reads keys, and the event loop
+of the search is left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Protocol
+
+from rich.console import Console
+
+from evo.board import Board
+from evo.feed import Feed
+from evo.tui.frame import frame
+from evo.tui.terminal import Terminal
+from evo.tui.view import View, pressed
+from islands.errors import DatabaseUnavailable
+from islands.store import Store
+
+REFRESH_SECONDS = 0.25
+POLL_SECONDS = 1.0
+POLL_SHARE = 0.02
+"""Polls that cost more than this share of a core come less often."""
+LOADING_PAUSE = 0.05
+FULL_SECONDS = 15.0
+"""After so long every line is sent again, should something else have written to the terminal."""
+FAULT_SECONDS = 10.0
+
+
+class Controls(Protocol):
+    """What a live search lets its screen do. Called on the event loop that the screen was opened on."""
+
+    paused: bool
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Watcher:
+    """A thread that keeps a board current. `changed` is called from it after every new board."""
+
+    def __init__(self, db: str, name: str, against: str | None = None, *, patience: float | None = None) -> None:
+        """Opens the database for reading. patience: seconds of a database that does not answer until `failure` is
+        set and the thread ends; None for ever. Raises DatabaseUnavailable, UnknownRun, BadInput."""
+        self.store = Store.open(db, read_only=True)
+        self.changed: Callable[[], None] = lambda: None
+        self.failure: Exception | None = None
+        self._patience = patience
+        self._over, self._again = threading.Event(), threading.Event()
+        self._looked: tuple[int, str | None] = (0, None)
+        try:
+            self._check_file()
+            self._feed = Feed(self.store, name, against)
+            self.board = self._feed.poll()
+        except BaseException:
+            self.store.close()
+            raise
+        self._thread = threading.Thread(target=self._run, name=f"watching {name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def look(self, problem: int, arm: str | None) -> None:
+        """What the viewer has chosen; the next board comes at once."""
+        if (problem, arm) != self._looked:
+            self._looked = (problem, arm)
+            self._again.set()
+
+    def close(self) -> None:
+        """End the thread and the connections."""
+        self._over.set()
+        self._again.set()
+        if self._thread.is_alive():
+            self._thread.join(5)
+        self.store.close()
+
+    def _run(self) -> None:
+        silent_since: float | None = None
+        pause = 0.0 if self.board.loaded < self.board.runs else POLL_SECONDS
+        while not self._over.is_set():
+            self._again.wait(pause)
+            self._again.clear()
+            if self._over.is_set():
+                return
+            began = time.thread_time()
+            try:
+                self._check_file()
+                self._feed.look(*self._looked)
+                self.board = self._feed.poll()
+                silent_since = None
+            except DatabaseUnavailable as error:
+                silent_since = time.monotonic() if silent_since is None else silent_since
+                self.board = replace(self.board, fault=str(error))
+                if self._patience is not None and time.monotonic() - silent_since >= self._patience:
+                    self.failure = error
+            except Exception as error:  # a bug, or the run was deleted: the caller is told, the search is not ended
+                self.board = replace(self.board, fault=f"{type(error).__name__}: {error}")
+                self.failure = error
+            self.changed()
+            if self.failure is not None:
+                return
+            cost = time.thread_time() - began
+            loading = self.board.loaded < self.board.runs
+            pause = LOADING_PAUSE if loading else max(POLL_SECONDS, cost / POLL_SHARE)
+
+    def _check_file(self) -> None:
+        """An open SQLite file can be read on after it was removed, and never changes again."""
+        url = self.store.url
+        if url.drivername == "sqlite" and not os.path.exists(str(url.database)):  # noqa: PTH110
+            raise DatabaseUnavailable(f"{self.store.address}: the file is gone")
+
+
+class Screen:
+    """Paints a watcher's boards and obeys keys, in a thread of its own.
+
+    act: called from that thread with "stop", "pause" or "resume" in a live search; None where it only looks on
+    """
+
+    def __init__(
+        self,
+        watcher: Watcher,
+        terminal: Terminal,
+        *,
+        act: Callable[[str], None] | None = None,
+        is_paused: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.watcher, self.terminal = watcher, terminal
+        self.view = View(live=act is not None)
+        self.left = threading.Event()
+        self.on_left: Callable[[], None] = lambda: None
+        self.crash: BaseException | None = None
+        self.painted = 0
+        self._act, self._is_paused = act, is_paused
+        self._held: Board | None = None
+        self._page = 10
+        self._last: object = None
+        self._full = 0.0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
+        watcher.changed = terminal.wake
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._over.set()
+        self.terminal.wake()
+        if self._thread.is_alive():
+            self._thread.join(5)
+
+    def _run(self) -> None:
+        try:
+            self.refresh()
+            while not self._over.is_set():
+                due = time.monotonic() + REFRESH_SECONDS
+                for key in self.terminal.keys(REFRESH_SECONDS):
+                    self.press(key)
+                if self.watcher.failure is not None:
+                    self._leave()
+                self.refresh()
+                # a new board or a flood of keys may wake it early, but not so often that it costs
+                if time.monotonic() < due:
+                    time.sleep(0.02)
+        except BaseException as error:  # noqa: B036 - handed on to whoever opened the screen
+            self.crash = error
+            self._leave()
+
+    def press(self, key: str) -> None:
+        """Do what a key does."""
+        board = self._held or self.watcher.board
+        self.view, action = pressed(self.view, key, board, self._page)
+        if action == "repaint":
+            self.terminal.repaint()
+            self._last = None
+        elif action == "quit":
+            if self._act is None:
+                self._leave()
+            elif not self.view.stopping:
+                self.view = replace(self.view, stopping=True, paused=False)
+                self._act("stop")
+        elif action == "pause":
+            self._pause(board)
+        arms = board.arms
+        arm = arms[min(self.view.arm, len(arms) - 1)].name if self.view.detail and arms else None
+        self.watcher.look(self.view.problem, arm)
+
+    def _pause(self, board: Board) -> None:
+        if self._act is None:
+            self._held = None if self._held is not None else board
+            self.view = replace(self.view, paused=self._held is not None)
+        elif not self.view.stopping:
+            self.view = replace(self.view, paused=not self.view.paused)
+            self._act("pause" if self.view.paused else "resume")
+
+    def refresh(self) -> None:
+        """Paint, where anything is different from what was painted last."""
+        board = self.watcher.board
+        if self._held is not None and not (self.view.detail and board.details):
+            board = self._held
+        elif self._held is not None:
+            board = replace(self._held, details=board.details)
+        now = time.time()
+        size = self.terminal.size()
+        seen = (id(board) if self._held is None else id(self._held), board.details, self.view, size, int(now))
+        if time.monotonic() - self._full > FULL_SECONDS:
+            self._full = time.monotonic()
+            self.terminal.repaint()
+            self._last = None
+        if seen == self._last:
+            return
+        made = frame(board, self.view, *size, now)
+        self._page, self._last = made.page, seen
+        self._keep = board  # so that no other board gets its id
+        self.terminal.paint(made, *size)
+        self.painted += 1
+
+    def _leave(self) -> None:
+        self._over.set()
+        self.left.set()
+        self.on_left()
+
+
+class Showing:
+    """A screen that is up."""
+
+    def __init__(self, screen: Screen, watcher: Watcher, gone: asyncio.Event) -> None:
+        self._screen, self._watcher, self._gone = screen, watcher, gone
+
+    @property
+    def board(self) -> Board:
+        """What it shows."""
+        return self._watcher.board
+
+    async def left(self) -> None:
+        """Returns when the viewer has asked to leave, which a screen without controls does by itself. Raises
+        DatabaseUnavailable where the database went away for good."""
+        await self._gone.wait()
+        if self._watcher.failure is not None:
+            raise self._watcher.failure
+        if self._screen.crash is not None:
+            raise self._screen.crash
+
+
+@contextlib.asynccontextmanager
+async def showing(
+    db: str, name: str, console: Console, *, controls: Controls | None = None, against: str | None = None
+) -> AsyncIterator[Showing]:
+    """Show the comparison, or the run, `name` of the database `db` on the console's terminal until the block ends.
+
+    controls: the live search of this process: p holds it back, q asks it to end. Without, p holds the picture and q
+        ends `Showing.left`.
+    The terminal must be `able`; afterwards it is as before, however the block ends. A database that stops answering
+    is shown; without controls it ends the screen. Raises DatabaseUnavailable, UnknownRun and BadInput at the start.
+    """
+    loop = asyncio.get_running_loop()
+    patience = FAULT_SECONDS if controls is None else None
+    watcher = await asyncio.to_thread(Watcher, db, name, against, patience=patience)
+
+    def act(what: str) -> None:
+        assert controls is not None
+        done = {"stop": controls.stop, "pause": controls.pause, "resume": controls.resume}[what]
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(done)
+
+    gone = asyncio.Event()
+    try:
+        terminal = Terminal(console)
+        with terminal.entered():
+            screen = Screen(watcher, terminal, act=None if controls is None else act)
+
+            def left() -> None:
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(gone.set)
+
+            screen.on_left = left
+            watcher.start()
+            screen.start()
+            try:
+                yield Showing(screen, watcher, gone)
+            finally:
+                screen.close()
+    finally:
+        await asyncio.to_thread(watcher.close)

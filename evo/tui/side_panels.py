@@ -1,0 +1,153 @@
+"""The smaller panels: population, training, last improvements, errors."""
+
+from __future__ import annotations
+
+from evo.board import ArmBoard, Board, ImprovementLine, Population
+from evo.tui.line import PLAIN, Line, Lines, clean, shortened, width_of
+from evo.tui.numbers import BARS, ago, common_prefix, count, fitness, signed, sparkline
+from evo.tui.palette import BAD, DIM, STRONG, WARN, look
+from evo.tui.view import View
+
+MOST_ISLANDS = 12
+
+
+def population(board: Board, view: View, width: int, height: int) -> Lines:
+    """Two tables: over all problems, and of the chosen one."""
+    names = _name_width(board, width)
+    lines: Lines = []
+    searches = sum(arm.seeds * len(board.problems) for arm in board.arms)
+    read = sum(arm.read for arm in board.arms)
+    whole = "all problems" if read >= searches else f"{read:,} of {searches:,} archives read"
+    several = len(board.problems) > 1
+    for title, of in ((whole, lambda arm: arm.population), ("", lambda arm: arm.populations.get(view.problem))):
+        if not title:
+            if not several or len(lines) + len(board.arms) + 2 > height:
+                break
+            title = shortened(board.problems[view.problem].name, 24)
+        migrations = of(board.arms[0]) is board.arms[0].population
+        head = Line(width).add(title, DIM, max(26, names + 4)).add("cells", DIM, 7, right=True)
+        head.add("diversity", DIM, 11, right=True)
+        if migrations:
+            head.add("migrations", DIM, 12, right=True)
+        lines.append(head)
+        most = max((max(found.cells) for arm in board.arms if (found := of(arm)) and found.cells), default=1.0)
+        for number, arm in enumerate(board.arms):
+            its = look(number)
+            line = Line(width).add(its.mark, its.style).gap().add(shortened(arm.name, names), its.style, names).gap(2)
+            _cells(line, of(arm), most, max(26, names + 4) - names - 4)
+            if migrations:
+                line.add(count(arm.telemetry.migrations), PLAIN, 12, right=True)
+            lines.append(line)
+    return lines[:height]
+
+
+def _cells(line: Line, found: Population | None, most: float, width: int) -> None:
+    """A bar for each island, their sum, diversity."""
+    if found is None:
+        line.gap(width).add("-", DIM, 7, right=True).add("-", DIM, 11, right=True)
+        return
+    bars = "".join(BARS[min(7, int(7.99 * cells / max(most, 1e-9)))] for cells in found.cells[:MOST_ISLANDS])
+    line.add(bars, DIM, width)
+    line.add(f"{sum(found.cells):.1f}".removesuffix(".0"), PLAIN, 7, right=True)
+    line.add(f"{found.diversity:.2f}", STRONG, 11, right=True)
+
+
+def training(board: Board, view: View, width: int, height: int) -> Lines:
+    """Each trained arm: its step and newest version, and a curve of every figure."""
+    lines: Lines = []
+    for number, arm in enumerate(board.arms):
+        if arm.training is None:
+            continue
+        its, curve = look(number), arm.training
+        line = Line(width).add(its.mark, its.style).gap().add(shortened(arm.name, 16), its.style)
+        lines.append(line.add(f"  step {curve.steps[-1] + 1:,}  ").add(shortened(curve.version, 40), DIM))
+        for name, values in curve.figures.items():
+            known = [value for value in values if value == value]
+            spark = sparkline(values, min(40, max(8, width - 34)), min(known), max(known))
+            lines.append(
+                Line(width)
+                .gap(2)
+                .add(name, DIM, 16)
+                .add(spark, its.style)
+                .add(f"{known[-1]:.4g}", STRONG, 12, right=True)
+            )  # noqa: E501
+    return lines[:height]
+
+
+def improvements(board: Board, view: View, width: int, height: int, now: float) -> Lines:
+    """The last rises of a best fitness: where, from what to what, and by which components over the parent."""
+    if not board.improvements:
+        return [Line(width).add("none yet", DIM)]
+    arms = {arm.name: number for number, arm in enumerate(board.arms)}
+    names = _name_width(board, width) if len(board.arms) > 1 else 0
+    prefix = common_prefix([problem.name for problem in board.problems])
+    problem_width = min(18 if width >= 70 else 10, max(len(p.name) - len(prefix) for p in board.problems))
+    several = any(arm.seeds > 1 for arm in board.arms)
+    lines: Lines = []
+    for one in board.improvements[:height]:
+        its = look(arms.get(one.arm, 0))
+        line = Line(width).add(ago(now - one.created), DIM, 4, right=True).gap()
+        if names:
+            line.add(its.mark, its.style).gap().add(shortened(one.arm, names), its.style, names).gap()
+        line.add(shortened(board.problems[one.problem].name[len(prefix) :], problem_width), PLAIN, problem_width)
+        if several:
+            line.gap().add(f"s{one.seed}", DIM, 3)
+        line.gap().add(f"#{one.iteration}", DIM, 5).gap()
+        line.add(fitness(one.before), DIM).add("→", DIM).add(fitness(one.fitness), STRONG).gap(2)
+        line.add(vector_change(board.problems[one.problem].objectives, one, line.room))
+        lines.append(line)
+    return lines
+
+
+def vector_change(objectives: tuple[str, ...], one: ImprovementLine, room: int) -> str:
+    """gold +.20 diamond -.10: the components that changed most first, as many as fit."""
+    if one.change is None:
+        return "no parent"
+    changed = [(abs(by), name, by) for name, by in zip(objectives, one.change, strict=False) if abs(by) > 5e-4]
+    parts: list[str] = []
+    for _, name, by in sorted(changed, key=lambda part: -part[0]):
+        part = f"{shortened(name, 14)} {signed(by)}"
+        if sum(width_of(p) + 2 for p in parts) + width_of(part) > room:
+            return "  ".join([*parts, "…"])
+        parts.append(part)
+    return "  ".join(parts) or "same vector as its parent"
+
+
+def errors(board: Board, view: View, width: int, height: int) -> Lines:
+    """Kinds of faults by arm, the most frequent first; then the problems whose scorer failed."""
+    totals: dict[str, int] = {}
+    for arm in board.arms:
+        for kind, n in arm.telemetry.errors.items():
+            totals[kind] = totals.get(kind, 0) + n
+    lines: Lines = []
+    if not totals and not any(arm.failed for arm in board.arms):
+        return [Line(width).add("none", DIM)]
+    cells = 8
+    kinds = max(10, min(34, width - len(board.arms) * cells))
+    if totals:
+        head = Line(width).add("kind", DIM, kinds)
+        for number, _ in enumerate(board.arms):
+            head.gap(cells - 1).add(look(number).mark, look(number).style)
+        lines.append(head)
+    for kind in sorted(totals, key=lambda kind: (-totals[kind], kind)):
+        line = Line(width).add(shortened(kind, kinds - 1), PLAIN, kinds)
+        for arm in board.arms:
+            n = arm.telemetry.errors.get(kind, 0)
+            line.add(count(n) if n else "·", WARN if n else DIM, cells, right=True)
+        lines.append(line)
+    for arm in board.arms:
+        lines += [_fault(board, arm, problem, message, width) for problem, message in arm.failed.items()]
+    if len(lines) > height:
+        left = len(lines) - height + 1
+        lines[height - 1 :] = [Line(width).add(f"… {left} more", DIM)]
+    return lines
+
+
+def _fault(board: Board, arm: ArmBoard, problem: int, message: str, width: int) -> Line:
+    line = Line(width).add("scorer failed ", BAD).add(shortened(board.problems[problem].name, 20))
+    return line.add(f" ({shortened(arm.name, 12)}) ", DIM).add(" ".join(message.split()))
+
+
+def _name_width(board: Board, width: int) -> int:
+    longest = max((width_of(clean(arm.name)) for arm in board.arms), default=6)
+    return max(3, min(longest, 10 if width < 90 else 16))
