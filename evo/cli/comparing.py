@@ -98,7 +98,7 @@ def _small(config: RunConfig) -> bool:
 
     if config.device not in (None, "cpu"):
         return False
-    return config.policy.startswith("embedded:") or dialect_of(config.policy) == DIALECT
+    return config.policy.startswith(("embedded:", "scripted:")) or dialect_of(config.policy) == DIALECT
 
 
 @contextlib.asynccontextmanager

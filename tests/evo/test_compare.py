@@ -1,0 +1,132 @@
+"""The plan of a comparison: who is asked how much, and which runs come of it."""
+
+import pytest
+
+from evo.compare import arms_of, load_comparison, parse_arm, planned_runs, waves
+from evo.config import validated
+from evo.errors import BadInput
+
+THREE = {
+    "base": {"policy": "embedded:base"},
+    "grpo": {"policy": "embedded:grpo"},
+    "vpo": {"policy": "embedded:vpo"},
+}
+
+
+def config(arms=THREE, path=None, overrides=None, **own):
+    return load_comparison(path, {"problems": ("maze:test",), "limit": 2, **(overrides or {})}, arms=arms, **own)
+
+
+def test_every_arm_gives_the_same_number_of_answers_in_chains_of_its_own_length():
+    runs = planned_runs(config(seeds=2))
+    shapes = {run.arm: (run.config["rollouts"], run.config["answers"]) for run in runs}
+    assert shapes == {"base": (1, 3), "best-of-n": (1, 3), "grpo": (3, 1), "vpo": (1, 3)}
+    assert [(run.seed, run.arm) for run in runs[:5]] == [(0, "base"), (0, "best-of-n"), (0, "grpo"), (0, "vpo"), (1, "base")]
+
+
+def test_what_is_not_the_arms_own_is_the_same_for_all():
+    runs = planned_runs(config(seeds=1, overrides={"iterations": 7, "population.islands": 2, "seed": 5}))
+    own = ("policy", "rollouts", "answers", "prompt")
+    common = [{key: value for key, value in run.config.items() if key not in own} for run in runs]
+    assert all(one == common[0] for one in common)
+    assert common[0]["iterations"] == 7 and common[0]["population"] == {"islands": 2} and common[0]["seed"] == 5
+    assert common[0]["problems"] == ["maze:test/0", "maze:test/1"]
+
+
+def test_best_of_n_is_the_same_arm_without_a_parent_shown():
+    by_arm = {run.arm: run.config for run in planned_runs(config(seeds=1, best_of_n=["vpo"]))}
+    alone, searching = by_arm["best-of-n"], by_arm["vpo"]
+    assert list(by_arm) == ["base", "grpo", "vpo", "best-of-n"]
+    assert not alone["prompt"]["show_parent"] and searching["prompt"]["show_parent"]
+    assert {**alone, "prompt": None} == {**searching, "prompt": None}
+
+
+def test_several_best_of_n_arms_are_told_apart_and_none_is_possible():
+    assert list(arms_of(config(best_of_n=["base", "vpo"]))) == ["base", "best-of-n-base", "grpo", "vpo", "best-of-n-vpo"]
+    assert list(arms_of(config(best_of_n=[]))) == ["base", "grpo", "vpo"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "values"),
+    [
+        ("vpo=embedded:vpo", "vpo", {"policy": "embedded:vpo"}),
+        ("embedded:grpo", "grpo", {"policy": "embedded:grpo"}),
+        ("runs/mine/", "mine", {"policy": "runs/mine/"}),
+        ("a=Qwen/Q,answers=5,temperature=0.8", "a", {"policy": "Qwen/Q", "answers": "5", "temperature": "0.8"}),
+        ("b=embedded:vpo,show-parent=off", "b", {"policy": "embedded:vpo", "show_parent": "off"}),
+    ],
+)
+def test_an_arm_as_it_is_typed(text, name, values):
+    assert parse_arm(text) == (name, values)
+
+
+@pytest.mark.parametrize("text", ["vpo=", "=embedded:vpo", "v po=embedded:vpo", "a=b,speed=3", "a=b,answers", "a=b,policy=c"])
+def test_an_arm_mistyped_is_one_line(text):
+    with pytest.raises(BadInput) as caught:
+        parse_arm(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_arms_own_settings_reach_its_run_alone():
+    arms = {**THREE, "warm": {"policy": "embedded:vpo", "temperature": 1.3, "answers": 1}}
+    by_arm = {run.arm: run.config for run in planned_runs(config(arms, seeds=1))}
+    assert (by_arm["warm"]["temperature"], by_arm["warm"]["rollouts"], by_arm["warm"]["answers"]) == (1.3, 3, 1)
+    assert by_arm["vpo"]["temperature"] is None
+
+
+def test_an_iteration_is_the_least_that_suits_all_or_what_is_asked_for():
+    arms = {"two": {"policy": "embedded:base", "answers": 2}, "three": {"policy": "embedded:base", "answers": 3}}
+    shapes = [(r.config["rollouts"], r.config["answers"]) for r in planned_runs(config(arms, seeds=1, best_of_n=[]))]
+    assert shapes == [(3, 2), (2, 3)]
+    shapes = [
+        (r.config["rollouts"], r.config["answers"])
+        for r in planned_runs(config(arms, seeds=1, best_of_n=[], answers_per_iteration=12))
+    ]
+    assert shapes == [(6, 2), (4, 3)]
+    with pytest.raises(BadInput, match="iteration of 4 answers cannot be made of arm three's chains of 3"):
+        planned_runs(config(arms, answers_per_iteration=4))
+
+
+def test_a_file_says_it_all_and_flags_override(tmp_path):
+    file = tmp_path / "compare.yaml"
+    file.write_text(
+        "problems: [maze:test]\nlimit: 2\niterations: 9\npopulation: {islands: 3}\nseeds: 4\nbest_of_n: []\n"
+        "arms:\n  vpo: embedded:vpo\n  warm: {policy: embedded:vpo, temperature: 1.2}\n"
+    )
+    read = load_comparison(str(file), {"iterations": 11})
+    assert list(read.arms) == ["vpo", "warm"] and read.seeds == 4
+    assert read.search.iterations == 11 and read.search.population.islands == 3
+    assert len(planned_runs(read)) == 8
+    assert load_comparison(str(file), {}, seeds=1).seeds == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("policy: embedded:base", "policy is an arm's own"),
+        ("rollouts: 3", "rollouts is an arm's own"),
+        ("sedes: 3", "unknown key sedes"),
+        ("seeds: none", "seeds = 'none'"),
+        ("arms: {a: {policy: x, answers: 0}}", "arms.a.answers = 0"),
+        ("arms: {'a b': x}", "is no name for an arm"),
+        ("arms: {a: x}\nbest_of_n: [b]", "there is no such arm; there are a"),
+    ],
+)
+def test_a_wrong_file_is_one_line(tmp_path, text, said):
+    file = tmp_path / "compare.yaml"
+    file.write_text(text + "\n")
+    with pytest.raises(BadInput) as caught:
+        load_comparison(str(file), {})
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_comparison_needs_arms_and_problems():
+    with pytest.raises(BadInput, match="needs arms"):
+        planned_runs(config({}))
+    with pytest.raises(BadInput, match="no problem named"):
+        planned_runs(load_comparison(None, {}, arms=THREE))
+
+
+def test_runs_of_a_seed_are_searched_together():
+    runs = [(f"{arm}{seed}", seed, validated({}, "")) for seed in (3, 4) for arm in "ab"]
+    assert [[name for name, _ in wave] for wave in waves(runs)] == [["a3", "b3"], ["a4", "b4"]]

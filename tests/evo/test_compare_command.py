@@ -1,0 +1,181 @@
+"""evo compare as a user meets it: the same runs in one process and in several, interrupted, killed, resumed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from sqlalchemy import text
+
+from evo.cli import invoke
+from islands.store import Store
+
+ARMS = ["--arm", "guess=scripted:random-route,answers=3", "--arm", "mutant=scripted:mutate,answers=1"]
+SMALL = ["maze:test", "--limit", "6", "--iterations", "8", "--seeds", "2", "--name", "c", "--plain", *ARMS]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def evo(capsys, *arguments):
+    code = invoke(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def process(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "evo", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def stored(db):
+    """Every answer of every run, in order."""
+    query = (
+        "SELECT runs.name, g.sequence, p.name, g.iteration, g.island, r.position, r.text, c.text, c.fitness "
+        "FROM prompt_groups g JOIN problems p ON p.id = g.problem_id JOIN runs ON runs.id = g.run_id "
+        "JOIN rollouts r ON r.group_id = g.id LEFT JOIN answers a ON a.rollout_id = r.id "
+        "LEFT JOIN candidates c ON c.id = a.candidate_id ORDER BY runs.name, g.sequence, r.position, a.position"
+    )
+    with Store.open(db, read_only=True) as store, store.read() as connection:
+        return [tuple(row) for row in connection.execute(text(query))]
+
+
+def test_it_ends_with_the_arms_and_a_verdict(here, capsys):
+    code, out, err = evo(capsys, "compare", *SMALL)
+    assert code == 0, err
+    assert "c: 6 problems, 2 seeds, at iteration 8, 3 answers an iteration" in out
+    for arm in ("guess", "best-of-n", "mutant"):
+        assert f"\n{arm} " in out
+    assert "solve rate after 8 iterations:" in out
+    assert "mutant - guess" in out
+    assert "evo report c" in out
+    assert all(len(line) <= 80 for line in out.splitlines() if line.startswith(("arm", "guess", "best", "mutant")))
+
+
+def test_json_says_the_same_with_intervals(here, capsys):
+    code, out, err = evo(capsys, "compare", *SMALL, "--json", "--against", "mutant")
+    shown = json.loads(out)
+    assert code == 0 and shown["reference"] == "mutant"
+    assert set(shown["arms"]) == {"guess", "best-of-n", "mutant"}
+    assert {run["status"] for run in shown["runs"]} == {"done"} and len(shown["runs"]) == 6
+    guess = shown["arms"]["guess"]
+    assert guess["answers"] <= 6 * 8 * 2 * 3 and guess["rollouts"] == 1 and shown["arms"]["mutant"]["rollouts"] == 3
+    solved, gap = guess["solved"], shown["against"]["guess"]["solved"]
+    assert 0 <= solved["low"] <= solved["mean"] <= solved["high"] <= 1
+    assert gap["mean"] == pytest.approx(solved["mean"] - shown["arms"]["mutant"]["solved"]["mean"])
+    assert [json.loads(evo(capsys, "runs", "--json")[1])[0][key] for key in ("comparison", "arm")] == ["c", "guess"]
+
+
+def test_one_process_and_several_make_the_same_runs(here, capsys):
+    for processes in ("1", "2"):
+        code, _, err = evo(capsys, "compare", *SMALL, "--db", f"sqlite:///{processes}.db", "--processes", processes)
+        assert code == 0, err
+    assert stored("sqlite:///1.db") == stored("sqlite:///2.db")
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_ctrl_c_keeps_what_is_committed_and_resume_makes_the_same_runs(here, capsys, processes):
+    slow = [part.replace("scripted:mutate", "scripted:mutate?latency=0.05") for part in SMALL]
+    child = process("compare", *slow, "--processes", processes)
+    for _ in range(600):
+        time.sleep(0.05)
+        if (here / "evo.db").exists() and _groups() > 20:
+            break
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 130, err
+    assert "go on with: evo resume c" in out
+    before = stored("sqlite:///evo.db")
+    assert 20 <= len(before)
+    code, out, err = evo(capsys, "resume", "c", "--plain")
+    assert code == 0, err
+    after = stored("sqlite:///evo.db")
+    assert set(before) <= set(after)
+    assert evo(capsys, "compare", *SMALL, "--db", "sqlite:///whole.db")[0] == 0
+    assert after == stored("sqlite:///whole.db")
+
+
+def test_crews_end_when_their_parent_is_killed_and_the_comparison_goes_on(here, capsys):
+    slow = [part.replace("scripted:mutate", "scripted:mutate?latency=0.05") for part in SMALL]
+    child = process("compare", *slow, "--processes", "2")
+    for _ in range(600):
+        time.sleep(0.05)
+        if (here / "evo.db").exists() and _groups() > 10:
+            break
+    child.kill()
+    child.communicate()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and _held():
+        time.sleep(0.1)
+    assert not _held()
+    assert evo(capsys, "resume", "c", "--plain")[0] == 0
+    assert evo(capsys, "compare", *SMALL, "--db", "sqlite:///whole.db")[0] == 0
+    assert stored("sqlite:///evo.db") == stored("sqlite:///whole.db")
+
+
+def test_resume_takes_a_comparison_further(here, capsys):
+    assert evo(capsys, "compare", *SMALL)[0] == 0
+    code, out, err = evo(capsys, "resume", "c", "--iterations", "12", "--plain")
+    assert code == 0, err
+    assert "at iteration 12" in out
+    assert evo(capsys, "resume", "c/guess/s0", "--iterations", "12", "--plain")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["maze:test"], "needs arms"),
+        (["maze:test", "--arm", "a=embedded:none"], "no policy embedded:none"),
+        (["maze:tset", *ARMS], "maze:tset"),
+        (["maze:test", *ARMS, "--against", "vpo"], "--against vpo: there is no such arm"),
+        (["maze:test", *ARMS, "--best-of-n", "vpo"], "best-of-n of vpo: there is no such arm"),
+        (["maze:test", "--arm", "a=x", "--arm", "a=y"], "two arms called a"),
+        (["programs:easy", "--limit", "2", "--arm", "a=embedded:base", "--arm", "b=embedded:vpo"], "maze language alone"),
+        (["maze:test", *ARMS, "--answers-per-iteration", "4"], "cannot be made of arm guess's chains of 3"),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_stored(here, capsys, arguments, said):
+    code, out, err = evo(capsys, "compare", *arguments, "--plain")
+    assert code == 2
+    assert said in err and len(err.strip().splitlines()) == 1
+    assert not (here / "evo.db").exists()
+
+
+def test_a_name_that_is_taken(here, capsys):
+    assert evo(capsys, "compare", *SMALL)[0] == 0
+    code, _, err = evo(capsys, "compare", *SMALL)
+    assert code == 2 and "something named c already" in err
+
+
+def _groups():
+    try:
+        with Store.open("sqlite:///evo.db", read_only=True) as store, store.read() as connection:
+            return connection.execute(text("SELECT count(*) FROM prompt_groups")).scalar_one()
+    except Exception:
+        return 0
+
+
+def _held():
+    with Store.open("sqlite:///evo.db", read_only=True) as store, store.read() as connection:
+        owners = connection.execute(text("SELECT owner FROM runs WHERE owner IS NOT NULL")).scalars()
+        pids = [json.loads(owner)["pid"] for owner in owners]
+    return [pid for pid in pids if _alive(pid)]
+
+
+def _alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

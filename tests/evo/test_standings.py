@@ -1,0 +1,90 @@
+"""Standings from searches whose figures can be worked out by hand."""
+
+import numpy as np
+import pytest
+
+from evo.outcomes import Outcomes
+from evo.standings import farthest, standings, verdict_lines
+from evo.standings_table import other_lines, short
+from evo.stats import holm, mcnemar
+
+T = 10
+
+
+def arm(solved_at, done=T, answers=3, best=None):
+    """solved_at: (P, S), 0 standing for not solved."""
+    at = np.array(solved_at, dtype=float)
+    at[at == 0] = np.inf
+    fitness = None if best is None else np.broadcast_to(np.array(best, float)[:, None, None], (*at.shape, T)).copy()
+    return Outcomes(at, np.full(at.shape, done), T, answers, fitness)
+
+
+def test_figures_are_those_of_the_searches():
+    a = arm([[1], [2], [4], [0]], best=[1, 1, 1, 0.5])
+    found = standings({"a": a}, None).arms["a"]
+    assert found.solved.mean == 0.75
+    assert found.area.mean == pytest.approx((10 + 9 + 7 + 0) / 40)
+    assert found.median.at == 2
+    assert found.best.mean == pytest.approx(3.5 / 4)
+    assert found.only == (0, 1, 2)
+
+
+def test_differences_are_arm_minus_reference_and_corrected_for_their_number():
+    strong, weak = arm([[1]] * 9 + [[0]]), arm([[0]] * 9 + [[1]])
+    found = standings({"a": strong, "b": strong, "grpo": weak}, "grpo")
+    assert list(found.against) == ["a", "b"]
+    assert found.against["a"]["solved"].interval.mean == pytest.approx(0.8)
+    assert found.against["a"]["solved"].p == pytest.approx(holm([mcnemar(9, 1)] * 2)[0])
+    assert found.against["a"]["time"].interval.mean < 0
+    assert "best" not in found.against["a"]  # not asked for
+    assert verdict_lines(found)[0].startswith("a - grpo = +0.80 [")
+    assert other_lines(found)[0].startswith("area under the solve curve: a - grpo = +0.800 [")
+
+
+def test_few_problems_show_nothing():
+    found = standings({"a": arm([[1]] * 3), "grpo": arm([[0]] * 3)}, "grpo")
+    assert verdict_lines(found) == ["no difference shown (a - grpo = +1.00 [1.00, 1.00], 3 of at least 6 problems)"]
+
+
+def test_a_comparison_under_way_stands_where_every_search_has_come_to():
+    ahead, behind = arm([[3], [0]], done=8), arm([[0], [7]], done=5)
+    found = standings({"a": ahead, "b": behind}, "b")
+    assert found.horizon == 5
+    assert found.arms["b"].solved.mean == 0  # at 5 it was not known yet
+
+
+def test_seeds_that_wait_do_not_hold_the_others_back():
+    done = np.array([[T, 0], [T, 0]])
+    a = Outcomes(np.array([[1, np.inf], [np.inf, np.inf]]), done, T, 3)
+    found = standings({"a": a, "b": a}, "b")
+    assert (found.horizon, found.seeds) == (T, 1)
+    assert found.arms["a"].solved.mean == 0.5
+    assert [one.solved_at.shape for one in farthest({"a": a, "b": a}).values()] == [(2, 1)] * 2
+    with pytest.raises(ValueError, match="same seeds"):
+        standings({"a": a, "b": a.only(seeds=[0])}, "b")
+
+
+def test_before_anything_is_known_there_are_no_figures_and_no_verdict():
+    found = standings({"a": arm([[0], [0]], done=0), "b": arm([[0], [0]], done=0)}, "b")
+    assert found.horizon == 0 and found.arms["a"].solved is None
+    assert verdict_lines(found) == []
+
+
+def test_without_targets_the_verdict_is_of_fitness():
+    at = np.full((8, 1), np.nan)
+    arms = {
+        name: Outcomes(at, np.full((8, 1), T), T, 3, np.full((8, 1, T), value)) for name, value in (("a", 0.9), ("b", 0.4))
+    }
+    assert verdict_lines(standings(arms, "b")) == ["a - b = +0.50 [0.50, 0.50]"]
+
+
+def test_arms_of_different_cost_are_levelled():
+    cheap, dear = arm([[2]] * 6, answers=1), arm([[1]] * 6, answers=2)
+    found = standings({"cheap": cheap, "dear": dear}, "dear")
+    assert found.answers == 2 and found.iterations == 5
+    assert found.against["cheap"]["area"].interval.mean == 0  # both had it after two answers
+
+
+@pytest.mark.parametrize(("count", "said"), [(950, "950"), (14_400, "14.4k"), (2_310_000, "2.31M")])
+def test_counts_are_short(count, said):
+    assert short(count) == said
