@@ -27,6 +27,7 @@ from evo.report.tables import (
     cost_table,
     differences,
     differences_table,
+    errors_table,
     problems_table,
     versions_table,
 )
@@ -78,6 +79,7 @@ class Report:
     lineages: tuple[Told, ...]
     archives: tuple[Pictured, ...]
     cost: Table
+    errors: Table | None
     training: Plot | None
     versions: Table | None
     problems: Table
@@ -140,6 +142,7 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
                 names, pictured, lambda row, n: archive_plot(archive_maps(store, readings, row), names[row], n)
             ),
             cost=cost_table(comparison, readings),
+            errors=errors_table(readings),
             training=training_plot(readings, style),
             versions=versions_table(readings),
             problems=problems_table(comparison, found),

@@ -19,7 +19,7 @@ from evo.stats import TestedDifference, adjusted, difference, mean_interval
 from vpo.metrics import Interval
 
 NONE = "–"
-KINDS_SHOWN = 6
+KINDS_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -216,8 +216,6 @@ def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReadin
                 number(_total(ended, "commit_seconds"), ",.2f"),
                 number(_total(ended, "seconds"), ",.1f"),
                 number(sum(run.migrations for run in runs), ",.0f"),
-                Cell(kinds(runs, "failed")),
-                Cell(kinds(runs, "misread")),
             )
         )
     columns = (
@@ -234,8 +232,6 @@ def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReadin
         Column("commit s", "of the runs that have ended"),
         Column("wall s", "of the runs that have ended"),
         Column("migrations", "copies from island to island"),
-        Column("failed answers", "distinct ones, by the kind of their error", number=False),
-        Column("misread rollouts", "by reason", number=False),
     )
     return Table("cost", "What the searches have cost so far", columns, tuple(rows))
 
@@ -281,13 +277,21 @@ def versions_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None
     return Table("versions", "Policy versions", columns, tuple(rows))
 
 
-def kinds(runs: Sequence[RunReading], which: str) -> str:
-    """`timeout 12, SyntaxError 3`, the most frequent first."""
-    counted: Counter[str] = sum((getattr(run, which) for run in runs), Counter[str]())
-    ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-    text = ", ".join(f"{kind} {count:,}" for kind, count in ranked[:KINDS_SHOWN])
-    rest = sum(count for _, count in ranked[KINDS_SHOWN:])
-    return (f"{text}, others {rest:,}" if rest else text) or NONE
+def errors_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
+    """What went wrong with answers and rollouts, by kind, the most frequent of each arm; None where nothing did."""
+    rows = []
+    for arm, runs in readings.items():
+        for which, title in (("failed", "failed answer"), ("misread", "misread rollout")):
+            counted: Counter[str] = sum((getattr(run, which) for run in runs), Counter[str]())
+            ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
+            shown = ranked[:KINDS_SHOWN]
+            if len(ranked) > KINDS_SHOWN:
+                rest = ranked[KINDS_SHOWN:]
+                shown.append((f"{len(rest):,} other kinds", sum(count for _, count in rest)))
+            rows += [(word(arm, "arm"), word(title), word(kind), number(count, ",.0f")) for kind, count in shown]
+    columns = (Column("arm", number=False), Column("what", number=False), Column("kind", number=False), Column("times"))
+    caption = "Errors by kind (of answers, the distinct ones)"
+    return Table("errors", caption, columns, tuple(rows)) if rows else None
 
 
 def _total(summaries: Sequence[Mapping[str, object]], key: str) -> float | None:
