@@ -117,3 +117,42 @@ def test_close_cancels_what_waits():
         return future.cancelled()
 
     assert run(scenario())
+
+
+@pytest.mark.parametrize("batch", [2, 0])
+def test_a_paused_batcher_begins_no_call_and_then_makes_the_same_ones(batch):
+    async def scenario():
+        policy = Recorder(batch)
+        batcher = Batcher(policy, rollouts=1, answers=1, seed=0)
+        batcher.pause()
+        futures = [batcher.submit(Prompt(name)) for name in "abcd"]
+        await asyncio.sleep(0.02)
+        assert policy.calls == []
+        batcher.resume()
+        await asyncio.gather(*futures)
+        assert policy.calls == ([["a", "b"], ["c", "d"]] if batch else [["a"], ["b"], ["c"], ["d"]])
+        await batcher.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("batch", [2, 0])
+def test_what_a_pause_holds_back_can_be_let_go(batch):
+    async def scenario():
+        policy = Recorder(batch)
+        batcher = Batcher(policy, rollouts=1, answers=1, seed=0)
+        batcher.pause()
+        futures = [batcher.submit(Prompt(name)) for name in "abcd"]
+        await asyncio.sleep(0.02)
+        batcher.abandon()
+        batcher.resume()
+        await asyncio.sleep(0.02)
+        assert policy.calls == []
+        assert all(future.cancelled() for future in futures)
+        after = batcher.submit(Prompt("e"))
+        batcher.flush()
+        await after
+        assert policy.calls == [["e"]]
+        await batcher.close()
+
+    run(scenario())

@@ -21,7 +21,13 @@ def test_every_arm_gives_the_same_number_of_answers_in_chains_of_its_own_length(
     runs = planned_runs(config(seeds=2))
     shapes = {run.arm: (run.config["rollouts"], run.config["answers"]) for run in runs}
     assert shapes == {"base": (1, 3), "best-of-n": (1, 3), "grpo": (3, 1), "vpo": (1, 3)}
-    assert [(run.seed, run.arm) for run in runs[:5]] == [(0, "base"), (0, "best-of-n"), (0, "grpo"), (0, "vpo"), (1, "base")]
+    assert [(run.seed, run.arm) for run in runs[:5]] == [
+        (0, "base"),
+        (0, "best-of-n"),
+        (0, "grpo"),
+        (0, "vpo"),
+        (1, "base"),
+    ]
 
 
 def test_what_is_not_the_arms_own_is_the_same_for_all():
@@ -42,7 +48,13 @@ def test_best_of_n_is_the_same_arm_without_a_parent_shown():
 
 
 def test_several_best_of_n_arms_are_told_apart_and_none_is_possible():
-    assert list(arms_of(config(best_of_n=["base", "vpo"]))) == ["base", "best-of-n-base", "grpo", "vpo", "best-of-n-vpo"]
+    assert list(arms_of(config(best_of_n=["base", "vpo"]))) == [
+        "base",
+        "best-of-n-base",
+        "grpo",
+        "vpo",
+        "best-of-n-vpo",
+    ]
     assert list(arms_of(config(best_of_n=[]))) == ["base", "grpo", "vpo"]
 
 
@@ -60,7 +72,9 @@ def test_an_arm_as_it_is_typed(text, name, values):
     assert parse_arm(text) == (name, values)
 
 
-@pytest.mark.parametrize("text", ["vpo=", "=embedded:vpo", "v po=embedded:vpo", "a=b,speed=3", "a=b,answers", "a=b,policy=c"])
+@pytest.mark.parametrize(
+    "text", ["vpo=", "=embedded:vpo", "v po=embedded:vpo", "a=b,speed=3", "a=b,answers", "a=b,policy=c"]
+)
 def test_an_arm_mistyped_is_one_line(text):
     with pytest.raises(BadInput) as caught:
         parse_arm(text)

@@ -97,7 +97,7 @@ def test_ctrl_c_keeps_what_is_committed_and_resume_makes_the_same_runs(here, cap
     assert child.returncode == 130, err
     assert "go on with: evo resume c" in out
     before = stored("sqlite:///evo.db")
-    assert 20 <= len(before)
+    assert len(before) >= 20
     code, out, err = evo(capsys, "resume", "c", "--plain")
     assert code == 0, err
     after = stored("sqlite:///evo.db")
@@ -141,7 +141,10 @@ def test_resume_takes_a_comparison_further(here, capsys):
         (["maze:test", *ARMS, "--against", "vpo"], "--against vpo: there is no such arm"),
         (["maze:test", *ARMS, "--best-of-n", "vpo"], "best-of-n of vpo: there is no such arm"),
         (["maze:test", "--arm", "a=x", "--arm", "a=y"], "two arms called a"),
-        (["programs:easy", "--limit", "2", "--arm", "a=embedded:base", "--arm", "b=embedded:vpo"], "maze language alone"),
+        (
+            ["programs:easy", "--limit", "2", "--arm", "a=embedded:base", "--arm", "b=embedded:vpo"],
+            "maze language alone",
+        ),
         (["maze:test", *ARMS, "--answers-per-iteration", "4"], "cannot be made of arm guess's chains of 3"),
     ],
 )

@@ -1,5 +1,7 @@
 """The search loop against a problem and a policy made for it: order, determinism, faults, budgets, resume."""
 
+import asyncio
+
 import pytest
 from sqlalchemy import text
 
@@ -245,3 +247,64 @@ def test_a_database_that_goes_away_fails_the_run_with_its_reason(search_with, di
     monkeypatch.setattr(Store, "begin", failing)
     with pytest.raises(SearchFailed, match="closed the connection"):
         search_with([digits("a")], digits_policy(), db, iterations=50)
+
+
+def test_a_paused_search_goes_on_as_if_it_had_not_been(search_with, digits, digits_policy, tmp_path, monkeypatch):
+    from evo.search import Search
+
+    def texts(launched):
+        return [[r.rollout.text for r in group.rollouts] for group in launched.groups]
+
+    db = f"sqlite:///{tmp_path / 'evo.db'}"
+    settings = {"iterations": 12, "seed": 4}
+    plain = search_with([digits("a"), digits("b")], digits_policy(), db, name="plain", **settings)
+    report = Search._report
+
+    def pausing(search, lane, group):
+        report(search, lane, group)
+        if group.sequence in (3, 9):
+            search.pause()
+            asyncio.get_running_loop().call_later(0.05, search.resume)
+
+    monkeypatch.setattr(Search, "_report", pausing)
+    paused = search_with([digits("a"), digits("b")], digits_policy(), db, name="paused", **settings)
+    assert texts(paused) == texts(plain)
+
+
+def test_a_paused_search_can_be_interrupted(search_with, digits, digits_policy, tmp_path, monkeypatch):
+    from evo.search import Search
+
+    report = Search._report
+
+    def pausing(search, lane, group):
+        report(search, lane, group)
+        if group.sequence == 3:
+            search.pause()
+            asyncio.get_running_loop().call_later(0.05, search.interrupt, "interrupted")
+
+    monkeypatch.setattr(Search, "_report", pausing)
+    launched = search_with([digits("a")], digits_policy(), f"sqlite:///{tmp_path / 'evo.db'}", iterations=50)
+    assert launched.reason == "interrupted" and 4 <= len(launched.groups) < 50
+
+
+def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
+    search_with, digits, digits_policy, tmp_path, monkeypatch
+):
+    from evo import search as searching
+    from islands.store import Store
+
+    monkeypatch.setattr(searching, "SUMMARY_SECONDS", 0.0)
+    db = f"sqlite:///{tmp_path / 'evo.db'}"
+    first = search_with([digits("a")], digits_policy(delay=0.01), db, iterations=10, stop_after=4)
+    with Store.open(db, read_only=True) as store:
+        summary = store.run("run").summary
+    assert summary["groups"] == first.status.groups >= 4
+    assert summary["answers"] == first.status.answers and summary["errors"] == dict(first.status.errors)
+    assert 0 < summary["sampling_seconds"] <= summary["seconds"] + 0.01
+    assert set(summary) >= {"answers_per_second", "tokens_per_second", "policy_busy", "scoring_queue", "at"}
+    second = search_with([digits("a")], digits_policy(delay=0.01), db, resume=True)
+    figures = second.status.figures()
+    assert figures["groups"] == 10 and figures["seconds"] > summary["seconds"]
+    whole = search_with([digits("a")], digits_policy(), db, name="whole", iterations=10).status
+    for key in ("errors", "repeats", "missing_answers", "answers", "tokens", "migrations"):
+        assert figures[key] == whole.figures()[key], key

@@ -73,7 +73,8 @@ def test_before_anything_is_known_there_are_no_figures_and_no_verdict():
 def test_without_targets_the_verdict_is_of_fitness():
     at = np.full((8, 1), np.nan)
     arms = {
-        name: Outcomes(at, np.full((8, 1), T), T, 3, np.full((8, 1, T), value)) for name, value in (("a", 0.9), ("b", 0.4))
+        name: Outcomes(at, np.full((8, 1), T), T, 3, np.full((8, 1, T), value))
+        for name, value in (("a", 0.9), ("b", 0.4))
     }
     assert verdict_lines(standings(arms, "b")) == ["a - b = +0.50 [0.50, 0.50]"]
 
