@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TypeVar
 
 import numpy as np
@@ -212,7 +213,9 @@ class Feed:
                     arm.done[reading.rows[problem], column] += count
                 for problem, took in readings.solved_between(connection, run_id, reading.last, upto):
                     arm.solved_at[reading.rows[problem], column] = took
-                for step in readings.steps_between(connection, run_id, reading.last, upto):
+                steps = readings.steps_between(connection, run_id, reading.last, upto)
+                for _, of_group in groupby(steps, key=lambda step: (step.problem, step.sequence)):
+                    *_, step = of_group  # a group's last rise is its highest
                     self._rise(reading, arm, step)
                 reading.last = upto if upto >= 0 else readings.BEFORE_SEEDS
                 self._version += 1

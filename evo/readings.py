@@ -66,8 +66,7 @@ def groups_between(connection: Connection, run: int, after: int, upto: int) -> I
         .where(PromptGroup.run_id == run, PromptGroup.sequence > after, PromptGroup.sequence <= upto)
         .group_by(PromptGroup.problem_id)
     )
-    for problem, count in connection.execute(query):
-        yield problem, count
+    yield from connection.execute(query).tuples()
 
 
 def solved_between(connection: Connection, run: int, after: int, upto: int) -> Iterator[tuple[int, int]]:
@@ -146,15 +145,14 @@ def elite_vectors(connection: Connection, problems: Sequence[int]) -> Iterator[t
         .join(Candidate, Candidate.id == Elite.candidate_id)
         .where(Elite.problem_id.in_(list(problems)))
     )
-    for problem, island, rewards in connection.execute(query):
-        yield problem, island, rewards
+    yield from connection.execute(query).tuples()
 
 
 def fittest(connection: Connection, problems: Sequence[int]) -> tuple[int, int] | None:
     """(problem id, candidate id) of the fittest of several searches of one problem; None where none has any."""
     query = select(Problem.id, Problem.best).where(Problem.id.in_(list(problems)), Problem.best.is_not(None))
     row = connection.execute(query.order_by(Problem.best_fitness.desc(), Problem.id).limit(1)).first()
-    return None if row is None else (row[0], row[1])
+    return None if row is None else (int(row[0]), int(row[1] or 0))
 
 
 def run_states(connection: Connection, runs: Sequence[int]) -> dict[int, dict[str, Any]]:

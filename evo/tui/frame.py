@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 
 from evo.board import Board
+from evo.solve_curves import Curve
 from evo.tui import head, side_panels
 from evo.tui.detail import detail
 from evo.tui.help_page import help_page
@@ -118,15 +120,18 @@ def _wide(board: Board, view: View, width: int, room: int, now: float) -> tuple[
     if not tall:
         others = ["curves", *others]
     # the last improvements take what the others leave
-    fixed = {panel: len(_panel(board, view, panel, right, room, now)) for panel in others if panel != "improvements"}
-    if "curves" in fixed:
-        fixed["curves"] = max(7, room // 2)
-    spare = max(4, room - sum(rows + 2 for rows in fixed.values()) - 1)
+    made = {
+        panel: _panel(board, view, panel, right, max(7, room // 2) if panel == "curves" else room, now)
+        for panel in others
+        if panel != "improvements"
+    }
+    spare = max(4, room - sum(len(panel) + 2 for panel in made.values()) - 1)
     for panel in others:
-        rows = min(fixed.get(panel, spare), room - len(second) - 1)
+        rows = room - len(second) - 1
         if rows < 2:
-            continue
-        second += [_title(board, view, panel, right), *_panel(board, view, panel, right, rows, now)]
+            break
+        body = made.get(panel) or _panel(board, view, panel, right, min(spare, rows), now)
+        second += [_title(board, view, panel, right), *body[:rows]]
         if len(second) < room:
             second.append(Line(right))
     lines: Lines = []
@@ -155,14 +160,18 @@ def _panel(board: Board, view: View, panel: str, width: int, height: int, now: f
 
 
 def _curves(board: Board, width: int, height: int) -> Lines:
-    drawn = [
-        Drawn(arm.name, look(number), arm.curve.mean, arm.curve.low, arm.curve.high)
-        for number, arm in enumerate(board.arms)
-        if arm.curve is not None
-    ]
+    drawn = tuple((number, arm.name, arm.curve) for number, arm in enumerate(board.arms) if arm.curve is not None)
     if not drawn or height < 4:
         return [Line(width).add("no curve yet", DIM)][:height]
-    return plot(drawn, board.axis, board.axis_unit, width, min(height, 24), share=board.has_targets)
+    return _plotted(drawn, board.axis, board.axis_unit, width, min(height, 24), board.has_targets)
+
+
+@lru_cache(maxsize=4)  # curves change far less often than the figures beside them
+def _plotted(
+    curves: tuple[tuple[int, str, Curve], ...], axis: tuple[int, ...], unit: str, width: int, height: int, share: bool
+) -> Lines:
+    drawn = [Drawn(name, look(number), curve.mean, curve.low, curve.high) for number, name, curve in curves]
+    return plot(drawn, axis, unit, width, height, share=share)
 
 
 def _titled(board: Board, panel: str) -> str:

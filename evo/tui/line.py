@@ -80,7 +80,11 @@ class Line:
     def extend(self, segments: Iterable[Segment]) -> Line:
         """Append segments that are clean already."""
         for segment in segments:
-            self.add(segment.text, segment.style or PLAIN)
+            cells = width_of(segment.text)
+            if cells > self.room:
+                return self.add(segment.text, segment.style or PLAIN)
+            self.segments.append(segment)
+            self.room -= cells
         return self
 
     def gap(self, cells: int = 1) -> Line:

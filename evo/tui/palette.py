@@ -7,6 +7,7 @@ on a dark terminal and their yellow on a light one: yellow comes last, grey stan
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from rich.color import Color
 from rich.style import Style
@@ -45,6 +46,7 @@ class Look:
     faint: Style
 
 
+@cache
 def look(number: int) -> Look:
     """Of the arm of that number; from the ninth on colours and marks are paired anew."""
     turn, place = divmod(number, len(_COLOURS))

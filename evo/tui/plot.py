@@ -3,15 +3,15 @@ end and marked along its way, so that it is told apart without colours too."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from rich.style import Style
 
 from evo.tui.braille import SEVERAL, Canvas
-from evo.tui.line import Line, Lines, shortened
+from evo.tui.line import PLAIN, Line, Lines, shortened
 from evo.tui.palette import DIM, SHARED, Look
 
 Floats = npt.NDArray[np.float64]
@@ -48,10 +48,11 @@ def plot(
         canvas.trace(_heights(curve.mean[at], low, high, down), number)
     marks = _marks(curves, at, low, high, canvas)
     ends = _ends(curves, low, high, canvas.height, share)
+    ticks = _ticks(canvas.height, low, high, share)
     lines: Lines = []
     for y, row in enumerate(canvas.rows()):
         line = Line(width)
-        line.add(_tick(y, canvas.height, low, high, share), DIM, left - 1, right=True).add("┤", DIM)
+        line.add(ticks.get(y, ""), DIM, left - 1, right=True).add("┤", DIM)
         _cells(line, row, marks.get(y, {}), curves)
         if labels and y in ends:
             number, text = ends[y]
@@ -64,14 +65,14 @@ def plot(
 
 def _cells(line: Line, row: list[tuple[str, int, bool]], marks: dict[int, int], curves: Sequence[Drawn]) -> None:
     """Add a row of cells, neighbours of one style together."""
-    text, style = "", Style()
+    text, style = "", PLAIN
     for x, (char, owner, band) in enumerate(row):
         if x in marks:
             char, of = curves[marks[x]].look.mark, curves[marks[x]].look.style
         elif owner == SEVERAL:
             of = DIM if band else SHARED
         else:
-            of = Style() if owner < 0 else curves[owner].look.faint if band else curves[owner].look.style
+            of = PLAIN if owner < 0 else curves[owner].look.faint if band else curves[owner].look.style
         if of is not style and text:
             line.add(text, style)
             text = ""
@@ -141,28 +142,53 @@ def _value(value: float, share: bool) -> str:
     return f"{value:4.0%}" if share else f"{value:.3g}"
 
 
-def _tick(y: int, height: int, low: float, high: float, share: bool) -> str:
-    """The number beside a row, for a few of them."""
-    every = max(1, round((height - 1) / 4))
-    if y % every and y != height - 1 or (y != height - 1 and height - 1 - y < every / 2):
-        return ""
-    value = high - (high - low) * y / max(1, height - 1)
-    return f"{value:.0%}" if share else f"{value:.3g}"
+def _ticks(height: int, low: float, high: float, share: bool) -> dict[int, str]:
+    """Row -> the number beside it, round ones, in the row whose cell holds them."""
+    count = 4 if height >= 9 else 2
+    if share:
+        values = [i / count for i in range(count + 1)]
+    else:
+        size = _round_step((high - low) / count)
+        values = [size * n for n in range(math.ceil(low / size), math.floor(high / size) + 1)]
+    down = height * 4
+    digits = max(0, -math.floor(math.log10(_round_step((high - low) / count)) + 1e-9)) if not share else 0
+    rows = {}
+    for value in values:
+        y = int(round(float(_heights(np.array(value), low, high, down)))) // 4
+        rows[y] = f"{value:.0%}" if share else f"{value:.{min(digits, 3)}f}" if digits else f"{value:g}"
+    return rows
+
+
+def _round_step(size: float) -> float:
+    """The next of 1, 2, 5, 10, 20, 50 ... and their tenths."""
+    if size <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(size))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= size * (1 - 1e-9))
 
 
 def _axis(axis: Sequence[int], unit: str, left: int, across: int, width: int) -> Lines:
-    """The line below, and the numbers below that."""
+    """The line below, and round numbers below that."""
     if not axis:
         return [Line(width), Line(width)]
-    count = max(2, min(5, across // 12))
-    places = sorted({round(i * (across - 1) / (count - 1)) for i in range(count)})
+    first, last = axis[0], axis[-1]
+    step = max(1, int(_round_step((last - first) / max(2, min(6, across // 10)))))
+    values = [first, *range(step, last, step), last]
+    places: dict[int, int] = {}
+    taken = -1
+    for value in values:
+        x = round((value - first) * (across - 1) / max(1, last - first))
+        text = f"{value:,}"
+        start = min(max(left + x - len(text) // 2, 0), width - len(text))
+        end_room = len(f"{last:,}") + 2 if value != last else 0
+        if start > taken and start + len(text) + end_room <= left + across + len(f"{last:,}") // 2 + 1:
+            places[x] = value
+            taken = start + len(text)
     rule = Line(width).add(" " * (left - 1) + "└", DIM)
     rule.add("".join("┴" if x in places else "─" for x in range(across)), DIM)
     numbers = [" "] * width
-    for x in places:
-        text = f"{axis[min(len(axis) - 1, round(x * (len(axis) - 1) / max(1, across - 1)))]:,}"
+    for x, value in places.items():
+        text = f"{value:,}"
         start = min(max(left + x - len(text) // 2, 0), width - len(text))
         numbers[start : start + len(text)] = text
-    label = "".join(numbers).rstrip()
-    below = Line(width).add(label, DIM)
-    return [rule, below.add(f" {unit}", DIM)]
+    return [rule, Line(width).add("".join(numbers).rstrip(), DIM).add(f" {unit}", DIM)]

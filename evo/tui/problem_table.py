@@ -71,7 +71,7 @@ def _widths(board: Board, names: list[str], width: int) -> _Widths:
 
 
 def _titles(board: Board, prefix: str, widths: _Widths, width: int) -> Line:
-    line = Line(width).gap().add(shortened(prefix or "problem", widths.name), DIM, widths.name)
+    line = Line(width).gap().add(_name_title(prefix, widths.name), DIM, widths.name)
     for number, arm in enumerate(board.arms):
         its = look(number)
         cells = widths.spark + widths.best + SOLVED + (DELTA if _has_delta(board, arm, widths) else 0)
@@ -89,6 +89,11 @@ def _titles(board: Board, prefix: str, widths: _Widths, width: int) -> Line:
         else:
             line.add(shortened(arm.name, cells - 1), its.style, cells - 1)
     return line
+
+
+def _name_title(prefix: str, width: int) -> str:
+    """What the names below have in common, where it fits."""
+    return next((title for title in (clean(prefix), "problem") if title and width_of(title) <= width), "#"[:width])
 
 
 def _has_delta(board: Board, arm: ArmBoard, widths: _Widths) -> bool:

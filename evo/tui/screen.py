@@ -30,6 +30,8 @@ LOADING_PAUSE = 0.05
 FULL_SECONDS = 15.0
 """After so long every line is sent again, should something else have written to the terminal."""
 FAULT_SECONDS = 10.0
+"""A database that does not answer for so long has gone away."""
+CLOCK_SECONDS = 1.2
 
 
 class Controls(Protocol):
@@ -142,7 +144,8 @@ class Screen:
         self._held: Board | None = None
         self._page = 10
         self._last: object = None
-        self._full = 0.0
+        self._painted_board: Board | None = None
+        self._full = self._painted_at = 0.0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
         watcher.changed = terminal.wake
@@ -209,16 +212,17 @@ class Screen:
             board = replace(self._held, details=board.details)
         now = time.time()
         size = self.terminal.size()
-        seen = (id(board) if self._held is None else id(self._held), board.details, self.view, size, int(now))
+        seen = (id(board) if self._held is None else id(self._held), board.details, self.view, size)
         if time.monotonic() - self._full > FULL_SECONDS:
             self._full = time.monotonic()
             self.terminal.repaint()
             self._last = None
-        if seen == self._last:
+        # the clock alone waits a little longer than a board takes to come, so that the two are painted together
+        if seen == self._last and now - self._painted_at < CLOCK_SECONDS:
             return
         made = frame(board, self.view, *size, now)
-        self._page, self._last = made.page, seen
-        self._keep = board  # so that no other board gets its id
+        self._page, self._last, self._painted_at = made.page, seen, now
+        self._painted_board = board  # kept, so that no other board gets its id
         self.terminal.paint(made, *size)
         self.painted += 1
 

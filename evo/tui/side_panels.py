@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from evo.board import ArmBoard, Board, ImprovementLine, Population
 from evo.tui.line import PLAIN, Line, Lines, clean, shortened, width_of
 from evo.tui.numbers import BARS, ago, common_prefix, count, fitness, signed, sparkline
@@ -12,33 +14,35 @@ MOST_ISLANDS = 12
 
 
 def population(board: Board, view: View, width: int, height: int) -> Lines:
-    """Two tables: over all problems, and of the chosen one."""
-    names = _name_width(board, width)
-    lines: Lines = []
+    """Two tables: the mean over all problems, and the chosen one."""
     searches = sum(arm.seeds * len(board.problems) for arm in board.arms)
     read = sum(arm.read for arm in board.arms)
     whole = "all problems" if read >= searches else f"{read:,} of {searches:,} archives read"
-    several = len(board.problems) > 1
-    for title, of in ((whole, lambda arm: arm.population), ("", lambda arm: arm.populations.get(view.problem))):
-        if not title:
-            if not several or len(lines) + len(board.arms) + 2 > height:
-                break
-            title = shortened(board.problems[view.problem].name, 24)
-        migrations = of(board.arms[0]) is board.arms[0].population
-        head = Line(width).add(title, DIM, max(26, names + 4)).add("cells", DIM, 7, right=True)
-        head.add("diversity", DIM, 11, right=True)
-        if migrations:
-            head.add("migrations", DIM, 12, right=True)
-        lines.append(head)
-        most = max((max(found.cells) for arm in board.arms if (found := of(arm)) and found.cells), default=1.0)
-        for number, arm in enumerate(board.arms):
-            its = look(number)
-            line = Line(width).add(its.mark, its.style).gap().add(shortened(arm.name, names), its.style, names).gap(2)
-            _cells(line, of(arm), most, max(26, names + 4) - names - 4)
-            if migrations:
-                line.add(count(arm.telemetry.migrations), PLAIN, 12, right=True)
-            lines.append(line)
+    lines = _archives(board, [arm.population for arm in board.arms], whole, width, migrations=True)
+    if len(board.problems) > 1:
+        lines.append(Line(width))
+        name = board.problems[view.problem].name
+        lines += _archives(board, [arm.populations.get(view.problem) for arm in board.arms], name, width)
     return lines[:height]
+
+
+def _archives(
+    board: Board, found: Sequence[Population | None], title: str, width: int, migrations: bool = False
+) -> Lines:
+    names = _name_width(board, width)
+    bars = max(24 - names, 8)
+    head = Line(width).add(shortened(title, names + bars + 3), DIM, names + bars + 4).add("cells", DIM, 7, right=True)
+    head.add("diversity", DIM, 11, right=True)
+    lines = [head.add("migrations" if migrations else "", DIM, 12, right=True)]
+    most = max((max(one.cells) for one in found if one is not None and one.cells), default=1.0)
+    for number, (arm, one) in enumerate(zip(board.arms, found, strict=True)):
+        its = look(number)
+        line = Line(width).add(its.mark, its.style).gap().add(shortened(arm.name, names), its.style, names).gap(2)
+        _cells(line, one, most, bars)
+        if migrations:
+            line.add(count(arm.telemetry.migrations), PLAIN, 12, right=True)
+        lines.append(line)
+    return lines
 
 
 def _cells(line: Line, found: Population | None, most: float, width: int) -> None:
@@ -79,7 +83,7 @@ def improvements(board: Board, view: View, width: int, height: int, now: float) 
     if not board.improvements:
         return [Line(width).add("none yet", DIM)]
     arms = {arm.name: number for number, arm in enumerate(board.arms)}
-    names = _name_width(board, width) if len(board.arms) > 1 else 0
+    names = _name_width(board, width) if len(board.arms) > 1 and width >= 70 else 0
     prefix = common_prefix([problem.name for problem in board.problems])
     problem_width = min(18 if width >= 70 else 10, max(len(p.name) - len(prefix) for p in board.problems))
     several = any(arm.seeds > 1 for arm in board.arms)
@@ -87,13 +91,16 @@ def improvements(board: Board, view: View, width: int, height: int, now: float) 
     for one in board.improvements[:height]:
         its = look(arms.get(one.arm, 0))
         line = Line(width).add(ago(now - one.created), DIM, 4, right=True).gap()
+        if len(board.arms) > 1:
+            line.add(its.mark, its.style).gap()
         if names:
-            line.add(its.mark, its.style).gap().add(shortened(one.arm, names), its.style, names).gap()
+            line.add(shortened(one.arm, names), its.style, names).gap()
         line.add(shortened(board.problems[one.problem].name[len(prefix) :], problem_width), PLAIN, problem_width)
         if several:
             line.gap().add(f"s{one.seed}", DIM, 3)
         line.gap().add(f"#{one.iteration}", DIM, 5).gap()
-        line.add(fitness(one.before), DIM).add("→", DIM).add(fitness(one.fitness), STRONG).gap(2)
+        line.add("" if one.before is None else fitness(one.before), DIM, 4, right=True)
+        line.add("→", DIM).add(fitness(one.fitness), STRONG, 5).gap()
         line.add(vector_change(board.problems[one.problem].objectives, one, line.room))
         lines.append(line)
     return lines
@@ -106,7 +113,7 @@ def vector_change(objectives: tuple[str, ...], one: ImprovementLine, room: int) 
     changed = [(abs(by), name, by) for name, by in zip(objectives, one.change, strict=False) if abs(by) > 5e-4]
     parts: list[str] = []
     for _, name, by in sorted(changed, key=lambda part: -part[0]):
-        part = f"{shortened(name, 14)} {signed(by)}"
+        part = f"{shortened(name, 12)} {signed(by)}"
         if sum(width_of(p) + 2 for p in parts) + width_of(part) > room:
             return "  ".join([*parts, "…"])
         parts.append(part)

@@ -263,7 +263,7 @@ def _in_foreground(fd: int) -> bool:
     try:
         return os.tcgetpgrp(fd) == os.getpgrp()
     except OSError:
-        return False
+        return True  # not the terminal that controls us, so there are no jobs on it
 
 
 def _without_echo(fd: int) -> list[Any]:
@@ -303,5 +303,8 @@ def _obey_suspension(terminal: Terminal) -> Callable[[], None]:
         terminal._enter()
         terminal.wake()
 
+    def stopped() -> None:
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+
     signal.signal(signal.SIGTSTP, suspend)
-    return lambda: signal.signal(signal.SIGTSTP, signal.SIG_DFL) and None
+    return stopped
