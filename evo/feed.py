@@ -173,7 +173,8 @@ class Feed:
             if reading.complete or (not reading.begun and time.monotonic() > until):
                 continue
             if not reading.ids and not self._enrolled(run_id, reading):
-                reading.begun = reading.complete = reading.record.status not in ("running", "waiting")
+                reading.begun = reading.record.status != "running"  # what waits for its turn has nothing to be read
+                reading.complete = reading.record.status not in ("running", "waiting")
                 continue
             ended = reading.record.status not in ("running", "waiting")
             self._read_run(run_id, reading)
