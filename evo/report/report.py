@@ -31,7 +31,7 @@ from evo.report.tables import (
     problems_table,
     versions_table,
 )
-from evo.standings import ArmStanding, Standings, standings, verdict_lines
+from evo.standings import ArmStanding, Standings, farthest, standings, verdict_lines
 from islands.store import Store
 
 PICTURED = 3
@@ -69,7 +69,7 @@ class Report:
     verdict: tuple[str, ...]
     arms: Table
     differences: Table | None
-    solve: Plot | None
+    solve: Plot
     best_at_k: Plot | None
     heat_map: Plot
     multiples: Plot | None
@@ -105,7 +105,7 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
         raise BadInput(f"{name} has nothing to report yet: no iteration is committed")
     readings = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
     trained = any(run.steps for runs in readings.values() for run in runs)  # then a seed acts on all problems at once
-    stand, apart = _standings(found, comparison.reference, trained)
+    stand, level, apart = _standings(found, comparison.reference, trained)
     measures = measured(readings, found, stand.best_horizon * stand.answers)
     stories = longest(readings)
     pictured = list(dict.fromkeys(story.row for story in stories))[:PICTURED]
@@ -125,7 +125,7 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
             verdict=tuple(verdict_lines(stand)),
             arms=arms_table(comparison, stand, measures, readings),
             differences=differences_table(reference, gaps) if reference and any(gaps.values()) else None,
-            solve=solve_plot(found, style, stand.horizon or stand.best_horizon, trained),
+            solve=solve_plot(found, level, style, stand.horizon or stand.best_horizon, trained),
             best_at_k=best_at_k_plot(measures, style),
             heat_map=heat_map_plot(
                 relative_best(found, targets), found, names, any(t is not None and t > 0 for t in targets)
@@ -160,10 +160,10 @@ def _pictured(names: Sequence[str], rows: Sequence[int], draw: Any) -> tuple[Pic
 
 def _standings(
     found: Mapping[str, Outcomes], reference: str | None, trained: bool
-) -> tuple[Standings, tuple[str, ...]]:
-    """The standings; where arms do not compare, none but the reason."""
+) -> tuple[Standings, Mapping[str, Outcomes], tuple[str, ...]]:
+    """The standings, and the outcomes of the seeds that they are of; where arms do not compare, nothing but why."""
     try:
-        return standings(found, reference, crossed_seeds=trained), ()
+        return standings(found, reference, crossed_seeds=trained), farthest(found), ()
     except ValueError as error:
         first = next(iter(found.values()))
         bare = Standings(
@@ -175,7 +175,7 @@ def _standings(
             None,
             {name: ArmStanding() for name in found},
         )
-        return bare, (f"The arms do not compare: {error}.",)
+        return bare, found, (f"The arms do not compare: {error}.",)
 
 
 def _state(comparison: Comparison, stand: Standings) -> str:

@@ -140,7 +140,7 @@ def _told(story: Story, places: Sequence[int], texts: Mapping[int, Candidate]) -
                 here.fitness,
                 None if parent is None else here.fitness - parent.fitness,
                 tuple(zip(search.problem.objectives, here.rewards, moved, strict=True)),
-                tuple(difference(before_text, here.text, unit)),
+                tuple(whole(here.text, unit) if parent is None else difference(before_text, here.text, unit)),
                 unit,
                 place - before - 1,
             )
@@ -165,11 +165,11 @@ def unit_of(answer_format: str, old: str, new: str) -> str:
 
 def difference(old: str, new: str, unit: str) -> list[Piece]:
     """What changed from old to new, by characters, words, or lines with a little around each change; bounded."""
-    whole = unit != "lines"
+    together = unit != "lines"
     a, b = (_units(text, unit) for text in (old, new))
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
     pieces: list[Piece] = []
-    for number, group in enumerate(matcher.get_grouped_opcodes(len(a) + len(b) + 1 if whole else CONTEXT)):
+    for number, group in enumerate(matcher.get_grouped_opcodes(len(a) + len(b) + 1 if together else CONTEXT)):
         if number:
             pieces.append(Piece("gap", "…"))
         for tag, i, i_end, j, j_end in group:
@@ -178,7 +178,13 @@ def difference(old: str, new: str, unit: str) -> list[Piece]:
             else:
                 pieces += [Piece("old", unit) for unit in a[i:i_end]]
                 pieces += [Piece("new", unit) for unit in b[j:j_end]]
-    return _bounded(_joined(pieces, " " if unit == "words" else "") if whole else pieces)
+    return _bounded(_joined(pieces, " " if unit == "words" else "") if together else pieces)
+
+
+def whole(text: str, unit: str) -> list[Piece]:
+    """A text that has no parent, bounded as a difference is."""
+    pieces = [Piece("same", part) for part in _units(text, unit)]
+    return _bounded(pieces if unit == "lines" else _joined(pieces, " " if unit == "words" else ""))
 
 
 def _units(text: str, unit: str) -> list[str]:

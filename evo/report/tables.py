@@ -74,7 +74,7 @@ def arms_table(
     readings: Mapping[str, Sequence[RunReading]],
 ) -> Table:
     """One row an arm: where it stands at the common horizon, and what it has cost so far."""
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for arm in comparison.arms:
         standing, runs = standings.arms[arm.name], readings[arm.name]
         measure = measures.get(arm.name)
@@ -98,7 +98,7 @@ def arms_table(
                 number(len(standing.only), ".0f"),
             )
         )
-    columns = (
+    columns: tuple[Column, ...] = (
         Column("arm", number=False),
         Column("policy", number=False),
         Column("solve rate", "share of searches solved by the horizon, with its 95% interval"),
@@ -113,8 +113,11 @@ def arms_table(
         Column("seconds", "of sampling and scoring, in all"),
         Column("only", "problems that this arm alone solved, under any seed"),
     )
+    if len(rows) == 1:  # nothing that it alone could have solved
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     at = standings.horizon or standings.best_horizon
-    return Table("arms", f"After {at} of {standings.iterations} iterations, with 95% intervals", columns, tuple(rows))
+    caption = f"After {at} of {standings.iterations} iterations, with 95% intervals"
+    return Table("arms", caption, columns, tuple(rows))
 
 
 def differences(standings: Standings, measures: Mapping[str, ArmMeasures]) -> dict[str, dict[str, TestedDifference]]:

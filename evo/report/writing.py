@@ -46,9 +46,10 @@ def write_report(store: Store, name: str, page: str, *, png: str | None = None, 
         from evo.report.page import page_of
         from evo.report.report import report_of
     except ImportError as error:
-        if error.name is None or error.name.split(".")[0] not in ("matplotlib", "jinja2", "markupsafe"):
+        library = (error.name or "").split(".")[0]
+        if library not in ("matplotlib", "jinja2", "markupsafe"):
             raise
-        raise BadInput(f'a report needs {error.name}: pip install "evo[report]"') from error
+        raise BadInput(f'a report needs {library}: pip install "evo[report]"') from error
     report = report_of(store, name, against)
     text = page_of(report).encode("utf-8")
     plots = []

@@ -41,9 +41,14 @@ def draw_line(axes: Axes, x: npt.ArrayLike, y: Floats, look: Look) -> None:
 
 
 def solve_plot(
-    outcomes: Mapping[str, Outcomes], looks: Mapping[str, Look], horizon: int, crossed_seeds: bool
-) -> Plot | None:
-    """Solve rate and mean best fitness over iterations, and over answers too where an iteration's cost differs."""
+    outcomes: Mapping[str, Outcomes],
+    level: Mapping[str, Outcomes],
+    looks: Mapping[str, Look],
+    horizon: int,
+    crossed_seeds: bool,
+) -> Plot:
+    """Solve rate and mean best fitness over iterations, and over answers too where an iteration's cost differs. level:
+    the outcomes of the seeds that have come far, for means, which wait for the last search."""
     with_targets = any(outcome.judged.any() for outcome in outcomes.values())
     by_answers = len({outcome.answers for outcome in outcomes.values()}) > 1
     panels: list[tuple[str, bool]] = [("solve rate", False)] if with_targets else []
@@ -53,8 +58,11 @@ def solve_plot(
     for (what, answers), ax in zip(panels, axes, strict=True):
         budgets = answer_axis(*outcomes.values())
         for name, outcome in outcomes.items():
-            draw = solve_curve if what == "solve rate" else best_curve
-            curve: Curve = draw(outcome, crossed_seeds=crossed_seeds)
+            curve: Curve
+            if what == "solve rate":
+                curve = solve_curve(outcome, crossed_seeds=crossed_seeds)
+            else:
+                curve = best_curve(level[name], crossed_seeds=crossed_seeds)
             x = budgets if answers else np.arange(1, outcome.iterations + 1)
             draw_curve(ax, x, curve.over_answers(outcome.answers, budgets) if answers else curve, looks[name])
         ax.set_title(what)
@@ -65,12 +73,14 @@ def solve_plot(
         most = max(outcome.iterations for outcome in outcomes.values())
         if not answers and 0 < horizon < most:
             ax.axvline(horizon, color=FAINT, linewidth=1, linestyle=":")
-            ax.text(horizon, ax.get_ylim()[1], " horizon", color=FAINT, va="top", fontsize=8)
+            ax.annotate(
+                " horizon", (horizon, 1.0), xycoords=("data", "axes fraction"), color=FAINT, va="top", fontsize=8
+            )
     legend_above(made, axes[0].get_lines()[: len(outcomes)], list(outcomes))
     caption = (
         "Share of searches solved within so many iterations, with 95% bands over problems (Wilson's, a problem's seeds "
         "kept together); where searches are under way, the Kaplan-Meier estimate. Mean best fitness has the "
-        "bootstrap's band over problems and ends where the first search has."
+        "bootstrap's band over problems and ends where the first search does."
     )
     return drawn(
         made, "solve-rate", "Curves of solve rate and mean best fitness, one line for each arm, with bands", caption

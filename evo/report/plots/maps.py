@@ -19,7 +19,7 @@ from evo.report.plots.style import MAP, UNKNOWN, Plot, drawn, figure, label
 Floats = npt.NDArray[np.float64]
 
 ROW_INCHES, TALLEST = 0.17, 13.0
-NAMED_ROWS = 64
+NAMED_ROWS = 68
 WIDEST = 240
 """Columns of pixels of one arm's map: more iterations than that are drawn a few to a column."""
 COARSE_BINS = 20
@@ -28,13 +28,12 @@ COARSE_BINS = 20
 def heat_map_plot(
     shares: Mapping[str, Floats], outcomes: Mapping[str, Outcomes], names: Sequence[str], targets: bool
 ) -> Plot:
-    """(P, S, T) shares of each arm as one map beside the other, problems in one order: the soonest solved first."""
+    """(P, S, T) shares of each arm as one map beside the other, problems in one order: the easiest first."""
     means = {arm: seed_mean(cube) for arm, cube in shares.items()}
     order = _easiest_first(list(means.values()))
     count = len(order)
     height = max(1.6, min(TALLEST, ROW_INCHES * count))
-    named = count <= NAMED_ROWS
-    longest = max(len(label(name)) for name in names) if named else 4
+    longest = max(len(label(name)) for name in names)
     width = min(14.0, 0.075 * longest + 0.9 + max(2.1, 8.2 / len(means)) * len(means))
     made, axes = figure(width, height + 1.3, 1, len(means), sharey=True)
     colours = matplotlib.colormaps[MAP].with_extremes(bad=UNKNOWN)
@@ -53,11 +52,10 @@ def heat_map_plot(
         ax.set_xlabel("iteration")
         ax.grid(False)
         ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-    axes[0].set_yticks(range(count) if named else [])
-    if named:
-        axes[0].set_yticklabels([label(names[row]) for row in order], fontsize=7)
-    else:
-        axes[0].set_ylabel(f"{count} problems, the soonest solved first")
+    rows = np.arange(0, count, -(-count // NAMED_ROWS))
+    axes[0].set_yticks(rows, [label(names[order[row]]) for row in rows], fontsize=7 if len(rows) == count else 6)
+    if len(rows) < count:
+        axes[0].set_ylabel(f"{count} problems, every {rows[1]}th named")
     assert image is not None
     bar = made.colorbar(
         image, ax=axes, location="top", shrink=0.4, aspect=40, pad=0.01, extend="min" if low > 0 else "neither"
@@ -68,7 +66,7 @@ def heat_map_plot(
     caption = (
         "Best fitness so far of every problem as a share of its target (of the best that any arm found where there is "
         "none), mean over seeds; a mark where a seed solved it; grey: not there yet. Rows are the same problems in "
-        "the same order in every arm."
+        "the same order in every arm, the easiest first: by the mean over arms and iterations."
     )
     return drawn(made, "heat-map", "Heat maps, problems by iterations, one for each arm", caption)
 
@@ -105,7 +103,8 @@ def archive_plot(maps: Sequence[ArchiveMap], problem: str, number: int) -> Plot 
     flat = all(one.y == "" for one in maps)
     made, axes = figure(2.75 * across + 0.9, (1.5 if flat else 2.6) * down + 0.9, down, across)
     known = np.concatenate([one.fitness[np.isfinite(one.fitness)] for one in maps])
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+    low, high = (low, high) if low < high else (low - 0.5, high + 0.5)
     colours = matplotlib.colormaps[MAP].with_extremes(bad="#f4f4f4")
     image = None
     for ax, one in zip(axes, maps, strict=False):
@@ -113,7 +112,7 @@ def archive_plot(maps: Sequence[ArchiveMap], problem: str, number: int) -> Plot 
         fine = columns > COARSE_BINS or rows > COARSE_BINS
         image = ax.pcolormesh(
             np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, np.ma.masked_invalid(one.fitness), cmap=colours,
-            vmin=low, vmax=high if high > low else low + 1e-9, edgecolors="none" if fine else "white", linewidth=0.8,
+            vmin=low, vmax=high, edgecolors="none" if fine else "white", linewidth=0.8,
         )  # fmt: skip
         ax.set_facecolor("#f4f4f4")
         ax.set_title(f"{label(one.arm)}: {one.filled} cells", fontsize=8.5)

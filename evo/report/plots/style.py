@@ -14,7 +14,6 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.legend import Legend
 
 from evo.report.text import visible
 
@@ -119,6 +118,10 @@ def label(name: str) -> str:
     return shown if len(shown) <= LONGEST_LABEL else "…" + shown[1 - LONGEST_LABEL :]
 
 
-def legend_above(made: Figure, handles: Sequence[Any], names: Sequence[str]) -> Legend:
-    """One legend for all axes of a figure."""
-    return made.legend(handles, [label(name) for name in names], loc="outside upper left", ncols=min(4, len(names)))
+def legend_above(made: Figure, handles: Sequence[Any], names: Sequence[str]) -> None:
+    """One legend for all axes of a figure; none for one arm alone."""
+    if len(names) > 1:
+        labels = [label(name) for name in names]
+        # about 14 letters to the inch, and 8 letters' room for each line; what has no room in one row goes below it
+        across = max(1, int(made.get_size_inches()[0] * 14 / (max(map(len, labels)) + 8)))
+        made.legend(handles, labels, loc="outside upper left", ncols=min(across, len(names)))

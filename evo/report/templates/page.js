@@ -88,7 +88,7 @@
     add("text", { x: (left + right) / 2, y: bottom + 35, "text-anchor": "middle", fill: "#555" }, "iteration");
     if (target !== null) {
       add("line", { x1: left, x2: right, y1: y(target), y2: y(target), stroke: "#8a8a8a", "stroke-dasharray": "2 3" });
-      add("text", { x: right, y: y(target) - 4, "text-anchor": "end", fill: "#63636b" }, "target");
+      add("text", { x: left + 4, y: y(target) - 4, fill: "#63636b" }, "target");
     }
     values.arms.forEach((arm, place) => {
       for (const steps of arm.lines[problem]) {

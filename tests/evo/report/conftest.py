@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from bench.report import made_up
 from sqlalchemy import update
 
+from bench.report import made_up
 from islands.schema import Run
 from islands.store import Store
 from problems.contract import Score

@@ -52,7 +52,9 @@ def test_figures_are_of_the_answers_within_the_budget(read):
 def test_missing_answers_count_zero_and_the_budget_is_one_for_all(read):
     found, readings = read
     short = {"base": [replace(run, searches=tuple(_without_half(s) for s in run.searches)) for run in readings["base"]]}
-    whole, halved = (measured({"base": some["base"]}, {"base": found["base"]}, 36)["base"] for some in (readings, short))
+    whole, halved = (
+        measured({"base": some["base"]}, {"base": found["base"]}, 36)["base"] for some in (readings, short)
+    )
     assert halved.best_at_k.mean[0] < 0.7 * whole.best_at_k.mean[0]
     cheap = replace(found["grpo"], answers=1)
     both = measured(readings, {**found, "grpo": cheap}, 12)

@@ -1,0 +1,243 @@
+"""The page: what it holds, that it needs nothing else, and that nothing a model wrote is more than text in it."""
+
+import html.parser
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import insert, update
+
+from evo.comparison import gather, outcomes
+from evo.report.page import page_of
+from evo.report.report import report_of
+from evo.report.tables import differences, differences_table, problems_table
+from evo.standings import standings, verdict_lines
+from islands.schema import PromptGroup, Run, TrainingStep
+from islands.store import Store
+
+
+class Elements(html.parser.HTMLParser):
+    """Every element with its attributes, and the text outside scripts and styles."""
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.elements, self.words, self._in = [], [], None
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        self._in = tag if tag in ("script", "style") else self._in
+
+    def handle_endtag(self, tag):
+        self._in = None if tag == self._in else self._in
+
+    def handle_data(self, words):
+        if self._in is None:
+            self.words.append(words)
+
+    @property
+    def text(self):
+        return "".join(self.words)
+
+    def of(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def page_for(address, name, against=None):
+    with Store.open(address, read_only=True) as store:
+        report = report_of(store, name, against)
+    return report, page_of(report)
+
+
+@pytest.fixture(scope="module")
+def finished(made):
+    return page_for(made, "made-up")
+
+
+def test_the_page_says_what_was_found(finished):
+    report, page = finished
+    found = Elements(page)
+    assert [line for line in report.verdict if line in found.text] == list(report.verdict) and len(report.verdict) == 2
+    assert "3 arms, 5 problems, 2 seeds, 12 iterations of 3 answers" in found.text
+    assert "Unfinished" not in found.text
+    tables = {one["id"] for one in found.of("div") if one.get("class") == "table"}
+    assert tables == {"arms", "differences", "problems", "cost", "settings", "runs", "shared-settings"}
+    for arm in ("base", "best-of-n", "grpo"):
+        assert f"made:{arm}" in found.text
+    for n in range(5):
+        assert f"made-up/{n}" in found.text
+    assert "evo compare made-up --iterations 12" in found.text
+    pictures = found.of("img")
+    assert len(pictures) == len(report.plots) and all(one["alt"] and one["src"][:22] for one in pictures)
+    assert {"solve-rate", "best-at-k", "heat-map", "fitness", "diversity", "rewards-1", "lineage-1", "archive-1"} <= {
+        plot.name for plot in report.plots
+    }
+
+
+def test_the_page_asks_for_nothing(finished):
+    _, page = finished
+    found = Elements(page)
+    for _, attributes in found.elements:
+        for name in ("src", "href", "action", "data", "poster", "srcset"):
+            assert attributes.get(name, "#").startswith(("#", "data:"))
+        assert not any(name.startswith("on") or name == "style" for name in attributes)
+    style = page[page.index("<style>") : page.index("</style>")]
+    assert "url(" not in style and "@import" not in style
+    (policy,) = [one["content"] for one in found.of("meta") if "http-equiv" in one]
+    assert policy.startswith("default-src 'none'; img-src data:;") and "unsafe" not in policy
+
+
+def test_the_same_database_gives_the_same_bytes(made, finished):
+    report, page = finished
+    again, same = page_for(made, "made-up")
+    assert same == page
+    assert [plot.png for plot in again.plots] == [plot.png for plot in report.plots]
+
+
+def test_tables_hold_what_they_are_sorted_by(finished):
+    report, page = finished
+    row = next(row for row in report.problems.rows if row[0].text == "made-up/3")
+    assert [cell.sort for cell in row[:2]] == ["made-up/3", 0.74]
+    solved = [row[2] for row in report.problems.rows]
+    unsolved = [cell for cell in solved if cell.sort is None]
+    assert all(set(cell.text) <= {"–", ",", " "} for cell in unsolved)
+    values = json.loads(re.search(r'id="chart-values">(.*?)</script>', page, re.DOTALL)[1])
+    assert len(values["arms"]) == 3 and len(values["arms"][0]["lines"]) == 5 == len(values["problems"])
+    steps = values["arms"][0]["lines"][3][1]
+    assert steps[-1][0] == 12 and [f for _, f in steps] == sorted(f for _, f in steps)
+
+
+def test_another_reference(made):
+    with Store.open(made, read_only=True) as store:
+        comparison = gather(store, "made-up", "base")
+        found = outcomes(store, comparison)
+    stand = standings(found, comparison.reference)
+    assert all(" - base = " in line for line in verdict_lines(stand))
+    assert problems_table(comparison, found).columns[-1].title == "grpo − base"
+    assert {row[0].text for row in differences_table("base", differences(stand, {})).rows} == {
+        "best-of-n − base",
+        "grpo − base",
+    }
+
+
+def test_a_run_by_itself(made):
+    report, page = page_for(made, "made-up/grpo/s1")
+    assert report.verdict == () and report.differences is None and report.settings is None
+    assert "made:grpo, 5 problems, 1 seed, 12 iterations" in Elements(page).text
+
+
+def test_an_unfinished_comparison_says_how_far_it_has_come(search_with, digits, digits_policy, as_comparison, tmp_path):
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+    problems = [digits("one", target=2.0), digits("two", target=2.0)]
+    search_with(problems, digits_policy(batch=1), address, name="r0", iterations=6)
+    search_with(problems, digits_policy(batch=1), address, name="r1", iterations=6, stop_after=7)
+    as_comparison(address, {"r0": ("grpo", 0), "r1": ("late", 0)})
+    with Store.open(address) as store, store.begin() as tx:
+        store.finish_run(store.run("r1").id, "interrupted", tx=tx)
+        config = dict(store.run("r0").config)
+        for arm in ("grpo", "late"):
+            values = dict(name=f"w/{arm}", status="waiting", reason="", command="", seed=1, commit="", config=config,
+                          summary={}, comparison="both", arm=arm, created=0.0, updated=0.0)  # fmt: skip
+            tx.connection.execute(insert(Run).values(**values))
+    report, page = page_for(address, "both")
+    at = report.standings.horizon
+    assert 2 <= at < 6 and report.standings.seeds == 1
+    assert report.remarks == (
+        "Unfinished: of 4 runs, 1 interrupted, 2 waiting. Figures of whole searches are those at the "
+        f"horizon, iteration {at} of 6, of 1 of 2 seeds.",
+    )
+    assert report.remarks[0] in Elements(page).text and f"After {at} of 6 iterations" in Elements(page).text
+    assert "late - grpo" in report.verdict[0]
+
+
+def test_training_and_policy_versions(made, tmp_path):
+    address = f"sqlite:///{tmp_path / 'copy.db'}"
+    shutil.copy(made.removeprefix("sqlite:///"), tmp_path / "copy.db")
+    with Store.open(address) as store, store.begin() as tx:
+        run = store.run("made-up/grpo/s0")
+        new = store.policy_version(run.id, "made:grpo@1", tx, parent="made:grpo@0")
+        tx.connection.execute(
+            update(PromptGroup).where(PromptGroup.run_id == run.id, PromptGroup.iteration >= 6).values(
+                policy_version_id=new
+            )
+        )  # fmt: skip
+        for step in range(4):
+            store.add_training_step(run.id, step, {"loss": 1 / (step + 1), "kl": 0.1 * step, "note": "x"}, tx)
+        tx.connection.execute(
+            insert(TrainingStep).values(run_id=run.id, step=9, stats={"loss": None}, checkpoint=None, created=0.0)
+        )
+    report, page = page_for(address, "made-up/grpo/s0")
+    assert "made:grpo@1" in Elements(page).text
+    assert [row[3].sort for row in report.versions.rows] == [90, 90]
+    assert "training" in {plot.name for plot in report.plots}
+
+
+class HostilePolicy:
+    """Writes what must not be believed, longer at every turn."""
+
+    version, dialect, temperature, has_logprobs, max_tokens, batch = "<b>v</b>", "english", 1.0, False, None, 4
+
+    def __init__(self, words):
+        self.words = words
+
+    async def sample(self, prompts, *, rollouts, answers, seed):
+        from problems.records import Rollout as Sampled
+
+        def one(prompt):
+            word = f"<answer>{self.words * (1 + prompt.stream % 3)}{prompt.stream}</answer>"
+            import numpy as np
+
+            return Sampled(word, np.arange(3, dtype=np.int32), np.zeros(3, np.float32), np.arange(2, dtype=np.int32))
+
+        return [[one(prompt) for _ in range(rollouts)] for prompt in prompts]
+
+    async def close(self):
+        pass
+
+
+@pytest.fixture
+def hostile_page(search_with, any_text, hostile, as_comparison, tmp_path):
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+    runs = {}
+    for arm in ("</script><b>", "$x_1$ & \"q\" 'q'"):
+        for seed in range(2):
+            name = f"run{len(runs)}"
+            search_with([any_text(), any_text("</title>\x00")], HostilePolicy(hostile), address, name=name, seed=seed,
+                        iterations=6, answers=1)  # fmt: skip
+            runs[name] = (arm, seed)
+    as_comparison(address, runs)
+    with Store.open(address) as store, store.begin() as tx:
+        tx.connection.execute(update(Run).values(command="evo run '<script>alert(3)</script>'", reason="</td><b>no"))
+    return page_for(address, "both")
+
+
+def test_nothing_that_was_written_is_more_than_text(hostile_page):
+    report, page = hostile_page
+    found = Elements(page)
+    assert [sorted(one) for one in found.of("script")] == [["id", "type"], []]
+    assert not found.of("svg")[1:] and len(found.of("style")) == 1 and len(found.of("title")) == 1
+    assert {one["src"][:15] for one in found.of("img")} == {"data:image/png;"} and len(found.of("img")) == len(
+        report.plots
+    )
+    assert not found.of("b") or all(one == {} for one in found.of("b"))
+    for sign in ("{{ 7 * 7 }}", "<U+202E>", "␛[31m␈", "<script>fetch(", "</script><b>", "</title>␀", "alert(3)"):
+        assert sign in found.text
+    page.encode("utf-8")
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202e]", page)
+    assert "49" not in re.findall(r"\{\{ (.*?) \}\}", page)
+
+
+def test_what_the_page_draws_from_is_read_back_as_it_was(hostile_page):
+    _, page = hostile_page
+    (raw,) = re.findall(r'<script type="application/json" id="chart-values">(.*?)</script>', page, re.DOTALL)
+    assert "<" not in raw and ">" not in raw and "&" not in raw
+    assert json.loads(raw)["arms"][0]["name"] == "</script><b>"
+
+
+def test_reports_are_of_what_is_there(finished):
+    report, _ = finished
+    bare = replace(report, lineages=(), archives=(), rewards=(), best_at_k=None, differences=None, multiples=None)
+    found = Elements(page_of(bare))
+    assert "one objective alone, or no valid answer" in found.text and "No curve of best@k" in found.text
