@@ -15,8 +15,9 @@ from islands.store import Store
 from vpo.metrics import diversity
 
 READ_SECONDS = 0.004
-"""Of a poll, a second, so well below one hundredth of a core."""
-AT_ONCE = 8
+"""Of one reading; the next one waits until that was a small share of the time."""
+SHARE = 0.004
+AT_ONCE = 4
 
 
 class Survey:
@@ -25,6 +26,7 @@ class Survey:
     def __init__(self, problems: int, seeds: Sequence[int]) -> None:
         self._ids = [np.zeros((problems, n), dtype=np.int64) for n in seeds]
         self._read = [np.full((problems, n), -1, dtype=np.int64) for n in seeds]  # iterations done when it was read
+        self._due, self._chosen = 0.0, -1
         self._found: list[dict[tuple[int, int], Population]] = [{} for _ in seeds]
 
     def enrol(self, arm: int, seed: int, ids: Sequence[int]) -> None:
@@ -33,7 +35,10 @@ class Survey:
 
     def read(self, store: Store, done: Sequence[np.ndarray], chosen: int) -> None:
         """Read what has changed most, for READ_SECONDS; done: (P, S) for each arm."""
-        until = time.thread_time() + READ_SECONDS
+        began = time.thread_time()
+        if time.monotonic() < self._due and chosen == self._chosen:
+            return
+        self._chosen = chosen
         stale = [np.where(ids > 0, now - was, 0) for ids, now, was in zip(self._ids, done, self._read, strict=True)]
         for of in stale:
             of[chosen : chosen + 1] *= 1_000_000
@@ -44,8 +49,9 @@ class Survey:
         )
         for start in range(0, len(order), AT_ONCE):
             self._read_some(store, done, [(arm, row, column) for _, row, column, arm in order[start : start + AT_ONCE]])
-            if time.thread_time() > until:
-                return
+            if time.thread_time() - began > READ_SECONDS:
+                break
+        self._due = time.monotonic() + (time.thread_time() - began) / SHARE
 
     def _read_some(self, store: Store, done: Sequence[np.ndarray], places: Sequence[tuple[int, int, int]]) -> None:
         at = {int(self._ids[arm][row, column]): (arm, row, column) for arm, row, column in places}

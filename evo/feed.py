@@ -1,9 +1,9 @@
 """From the database to the board of a live screen, asking each time only for what is new.
 
 A poll of a search that commits some hundred answers a second takes a few milliseconds, however large the run has
-become. Statistics over all searches cost more, so they are made again at most so often that they take a hundredth of
-one core. A large comparison is read run by run, a part of it per poll, so that a screen opened on it shows something
-at once.
+become. Statistics over all searches cost more, so they are made again only so often that they take less than a
+hundredth of one core. A large comparison is read run by run, a part of it per poll, so that a screen opened on it
+shows something at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from islands.store import Store
 
 LOAD_SECONDS = 0.25
 """How long one poll may read runs that were not read before; a run once begun is read to its end."""
-STATISTICS_SHARE = 0.01
+CURVES_SHARE, VERDICT_SHARE = 0.005, 0.003
 LIVE_RESAMPLES, FINAL_RESAMPLES = 1_000, 10_000
 LIVE_CURVE_RESAMPLES = 200
 IMPROVEMENTS_KEPT = 30
@@ -126,7 +126,7 @@ class Feed:
         self._verdict: tuple[str, ...] = ()
         self._outcomes: dict[str, Outcomes] = {}
         self._outcomes_version = -1
-        self._curve_turn, self._verdict_turn = _Throttled(STATISTICS_SHARE), _Throttled(STATISTICS_SHARE)
+        self._curve_turn, self._verdict_turn = _Throttled(CURVES_SHARE), _Throttled(VERDICT_SHARE)
         self._pace: deque[tuple[float, int]] = deque()
         self._details: dict[tuple[int, str], Detail] = {}
         self._detail_version: tuple[tuple[int, str] | None, float] = (None, -1.0)
@@ -169,6 +169,7 @@ class Feed:
 
     def _read(self) -> None:
         until = time.monotonic() + LOAD_SECONDS
+        read = []
         for run_id, reading in self._runs.items():
             if reading.complete or (not reading.begun and time.monotonic() > until):
                 continue
@@ -179,6 +180,9 @@ class Feed:
             ended = reading.record.status not in ("running", "waiting")
             self._read_run(run_id, reading)
             reading.begun, reading.complete = True, ended
+            read.append(reading)
+        if read:
+            self._read_events(read)
         if self._survey is not None:
             self._survey.read(self.store, [arm.done for arm in self._arms], self._chosen[0])
         self._read_vectors()
@@ -203,11 +207,6 @@ class Feed:
         arm, column = self._arms[reading.arm], reading.seed
         with self.store.read() as connection:
             upto = readings.newest_sequence(connection, run_id)
-            reading.failed = {
-                reading.rows[id]: message
-                for id, message in readings.failed_problems(connection, run_id).items()
-                if id in reading.rows
-            }
             # before the first group the seeds are looked for again each time: they may come after the problems
             if upto > reading.last or upto < 0:
                 for problem, count in readings.groups_between(connection, run_id, reading.last, upto):
@@ -220,6 +219,24 @@ class Feed:
                     self._rise(reading, arm, step)
                 reading.last = upto if upto >= 0 else readings.BEFORE_SEEDS
                 self._version += 1
+
+    def _read_events(self, runs: Sequence[_RunReading]) -> None:
+        """What is rare: problems that stopped at a fault of their scorer, and steps of a trainer."""
+        ids = [reading.record.id for reading in runs]
+        with self.store.read() as connection:
+            failed = list(readings.failed_problems(connection, ids))
+            trained = readings.newest_training(connection, ids)
+        for reading in runs:
+            reading.failed = {
+                reading.rows[problem]: message
+                for run, problem, message in failed
+                if run == reading.record.id and problem in reading.rows
+            }
+            if trained.get(reading.record.id, -1) > (reading.steps[-1] if reading.steps else -1):
+                self._read_training(reading)
+
+    def _read_training(self, reading: _RunReading) -> None:
+        run_id = reading.record.id
         for trained in training_steps(self.store, run_id, reading.steps[-1] if reading.steps else -1):
             reading.steps.append(trained.step)
             reading.version = trained.policy_version or reading.version
