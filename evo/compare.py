@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from evo.config import RunConfig, load_config, read_yaml
 from evo.errors import BadInput
 from evo.launch import address_of, resolve_problems
-from evo.settings import settled, stored_form
-from islands.comparisons import PlannedRun
+from evo.settings import settled, source_commit, stored_form
+from islands.comparisons import PlannedRun, plan, run_name
+from islands.store import Store
 from vpo.policies.trained import trained_answers
 
 BEST_OF_N = "best-of-n"
@@ -151,6 +152,16 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
             run = load_config(None, {**config.search.model_dump(exclude_unset=True), **given, **prompt})
             runs.append(PlannedRun(name, seed, stored_form(settled(run, problems), addresses)))
     return runs
+
+
+def begin(
+    db: str, name: str | None, runs: Sequence[PlannedRun], configs: Sequence[RunConfig], command: str
+) -> tuple[str, list[list[tuple[str, RunConfig]]]]:
+    """Store the plan; the comparison's name, and its runs in the waves they are searched in. Raises RunExists."""
+    with Store.open(db) as store:
+        fresh = plan(store, name, runs, command=command, commit=source_commit())
+    named = [(run_name(fresh, run.arm, run.seed), run.seed, config) for run, config in zip(runs, configs, strict=True)]
+    return fresh, waves(named)
 
 
 def waves(runs: Sequence[tuple[str, int, RunConfig]]) -> list[list[tuple[str, RunConfig]]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from evo.config import RunConfig
 from evo.errors import SearchFailed
@@ -29,20 +29,6 @@ class Ended:
     outcome: str
     reason: str
     faults: tuple[str, ...] = ()
-
-
-class Controls(Protocol):
-    """What a person at the screen can do to what runs."""
-
-    paused: bool
-
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
-
-    def stop(self) -> None:
-        """Finish what is in flight and end."""
-        ...
 
 
 class Fleet:

@@ -75,12 +75,9 @@ def compare(
     evo compare programs:medium --arm one=DIR,answers=1 --arm chain=DIR,answers=3 --seeds 3
     """
     from evo.cli.comparing import conduct
-    from evo.compare import arms_of, load_comparison, parse_arm, planned_runs, waves
+    from evo.compare import arms_of, begin, load_comparison, parse_arm, planned_runs
     from evo.config import validated
     from evo.errors import BadInput
-    from evo.settings import source_commit
-    from islands.comparisons import plan, run_name
-    from islands.store import Store
 
     named = dict[str, Any]()
     for text in arms:
@@ -104,12 +101,6 @@ def compare(
     configs = [validated(run.config, run.arm) for run in runs]
     command = without_password(shlex.join(["evo", *sys.argv[1:]]))
 
-    def begin() -> tuple[str, Any]:
-        with Store.open(db) as store:
-            fresh = plan(store, name, runs, command=command, commit=source_commit())
-        named_runs = [
-            (run_name(fresh, run.arm, run.seed), run.seed, config) for run, config in zip(runs, configs, strict=True)
-        ]
-        return fresh, waves(named_runs)
-
-    return conduct(begin, configs, Manner(db, plain, as_json, processes, against))
+    return conduct(
+        lambda: begin(db, name, runs, configs, command), configs, Manner(db, plain, as_json, processes, against)
+    )

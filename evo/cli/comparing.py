@@ -7,11 +7,12 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Console
 
+from evo.cli.live import shown
 from evo.cli.options import DEFAULT_DB, Manner, without_password
 from evo.cli.running import obeying_interrupts
 from evo.comparison import gather, outcomes
@@ -20,6 +21,7 @@ from evo.crews import Crews
 from evo.fleet import Ended, Fleet, Wave
 from evo.launch import policy_key
 from evo.standings import standings
+from evo.tui.terminal import able
 from islands.store import Store
 
 Begin = Callable[[], tuple[str, Sequence[Wave]]]
@@ -55,11 +57,11 @@ async def _conduct(
     ended: list[Ended] = []
     try:
         with obeying_interrupts(fleet.interrupt):
-            live = not manner.plain and console.is_terminal
+            live = not manner.plain and able(console)
             with console.status("loading") if live else contextlib.nullcontext():
                 await fleet.prepare(configs)
             comparison, waves = begin()
-            async with shown(comparison, manner, console, fleet):
+            async with shown(manner.db, comparison, console, manner.plain, fleet, manner.against):
                 try:
                     ended = await fleet.search(manner.db, waves, overrides)
                 except asyncio.CancelledError:
@@ -99,13 +101,6 @@ def _small(config: RunConfig) -> bool:
     if config.device not in (None, "cpu"):
         return False
     return config.policy.startswith(("embedded:", "scripted:")) or dialect_of(config.policy) == DIALECT
-
-
-@contextlib.asynccontextmanager
-async def shown(name: str, manner: Manner, console: Console, fleet: Fleet | Crews) -> AsyncIterator[None]:
-    """The live screen, or a line for every arm now and then."""
-    console.print(f"comparison {name}", soft_wrap=True)
-    yield
 
 
 def report(name: str, manner: Manner, console: Console) -> None:

@@ -1,62 +1,138 @@
-"""`evo demo`: one command from nothing to a finished search."""
+"""`evo demo`: one command from nothing to a finished comparison, its verdict and its report."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from evo.cli.options import DEFAULT_DB, db_option, plain_option, without_password
+from evo.cli.options import DEFAULT_DB, Manner, db_option, plain_option, without_password
 
-DEMO_PROBLEMS = "maze:test"
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DEMO_PROBLEMS = "maze:hard"
+LESSONS = "maze:train/0-899"
+TRAINING: Mapping[str, Mapping[str, Any]] = {
+    "grpo": {"prompts": 18, "answers": 1, "lr": 1.25e-4},
+    "vpo": {"prompts": 6, "answers": 3, "lr": 2.5e-4},
+}
+"""As the policies that ship were trained (their cards), in fewer steps; both give 288 answers a step."""
+COMMON = {"rollouts": 16, "betas": (0.9, 0.95), "warm_up": 10, "token_budget": 4096, "kl": 0.01}
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(1, 100), default=30, show_default=True, help="mazes to search")
-@click.option("--iterations", type=click.IntRange(1), default=50, show_default=True, help="prompt groups per maze")
+@click.option("--limit", type=click.IntRange(1, 200), default=24, show_default=True, help="mazes to search")
+@click.option("--iterations", type=click.IntRange(1), default=200, show_default=True, help="prompt groups per maze")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--train", "trains", is_flag=True, help="train GRPO and VPO from the base first, some minutes each")
+@click.option("--steps", type=click.IntRange(1), default=40, show_default=True, help="of each training")
+@click.option(
+    "-o",
+    "--output",
+    default="evo-demo",
+    show_default=True,
+    type=click.Path(file_okay=False),
+    help="directory of the report and of what --train trains",
+)
 @db_option
 @plain_option
-def demo(limit: int, iterations: int, seed: int, db: str, plain: bool) -> int:
-    """Search held-out 9x9 mazes with the embedded base policy.
+def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, output: str, db: str, plain: bool) -> int:
+    """Base, best-of-n, GRPO and VPO search the same hard mazes, live, for 200 iterations of three answers.
 
     Each maze hides gold and diamonds in opposite corners and leaves steps for one of them: the objectives conflict.
-    The policy, a small transformer that ships with the package, proposes chains of three routes; an island population
-    keeps the best of each kind and shows them to it as parents. Solved means the exact optimum was reached.
+    The policies, small transformers that ship with the package, propose routes; island populations keep the best of
+    each kind and show them as parents, save to best-of-n. Solved means the exact optimum was reached.
     """
     from rich.console import Console
+
+    from evo.cli.comparing import conduct
+    from evo.compare import begin, load_comparison, planned_runs
+    from evo.config import validated
+
+    folder = Path(output)
+    policies = {"grpo": "embedded:grpo", "vpo": "embedded:vpo"}
+    if trains:
+        console = Console(highlight=False)
+        for method in policies:
+            place = folder / f"{method}-{steps}-s{seed}"
+            console.print(f"\nTraining {method} from embedded:base on {LESSONS}, {steps} steps:", soft_wrap=True)
+            code = _trained(method, place, steps, seed, console, plain)
+            if code:
+                return code
+            policies[method] = str(place)
+    config = load_comparison(
+        None,
+        {"problems": (DEMO_PROBLEMS,), "limit": limit, "iterations": iterations, "seed": seed, "until_solved": True},
+        arms={name: {"policy": policy} for name, policy in {"base": "embedded:base", **policies}.items()},
+        seeds=1,
+    )
+    runs = planned_runs(config)
+    configs = [validated(run.config, run.arm) for run in runs]
+    command = f"evo demo --limit {limit} --iterations {iterations} --seed {seed}" + (
+        f" --train --steps {steps}" if trains else ""
+    )
+
+    def ending(console: Console, name: str) -> None:
+        _report(name, folder, db, console)
+        _next(name, iterations, db, console)
+
+    return conduct(lambda: begin(db, None, runs, configs, command), configs, Manner(db, plain), ending=ending)
+
+
+def _trained(method: str, place: Path, steps: int, seed: int, console: Console, plain: bool) -> int:
+    """Train in `place`, or go on where that was interrupted, or find it done; the exit code."""
+    from evo.cli.train import drive_training
+    from evo.train import begin, resume, validated
+    from evo.train_screen import Display
+    from evo.training_record import SETTINGS
+
+    if (place / "config.json").is_file():
+        console.print(f"  was trained before: {place}", style="dim", soft_wrap=True)
+        return 0
+    display = Display(console, plain)
+    with display.loading():
+        if (place / SETTINGS).is_file():
+            training = resume(str(place), {}, display.log)
+        else:
+            values = {"method": method, "problems": [LESSONS], "steps": steps, "seed": seed, **COMMON}
+            run = validated({**values, **TRAINING[method]}, "demo")
+            training = begin(run, str(place), f"evo demo --train --steps {steps} --seed {seed}", display.log)
+    return asyncio.run(drive_training(training, display, as_json=False))
+
+
+def _report(name: str, folder: Path, db: str, console: Console) -> None:
+    """The page, where what draws it is installed."""
+    from evo.errors import BadInput
+    from evo.report.writing import write_report
+    from islands.store import Store
+
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with console.status("writing the report"), Store.open(db, read_only=True) as store:
+            written = write_report(store, name, str(folder / f"{name}.html"))
+    except BadInput as error:
+        console.print(f"no report: {error}", style="yellow", soft_wrap=True, markup=False)
+        return
+    console.print(f"report: {written.page}", soft_wrap=True, markup=False)
+
+
+def _next(name: str, iterations: int, db: str, console: Console) -> None:
     from rich.table import Table
 
-    from evo.cli.running import drive
-    from evo.config import load_config
-    from evo.launch import Launched, launch
-
-    config = load_config(
-        None,
-        {
-            "problems": (DEMO_PROBLEMS,),
-            "limit": limit,
-            "iterations": iterations,
-            "seed": seed,
-            "policy": "embedded:base",
-        },
-    )
-
-    def ending(console: Console, launched: Launched) -> None:
-        run = launched.run.name
-        suffix = "" if db == DEFAULT_DB else f" --db {without_password(db)}"
-        console.print("\nNext:", style="bold")
-        table = Table.grid(padding=(0, 2))
-        table.add_column(no_wrap=True)
-        for command, what in (
-            (f"evo show {run}{suffix}", "best routes and their vectors"),
-            (f"evo resume {run} --iterations {iterations * 2}{suffix}", "search on from here"),
-            (f"evo export {run} -o traces.jsonl{suffix}", "all of it as training traces"),
-            ("evo run programs:easy --policy MODEL", "evolve programs with any model"),
-            ("evo problems", "what else there is to search"),
-        ):
-            table.add_row(f"  {command}", f"[dim]{what}[/dim]")
-        console.print(table)
-
-    command = f"evo demo --limit {limit} --iterations {iterations} --seed {seed}"
-    return drive(
-        lambda: launch(config, db=db, name=None, command=command), db=db, plain=plain, as_json=False, ending=ending
-    )
+    suffix = "" if db == DEFAULT_DB else f" --db {without_password(db)}"
+    console.print("\nNext:", style="bold")
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    for command, what in (
+        (f"evo show {name}/vpo/s0{suffix}", "best routes and their vectors"),
+        (f"evo resume {name} --iterations {iterations * 2}{suffix}", "search on from here"),
+        (f"evo export {name}/vpo/s0 -o traces.jsonl{suffix}", "all of it as training traces"),
+        ("evo run programs:easy --policy MODEL", "evolve programs with any model"),
+        ("evo problems", "what else there is to search"),
+    ):
+        table.add_row(f"  {command}", f"[dim]{what}[/dim]")
+    console.print(table)

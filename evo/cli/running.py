@@ -14,12 +14,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evo.cli.live import shown
 from evo.cli.options import DEFAULT_DB, without_password
 from evo.errors import SearchFailed
 from evo.launch import Launched
-from evo.progress import clock, display, figures, lane_row
+from evo.progress import clock, figures, lane_row
+from evo.search import Search
 from evo.summary import ending as ending_of
 from evo.summary import summarised
+from evo.tui.terminal import able
 from islands.errors import DatabaseUnavailable, RunBusy
 
 SHOWN_PROBLEMS = 30
@@ -46,14 +49,14 @@ async def _drive(
     console: Console,
     ending: Callable[[Console, Launched], None] | None,
 ) -> int:
-    waiting = console.status("loading") if not plain and console.is_terminal else contextlib.nullcontext()
+    waiting = console.status("loading") if not plain and able(console) else contextlib.nullcontext()
     with waiting:
         launched = await prepare()
     search, status = launched.search, launched.status
     failure: SearchFailed | None = None
     reason = ""
     try:
-        async with display(status, console, plain):
+        async with shown(db, status.run, console, plain, OfSearch(search)):
             with obeying_interrupts(search.interrupt):
                 try:
                     reason = await search.run()
@@ -82,6 +85,25 @@ async def _drive(
         return 130 if outcome == "interrupted" else 1 if failed else 0
     finally:
         await launched.close()
+
+
+class OfSearch:
+    """What a person at the screen can do to one search."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self.paused = search.paused
+
+    def pause(self) -> None:
+        self._search.pause()
+        self.paused = True
+
+    def resume(self) -> None:
+        self._search.resume()
+        self.paused = False
+
+    def stop(self) -> None:
+        self._search.interrupt("interrupted; finishing the groups in flight")
 
 
 @contextlib.contextmanager

@@ -101,10 +101,11 @@ def train(
         run = validated(values, f"--config {config_file}" if config_file else "the options")
         with display.loading():
             training = begin(run, output, without_password(shlex.join(["evo", *sys.argv[1:]])), display.log)
-    return asyncio.run(_driven(training, display, as_json))
+    return asyncio.run(drive_training(training, display, as_json=as_json))
 
 
-async def _driven(training: Any, display: Any, as_json: bool) -> int:
+async def drive_training(training: Any, display: Any, *, as_json: bool) -> int:
+    """Train to the end or to an interrupt; the exit code."""
     import json
 
     from evo.cli.running import obeying_interrupts

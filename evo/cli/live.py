@@ -1,0 +1,54 @@
+"""What runs, shown while it runs: the screen on a terminal, else a line for every arm now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+from rich.console import Console
+
+from evo.cli.options import DEFAULT_DB, without_password
+from evo.cli.watch import plain_lines
+from evo.feed import Feed
+from evo.tui.screen import Controls, showing
+from evo.tui.terminal import able
+from islands.store import Store
+
+PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
+SOON = 60.0
+
+
+@contextlib.asynccontextmanager
+async def shown(
+    db: str, name: str, console: Console, plain: bool, controls: Controls, against: str | None = None
+) -> AsyncIterator[None]:
+    """Show the run or comparison `name` until the block ends. Both ways read the database, as a watcher would."""
+    if not plain and able(console):
+        async with showing(db, name, console, controls=controls, against=against):
+            yield
+        return
+    suffix = "" if db == DEFAULT_DB else f" --db {without_password(db)}"
+    console.print(
+        f"{name} begins; another terminal can look on: evo watch {name}{suffix}", soft_wrap=True, markup=False
+    )
+    lines = asyncio.create_task(_lines(db, name, console, against))
+    try:
+        yield
+    finally:
+        lines.cancel()
+        await asyncio.gather(lines, return_exceptions=True)
+
+
+async def _lines(db: str, name: str, console: Console, against: str | None) -> None:
+    started = asyncio.get_running_loop().time()
+    await asyncio.sleep(PLAIN_SECONDS)
+    with await asyncio.to_thread(Store.open, db, read_only=True) as store:
+        feed = await asyncio.to_thread(Feed, store, name, against)
+        while True:
+            board = await asyncio.to_thread(feed.poll)
+            for line in plain_lines(board, time.time()):
+                console.print(line, soft_wrap=True, markup=False)
+            elapsed = asyncio.get_running_loop().time() - started
+            await asyncio.sleep(PLAIN_SECONDS if elapsed < SOON else PLAIN_SECONDS_LATER)
