@@ -124,12 +124,12 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
             .join(Problem, Problem.id == Migration.problem_id)
             .where(Problem.run_id == run.id, Migration.candidate_id.is_not(None))
         ).scalar_one()
-        head = func.substr(cast(Candidate.error, Text), 1, ERROR_HEAD)
+        head = func.substr(cast(Candidate.error, Text), 1, ERROR_HEAD).label("head")
         errors = connection.execute(
             select(head, func.count())
             .join(Problem, Problem.id == Candidate.problem_id)
             .where(Problem.run_id == run.id, Candidate.error.is_not(None), Candidate.group_id.is_not(None))
-            .group_by(head)
+            .group_by("head")
         ).all()
         versions = connection.execute(
             select(PolicyVersion.id, PolicyVersion.version)
@@ -205,7 +205,7 @@ Columns = list[list[Any]]
 
 
 def _columns(store: Store, query: Any, width: int) -> Columns:
-    """The query's columns, read in batches so that the rows of a long run never stand in memory at once."""
+    """The query's columns, read in batches so that the rows of a long run do not stand in memory beside them."""
     columns: Columns = [[] for _ in range(width)]
     for batch in _batches(store, query):
         for column, values in zip(columns, zip(*batch, strict=True), strict=True):
@@ -215,7 +215,7 @@ def _columns(store: Store, query: Any, width: int) -> Columns:
 
 def _batches(store: Store, query: Any) -> Iterator[Sequence[Any]]:
     with store.read() as connection:
-        yield from connection.execution_options(yield_per=BATCH).execute(query).partitions()
+        yield from connection.execute(query).partitions(BATCH)
 
 
 def _split(columns: Columns, problems: Sequence[ProblemRecord]) -> dict[int, Columns]:

@@ -34,7 +34,8 @@ def heat_map_plot(
     count = len(order)
     height = max(1.6, min(TALLEST, ROW_INCHES * count))
     longest = max(len(label(name)) for name in names)
-    width = min(14.0, 0.075 * longest + 0.9 + max(2.1, 8.2 / len(means)) * len(means))
+    wide = max(1.0, min(12.0, max(2.1 * len(means), 8.2)) / len(means))  # inches of one map
+    width = 0.075 * longest + 0.9 + wide * len(means)
     made, axes = figure(width, height + 1.3, 1, len(means), sharey=True)
     colours = matplotlib.colormaps[MAP].with_extremes(bad=UNKNOWN)
     image, low = None, _lowest(list(means.values()))
@@ -48,7 +49,7 @@ def heat_map_plot(
             cmap=colours, extent=extent,
         )  # fmt: skip
         _solutions(ax, outcomes[arm], order, height / count)
-        ax.set_title(label(arm))
+        ax.set_title(label(arm, int(10 * wide)))
         ax.set_xlabel("iteration")
         ax.grid(False)
         ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
@@ -57,9 +58,11 @@ def heat_map_plot(
     if len(rows) < count:
         axes[0].set_ylabel(f"{count} problems, every {rows[1]}th named")
     assert image is not None
+    length = min(height, 2.6)  # inches, and an eighth of one wide
     bar = made.colorbar(
-        image, ax=axes, location="top", shrink=0.4, aspect=40, pad=0.01, extend="min" if low > 0 else "neither"
-    )
+        image, ax=axes, location="right", shrink=length / height, aspect=length * 8, anchor=(0.0, 1.0), pad=0.01,
+        extend="min" if low > 0 else "neither",
+    )  # fmt: skip
     bar.set_label("best fitness / target" if targets else "best fitness / best found", fontsize=8)
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)  # type: ignore[operator]
@@ -74,10 +77,11 @@ def heat_map_plot(
 def _solutions(ax: Axes, outcome: Outcomes, order: npt.NDArray[np.int64], row_inches: float) -> None:
     solved = outcome.solved_at[order]
     rows, seeds = np.nonzero(np.isfinite(solved) & (solved <= outcome.iterations))
-    ax.plot(
+    (marks,) = ax.plot(
         np.maximum(solved[rows, seeds], 1), rows, linestyle="", marker="|", color="black", markeredgewidth=1.0,
         markersize=max(2.5, min(8.0, row_inches * 72 * 0.75)), clip_on=False,
     )  # fmt: skip
+    marks.set_in_layout(False)  # none at all would have no extent, and the layout none either
 
 
 def _lowest(means: Sequence[Floats]) -> float:
@@ -115,7 +119,7 @@ def archive_plot(maps: Sequence[ArchiveMap], problem: str, number: int) -> Plot 
             vmin=low, vmax=high, edgecolors="none" if fine else "white", linewidth=0.8,
         )  # fmt: skip
         ax.set_facecolor("#f4f4f4")
-        ax.set_title(f"{label(one.arm)}: {one.filled} cells", fontsize=8.5)
+        ax.set_title(f"{label(one.arm, 18)}: {one.filled} cells", fontsize=8.5)
         ax.set_xlabel(label(one.x), fontsize=8)
         ax.set_xticks([-0.5, columns - 0.5], [f"{edge:.3g}" for edge in one.x_range], fontsize=7)
         if one.y:

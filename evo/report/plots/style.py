@@ -112,10 +112,10 @@ def drawn(made: Figure, name: str, alt: str, caption: str) -> Plot:
     return Plot(name, alt, caption, buffer.getvalue(), round(width * 96), round(height * 96))
 
 
-def label(name: str) -> str:
+def label(name: str, longest: int = LONGEST_LABEL) -> str:
     """A name as it may stand in a plot: short, on one line, nothing that cannot be seen."""
     shown = visible(name).replace("\n", " ").replace("\t", " ")
-    return shown if len(shown) <= LONGEST_LABEL else "…" + shown[1 - LONGEST_LABEL :]
+    return shown if len(shown) <= longest else "…" + shown[1 - longest :]
 
 
 def legend_above(made: Figure, handles: Sequence[Any], names: Sequence[str]) -> None:

@@ -2,11 +2,16 @@
 
 import numpy as np
 import pytest
+from sqlalchemy import update
 
+from bench.report import made_up
 from evo.comparison import gather
+from evo.report.archive import archive_maps
 from evo.report.reading import read_run
+from evo.report.stories import longest, told
 from islands.progress import run_progress
 from islands.queries import best, elites, lineage
+from islands.schema import Candidate
 from islands.store import Store
 
 
@@ -69,3 +74,20 @@ def test_problems_of_different_dimensions_are_kept_apart(search_with, digits, an
         shapes = [search.rewards.shape[1] for search in read_run(store, store.run("run")).searches]
     assert shapes == [2, 3]
     assert np.isfinite(shapes).all()
+
+
+def test_postgresql_reads_the_same(postgres_address, made):
+    made_up(postgres_address, problems=2, iterations=4, arms=1, seeds=1)
+    with Store.open(postgres_address) as store, store.begin() as tx:
+        tx.connection.execute(update(Candidate).where(Candidate.sequence == 3).values(error="timeout: 6 s"))
+    with Store.open(postgres_address, read_only=True) as store:
+        (run,) = gather(store, "made-up").runs
+        reading = read_run(store, run)
+        assert reading.answers == 24 and reading.failed == {"timeout": sum((~s.valid).sum() for s in reading.searches)}
+        search, (_, candidate) = reading.searches[1], best(store, run.id)[1]
+        assert tuple(search.rewards[search.ordinal(candidate.id)]) == candidate.rewards
+        assert [int(search.ids[at]) for at in search.line(candidate.id)][-1] == candidate.id
+        stories = told(store, longest({"base": [reading]}))
+        assert stories[0].steps[-1].candidate == search.problem.best or len(stories) == 2
+        maps = archive_maps(store, {"base": [reading]}, 0)
+        assert len(maps) == 1 and maps[0].filled == len({cell.name for cell in reading.searches[0].cells})
