@@ -29,35 +29,28 @@ class CrewFailed(Exception):
 
 
 class Crews:
-    """Several crews that act as one fleet: runs are dealt out by policy, so that none is loaded twice."""
+    """Several crews that act as one fleet. The runs of a wave are dealt out in turn, so that arms which take long are
+    spread; a policy may be loaded by several crews, which is why only small ones are searched like this."""
 
     def __init__(self, count: int) -> None:
         self.paused = False
         self.stopping = ""
-        self.count = count
-        self._crews: list[Crew] = []
-        self._seats: dict[str, Crew] = {}
+        self._crews = [Crew() for _ in range(count)]
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
-        """Start the processes and let each load what it will need."""
-        keys = [policy_key(config) for config in configs]
-        self._crews = [Crew() for _ in range(min(self.count, len(set(keys))))]
-        load = [0] * len(self._crews)
-        for key in sorted(set(keys), key=lambda key: (-keys.count(key), keys.index(key))):
-            seat = load.index(min(load))
-            load[seat] += keys.count(key)
-            self._seats[key] = self._crews[seat]
+        """Start the processes and let them load every policy once between them, to find what is wrong."""
+        different = list({policy_key(config): config for config in configs}.values())
         with _interrupts_ignored():  # children start with that too: a Ctrl-C is the parent's to pass on
             for crew in self._crews:
                 crew.start()
-        for crew in self._crews:
-            crew.tell("prepare", [config for config in configs if self._seats[policy_key(config)] is crew])
+        for seat, crew in enumerate(self._crews):
+            crew.tell("prepare", different[seat :: len(self._crews)])
         await self._answers()
 
     async def search(self, db: str, waves: Sequence[Wave], overrides: dict[str, Any] | None = None) -> list[Ended]:
         """Deal out the runs and wait for all of them."""
-        for crew in self._crews:
-            own = [[run for run in wave if self._seats[policy_key(run[1])] is crew] for wave in waves]
+        for seat, crew in enumerate(self._crews):
+            own = [wave[seat :: len(self._crews)] for wave in waves]
             crew.tell("search", db, [wave for wave in own if wave], overrides)
         return [ended for answer in await self._answers() for ended in answer]
 

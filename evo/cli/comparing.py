@@ -88,11 +88,12 @@ async def _conduct(
 def fleet_for(configs: Sequence[RunConfig], processes: int | None) -> Fleet | Crews:
     """Processes side by side where every policy is small and on the CPU, or as many as asked; else this one alone,
     where all searches of a policy share one engine."""
-    policies = {policy_key(config): config for config in configs}
+    arms = len({(policy_key(config), config.prompt.show_parent) for config in configs})
     if processes is None:
-        small = all(_small(config) for config in policies.values())
-        processes = min(len(os.sched_getaffinity(0)), len(policies)) if small else 1
-    return Crews(processes) if processes > 1 and len(policies) > 1 else Fleet()
+        small = all(_small(config) for config in configs)
+        processes = len(os.sched_getaffinity(0)) if small else 1
+    processes = min(processes, arms)
+    return Crews(processes) if processes > 1 else Fleet()
 
 
 def _small(config: RunConfig) -> bool:

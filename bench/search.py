@@ -1,0 +1,194 @@
+"""Search by base, GRPO and VPO policies: figures of finished comparisons, as a table that says what was measured.
+
+    evo compare maze:hard --limit 60 --iterations 200 --seeds 3 --arm base=embedded:base --arm grpo=embedded:grpo \
+        --arm vpo=embedded:vpo --best-of-n base --best-of-n grpo --best-of-n vpo --db sqlite:///search.db --name search
+    python bench/search.py sqlite:///search.db search -o bench/results/search.md
+
+--training names a second comparison whose arms are grpo-0, vpo-0, grpo-1, ...: policies of several training seeds. Its
+intervals are over mazes and training seeds, since a policy acts on all mazes at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from evo.comparison import Comparison, gather, outcomes
+from evo.outcomes import Outcomes
+from evo.solve_curves import area_difference, best_difference, solve_difference
+from evo.standings import Standings, standings, verdict_lines
+from evo.standings_table import Costs, as_dict, costs_of
+from evo.stats import TestedDifference, verdict
+from islands.store import Store
+from vpo.metrics import Interval
+
+AT = (1, 3, 10, 30, 60, 100, 200)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("db")
+    parser.add_argument("name")
+    parser.add_argument("--training", metavar="NAME", help="a comparison of several training seeds")
+    parser.add_argument("-o", "--output", default="bench/results/search.md")
+    options = parser.parse_args()
+    with Store.open(options.db, read_only=True) as store:
+        comparison = gather(store, options.name)
+        found = outcomes(store, comparison)
+        stand = standings(found, comparison.reference)
+        costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
+        parts = [head(comparison), arms_table(comparison, found, stand, costs), differences(stand), evolution(found)]
+        record = as_dict(comparison, stand, costs)
+        if options.training:
+            trained = gather(store, options.training)
+            of_seeds = by_method(outcomes(store, trained))
+            parts.append(training_section(trained, of_seeds))
+    output = Path(options.output)
+    notes = output.with_suffix(".notes.md")
+    if notes.is_file():
+        parts.append(notes.read_text(encoding="utf-8").strip())
+    output.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def head(comparison: Comparison) -> str:
+    run = comparison.runs[0]
+    seeds = sorted({run.seed for run in comparison.runs})
+    return "\n".join(
+        [
+            f"# Search on {len(comparison.problems)} of maze:hard, {comparison.iterations} iterations of "
+            f"{comparison.arms[0].answers} answers, {len(seeds)} seeds",
+            "",
+            f"    {run.command}",
+            "",
+            f"Commit {run.commit}, search seeds {seeds[0]} to {seeds[-1]}, two cores, arms side by side. Intervals: 95% "
+            "over mazes (a maze's seeds kept together); p of several arms against one by Holm.",
+        ]
+    )
+
+
+def arms_table(
+    comparison: Comparison, found: Mapping[str, Outcomes], stand: Standings, costs: Mapping[str, Costs]
+) -> str:
+    shown = [t for t in AT if t <= stand.horizon]
+    rows = [
+        ["arm", *(f"solved @{t}" for t in shown), "[interval]", "area", "mean best", "L1", "only", "answers", "tokens"],
+    ]
+    for arm in comparison.arms:
+        one, cost = stand.arms[arm.name], costs[arm.name]
+        rates = [f"{found[arm.name].solved_by(t).mean():.3f}" for t in shown]
+        rows.append(
+            [
+                arm.name, *rates, _brackets(one.solved), _mean(one.area), _mean(one.best), _mean(cost.diversity, 2),
+                str(len(one.only)), f"{cost.answers:,}", f"{cost.tokens:,}",
+            ]
+        )  # fmt: skip
+    return (
+        _table(rows)
+        + "\n\n`[interval]`: of the solve rate at the end. `area`: under the solve curve. `L1`: mean distance of "
+        "two elites' reward vectors.\n`only`: mazes that this arm alone solved under any seed. All arms solved "
+        f"{len(stand.by_all)} of the mazes, none solved {len(stand.by_none)}."
+    )
+
+
+def differences(stand: Standings) -> str:
+    rows = [["difference", "solve rate at the end", "p", "area", "p", "mean best", "p"]]
+    for arm, figures in stand.against.items():
+        cells = [f"{arm} - {stand.reference}"]
+        for figure in ("solved", "area", "best"):
+            one = figures[figure]
+            cells += [_signed(one), f"{one.p:.3g}"]
+        rows.append(cells)
+    return "## Against GRPO\n\n" + _table(rows) + "\n\nVerdicts:\n\n" + _lines(verdict_lines(stand))
+
+
+def evolution(found: Mapping[str, Outcomes]) -> str:
+    """What showing a parent adds to asking alone, policy by policy."""
+    rows = [["evolution - best-of-n", "solve rate at the end", "area", "mean best"]]
+    for name in found:
+        alone = found.get(f"best-of-n-{name}")
+        if alone is not None:
+            made = [make(found[name], alone) for make in (solve_difference, area_difference, best_difference)]
+            rows.append([name, *(f"{_signed(one)} p {one.p:.2g}" for one in made)])
+    pairs = [["difference", "solve rate at the end", "area", "mean best"]]
+    for a, b in (("grpo", "base"), ("vpo", "base")):
+        made = [make(found[a], found[b]) for make in (solve_difference, area_difference, best_difference)]
+        pairs.append([f"{a} - {b}", *(f"{_signed(one)} p {one.p:.2g}" for one in made)])
+    return "## What evolution adds, and training\n\n" + _table(rows) + "\n\n" + _table(pairs)
+
+
+def by_method(arms: Mapping[str, Outcomes]) -> dict[str, Outcomes]:
+    """grpo-0, grpo-1, ... as the seeds of one arm, grpo."""
+    methods: dict[str, list[Outcomes]] = {}
+    for name, arm in arms.items():
+        methods.setdefault(name.rsplit("-", 1)[0], []).append(arm)
+    return {method: _side_by_side(seeds) for method, seeds in methods.items()}
+
+
+def _side_by_side(seeds: Sequence[Outcomes]) -> Outcomes:
+    first = seeds[0]
+    best = None if first.best is None else np.concatenate([arm.best for arm in seeds if arm.best is not None], axis=1)
+    return Outcomes(
+        np.concatenate([arm.solved_at for arm in seeds], axis=1),
+        np.concatenate([arm.done for arm in seeds], axis=1),
+        first.iterations,
+        first.answers,
+        best,
+        first.until_solved,
+    )
+
+
+def training_section(comparison: Comparison, methods: Mapping[str, Outcomes]) -> str:
+    stand = standings(methods, "grpo" if "grpo" in methods else None, crossed_seeds=True)
+    shown = [t for t in AT if t <= stand.horizon]
+    seeds = next(iter(methods.values())).solved_at.shape[1]
+    rows = [["arm", *(f"solved @{t}" for t in shown), "[interval]", "area", "mean best"]]
+    for name, arm in methods.items():
+        one = stand.arms[name]
+        rates = [f"{arm.solved_by(t).mean():.3f}" for t in shown]
+        rows.append([name, *rates, _brackets(one.solved), _mean(one.area), _mean(one.best)])
+    made = {
+        t: solve_difference(methods["vpo"], methods["grpo"], t, crossed_seeds=True)
+        for t in shown
+        if {"vpo", "grpo"} <= set(methods)
+    }
+    lines = [f"after {t} iterations: {verdict('vpo', 'grpo', one)}" for t, one in made.items()]
+    lines += [f"at the end: {line}" for line in verdict_lines(stand)]
+    return "\n\n".join(
+        [
+            f"## {seeds} training seeds each",
+            f"    {comparison.runs[0].command}",
+            f"Commit {comparison.runs[0].commit}; search seed {comparison.runs[0].seed}, {len(comparison.problems)} "
+            "mazes; intervals over mazes and training seeds.",
+            _table(rows),
+            _lines(lines),
+        ]
+    )
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))
+
+
+def _lines(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _mean(found: Interval | None, digits: int = 3) -> str:
+    return "-" if found is None else f"{found.mean:.{digits}f}"
+
+
+def _brackets(found: Interval | None) -> str:
+    return "-" if found is None else f"[{found.low:.2f}, {found.high:.2f}]"
+
+
+def _signed(one: TestedDifference) -> str:
+    return f"{one.interval.mean:+.3f} [{one.interval.low:.3f}, {one.interval.high:.3f}]"
+
+
+if __name__ == "__main__":
+    main()
