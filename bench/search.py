@@ -65,8 +65,8 @@ def head(comparison: Comparison) -> str:
             "",
             f"    {run.command}",
             "",
-            f"Commit {run.commit}, search seeds {seeds[0]} to {seeds[-1]}, two cores, arms side by side. Intervals: 95% "
-            "over mazes (a maze's seeds kept together); p of several arms against one by Holm.",
+            f"Commit {run.commit}, search seeds {seeds[0]} to {seeds[-1]}, two cores, arms side by side. "
+            "Intervals: 95% over mazes (a maze's seeds kept together); p of several arms against one by Holm.",
         ]
     )
 

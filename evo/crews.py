@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from evo.config import RunConfig
-from evo.errors import BadInput
+from evo.errors import BadInput, SearchFailed
 from evo.fleet import Ended, Fleet, Wave
 from evo.launch import policy_key
 
@@ -122,7 +122,7 @@ class Crew:
         except (EOFError, OSError):
             await asyncio.to_thread(self._process.join, JOIN_SECONDS)
             code = self._process.exitcode
-            raise CrewFailed(f"a search process ended by itself (exit code {code}); evo resume goes on") from None
+            raise SearchFailed(f"a search process ended by itself (exit code {code}); evo resume goes on") from None
         if kind == "fault":
             raise content
         if kind == "bug":
@@ -210,9 +210,6 @@ def portable(error: Exception) -> Exception:
     """The error as another process can raise it: of its class, with its message alone."""
     message = " ".join(str(error).split())
     try:
-        copy = type(error)(message)
+        return type(error)(message)
     except TypeError:
-        from evo.errors import SearchFailed
-
-        copy = SearchFailed(message)
-    return copy
+        return SearchFailed(message)

@@ -41,7 +41,10 @@ def conduct(
     What is wrong with the input is found before `begin` is called; everything committed stays, however it ends.
     `ending` prints something more after a comparison that is done.
     """
-    return asyncio.run(_conduct(begin, configs, manner, overrides, ending))
+    try:
+        return asyncio.run(_conduct(begin, configs, manner, overrides, ending))
+    except asyncio.CancelledError:  # a second Ctrl-C before anything was searched
+        return 130
 
 
 async def _conduct(
@@ -60,6 +63,8 @@ async def _conduct(
             live = not manner.plain and able(console)
             with console.status("loading") if live else contextlib.nullcontext():
                 await fleet.prepare(configs)
+            if fleet.stopping:
+                return 130  # nothing was begun, nothing is stored
             comparison, waves = begin()
             async with shown(manner.db, comparison, console, manner.plain, fleet, manner.against):
                 try:
@@ -91,7 +96,8 @@ def fleet_for(configs: Sequence[RunConfig], processes: int | None) -> Fleet | Cr
     arms = len({(policy_key(config), config.prompt.show_parent) for config in configs})
     if processes is None:
         small = all(_small(config) for config in configs)
-        processes = len(os.sched_getaffinity(0)) if small else 1
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        processes = cores if small else 1
     processes = min(processes, arms)
     return Crews(processes) if processes > 1 else Fleet()
 
