@@ -23,7 +23,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-BLOCKS = 20
+BLOCKS, FEWEST_IN_BLOCK = 20, 8
+"""Blocks of iterations at most, and answers in each at least, where there are as many."""
 KS = 48
 DIGITS = 6
 """Reward vectors that agree to as many decimals are one."""
@@ -67,7 +68,7 @@ def _measured(runs: Sequence[RunReading], outcome: Outcomes, budget: int) -> Arm
     ended = outcome.until_solved & (outcome.solved_at <= outcome.iterations)
     there = (outcome.done >= iterations) | ended
     n = iterations * outcome.answers
-    ks, blocks = spaced(n, KS), _blocks(iterations)
+    ks, blocks = spaced(n, KS), _blocks(iterations, n)
     scalars = {name: np.full(shape, np.nan) for name in ("diversity", "diversity_all", "distinct", "cells")}
     order = np.full((*shape, len(ks)), np.nan)
     by_block = np.full((*shape, len(blocks)), np.nan)
@@ -189,7 +190,7 @@ def _padded(fitness: Floats, n: int) -> Floats:
     return np.sort(np.concatenate([fitness[:n], np.zeros(max(0, n - len(fitness)))]))
 
 
-def _blocks(iterations: int) -> Ints:
+def _blocks(iterations: int, answers: int) -> Ints:
     """The last iteration of each of at most BLOCKS blocks, as equal as whole iterations allow."""
-    count = min(BLOCKS, iterations)
+    count = max(1, min(BLOCKS, iterations, answers // FEWEST_IN_BLOCK))
     return np.rint(np.linspace(0, iterations, count + 1)[1:]).astype(np.int64)

@@ -171,29 +171,31 @@ def problems_table(comparison: Comparison, outcomes: Mapping[str, Outcomes]) -> 
         assert outcome.best is not None
         bests[name] = seed_mean(outcome.best)[:, -1]
     others = [arm.name for arm in comparison.arms if arm.name != comparison.reference]
+    with_targets = any(problem.target is not None for problem in comparison.problems)
     with_gaps = others if comparison.reference is not None else []
     rows = []
     for row, problem in enumerate(comparison.problems):
-        cells = [word(problem.name, "name"), number(problem.target, ".4g")]
+        cells = [word(problem.name, "name")] + [number(problem.target, ".4g")] * with_targets
         for name, outcome in outcomes.items():
             times = outcome.solved_at[row]
             known = times[np.isfinite(times)]
             text = NONE if problem.target is None else ", ".join(f"{t:.0f}" if np.isfinite(t) else NONE for t in times)
             # more seeds that solved come first, then earlier ones
             rank = None if not len(known) else (len(times) - len(known)) * 1e6 + float(known.mean())
-            cells.append(Cell(text, rank))
+            cells += [Cell(text, rank)] * with_targets
             cells.append(number(float(bests[name][row]), ".4g"))
         for name in with_gaps:
             gap = float(bests[name][row] - bests[str(comparison.reference)][row])
             mark = "" if not math.isfinite(gap) or abs(gap) < 5e-5 else "above" if gap > 0 else "below"
             cells.append(number(0.0 if abs(gap) < 5e-5 else gap, "+.4f" if mark else ".0f", mark))
         rows.append(tuple(cells))
-    columns = [Column("problem", number=False), Column("target")]
+    columns = [Column("problem", number=False)] + [Column("target")] * with_targets
     for arm in comparison.arms:
-        columns.append(Column(f"{arm.name} solved at", "iteration, one for each seed; – where it was not solved"))
+        if with_targets:
+            columns.append(Column(f"{arm.name} solved at", "iteration, one for each seed; – where it was not solved"))
         columns.append(Column(f"{arm.name} best", "best fitness so far, mean over seeds"))
     columns += [Column(f"{name} − {comparison.reference}", "difference of the best fitness") for name in with_gaps]
-    return Table("problems", "Every problem", tuple(columns), tuple(rows), filterable=True)
+    return Table("problems", "Every problem", tuple(columns), tuple(rows), filterable=len(rows) > 1)
 
 
 def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]]) -> Table:

@@ -38,7 +38,7 @@
     field.addEventListener("input", () => {
       const wanted = field.value.toLowerCase();
       for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
-      all(".count", box)[0].textContent = `${rows.filter((row) => !row.hidden).length} rows`;
+      all(".count", box)[0].textContent = `${rows.filter((row) => !row.hidden).length} shown`;
     });
   }
 

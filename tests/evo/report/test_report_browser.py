@@ -78,7 +78,7 @@ def test_tables_sort_by_click_and_by_keyboard(tab):
 def test_the_filter_picks_rows(tab):
     tab.fill("input[data-filter=problems]", "UP/3")
     assert tab.locator("#problems tbody tr:visible").count() == 1
-    assert tab.locator("#problems .count").inner_text() == "1 rows"
+    assert tab.locator("#problems .count").inner_text() == "1 shown"
     tab.fill("input[data-filter=problems]", "")
     assert tab.locator("#problems tbody tr:visible").count() == 5
 
