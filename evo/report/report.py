@@ -185,7 +185,8 @@ def _state(comparison: Comparison, stand: Standings) -> str:
         _counted(len(comparison.arms), "arm") if len(comparison.arms) > 1 else comparison.arms[0].policy,
         _counted(len(comparison.problems), "problem"),
         _counted(seeds, "seed"),
-        f"{_counted(comparison.iterations, 'iteration')} of {' or '.join(map(str, costs))} answers planned for each",
+        f"{_counted(comparison.iterations, 'iteration')} of {' or '.join(map(str, costs))} "
+        f"{'answer' if costs == [1] else 'answers'} planned for each",
     ]
     return ", ".join(parts)
 

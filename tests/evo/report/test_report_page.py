@@ -241,3 +241,32 @@ def test_reports_are_of_what_is_there(finished):
     bare = replace(report, lineages=(), archives=(), rewards=(), best_at_k=None, differences=None, multiples=None)
     found = Elements(page_of(bare))
     assert "one objective alone, or no valid answer" in found.text and "No curve of best@k" in found.text
+
+
+def test_arms_of_different_cost_and_problems_without_targets(
+    search_with, any_text, digits_policy, as_comparison, tmp_path
+):
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+    problem = any_text("open", target=None)
+    problem.objectives, score = ("length",), problem.score
+    problem.score = lambda answer: type(score(answer))(score(answer).rewards[:1], score(answer).fitness, {})
+    search_with([problem], digits_policy(), address, name="two", answers=2, iterations=4)
+    search_with([problem], digits_policy(), address, name="one", answers=1, iterations=4)
+    as_comparison(address, {"two": ("two", 0), "one": ("one", 0)})
+    report, page = page_for(address, "both")
+    found = Elements(page)
+    assert "4 iterations of 1 or 2 answers" in found.text and "Nothing to draw: one objective alone" in found.text
+    assert report.standings.answers == 2 and report.standings.horizon == 0 and report.standings.best_horizon == 2
+    assert "Mean best fitness after 2 iterations" in found.text and len(report.verdict) == 1
+    assert [column.title for column in report.problems.columns] == ["problem", "two best", "one best", "one − two"]
+
+
+def test_searches_that_stop_when_solved(search_with, digits, digits_policy, tmp_path):
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+    problems = [digits("easy", target=0.1), digits("hard", target=0.55), digits("never", target=2.0)]
+    search_with(problems, digits_policy(), address, iterations=8, until_solved=True)
+    report, page = page_for(address, "run")
+    assert report.best_at_k is None and "searches stopped at their solution" in Elements(page).text
+    solved = [row[2].sort for row in report.problems.rows]
+    assert solved[0] == 1 and solved[2] is None
+    assert report.standings.horizon == 8 and report.remarks == ()
