@@ -129,7 +129,7 @@ class Feed:
         self._curve_turn, self._verdict_turn = _Throttled(CURVES_SHARE), _Throttled(VERDICT_SHARE)
         self._pace: deque[tuple[float, int]] = deque()
         self._details: dict[tuple[int, str], Detail] = {}
-        self._detail_version: tuple[tuple[int, str] | None, float] = (None, -1.0)
+        self._detail_version: tuple[tuple[int, str] | None, bytes] = (None, b"")
         self._final = False
 
     def look(self, problem: int, arm: str | None = None) -> None:
@@ -284,7 +284,7 @@ class Feed:
         at = next((i for i, arm in enumerate(self.comparison.arms) if arm.name == name), None)
         if at is None:
             return
-        best = float(np.nansum(np.nan_to_num(self._arms[at].now[problem], nan=-1e300)))
+        best = self._arms[at].now[problem].tobytes()
         if self._detail_version == (self._detail, best):
             return
         ids = {r.ids[problem]: r.record for r in self._runs.values() if r.arm == at and r.ids}
@@ -385,15 +385,25 @@ class Feed:
         self._final = final
         if final_now:
             self._curve_turn.version = self._verdict_turn.version = -1
+        judged = self._judged()
         if self._curve_turn.wants(self._version, final_now):
-            self._curves = self._curve_turn.make(self._version, lambda: _curves(self._outcomes, final))
+            self._curves = self._curve_turn.make(self._version, lambda: _curves(judged, final))
         if len(self._outcomes) > 1 and self._verdict_turn.wants(self._version, final_now):
             resamples = FINAL_RESAMPLES if final else LIVE_RESAMPLES
             reference = self.comparison.reference
             self._verdict = self._verdict_turn.make(
                 self._version,
-                lambda: tuple(verdict_lines(standings(self._outcomes, reference, resamples=resamples))),
+                lambda: tuple(verdict_lines(standings(judged, reference, resamples=resamples))),
             )
+
+    def _judged(self) -> dict[str, Outcomes]:
+        """The outcomes without the problems that stopped, in any arm, at a fault of their scorer: they would hold the
+        iteration that all have come to where they stopped."""
+        failed = {row for reading in self._runs.values() for row in reading.failed}
+        kept = [row for row in range(len(self._problems)) if row not in failed]
+        if not failed or not kept:
+            return self._outcomes
+        return {name: of.only(kept) for name, of in self._outcomes.items()}
 
     def _improvements(self) -> tuple[ImprovementLine, ...]:
         lines = []

@@ -93,7 +93,8 @@ _GROUPS = (
 
 def groups_between(connection: Connection, run: int, after: int, upto: int) -> Iterator[tuple[int, int]]:
     """(problem id, groups committed) for sequences in (after, upto]."""
-    yield from connection.execute(_GROUPS, {"run": run, "after": after, "upto": upto}).tuples()
+    found = connection.execute(_GROUPS, {"run": run, "after": after, "upto": upto})
+    return ((problem, count) for problem, count in found)
 
 
 _SOLVED = (
@@ -116,7 +117,8 @@ _FAILED = select(Problem.run_id, Problem.id, Problem.message).where(
 
 def failed_problems(connection: Connection, runs: Sequence[int]) -> Iterator[tuple[int, int, str]]:
     """(run id, problem id, what stopped it)."""
-    yield from connection.execute(_FAILED, {"ids": list(runs)}).tuples()
+    found = connection.execute(_FAILED, {"ids": list(runs)})
+    return ((run, problem, message) for run, problem, message in found)
 
 
 def _steps(moved: Select[int]) -> Select[Any]:
@@ -184,7 +186,8 @@ _ELITES = (
 
 def elite_vectors(connection: Connection, problems: Sequence[int]) -> Iterator[tuple[int, int, list[float]]]:
     """(problem id, island, reward vector) for every occupied cell of these problems' archives."""
-    yield from connection.execute(_ELITES, {"ids": list(problems)}).tuples()
+    found = connection.execute(_ELITES, {"ids": list(problems)})
+    return ((problem, island, rewards) for problem, island, rewards in found)
 
 
 _FITTEST = (

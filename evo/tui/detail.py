@@ -62,9 +62,11 @@ def _body(board: Board, found: Detail, width: int) -> Lines:
     steps = [f"{one.candidate} ({fitness(one.fitness)})" for one in found.lineage[:ANCESTORS]]
     if len(found.lineage) > ANCESTORS:
         steps.append(f"{len(found.lineage) - ANCESTORS} more")
-    for at, piece in enumerate(wrapped(" ← ".join(steps), max(10, width - 8), 3)):
+    for at, piece in enumerate(wrapped(" ← ".join(steps), max(10, width - 8), 3, words=True)):
         lines.append(Line(width).add("lineage " if not at else " " * 8, DIM).add(piece))
-    for at, piece in enumerate(wrapped(found.feedback, max(10, width - 8), 6) if found.feedback.strip() else []):
+    for at, piece in enumerate(
+        wrapped(found.feedback, max(10, width - 8), 6, words=True) if found.feedback.strip() else []
+    ):
         lines.append(Line(width).add("scorer  " if not at else " " * 8, DIM).add(piece))
     lines.append(Line(width))
     if found.parent_text is not None and found.parent_text.strip():

@@ -7,7 +7,7 @@ wide ones show everything in two columns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -62,19 +62,24 @@ def frame(board: Board, view: View, width: int, height: int, now: float) -> Fram
         lines = [Line(width).add(board.name, STRONG), Line(width).add(f"{board.groups:,}/{board.planned:,}")]
         lines.append(Line(width).add("too small", DIM))
         return _filled(lines, width, height, 1)
+    # what was chosen may be gone: another comparison of that name has fewer problems
+    chosen = max(0, min(view.problem, len(board.problems) - 1))
+    view = replace(view, problem=chosen, detail=view.detail and bool(board.problems))
     if view.help:
         return _filled([*help_page(view, width, height - 1)], width, height, 1, _footer(board, view, width))
     top = head.header(board, view, width, now)
     if board.fault:
         top.append(Line(width).add(board.fault, BAD))
+    if view.detail and height < 40:
+        body, page = _detail(board, view, width, height - len(top) - 1)
+        return _filled(top + body, width, height, page, _footer(board, view, width))
     top += head.arms(board, width, max(2, min(len(board.arms) + 1, height // 3)))
     others = len(board.arms) - 1
     if others:
         top += head.verdict(board, width, min(others, max(1, (height - len(top)) // 5)))
     room = height - len(top) - 1
     if view.detail:
-        rule = Line(width).add("─" * width, DIM)
-        body, page = [rule, *detail(board, view, width, room - 1)], max(1, room - 4)
+        body, page = _detail(board, view, width, room)
     elif width >= WIDE and room >= 12:
         body, page = _wide(board, view, width, room, now)
     else:
@@ -87,6 +92,11 @@ def _filled(lines: Lines, width: int, height: int, page: int, footer: Line | Non
     room = height - (footer is not None)
     lines = lines[:room] + [Line(width) for _ in range(room - len(lines))]
     return Frame([line.done() for line in (lines if footer is None else [*lines, footer])], page)
+
+
+def _detail(board: Board, view: View, width: int, room: int) -> tuple[Lines, int]:
+    """The chosen answer below a rule; a page is what scrolls by at once."""
+    return [Line(width).add("─" * width, DIM), *detail(board, view, width, room - 1)], max(1, room - 4)
 
 
 def _narrow(board: Board, view: View, width: int, room: int, now: float) -> tuple[Lines, int]:
@@ -107,7 +117,8 @@ def _wide(board: Board, view: View, width: int, room: int, now: float) -> tuple[
     """Curves above the problems on the left, the other panels on the right."""
     left = max(72, min(width * 5 // 8, width - 48))
     right = width - left - 2
-    tall = max(9, min(20, room * 2 // 5)) if room >= 20 else 0
+    spare = min(26, room - len(board.problems) - 3)  # below few problems there would be nothing
+    tall = max(9, min(20, room * 2 // 5), spare) if room >= 20 else 0
     first: Lines = []
     if tall:
         first += [_title(board, view, "curves", left), *_panel(board, view, "curves", left, tall - 1, now)]

@@ -128,7 +128,7 @@ def _columns(board: Board, room: int) -> list[_Column]:
     targets = board.has_targets
     columns = [
         _Column("solved", 9, _solved, 9, STRONG) if targets else None,
-        _Column("rate 95%", 13, _rate, 8) if targets else None,
+        _Column("rate [95%]", 14, _rate, 8) if targets else None,
         _Column("mean best", 9, lambda board, arm: fitness(mean_best(arm)), 7, PLAIN if targets else STRONG),
         _Column("iterations", 13, lambda board, arm: f"{arm.groups:,}/{arm.planned:,}", 2)
         if len(board.arms) > 1
@@ -200,7 +200,7 @@ def verdict(board: Board, width: int, room: int) -> Lines:
     lines = []
     for text in board.verdict[:room]:
         shown = not text.startswith("no difference")
-        lines.append(Line(width).add("= " if shown else "  ", GOOD).add(text, STRONG if shown else DIM))
+        lines.append(Line(width).add("→ " if shown else "  ", GOOD).add(text, STRONG if shown else DIM))
     if len(board.verdict) > room:
         lines[-1].flush(f"… {len(board.verdict) - room} more", DIM)
     return lines

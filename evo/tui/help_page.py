@@ -15,12 +15,13 @@ KEYS = (
     ("ctrl+l", "paint the screen anew"),
 )
 READING = (
-    "solved at is the median over seeds; 1/3: one of three seeds has solved it; · none.",
-    "Δ is against the reference arm: -12it is twelve iterations earlier where both",
+    "bars: the best fitness so far, the mean over seeds; beside them the iteration",
+    "that solved it, the median over seeds; 1/3: one seed of three has; ·: none.",
+    "Δ, against the reference arm: -12it is twelve iterations earlier where both",
     "have solved it, else the difference in best fitness; = is neither.",
-    "Curves are solve rates by Kaplan-Meier with 95% bands (dots); a cell that several",
-    "arms share is white. Marks tell arms apart where colours do not.",
-    "Verdicts: an interval over problems that leaves out 0 and p <= .05, or nothing shown.",
+    "curves: solve rates (Kaplan-Meier) with 95% bands in dots; white where several",
+    "arms share a cell; marks tell arms apart where colours do not.",
+    "verdict: an interval over problems without 0 and p <= .05, or none is shown.",
 )
 
 

@@ -115,17 +115,21 @@ def text_of(segments: Sequence[Segment]) -> str:
     return "".join(segment.text for segment in segments)
 
 
-def wrapped(text: str, width: int, limit: int) -> list[str]:
-    """A text of several lines, clean, cut into pieces of at most `width` cells, at most `limit` of them."""
+def wrapped(text: str, width: int, limit: int, words: bool = False) -> list[str]:
+    """A text of several lines, clean, cut into pieces of at most `width` cells, at most `limit` of them; between
+    words, where there are any."""
     pieces: list[str] = []
     for line in text.splitlines() or [""]:
         rest = clean(line)
         while True:
             piece = rest if width_of(rest) <= width else set_cell_size(rest, width).rstrip(" ") or rest[:1]
+            cut = piece.rfind(" ") if words and len(piece) < len(rest) and rest[len(piece)] != " " else -1
+            piece = piece[:cut] if cut > len(piece) // 2 else piece
             pieces.append(piece)
             if len(pieces) >= limit:
                 return pieces
             rest = rest[len(piece) :]
+            rest = rest.lstrip(" ") if words else rest
             if not rest.strip():
                 break
     return pieces

@@ -80,8 +80,9 @@ def _titles(board: Board, prefix: str, widths: _Widths, width: int) -> Line:
             if widths.best:
                 line.add("best", DIM, widths.best, right=True)
             line.gap().add("solved" if board.has_targets else "", DIM, SOLVED + 1, right=True)
-            line.add("target", DIM, 8, right=True).add("iterations", DIM, 12, right=True)
-            return line
+            if board.has_targets:
+                line.add("target", DIM, 8, right=True)
+            return line.add("iterations", DIM, 12, right=True)
         line.gap(2).add(its.mark, its.style).gap()
         if _has_delta(board, arm, widths) and cells - 2 - width_of(clean(arm.name)) >= 2:
             line.add(shortened(arm.name, cells - 4), its.style, cells - 3).add("Δ", DIM)
@@ -140,7 +141,10 @@ def _alone(line: Line, board: Board, problem: int) -> None:
     arm = board.arms[0]
     target = board.problems[problem].target
     done = "" if arm.outcomes is None else f"{int(arm.outcomes.done[problem].sum()):,}/{board.iterations * arm.seeds:,}"
-    line.gap().add("-" if target is None else fitness(target), DIM, 8, right=True).add(done, DIM, 12, right=True)
+    line.gap()
+    if board.has_targets:
+        line.add("-" if target is None else fitness(target), DIM, 8, right=True)
+    line.add(done, DIM, 12, right=True)
 
 
 def _mean_best(best: np.ndarray, done: int) -> np.ndarray:

@@ -1,0 +1,215 @@
+"""The feed: what a screen has seen by and by is what it would see all at once, on both databases."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evo.comparison import gather, outcomes
+from evo.feed import Feed
+from islands.comparisons import PlannedRun, plan
+from islands.errors import DatabaseUnavailable, UnknownRun
+from islands.store import Store
+
+ITERATIONS = 12
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request, tmp_path):
+    return f"sqlite:///{tmp_path}/evo.db" if request.param == "sqlite" else request.getfixturevalue("postgres_address")
+
+
+@pytest.fixture
+def problems(digits):
+    return [digits("digits/a", target=0.8), digits("digits/b", target=0.99), digits("digits/c")]
+
+
+@pytest.fixture
+def search(address, search_with, problems, digits_policy):
+    """search(arm, seed, stop_after) -> does some of that arm's groups, and what is left when called again."""
+    with Store.open(address) as store:
+        config = dict(problems=["x"], iterations=ITERATIONS, rollouts=1, policy="digits")
+        runs = [
+            PlannedRun(arm, seed, {**config, "answers": answers, "seed": seed})
+            for seed in (0, 1)
+            for arm, answers in (("base", 2), ("grpo", 2))
+        ]
+        plan(store, "cmp", runs, command="test", commit="")
+
+    def search(arm, seed, stop_after=None):
+        name = f"cmp/{arm}/s{seed}"
+        search_with(problems, digits_policy(), address, name=name, resume=True, stop_after=stop_after)
+        with Store.open(address) as store:
+            run = store.run(name)
+            store.finish_run(run.id, "running" if stop_after else "done", summary={"answers": 5, "seconds": 2.0})
+
+    return search
+
+
+def same(a, b):
+    """Boards alike, whatever they were made from."""
+    for mine, other in zip(a.arms, b.arms, strict=True):
+        assert replace(mine, outcomes=None, curve=None, populations={}, population=None, read=0) == replace(
+            other, outcomes=None, curve=None, populations={}, population=None, read=0
+        )
+        for name in ("solved_at", "done", "best"):
+            np.testing.assert_array_equal(getattr(mine.outcomes, name), getattr(other.outcomes, name))
+    assert a.improvements == b.improvements and a.problems == b.problems and a.groups == b.groups
+
+
+def settled(feed):
+    """All of it read, and statistics of the end."""
+    while (board := feed.poll()).loaded < board.runs:
+        pass
+    return board
+
+
+def test_by_and_by_is_all_at_once(address, search):
+    with Store.open(address, read_only=True) as store:
+        live = Feed(store, "cmp")
+        board = live.poll()
+        assert board.problems == () and board.statuses == {"waiting": 4} and board.loaded == board.runs
+        for arm, seed, stop in [("base", 0, 5), ("grpo", 0, 9), ("base", 0, 17), ("grpo", 1, 1), ("base", 0, None),
+                                ("grpo", 0, None), ("base", 1, None), ("grpo", 1, None)]:  # fmt: skip
+            search(arm, seed, stop)
+            board = settled(live)
+            same(board, settled(Feed(store, "cmp")))
+        assert board.ended and board.groups == 4 * 3 * ITERATIONS
+        assert len(board.verdict) == 1 and "base - grpo" in board.verdict[0]
+
+
+def test_the_board_says_what_the_comparison_says(address, search):
+    for arm, seed, stop in [("base", 0, None), ("grpo", 0, 20), ("base", 1, 7)]:
+        search(arm, seed, stop)
+    with Store.open(address, read_only=True) as store:
+        board = settled(Feed(store, "cmp"))
+        comparison = gather(store, "cmp")
+        for name, known in outcomes(store, comparison).items():
+            shown = next(arm for arm in board.arms if arm.name == name).outcomes
+            np.testing.assert_array_equal(shown.solved_at, known.solved_at)
+            np.testing.assert_array_equal(shown.done, known.done)
+            np.testing.assert_array_equal(shown.best, known.best)
+        assert board.reference == "grpo" == comparison.reference
+        assert settled(Feed(store, "cmp", against="base")).reference == "base"
+
+
+def test_improvements_are_the_newest_rises_with_what_they_gained(address, search):
+    search("base", 0)
+    from islands.queries import improvements_by_problem
+
+    with Store.open(address, read_only=True) as store:
+        board = settled(Feed(store, "cmp"))
+        run = store.run("cmp/base/s0")
+        steps = {
+            step.candidate: step.fitness
+            for of in improvements_by_problem(store, run.id).values()
+            for step in of
+            if step.iteration >= 0
+        }
+        assert {line.candidate: line.fitness for line in board.improvements} == steps
+        assert list(board.improvements) == sorted(board.improvements, key=lambda line: (-line.created, -line.candidate))
+        for line in board.improvements:
+            even, odd = line.rewards
+            assert even + odd == 1 and (line.change is None or abs(sum(line.change)) < 1e-9)
+            assert line.before is None or line.before < line.fitness
+
+
+def test_archives_are_read_as_they_are(address, search):
+    search("base", 0)
+    from islands.queries import elites
+    from vpo.metrics import diversity
+
+    with Store.open(address, read_only=True) as store:
+        feed = Feed(store, "cmp")
+        feed.look(1)
+        board = settled(feed)
+        found = elites(store, store.problems(store.run("cmp/base/s0").id)[1].id)
+        shown = board.arms[0].populations[1]
+        assert sum(shown.cells) == len(found) > 0
+        assert shown.diversity == pytest.approx(diversity([one.rewards for one in found]))
+        assert board.arms[0].read == 3 and board.arms[1].population is None
+
+
+def test_the_detail_of_the_chosen_answer(address, search):
+    search("base", 0, 6)
+    with Store.open(address, read_only=True) as store:
+        feed = Feed(store, "cmp")
+        feed.look(0, "base")
+        first = settled(feed).details[0, "base"]
+        search("base", 0)
+        best = settled(feed).details[0, "base"]
+        record = store.problems(store.run("cmp/base/s0").id)[0]
+        assert (best.candidate, best.fitness) == (record.best, record.best_fitness)
+        assert best.fitness >= first.fitness and best.lineage[0].candidate == best.candidate
+        feed.look(0, "grpo")
+        assert settled(feed).details[0, "grpo"].candidate is None
+        feed.look(0, "nobody")
+        settled(feed)
+
+
+def test_a_run_taken_up_again_with_more_iterations(address, search, search_with, problems, digits_policy):
+    search("base", 0)
+    with Store.open(address, read_only=True) as store:
+        feed = Feed(store, "cmp")
+        assert settled(feed).iterations == ITERATIONS
+        search_with(problems, digits_policy(), address, name="cmp/base/s0", resume=True, iterations=ITERATIONS + 8)
+        board = settled(feed)
+        assert board.iterations == ITERATIONS + 8 and board.arms[0].outcomes.done[:, 0].tolist() == [ITERATIONS + 8] * 3
+
+
+def test_a_scorer_that_fails_and_a_single_run(tmp_path, digits, digits_policy, search_with):
+    db = f"sqlite:///{tmp_path}/evo.db"
+    bad = digits("bad", fault_on=lambda answer: answer != "00000000")
+    search_with([digits("good"), bad], digits_policy(), db, iterations=6)
+    with Store.open(db, read_only=True) as store:
+        board = settled(Feed(store, "run"))
+        assert len(board.arms) == 1 and board.reference is None and not board.has_targets
+        assert list(board.arms[0].failed) == [1] and "no score" in board.arms[0].failed[1]
+        assert board.planned < 12 and board.arms[0].curve is not None
+
+
+def test_trainers_steps(address, search):
+    search("grpo", 0, 6)
+    with Store.open(address) as store:
+        feed = Feed(store, "cmp")
+        assert settled(feed).arms[1].training is None
+        run = store.run("cmp/grpo/s0")
+        for step in range(3):
+            with store.begin() as tx:
+                store.add_training_step(
+                    run.id, step, {"loss": 1.0 - step, "odd": "text"}, tx, policy_version=f"v{step}"
+                )
+        shown = settled(feed).arms[1].training
+        assert shown.steps == (0, 1, 2) and shown.figures == {"loss": (1.0, 0.0, -1.0)} and shown.version == "v2"
+
+
+def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
+    from evo.telemetry import told
+
+    search("base", 0, 3)
+    search("base", 1, 3)
+    with Store.open(address) as store:
+        first, second = store.run("cmp/base/s0"), store.run("cmp/base/s1")
+        store.finish_run(first.id, "running", summary={"answers_per_second": 10.0, "policy_busy": 0.5, "errors": {"x": 2},
+                                                       "scoring_queue": 3, "tokens": "many"})  # fmt: skip
+        store.finish_run(
+            second.id, "running", summary={"answers_per_second": 5, "errors": {"x": 1, "y": 4}, "policy_busy": 1}
+        )
+        arm = settled(Feed(store, "cmp")).arms[0].telemetry
+        assert (arm.answers_per_second, arm.policy_busy, arm.scoring_queue) == (15.0, 0.75, 3)
+        assert arm.errors == {"y": 4, "x": 3} and arm.tokens is None and arm.tokens_per_second is None
+        ended = [replace(run, status="done", summary={"answers": 60, "seconds": 6.0}) for run in (first, second)]
+        assert told(ended).answers_per_second == 10.0
+        assert told([replace(first, summary={})]) == type(arm)()
+
+
+def test_what_is_not_there(address, search):
+    from evo.errors import BadInput
+
+    with Store.open(address, read_only=True) as store:
+        with pytest.raises(UnknownRun, match="cmp"):
+            Feed(store, "cmq")
+        with pytest.raises(BadInput, match="no arm"):
+            Feed(store, "cmp", against="nobody")
+        with pytest.raises(DatabaseUnavailable):
+            store.finish_run(1, "done")  # a watcher cannot write

@@ -1,0 +1,76 @@
+import pytest
+
+from evo.board import Board
+from evo.cli import invoke
+from islands.store import Store
+
+
+@pytest.fixture
+def db(tmp_path, search_with, digits, digits_policy):
+    address = f"sqlite:///{tmp_path}/evo.db"
+    search_with([digits("a", target=0.9), digits("b", target=0.9)], digits_policy(), address, iterations=8)
+    return address
+
+
+def finish(db, status="done"):
+    with Store.open(db) as store:
+        store.finish_run(store.run("run").id, status, summary={"answers": 32, "seconds": 4.0, "errors": {"format": 2}})
+
+
+def test_one_picture(db, capsys):
+    finish(db)
+    assert invoke(["watch", "run", "--db", db, "--once"]) == 0
+    shown = capsys.readouterr().out
+    assert "the run has ended" in shown and "16/16 iterations" in shown and "solve rate" in shown
+    assert "\x1b" not in shown and max(map(len, shown.splitlines())) <= 100
+
+
+def test_plain_lines_end_with_the_run(db, capsys):
+    finish(db)
+    assert invoke(["watch", "run", "--db", db]) == 0  # no terminal
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "1 done" in line and "16/16 iterations" in line and "errors: format 2" in line
+
+
+def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
+    from evo.cli import watch
+
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            finish(db, "interrupted")
+
+    monkeypatch.setattr(watch.time, "sleep", pause)
+    assert invoke(["watch", "run", "--db", db, "--plain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and "1 running" in lines[0] and "1 interrupted" in lines[3]
+    assert pauses == [watch.PLAIN_SECONDS] * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rum"], "did you mean run"),
+        (["run", "--against", "nobody"], "no arm nobody"),
+    ],
+)
+@pytest.mark.parametrize("how", ["--plain", "--once"])
+def test_bad_input_is_one_line(db, capsys, arguments, said, how):
+    assert invoke(["watch", *arguments, "--db", db, how]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+def test_a_database_that_is_not_there(tmp_path, capsys):
+    assert invoke(["watch", "run", "--db", f"sqlite:///{tmp_path}/none.db"]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_plain_lines_are_harmless():
+    from evo.board import ArmBoard
+    from evo.cli.watch import plain_lines
+
+    (line,) = plain_lines(Board("x", (ArmBoard("a\x1b[2J\n", "p", 1, {"running": 1}, 1, 2, 3),)), 0.0)
+    assert line.isprintable() and "1/2 iterations" in line

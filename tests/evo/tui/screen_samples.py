@@ -1,0 +1,114 @@
+"""Boards for tests of the screen: made by formulas, so that a frame of them is the same on every machine."""
+
+import numpy as np
+
+from evo.board import (
+    Ancestor,
+    ArmBoard,
+    Board,
+    Detail,
+    ImprovementLine,
+    Population,
+    ProblemLine,
+    Telemetry,
+    TrainingCurve,
+)
+from evo.outcomes import Outcomes
+from evo.solve_curves import best_curve, solve_curve
+
+NOW = 1_700_000_600.0
+OBJECTIVES = ("completion", "gold", "diamond", "safety")
+HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]not markup[/]\u202eright to left\ud800\x00\r\n\x9b31m"
+
+
+def outcomes(problems, seeds, iterations, speed, done, targets=True):
+    """Searches that solve at fixed places: problem p, seed s of an arm of that speed."""
+    p, s, t = np.meshgrid(np.arange(problems), np.arange(seeds), np.arange(1, iterations + 1), indexing="ij")
+    best = np.round(0.5 + 0.25 * (1 - 1 / (1 + t * speed * (1 + (p * 7 + s * 3) % 5) / 20)) + 0.02 * ((p + s) % 4), 3)
+    at = np.ceil(iterations * (0.15 + ((p * 5 + s * 2) % 11) / 9) / speed)[:, :, 0]
+    solved_at = np.where(at <= done, at, np.inf) if targets else np.full((problems, seeds), np.nan)
+    best = np.where(t >= solved_at[:, :, None], 1.0, best) if targets else best
+    best[:, :, done:] = best[:, :, [max(done, 1) - 1]]
+    if not done:
+        best[:] = np.nan
+    return Outcomes(solved_at, np.full((problems, seeds), done), iterations, 3, best)
+
+
+def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="done", targets=True, **more):
+    found = outcomes(problems, seeds, iterations, speed, done, targets)
+    curve = solve_curve(found) if targets else best_curve(found, resamples=200)
+    told = Telemetry(
+        110.0 * speed, 2_400.0 * speed, 0.97, 3 if status == "running" else None, 2_838 * done // 40,
+        58_437 * done // 40, 2, 54, 42, {"format": 12 * len(name), "timeout": 3} if done else {},
+    )  # fmt: skip
+    return ArmBoard(
+        name, f"embedded:{name}", seeds, {status: seeds}, problems * seeds * done, problems * seeds * iterations, 3,
+        outcomes=found, curve=curve, telemetry=told,
+        population=Population((8.6, 9.0, 7.9, 8.6, 8.8), 0.9 + speed / 10),
+        populations={0: Population((9.0, 9.5, 8.0, 7.5, 8.0), 1.1)}, read=problems * seeds, **more,
+    )  # fmt: skip
+
+
+def board(arms, *, problems=12, iterations=40, reference="grpo", targets=True, name="fair-elm", ended=True, **more):
+    improvements = tuple(
+        ImprovementLine(
+            arms[i % len(arms)].name, i % 2, i % problems, 39 - i, 900 - i, 0.75, 0.5 if i % 3 else None,
+            NOW - 5 - 7 * i * i, (1.0, 0.4, 0.0, 1.0),
+            None if i % 5 == 4 else (0.0, 0.4, -0.25, 1 / 3),
+        )
+        for i in range(14)
+    )  # fmt: skip
+    return Board(
+        name, tuple(arms),
+        tuple(ProblemLine(f"maze:hard/{p}", 1.0 if targets else None, OBJECTIVES) for p in range(problems)),
+        reference, iterations, tuple(range(1, iterations + 1)),
+        improvements=improvements, created=NOW - 185, updated=NOW - 60, heard=NOW - 1,
+        rate=None if ended else 21.5, loaded=sum(a.seeds for a in arms), runs=sum(a.seeds for a in arms), **more,
+    )  # fmt: skip
+
+
+def finished(problems=12):
+    arms = [arm(name, speed, problems=problems) for name, speed in
+            (("base", 1.0), ("best-of-n", 0.7), ("grpo", 1.4), ("vpo", 2.6))]  # fmt: skip
+    verdict = (
+        "no difference shown (base - grpo = -0.08 [-0.21, 0.04])",
+        "best-of-n - grpo = -0.17 [-0.29, -0.04]",
+        "vpo - grpo = +0.25 [0.12, 0.38]",
+    )
+    return board(arms, problems=problems, verdict=verdict)
+
+
+def running():
+    arms = [
+        arm("base", 1.0, done=22, status="running"),
+        arm("grpo", 1.4, done=21, status="running"),
+        arm("vpo", 2.6, done=0, status="waiting"),
+    ]
+    return board(arms, ended=False)
+
+
+def alone(targets=True):
+    return board(
+        [arm("fair-elm", 1.4, seeds=1, done=27, status="running", targets=targets)],
+        reference=None, targets=targets, ended=False,
+    )  # fmt: skip
+
+
+def training():
+    curve = TrainingCurve(
+        "fair-elm/vpo/s0", tuple(range(30)),
+        {"loss": tuple(1 / (1 + i) for i in range(30)), "kl": tuple(i / 1000 for i in range(30))}, "base+vpo.30",
+    )  # fmt: skip
+    return board([arm("grpo", 1.4), arm("vpo", 2.6, training=curve)], verdict=("vpo - grpo = +0.25 [0.12, 0.38]",))
+
+
+def detailed(hostile=False):
+    text = HOSTILE * 3 if hostile else "DDRRDDLLDDRRRRDDRR"
+    shown = Detail(
+        "vpo", 3, 3446, 1, 17, 0.75, (1.0, 1.0, 0.0, 1.0), {"gold": 1.0, "length": 0.6061},
+        HOSTILE if hostile else "embedded:vpo@9291994f", 2, 4, 2, text,
+        HOSTILE if hostile else "Collected 3/3 gold and 0/5 diamonds, stepped on 0/3 lava; reached E in 20 of 33 steps.",
+        "route", (Ancestor(3446, 0.75), Ancestor(3100, 0.7), Ancestor(2900, 0.0)),
+        "DDRRRDLLDDRRDDRR", (1.0, 0.5, 0.2, 1.0),
+    )  # fmt: skip
+    return board([arm("grpo", 1.4), arm("vpo", 2.6)], details={(3, "vpo"): shown})
