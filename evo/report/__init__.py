@@ -1,9 +1,14 @@
 """`evo report`: one self-contained page, and its plots as PNG files, from what the database holds.
 
 reading     a run's answers and candidates in bulk, as arrays
-report      what the page says: everything computed, nothing drawn
+measures    best@k, diversity and the like, of all arms at one budget of answers
+stories     lineages of best answers, with differences
+archive     grids of a few problems
+tables, settings    what the page's tables say
 plots/      drawing, by matplotlib
+report      all of these together: what the page says
 page        HTML, by jinja2 with every text escaped
+writing     the files: `write_report` is the whole of it
 """
 
 from __future__ import annotations
