@@ -224,8 +224,10 @@ def screen(db: str, seconds: float, settle: float) -> dict[str, Any]:
 
 
 def slowdown(problems: int, iterations: int, turns: int) -> dict[str, Any]:
-    """Seconds of one and the same run, watched and unwatched in turns."""
-    taken: dict[str, list[float]] = {"unwatched": [], "watched": []}
+    """Wall-clock and CPU seconds of one and the same run, watched and unwatched in turns. On a busy machine the CPU
+    seconds say more: they hold what waiting for locks and for pages costs the run, and not what others do."""
+    wall: dict[str, list[float]] = {"unwatched": [], "watched": []}
+    cpu: dict[str, list[float]] = {"unwatched": [], "watched": []}
     with tempfile.TemporaryDirectory() as folder:
         for turn in range(turns):
             for kind in ("unwatched", "watched") if turn % 2 == 0 else ("watched", "unwatched"):
@@ -237,14 +239,19 @@ def slowdown(problems: int, iterations: int, turns: int) -> dict[str, Any]:
                     env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
                 )  # fmt: skip
                 with _watching(db) if kind == "watched" else contextlib.nullcontext() as watched:
-                    while run.poll() is None:
+                    while (ended := os.wait4(run.pid, os.WNOHANG))[0] == 0:
                         watched.drain(0.2) if watched else time.sleep(0.2)
+                run.returncode = os.waitstatus_to_exitcode(ended[1])
                 assert run.stdout is not None
-                taken[kind].append(json.loads(run.stdout.read())["seconds"])
-                print(f"turn {turn + 1} {kind}: {taken[kind][-1]:.2f} s", flush=True)
-    ratios = [w / u for w, u in zip(taken["watched"], taken["unwatched"], strict=True)]
-    return {**{kind: [round(s, 2) for s in of] for kind, of in taken.items()},
-            "median_ratio": round(statistics.median(ratios), 3)}  # fmt: skip
+                wall[kind].append(json.loads(run.stdout.read())["seconds"])
+                cpu[kind].append(ended[2].ru_utime + ended[2].ru_stime)
+                print(f"turn {turn + 1} {kind}: {wall[kind][-1]:.2f} s, {cpu[kind][-1]:.2f} s of CPU", flush=True)
+    found: dict[str, Any] = {}
+    for name, taken in (("wall", wall), ("cpu", cpu)):
+        ratios = [w / u for w, u in zip(taken["watched"], taken["unwatched"], strict=True)]
+        found |= {f"{name}_{kind}": [round(s, 2) for s in of] for kind, of in taken.items()}
+        found[f"{name}_median_ratio"] = round(statistics.median(ratios), 3)
+    return found
 
 
 @contextlib.contextmanager

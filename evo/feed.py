@@ -25,7 +25,7 @@ from evo.candidate_detail import best_answer
 from evo.comparison import Comparison, gather, planned
 from evo.outcomes import Outcomes
 from evo.solve_curves import Curve, answer_axis, best_curve, solve_curve
-from evo.standings import standings, verdict_lines
+from evo.standings import farthest, standings, verdict_lines
 from evo.telemetry import told
 from islands.queries import training_steps
 from islands.records import RunRecord
@@ -428,6 +428,8 @@ class Feed:
 def _curves(outcomes: Mapping[str, Outcomes], final: bool) -> dict[str, Curve]:
     """Of the solve rate where problems have targets, else of mean best fitness, on one axis."""
     curves: dict[str, Curve] = {}
+    # seeds are searched in turn: one that has just begun would hide what those before it have come to
+    outcomes = {name: farthest({name: arm})[name] for name, arm in outcomes.items()}
     for name, arm in outcomes.items():
         if arm.judged.any():
             curves[name] = solve_curve(arm)

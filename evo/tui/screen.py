@@ -132,15 +132,15 @@ class Screen:
         terminal: Terminal,
         *,
         act: Callable[[str], None] | None = None,
-        is_paused: Callable[[], bool] = lambda: False,
+        paused: bool = False,
     ) -> None:
         self.watcher, self.terminal = watcher, terminal
-        self.view = View(live=act is not None)
+        self.view = View(live=act is not None, paused=paused)
         self.left = threading.Event()
         self.on_left: Callable[[], None] = lambda: None
         self.crash: BaseException | None = None
         self.painted = 0
-        self._act, self._is_paused = act, is_paused
+        self._act = act
         self._held: Board | None = None
         self._page = 10
         self._last: object = None
@@ -278,7 +278,12 @@ async def showing(
     try:
         terminal = Terminal(console)
         with terminal.entered():
-            screen = Screen(watcher, terminal, act=None if controls is None else act)
+            screen = Screen(
+                watcher,
+                terminal,
+                act=None if controls is None else act,
+                paused=controls is not None and controls.paused,
+            )
 
             def left() -> None:
                 with contextlib.suppress(RuntimeError):

@@ -190,11 +190,16 @@ def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
     search("base", 1, 3)
     with Store.open(address) as store:
         first, second = store.run("cmp/base/s0"), store.run("cmp/base/s1")
-        store.finish_run(first.id, "running", summary={"answers_per_second": 10.0, "policy_busy": 0.5, "errors": {"x": 2},
-                                                       "scoring_queue": 3, "tokens": "many"})  # fmt: skip
-        store.finish_run(
-            second.id, "running", summary={"answers_per_second": 5, "errors": {"x": 1, "y": 4}, "policy_busy": 1}
-        )
+        said = {
+            "answers_per_second": 10.0,
+            "policy_busy": 0.5,
+            "errors": {"x": 2},
+            "scoring_queue": 3,
+            "tokens": "many",
+        }
+        store.finish_run(first.id, "running", summary=said)
+        said = {"answers_per_second": 5, "errors": {"x": 1, "y": 4}, "policy_busy": 1}
+        store.finish_run(second.id, "running", summary=said)
         arm = settled(Feed(store, "cmp")).arms[0].telemetry
         assert (arm.answers_per_second, arm.policy_busy, arm.scoring_queue) == (15.0, 0.75, 3)
         assert arm.errors == {"y": 4, "x": 3} and arm.tokens is None and arm.tokens_per_second is None

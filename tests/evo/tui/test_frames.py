@@ -99,8 +99,8 @@ def test_wide_characters_keep_the_columns():
 
 
 def test_states_are_said_in_the_header():
-    def state(board, view=View(), now=samples.NOW):
-        return text_of(frame(board, view, 100, 24, now).lines[0])
+    def state(board, view=None, now=samples.NOW):
+        return text_of(frame(board, view or View(), 100, 24, now).lines[0])
 
     running = samples.running()
     assert "left" in state(running)
@@ -114,8 +114,8 @@ def test_states_are_said_in_the_header():
 
 
 def test_an_empty_comparison_is_drawn_too():
-    nothing = Board("new", (ArmBoard("a", "p", 1, {"waiting": 1}, 0, 0, 3), ArmBoard("b", "p", 1, {"waiting": 1}, 0, 0, 3)),
-                    reference="a", runs=2, loaded=2)  # fmt: skip
+    arms = tuple(ArmBoard(name, "p", 1, {"waiting": 1}, 0, 0, 3) for name in "ab")
+    nothing = Board("new", arms, reference="a", runs=2, loaded=2)
     for size in ((80, 24), (160, 50)):
         assert "waiting for the first run" in frame(nothing, View(), *size, samples.NOW).text()
         frame(nothing, View(detail=True), *size, samples.NOW)
