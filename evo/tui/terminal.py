@@ -50,6 +50,7 @@ class Painter:
         self._system: ColorSystem | None = COLOR_SYSTEMS.get(console.color_system or "")
         self._no_color = console.no_color
         self._ascii = not (console.encoding or "").lower().startswith("utf")
+        self._styles: dict[Style, Style] = {}
         self._shown: list[str] = []
         self._size = (0, 0)
 
@@ -76,14 +77,18 @@ class Painter:
             text, style = segment.text, segment.style
             if self._ascii:
                 text = text.translate(ASCII).encode("ascii", "replace").decode("ascii")
-            parts.append(_rendered(text, style, self._system, self._no_color))
+            parts.append(self._own(style).render(text, color_system=self._system) if style else text)
         return "".join(parts)
 
-
-def _rendered(text: str, style: Style | None, system: ColorSystem | None, no_color: bool) -> str:
-    if style is None or not style or system is None:
-        return text
-    return (style.without_color if no_color else style).render(text, color_system=system)
+    def _own(self, style: Style) -> Style:
+        """The style as this painter's terminal has it. A rich Style keeps the codes of the first terminal that it was
+        rendered for, so each painter has copies."""
+        own = self._styles.get(style)
+        if own is None:
+            colours = {} if self._no_color else {"color": style.color, "bgcolor": style.bgcolor}
+            own = Style(bold=style.bold, dim=style.dim, reverse=style.reverse, **colours)
+            self._styles[style] = own
+        return own
 
 
 class Terminal:
