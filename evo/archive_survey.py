@@ -16,7 +16,7 @@ from vpo.metrics import diversity
 
 READ_SECONDS = 0.004
 """Of one reading; the next one waits until that was a small share of the time."""
-SHARE = 0.004
+SHARE, FIRST_SHARE = 0.004, 0.01  # until every archive has been read once
 AT_ONCE = 4
 
 
@@ -39,6 +39,7 @@ class Survey:
         if time.monotonic() < self._due and chosen == self._chosen:
             return
         self._chosen = chosen
+        unread = any((was < 0).any() for was in self._read)
         stale = [np.where(ids > 0, now - was, 0) for ids, now, was in zip(self._ids, done, self._read, strict=True)]
         for of in stale:
             of[chosen : chosen + 1] *= 1_000_000
@@ -51,7 +52,7 @@ class Survey:
             self._read_some(store, done, [(arm, row, column) for _, row, column, arm in order[start : start + AT_ONCE]])
             if time.thread_time() - began > READ_SECONDS:
                 break
-        self._due = time.monotonic() + (time.thread_time() - began) / SHARE
+        self._due = time.monotonic() + (time.thread_time() - began) / (FIRST_SHARE if unread else SHARE)
 
     def _read_some(self, store: Store, done: Sequence[np.ndarray], places: Sequence[tuple[int, int, int]]) -> None:
         at = {int(self._ids[arm][row, column]): (arm, row, column) for arm, row, column in places}

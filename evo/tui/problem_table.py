@@ -25,9 +25,10 @@ class _Widths:
 
 
 def visible(problem: int, problems: int, rows: int) -> range:
-    """The problems on the page that the chosen one is on; pages are whole, so that rows do not move under the eye."""
+    """The problems on the page that the chosen one is on. Pages stay where they are, so that rows do not move under
+    the eye; the last one begins earlier where it would be part empty."""
     rows = max(1, rows)
-    start = problem // rows * rows
+    start = max(0, min(problem // rows * rows, problems - rows))
     return range(start, min(problems, start + rows))
 
 

@@ -85,8 +85,8 @@ class Painter:
         rendered for, so each painter has copies."""
         own = self._styles.get(style)
         if own is None:
-            colours = {} if self._no_color else {"color": style.color, "bgcolor": style.bgcolor}
-            own = Style(bold=style.bold, dim=style.dim, reverse=style.reverse, **colours)
+            colour = None if self._no_color else style.color
+            own = Style(color=colour, bold=style.bold, dim=style.dim, reverse=style.reverse)
             self._styles[style] = own
         return own
 
