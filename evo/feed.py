@@ -130,7 +130,7 @@ class Feed:
         self._pace: deque[tuple[float, int]] = deque()
         self._details: dict[tuple[int, str], Detail] = {}
         self._detail_version: tuple[tuple[int, str] | None, bytes] = (None, b"")
-        self._final = False
+        self._final = self._loaded = False
 
     def look(self, problem: int, arm: str | None = None) -> None:
         """What the viewer has chosen: its archives are read first, and with an arm its best answer in full."""
@@ -316,7 +316,7 @@ class Feed:
         )
         if not self._problems:
             return board
-        self._statistics(board.ended and loaded == len(records))
+        self._statistics(board.ended and loaded == len(records), loaded == len(records))
         found = self._outcomes
         unequal = len({arm.answers for arm in found.values()}) > 1
         axis = answer_axis(*found.values()) if unequal else np.arange(1, self._iterations + 1)
@@ -370,7 +370,7 @@ class Feed:
             training=_training(own),
         )
 
-    def _statistics(self, final: bool) -> None:
+    def _statistics(self, final: bool, loaded: bool) -> None:
         # what is drawn is from one version of the arrays; a board keeps the outcomes that it was made with
         if self._outcomes_version != self._version:
             self._outcomes = {
@@ -381,8 +381,9 @@ class Feed:
                 for of, arm in zip(self.comparison.arms, self._arms, strict=True)
             }  # fmt: skip
             self._outcomes_version = self._version
-        final_now = final and not self._final
-        self._final = final
+        # at the end, and once everything that was there at the start has been read, nothing waits for its turn
+        final_now = (final and not self._final) or (loaded and not self._loaded)
+        self._final, self._loaded = final, loaded
         if final_now:
             self._curve_turn.version = self._verdict_turn.version = -1
         judged = self._judged()
