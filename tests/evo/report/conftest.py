@@ -57,6 +57,27 @@ def made(tmp_path_factory):
     return address
 
 
+@pytest.fixture(scope="session")
+def page_for():
+    """page_for(address, name) -> the Report and its page."""
+
+    def made_for(address, name):
+        from evo.report.page import page_of
+        from evo.report.report import report_of
+
+        with Store.open(address, read_only=True) as store:
+            report = report_of(store, name)
+        return report, page_of(report)
+
+    return made_for
+
+
+@pytest.fixture(scope="session")
+def finished(made, page_for):
+    """The Report of the made-up comparison, and its page."""
+    return page_for(made, "made-up")
+
+
 @pytest.fixture
 def as_comparison():
     """as_comparison(address, {run name: (arm, seed)}): put runs together as one comparison named `both`."""

@@ -11,7 +11,6 @@ from sqlalchemy import insert, update
 
 from evo.comparison import gather, outcomes
 from evo.report.page import page_of
-from evo.report.report import report_of
 from evo.report.tables import differences, differences_table, problems_table
 from evo.standings import standings, verdict_lines
 from islands.schema import PromptGroup, Run, TrainingStep
@@ -43,17 +42,6 @@ class Elements(html.parser.HTMLParser):
 
     def of(self, tag):
         return [attributes for name, attributes in self.elements if name == tag]
-
-
-def page_for(address, name, against=None):
-    with Store.open(address, read_only=True) as store:
-        report = report_of(store, name, against)
-    return report, page_of(report)
-
-
-@pytest.fixture(scope="module")
-def finished(made):
-    return page_for(made, "made-up")
 
 
 def test_the_page_says_what_was_found(finished):
@@ -89,7 +77,7 @@ def test_the_page_asks_for_nothing(finished):
     assert policy.startswith("default-src 'none'; img-src data:;") and "unsafe" not in policy
 
 
-def test_the_same_database_gives_the_same_bytes(made, finished):
+def test_the_same_database_gives_the_same_bytes(made, finished, page_for):
     report, page = finished
     again, same = page_for(made, "made-up")
     assert same == page
@@ -122,13 +110,15 @@ def test_another_reference(made):
     }
 
 
-def test_a_run_by_itself(made):
+def test_a_run_by_itself(made, page_for):
     report, page = page_for(made, "made-up/grpo/s1")
     assert report.verdict == () and report.differences is None and report.settings is None
     assert "made:grpo, 5 problems, 1 seed, 12 iterations" in Elements(page).text
 
 
-def test_an_unfinished_comparison_says_how_far_it_has_come(search_with, digits, digits_policy, as_comparison, tmp_path):
+def test_an_unfinished_comparison_says_how_far_it_has_come(
+    search_with, digits, digits_policy, as_comparison, tmp_path, page_for
+):
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     problems = [digits("one", target=2.0), digits("two", target=2.0)]
     search_with(problems, digits_policy(batch=1), address, name="r0", iterations=6)
@@ -152,7 +142,7 @@ def test_an_unfinished_comparison_says_how_far_it_has_come(search_with, digits, 
     assert "late - grpo" in report.verdict[0]
 
 
-def test_training_and_policy_versions(made, tmp_path):
+def test_training_and_policy_versions(made, tmp_path, page_for):
     address = f"sqlite:///{tmp_path / 'copy.db'}"
     shutil.copy(made.removeprefix("sqlite:///"), tmp_path / "copy.db")
     with Store.open(address) as store, store.begin() as tx:
@@ -198,7 +188,7 @@ class HostilePolicy:
 
 
 @pytest.fixture
-def hostile_page(search_with, any_text, hostile, as_comparison, tmp_path):
+def hostile_page(search_with, any_text, hostile, as_comparison, page_for, tmp_path):
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     runs = {}
     for arm in ("</script><b>", "$x_1$ & \"q\" 'q'"):
@@ -226,11 +216,6 @@ def test_nothing_that_was_written_is_more_than_text(hostile_page):
         assert sign in found.text
     page.encode("utf-8")
     assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202e]", page)
-    assert "49" not in re.findall(r"\{\{ (.*?) \}\}", page)
-
-
-def test_what_the_page_draws_from_is_read_back_as_it_was(hostile_page):
-    _, page = hostile_page
     (raw,) = re.findall(r'<script type="application/json" id="chart-values">(.*?)</script>', page, re.DOTALL)
     assert "<" not in raw and ">" not in raw and "&" not in raw
     assert json.loads(raw)["arms"][0]["name"] == "</script><b>"
@@ -244,7 +229,7 @@ def test_reports_are_of_what_is_there(finished):
 
 
 def test_arms_of_different_cost_and_problems_without_targets(
-    search_with, any_text, digits_policy, as_comparison, tmp_path
+    search_with, any_text, digits_policy, as_comparison, tmp_path, page_for
 ):
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     problem = any_text("open", target=None)
@@ -261,7 +246,7 @@ def test_arms_of_different_cost_and_problems_without_targets(
     assert [column.title for column in report.problems.columns] == ["problem", "two best", "one best", "one − two"]
 
 
-def test_searches_that_stop_when_solved(search_with, digits, digits_policy, tmp_path):
+def test_searches_that_stop_when_solved(search_with, digits, digits_policy, tmp_path, page_for):
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     problems = [digits("easy", target=0.1), digits("hard", target=0.55), digits("never", target=2.0)]
     search_with(problems, digits_policy(), address, iterations=8, until_solved=True)
