@@ -105,18 +105,20 @@ def _once(name: str, db: str, against: str | None, console: Console) -> int:
     height = max(24, console.height - 1) if terminal else ONCE_HEIGHT
     picture = frame(board, View(), width, height, time.time())
     del picture.lines[-1]  # its keys do nothing here
-    console.print(picture, end="", soft_wrap=True)
+    console.print(picture.spelled(console.encoding), end="", soft_wrap=True)
     return 0
 
 
 def _plain(name: str, db: str, against: str | None, console: Console) -> int:
     """A line for each arm every few seconds, until every run has ended."""
+    from evo.tui.palette import spelled
+
     began = time.monotonic()
     with _feed(name, db, against) as feed:
         while True:
             board = _loaded(feed)
             for line in plain_lines(board, time.time()):
-                console.print(line, soft_wrap=True)
+                console.print(spelled(line, console.encoding), soft_wrap=True)
             if board.ended:
                 for text in board.verdict:
                     console.print(text, soft_wrap=True)

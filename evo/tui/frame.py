@@ -19,7 +19,7 @@ from evo.tui import head, side_panels
 from evo.tui.detail import detail
 from evo.tui.help_page import help_page
 from evo.tui.line import Line, Lines, text_of
-from evo.tui.palette import BAD, DIM, SELECTED, STRONG, look
+from evo.tui.palette import BAD, DIM, SELECTED, STRONG, look, spelled
 from evo.tui.plot import Drawn, plot
 from evo.tui.problem_table import problem_table, visible
 from evo.tui.view import View, panels
@@ -46,6 +46,11 @@ class Frame:
     def text(self) -> str:
         """Without styles and trailing spaces."""
         return "\n".join(text_of(line).rstrip() for line in self.lines) + "\n"
+
+    def spelled(self, encoding: str | None) -> Frame:
+        """The frame as a terminal of that encoding can show it."""
+        lines = [[Segment(spelled(text, encoding), style) for text, style, _ in line] for line in self.lines]
+        return Frame(lines, self.page)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield from self._segments()

@@ -8,6 +8,7 @@ import contextlib
 import os
 import threading
 import time
+import warnings
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Protocol
@@ -103,9 +104,9 @@ class Watcher:
                 self.board = replace(self.board, fault=str(error))
                 if self._patience is not None and time.monotonic() - silent_since >= self._patience:
                     self.failure = error
-            except Exception as error:  # a bug, or the run was deleted: the caller is told, the search is not ended
+            except Exception as error:  # a bug, or the run was deleted: told to a watcher, no reason to end a search
                 self.board = replace(self.board, fault=f"{type(error).__name__}: {error}")
-                self.failure = error
+                self.failure = error if self._patience is not None else None
             self.changed()
             if self.failure is not None:
                 return
@@ -296,5 +297,7 @@ async def showing(
                 yield Showing(screen, watcher, gone)
             finally:
                 screen.close()
+                if screen.crash is not None and controls is not None:
+                    warnings.warn(f"the live screen failed, the search did not: {screen.crash!r}", stacklevel=2)
     finally:
         await asyncio.to_thread(watcher.close)

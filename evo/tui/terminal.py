@@ -25,7 +25,7 @@ from rich.style import Style
 
 from evo.tui.frame import Frame
 from evo.tui.keys import decode
-from evo.tui.palette import ASCII
+from evo.tui.palette import spelled
 
 ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"  # alternate screen, no cursor, no wrapping at the right edge
 LEAVE = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -49,7 +49,7 @@ class Painter:
     def __init__(self, console: Console) -> None:
         self._system: ColorSystem | None = COLOR_SYSTEMS.get(console.color_system or "")
         self._no_color = console.no_color
-        self._ascii = not (console.encoding or "").lower().startswith("utf")
+        self._encoding = console.encoding
         self._styles: dict[Style, Style] = {}
         self._shown: list[str] = []
         self._size = (0, 0)
@@ -75,8 +75,7 @@ class Painter:
         parts = []
         for segment in segments:
             text, style = segment.text, segment.style
-            if self._ascii:
-                text = text.translate(ASCII).encode("ascii", "replace").decode("ascii")
+            text = spelled(text, self._encoding)
             parts.append(self._own(style).render(text, color_system=self._system) if style else text)
         return "".join(parts)
 

@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from evo.board import Board
@@ -23,6 +28,14 @@ def test_one_picture(db, capsys):
     shown = capsys.readouterr().out
     assert "the run has ended" in shown and "16/16 iterations" in shown and "solve rate" in shown
     assert "\x1b" not in shown and max(map(len, shown.splitlines())) <= 100
+
+
+def test_one_picture_without_unicode(db):
+    finish(db)
+    command = [sys.executable, "-m", "evo", "watch", "run", "--db", db, "--once"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONIOENCODING": "ascii"}
+    shown = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=True).stdout
+    assert shown.isascii() and b"100%|" in shown and b"solve rate ---" in shown
 
 
 def test_plain_lines_end_with_the_run(db, capsys):

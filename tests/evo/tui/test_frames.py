@@ -121,6 +121,17 @@ def test_an_empty_comparison_is_drawn_too():
         frame(nothing, View(detail=True), *size, samples.NOW)
 
 
+def test_pages_stay_and_the_last_is_full():
+    from evo.tui.problem_table import visible
+
+    assert [visible(problem, 25, 10) for problem in (0, 9, 10, 20, 24)] == [
+        range(0, 10), range(0, 10), range(10, 20), range(15, 25), range(15, 25),
+    ]  # fmt: skip
+    assert visible(2, 3, 10) == range(0, 3) and visible(0, 0, 10) == range(0, 0)
+    for rows in range(1, 12):
+        assert all(problem in visible(problem, 25, rows) for problem in range(25))
+
+
 def test_answers_that_a_budget_leaves():
     board = samples.running()
     arms = tuple(replace(one, max_answers=1_600) for one in board.arms)

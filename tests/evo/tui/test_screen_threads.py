@@ -222,6 +222,18 @@ def test_showing_beside_a_loop(db, quick):
     assert "10/10 iterations" in file.getvalue() and file.getvalue().endswith("\x1b[?1049l")
 
 
+def test_a_fault_of_the_screen_does_not_end_the_search(db, monkeypatch):
+    monkeypatch.setattr("evo.tui.screen.frame", lambda *_: 1 / 0)
+
+    async def scenario():
+        async with showing(db, "run", Console(file=StringIO(), force_terminal=True), controls=Search()):
+            await asyncio.sleep(0.2)
+        return "went on"
+
+    with pytest.warns(UserWarning, match="ZeroDivisionError"):
+        assert asyncio.run(scenario()) == "went on"
+
+
 def test_showing_what_is_not_there_leaves_the_terminal_alone(db):
     file = StringIO()
 
