@@ -12,6 +12,7 @@ from evo.comparison import Comparison, gather, outcomes
 from evo.errors import BadInput
 from evo.outcomes import Outcomes
 from evo.report.archive import archive_maps
+from evo.report.cells import Table
 from evo.report.measures import measured, relative_best
 from evo.report.plots.curves import best_at_k_plot, diversity_plot, multiples_plot, solve_plot, training_plot
 from evo.report.plots.maps import archive_plot, heat_map_plot
@@ -22,7 +23,6 @@ from evo.report.reading import RunReading, read_run
 from evo.report.settings import commands, runs_table, settings_tables
 from evo.report.stories import Story, longest, told
 from evo.report.tables import (
-    Table,
     arms_table,
     cost_table,
     differences,

@@ -8,7 +8,7 @@ from typing import Any
 
 from evo.cli.options import without_password
 from evo.comparison import Comparison
-from evo.report.tables import Cell, Column, Table, number, word
+from evo.report.cells import NONE, Cell, Column, Table, number, word
 
 LISTED = 6
 PER_RUN = ("seed",)
@@ -41,7 +41,7 @@ def runs_table(comparison: Comparison) -> Table:
     rows = tuple(
         (
             word(run.name),
-            word(run.arm or NO_ARM),
+            word(run.arm or NONE),
             number(run.seed, ".0f"),
             word(run.status),
             word(run.reason),
@@ -58,9 +58,6 @@ def runs_table(comparison: Comparison) -> Table:
         Column("commit", number=False),
     )
     return Table("runs", "Runs", columns, rows)
-
-
-NO_ARM = "–"
 
 
 def commands(comparison: Comparison) -> list[str]:

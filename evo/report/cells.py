@@ -1,0 +1,55 @@
+"""A table of the page as plain values: cells with what they say and what they are sorted by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from vpo.metrics import Interval
+
+NONE = "–"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """sort: a number, or the text in small letters; None sorts last either way. mark: a class of the style sheet; note:
+    what stands below in small type."""
+
+    text: str
+    sort: float | str | None = None
+    mark: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    hint: str = ""
+    number: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """name: its id on the page. filterable: with a field that picks rows by their text."""
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    filterable: bool = False
+
+
+def word(text: str, mark: str = "") -> Cell:
+    return Cell(text, text.lower(), mark)
+
+
+def number(value: float | None, form: str = ".3f", mark: str = "") -> Cell:
+    if value is None or not math.isfinite(value):
+        return Cell(NONE)
+    return Cell(format(value + 0.0, form), round(float(value), 9), mark)
+
+
+def interval(found: Interval | None, form: str = ".3f") -> Cell:
+    if found is None:
+        return Cell(NONE)
+    return Cell(f"{found.mean:{form}}", round(found.mean, 9), note=f"[{found.low:{form}}, {found.high:{form}}]")
