@@ -49,7 +49,7 @@ def write_report(store: Store, name: str, page: str, *, png: str | None = None, 
         library = (error.name or "").split(".")[0]
         if library not in ("matplotlib", "jinja2", "markupsafe"):
             raise
-        raise BadInput(f'a report needs {library}: pip install "evo[report]"') from error
+        raise BadInput(f"a report needs {library}: pip install {library}") from error
     report = report_of(store, name, against)
     text = page_of(report).encode("utf-8")
     plots = []
