@@ -20,7 +20,8 @@ from evo.evaluation import styles_of
 from evo.launch import open_policy, problems_at
 from evo.prompt import PromptStyle
 from evo.settings import source_commit
-from evo.train_config import EMBEDDED_RATE, PAPER_RATE, TrainRun
+from evo.train_config import TrainRun
+from evo.trainer_settings import EMBEDDED_RATE, PAPER_RATE
 from evo.training import TrainingLoop
 from evo.training_record import TrainingRecord
 from problems.contract import Problem
@@ -207,7 +208,7 @@ def _assembled(
     trainer = PolicyTrainer(
         policy.model,
         policy.tokenizer,
-        run.trainer_config(),
+        run.trainer_config(seed=run.seed, device=run.device, steps=run.steps),
         version=about["start"],
         reference=prepared.reference,
         accelerator=accelerator,

@@ -199,7 +199,7 @@ def test_the_learning_rate_suits_the_policy_unless_it_is_given(tmp_path):
     trained(begin(run, str(tmp_path), ""))
     assert figures(tmp_path, "step")[0]["learning_rate"] == 2.5e-4
     assert json.loads((tmp_path / "train.json").read_text())["config"]["lr"] == 2.5e-4
-    assert run.trainer_config().learning_rate == 1e-6
+    assert run.trainer_config(seed=0).learning_rate == 1e-6
 
 
 def test_settings_come_from_a_file_and_flags_override(tmp_path, monkeypatch, capsys):

@@ -10,10 +10,15 @@ What every implementation must keep (tests/vpo/policies holds one suite that run
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
 
 from problems.records import Prompt, Rollout
+
+T = TypeVar("T")
 
 DIALECTS = ("english", "maze-compact")
 """How a policy is spoken to: English for ordinary models, the maze token language for the embedded one."""
@@ -52,4 +57,30 @@ class Policy(Protocol):
 
     async def close(self) -> None:
         """Free what it holds. Safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class Updatable(Protocol):
+    """A policy whose weights can be replaced while it serves: one that a co-located trainer may train.
+
+    In a policy with a `batch` everything below takes its turn between two calls of `sample`.
+    """
+
+    model: Any
+    tokenizer: Any
+
+    async def between(self, work: Callable[[], T]) -> T:
+        """Run `work` where sampling runs, after the call under way; nothing is sampled meanwhile."""
+        ...
+
+    async def update(self, weights: Mapping[str, Any], version: str) -> None:
+        """Sample from these weights (a state_dict of the whole model) from now on, under this version.
+
+        Raises ValueError where they do not fit the model; the old ones then stay.
+        """
+        ...
+
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
+        """(T,) nats for each rollout's tokens after its prompt, by the engine that samples, at its temperature."""
         ...

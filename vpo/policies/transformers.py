@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,7 +20,7 @@ import torch
 from problems.contract import BadAddress
 from problems.records import Prompt, Rollout
 from vpo.policies.cache import bytes_a_token
-from vpo.policies.contract import DIALECTS, PolicyUnavailable, PromptTooLong
+from vpo.policies.contract import DIALECTS, PolicyUnavailable, PromptTooLong, T
 from vpo.policies.decoding import Ask, Drawn, Settings, Stopped, decode
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.rows import can_share
@@ -100,6 +100,46 @@ class TransformersPolicy:
             self._closing.set()
             await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
             self.model = None
+
+    async def between(self, work: Callable[[], T]) -> T:
+        """Run `work` in the worker, so that it and sampling take turns."""
+        if self._closing.is_set():
+            raise PolicyUnavailable(f"{self.version} is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+
+    async def update(self, weights: Mapping[str, torch.Tensor], version: str) -> None:
+        """Sample from `weights` from now on. Raises ValueError where they are not this model's."""
+
+        def load() -> None:
+            own = self.model.state_dict()
+            wrong = sorted(
+                {*own.keys() ^ weights.keys()} | {k for k in own.keys() & weights.keys() if own[k].shape != weights[k].shape}
+            )
+            if wrong:
+                raise ValueError(f"{version}: not the weights of this model: {wrong[0]} and {len(wrong) - 1} more differ")
+            with torch.no_grad():
+                for name, tensor in own.items():
+                    tensor.copy_(weights[name])
+
+        await self.between(load)
+        self.version = version
+
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
+        """Log-probabilities of these rollouts' tokens under the weights that sample now, in nats, by plain passes of
+        the model in the precision and with the attention that it samples with."""
+
+        def work() -> list[npt.NDArray[np.float32]]:
+            return [self._logprobs(rollout) for rollout in rollouts]
+
+        return await self.between(work)
+
+    @torch.inference_mode()
+    def _logprobs(self, rollout: Rollout) -> npt.NDArray[np.float32]:
+        ids = torch.from_numpy(np.concatenate([rollout.prompt_ids, rollout.token_ids]).astype(np.int64))
+        logits = self.model(input_ids=ids[None].to(self.model.device)).logits[0, len(rollout.prompt_ids) - 1 : -1]
+        scaled = logits.float() / max(self.temperature, 1e-6)
+        chosen = torch.from_numpy(rollout.token_ids.astype(np.int64)).to(scaled.device)
+        return scaled.log_softmax(-1).gather(-1, chosen[:, None])[:, 0].cpu().numpy()
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), as the model is conditioned on them."""

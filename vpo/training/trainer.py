@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from problems.records import ScoredGroup
+from problems.records import Rollout, ScoredGroup
 from vpo.policies.cache import is_windowed
 from vpo.training.adapters import (
     adapter_weights,
@@ -35,6 +35,7 @@ from vpo.training.config import TrainConfig
 from vpo.training.contract import TrainingDiverged, TrainStats
 from vpo.training.examples import (
     Archive,
+    Example,
     ExampleGroup,
     batch_total,
     example_group,
@@ -303,6 +304,16 @@ class PolicyTrainer:
             f"training stopped at step {self.steps + 1}: {bad}. The weights are those of step {self.steps}; the batch "
             f"is in {file}. Try a smaller learning rate, or precision fp32"
         )
+
+    def logprobs(self, rollouts: Sequence[Rollout], temperature: float) -> list[npt.NDArray[np.float32]]:
+        """(T,) nats for each rollout's tokens under the weights as they are now, by the forward pass that trains."""
+        found = []
+        for rollout in rollouts:
+            silent = np.zeros(len(rollout.token_ids), dtype=np.float32)
+            group = ExampleGroup(rollout.prompt_ids, (Example(rollout.token_ids, silent, silent),), temperature)
+            with torch.no_grad():
+                found.append(self._forward(self.model, pack([group], self.model.device)).float().cpu().numpy())
+        return found
 
     def state(self) -> dict[str, Any]:
         """Everything beside a fully trained model's weights that an exact resume needs; `restore` takes it back."""
