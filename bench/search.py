@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -48,9 +49,6 @@ def main() -> None:
             of_seeds = by_method(outcomes(store, trained))
             parts.append(training_section(trained, of_seeds))
     output = Path(options.output)
-    notes = output.with_suffix(".notes.md")
-    if notes.is_file():
-        parts.append(notes.read_text(encoding="utf-8").strip())
     output.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
@@ -63,12 +61,17 @@ def head(comparison: Comparison) -> str:
             f"# Search on {len(comparison.problems)} of maze:hard, {comparison.iterations} iterations of "
             f"{comparison.arms[0].answers} answers, {len(seeds)} seeds",
             "",
-            f"    {run.command}",
+            f"    {command_of(comparison)}",
             "",
             f"Commit {run.commit}, search seeds {seeds[0]} to {seeds[-1]}, two cores, arms side by side. "
             "Intervals: 95% over mazes (a maze's seeds kept together); p of several arms against one by Holm.",
         ]
     )
+
+
+def command_of(comparison: Comparison) -> str:
+    """The command that was given, without where its database lay."""
+    return re.sub(r"--db \S+", "--db sqlite:///search.db", comparison.runs[0].command)
 
 
 def arms_table(
@@ -161,7 +164,7 @@ def training_section(comparison: Comparison, methods: Mapping[str, Outcomes]) ->
     return "\n\n".join(
         [
             f"## {seeds} training seeds each",
-            f"    {comparison.runs[0].command}",
+            f"    {command_of(comparison)}",
             f"Commit {comparison.runs[0].commit}; search seed {comparison.runs[0].seed}, {len(comparison.problems)} "
             "mazes; intervals over mazes and training seeds.",
             _table(rows),

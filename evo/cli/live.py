@@ -12,6 +12,7 @@ from rich.console import Console
 from evo.cli.options import DEFAULT_DB, without_password
 from evo.cli.watch import plain_lines
 from evo.feed import Feed
+from evo.tui.palette import spelled
 from evo.tui.screen import Controls, showing
 from evo.tui.terminal import able
 from islands.store import Store
@@ -49,6 +50,6 @@ async def _lines(db: str, name: str, console: Console, against: str | None) -> N
         while True:
             board = await asyncio.to_thread(feed.poll)
             for line in plain_lines(board, time.time()):
-                console.print(line, soft_wrap=True, markup=False)
+                console.print(spelled(line, console.encoding), soft_wrap=True, markup=False)
             elapsed = asyncio.get_running_loop().time() - started
             await asyncio.sleep(PLAIN_SECONDS if elapsed < SOON else PLAIN_SECONDS_LATER)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.tui.braille import SEVERAL, Canvas
-from evo.tui.line import PLAIN, Line, Lines, shortened
+from evo.tui.line import PLAIN, Line, Lines, clean, shortened, width_of
 from evo.tui.palette import DIM, SHARED, Look
 
 Floats = npt.NDArray[np.float64]
@@ -35,7 +35,8 @@ def plot(
 ) -> Lines:
     """`height` lines of `width` cells: the curves, and below them the axis. share: the values are from 0 to 1 and
     shown in percent; else the scale is that of the curves."""
-    labels = max((min(len(curve.name), 12) for curve in curves), default=0) + 7 if width >= 46 else 0
+    names = max((min(width_of(clean(curve.name)), 12) for curve in curves), default=0)
+    labels = max(names + 7, len(unit)) if width >= 46 else 0  # the unit stands below the names
     left = 6
     canvas = Canvas(width - left - labels - 1, height - 2)
     low, high = _range(curves, share)

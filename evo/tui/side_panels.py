@@ -31,9 +31,10 @@ def _archives(
 ) -> Lines:
     names = _name_width(board, width)
     bars = max(24 - names, 8)
+    migrations = migrations and width >= names + bars + 34
     head = Line(width).add(shortened(title, names + bars + 3), DIM, names + bars + 4).add("cells", DIM, 7, right=True)
     head.add("diversity", DIM, 11, right=True)
-    lines = [head.add("migrations" if migrations else "", DIM, 12, right=True)]
+    lines = [head.add("migrations", DIM, 12, right=True) if migrations else head]
     most = max((max(one.cells) for one in found if one is not None and one.cells), default=1.0)
     for number, (arm, one) in enumerate(zip(board.arms, found, strict=True)):
         its = look(number)

@@ -4,7 +4,8 @@ What ships (instances.json) is each maze's seed with its optimum, so that a set 
 boards are drawn anew from the seeds. `python -m problems.maze.sets` makes the file again, byte for byte.
 
 maze:hard is what a planner that learns nothing (problems.maze.planner) does not solve in HARD_TRIES routes, drawn by a
-generator of its own per maze: as many as a search of 200 iterations at 3 answers each may give. No policy was looked at.
+generator of its own per maze: as many as a search of 200 iterations at 3 answers each may give. No policy was looked
+at.
 """
 
 from __future__ import annotations
