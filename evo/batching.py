@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from problems.records import Prompt, Rollout
 from vpo.policies.contract import Policy, PromptTooLong
+
+Job = Callable[[], Awaitable[None]]
+"""Something that has the policy to itself, such as a training step."""
 
 
 @dataclass
@@ -32,10 +36,12 @@ class SamplingMeter:
         self._active += 1
         self.calls += 1
 
-    def leave(self) -> None:
+    def leave(self) -> int:
+        """How many calls are still under way."""
         self._active -= 1
         if self._active == 0:
             self.busy_seconds += time.perf_counter() - self._since
+        return self._active
 
     def busy(self) -> float:
         """Seconds busy so far, the call under way included."""
@@ -59,7 +65,12 @@ class Batcher:
         self._going.set()
         self._waiting: list[_Waiting] = []
         self._held: list[_Waiting] = []
-        self._full: asyncio.Queue[list[_Waiting]] = asyncio.Queue()
+        self._full: asyncio.Queue[list[_Waiting] | Job] = asyncio.Queue()
+        self.fault: Exception | None = None
+        self._jobs = 0
+        self._open, self._idle = asyncio.Event(), asyncio.Event()  # no job is due; no call is under way
+        self._open.set()
+        self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._worker: asyncio.Task[None] | None = None
 
@@ -84,8 +95,25 @@ class Batcher:
             return
         self._full.put_nowait(self._waiting)
         self._waiting = []
+        self._start()
+
+    def _start(self) -> None:
         if self._worker is None:
             self._worker = asyncio.create_task(self._serve())
+
+    def between(self, job: Job) -> None:
+        """Run `job` after the calls that are queued now and before those that come later; with a policy that takes
+        overlapping calls, when those under way have come back. What it raises is raised by every prompt after it."""
+        self._jobs += 1
+        self._full.put_nowait(job)
+        self._start()
+
+    async def drain(self) -> None:
+        """Wait for the jobs that are queued; raises what one of them raised."""
+        while self._jobs:
+            await asyncio.sleep(0.005)
+        if self.fault is not None:
+            raise self.fault
 
     def pause(self) -> None:
         """Begin no call until `resume`; calls under way go on. What is asked, and in which batches, stays the same."""
@@ -98,8 +126,15 @@ class Batcher:
         """Cancel every prompt that no call has taken yet; calls under way go on."""
         items = self._held + self._waiting
         self._held, self._waiting = [], []
+        jobs = []
         while not self._full.empty():
-            items += self._full.get_nowait()
+            queued = self._full.get_nowait()
+            if isinstance(queued, list):
+                items += queued
+            else:
+                jobs.append(queued)
+        for job in jobs:  # what was committed is learned from all the same
+            self._full.put_nowait(job)
         for item in items:
             item.future.cancel()
 
@@ -110,24 +145,45 @@ class Batcher:
 
     async def _serve(self) -> None:
         while True:
-            self._held = await self._full.get()
+            queued = await self._full.get()
+            if not isinstance(queued, list):
+                await self._do(queued)
+                continue
+            self._held = queued
             await self._going.wait()
             items, self._held = self._held, []
             if items:
                 await self._call(items)
+
+    async def _do(self, job: Job) -> None:
+        """A job, with no call under way and none begun meanwhile. After a fault nothing more is learned."""
+        self._open.clear()
+        try:
+            await self._idle.wait()
+            if self.fault is None:
+                await job()
+        except Exception as error:
+            self.fault = error
+        finally:
+            self._open.set()
+            self._jobs -= 1
 
     async def _begin(self, items: list[_Waiting]) -> None:
         if not self._going.is_set():
             self._held += items
             await self._going.wait()
             self._held = [item for item in self._held if item not in items]
+        await self._open.wait()
         if not items[0].future.cancelled():
             await self._call(items)
 
     async def _call(self, items: list[_Waiting]) -> None:
         version, started = self.policy.version, time.perf_counter()
         self.meter.enter()
+        self._idle.clear()
         try:
+            if self.fault is not None:
+                raise self.fault
             groups = await self.policy.sample(
                 [item.prompt for item in items], rollouts=self.rollouts, answers=self.answers, seed=self.seed
             )
@@ -149,7 +205,8 @@ class Batcher:
                 raise
             return
         finally:
-            self.meter.leave()
+            if not self.meter.leave():
+                self._idle.set()
         seconds = time.perf_counter() - started
         for item, group in zip(items, groups, strict=True):
             self.meter.rollouts += len(group)

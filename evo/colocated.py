@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,11 +22,11 @@ from evo.batching import Batcher
 from evo.promotion import Promotion
 from evo.search_training import SearchTraining
 from evo.status import SearchStatus
+from evo.trainer_settings import EMBEDDED_RATE, PAPER_RATE
 from islands.queries import TrainingStepRecord, training_steps
 from islands.store import Store
 from islands.traces import read_groups
 from problems.records import Rollout, ScoredGroup
-from vpo.policies.contract import Updatable
 from vpo.training.trainer import PolicyTrainer
 
 PROBE_ROLLOUTS = 4
@@ -65,7 +66,8 @@ class CoLocated:
     policy: whose weights are replaced
     trainer: holds the learner's weights; the policy's model is not it
     solved_at: problem id -> the sequence that solved it, None while unsolved
-    folder: of checkpoints
+    folder: of checkpoints; card: what they say of themselves; answers: m of the search
+    promotion: decides which versions may search; None lets every one
     """
 
     def __init__(
@@ -83,30 +85,31 @@ class CoLocated:
         answers: int,
         promotion: Promotion | None = None,
     ) -> None:
-        if not isinstance(policy, Updatable):
-            raise TypeError("a policy that is trained must be able to take new weights")
         self.store, self.run_id, self.policy, self.trainer = store, run_id, policy, trainer
-        self.settings, self.status, self.folder = settings, status, folder
-        self.promotion = promotion
+        self.settings, self.status, self.folder, self.promotion = settings, status, folder, promotion
         self._solved_at, self._card, self._answers = solved_at, card, answers
         self._batcher: Batcher | None = None
         self._waiting: list[ScoredGroup] = []
-        self._planned = 0
+        self._planned = self._recorded = 0  # steps that have their groups; steps on record
         self._probe: tuple[list[Rollout], float] | None = None
-
-    # -- the search's side
+        self._saved = 0
+        if promotion is not None:
+            promotion.start(trainer)
 
     def attach(self, batcher: Batcher) -> None:
         self._batcher = batcher
-        self.learn(())
+        self.learn(())  # a kill may have come between the groups of a step and the step
 
     def learn(self, groups: Sequence[ScoredGroup]) -> None:
         self._waiting += [group for group in groups if self._counts(group)]
-        while len(self._waiting) >= self.settings.every and self._more():
-            batch, self._waiting = self._waiting[: self.settings.every], self._waiting[self.settings.every :]
+        every, most = self.settings.every, self.settings.steps
+        while len(self._waiting) >= every and (most is None or self._planned < most):
+            batch, self._waiting = self._waiting[:every], self._waiting[every:]
             self._planned += 1
             assert self._batcher is not None
-            self._batcher.between(lambda batch=batch: self._train(batch))
+            self._batcher.between(partial(self._train, batch))
+        if most is not None and self._planned >= most:
+            self._waiting.clear()
 
     def _counts(self, group: ScoredGroup) -> bool:
         if not self.settings.unsolved:
@@ -114,83 +117,69 @@ class CoLocated:
         solved = self._solved_at(group.problem)
         return solved is None or solved >= group.sequence
 
-    def _more(self) -> bool:
-        return self.settings.steps is None or self._planned < self.settings.steps
-
     async def close(self) -> None:
         """A last checkpoint of where the learner has come to."""
-        if self.trainer.steps:
+        if self._recorded > self._saved:
             await self.policy.between(self._save)
 
-    # -- one step
-
     async def _train(self, groups: Sequence[ScoredGroup]) -> None:
+        """One step: learn, let the new version search or not, put it on record."""
         started = time.perf_counter()
-        stats = await self.policy.between(lambda: self.trainer.step(groups))
+        stats = await self.policy.between(partial(self.trainer.step, groups))
         trained = time.perf_counter()
-        figures = {**stats.figures, "upto": groups[-1].sequence, "train_seconds": trained - started}
         self._probe = self._probe or _probe_of(groups)
+        figures = dict(stats.figures)
         if stats.policy_version:
-            figures |= await self._synced(stats.policy_version)
+            figures |= await self._offered(stats.policy_version)
+        synced = time.perf_counter()
         self.status.training_seconds += trained - started
-        self.status.syncing_seconds += time.perf_counter() - trained
-        self.status.training = {**figures, "step": float(self.step_number + 1)}
-        checkpoint = None
-        if (self.step_number + 1) % self.settings.save_every == 0:
-            checkpoint = await self.policy.between(self._save)
-        self._record(figures, stats.policy_version or None, checkpoint)
-
-    @property
-    def step_number(self) -> int:
-        """Steps on record."""
-        return self._recorded
-
-    _recorded = 0
-
-    async def _synced(self, version: str) -> dict[str, float]:
-        """Give the policy the learner's weights, or what the promotion says instead."""
-        if self.promotion is not None:
-            decided = await self.promotion.decide(self.trainer, self.policy, self._recorded + 1)
-            if not decided.sync:
-                return decided.figures
-            await self.sync(version)
-            return decided.figures
-        return {"probe": await self.sync(version)}
-
-    async def sync(self, version: str) -> float:
-        """Replace the policy's weights and prove it; the probe's mean difference in nats. Raises SyncFailed."""
-        weights = await self.policy.between(self.trainer.weights)
-        await self.policy.update(weights, version)
-        if self._probe is None:
-            return 0.0
-        rollouts, temperature = self._probe
-        theirs = await self.policy.logprobs(rollouts)
-        ours = await self.policy.between(lambda: self.trainer.logprobs(rollouts, temperature))
-        gap = float(np.mean(np.abs(np.concatenate(ours) - np.concatenate(theirs))))
-        if not gap <= self.settings.tolerance:
-            raise SyncFailed(
-                f"after the sync to {version} the policy that samples differs from the trainer by {gap:.3g} nats a token "
-                f"(tolerance {self.settings.tolerance:g}); nothing was sampled from it. evo resume goes on from the last "
-                "checkpoint"
-            )
-        return gap
-
-    def _record(self, figures: dict[str, float], version: str | None, checkpoint: str | None) -> None:
+        self.status.syncing_seconds += synced - trained
+        figures |= {"upto": groups[-1].sequence, "train_seconds": trained - started, "sync_seconds": synced - trained}
+        self._recorded += 1
+        due = self._recorded % self.settings.save_every == 0 or figures.get("promoted") == 1
+        checkpoint = await self.policy.between(self._save) if due else None
         with self.store.begin() as transaction:
             self.store.add_training_step(
                 self.run_id,
                 self._recorded,
                 {name: float(value) for name, value in figures.items()},
                 transaction,
-                policy_version=version,
+                policy_version=stats.policy_version or None,
                 checkpoint=checkpoint,
             )
-        self._recorded += 1
+        self.status.training = {"step": float(self._recorded), **figures}
+
+    async def _offered(self, version: str) -> dict[str, float]:
+        """Let the new version search, unless the promotion says otherwise."""
+        if self.promotion is None:
+            return {"probe": await self.sync(version)}
+        decision = await self.promotion.decide(self.trainer, self.policy, self._recorded + 1)
+        figures = dict(decision.figures)
+        if decision.sync:
+            figures["probe"] = await self.sync(version)
+        return figures
+
+    async def sync(self, version: str) -> float:
+        """Replace the policy's weights and prove it: the probe's mean difference in nats. Raises SyncFailed."""
+        weights = await self.policy.between(self.trainer.weights)
+        await self.policy.update(weights, version)
+        if self._probe is None:
+            return 0.0
+        rollouts, temperature = self._probe
+        theirs = await self.policy.logprobs(rollouts)
+        ours = await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature))
+        gap = float(np.mean(np.abs(np.concatenate(ours) - np.concatenate(theirs))))
+        if not gap <= self.settings.tolerance:
+            raise SyncFailed(
+                f"after the sync to {version} the policy that samples differs from the trainer by {gap:.3g} nats a "
+                f"token (tolerance {self.settings.tolerance:g}); nothing was sampled from it"
+            )
+        return gap
 
     def _save(self) -> str:
         from vpo.training.checkpoint import save_checkpoint
 
-        place = self.folder / f"step-{self._recorded + 1 if self._planned > self._recorded else self._recorded}"
+        place = self.folder / f"step-{self._recorded}"
         save_checkpoint(
             self.trainer.model,
             self.trainer.tokenizer,
@@ -199,35 +188,44 @@ class CoLocated:
             {"trainer": self.trainer.state()},
             trained={"method": self.settings.method, "answers": self._answers, "start": self.trainer.versions[0]},
         )
+        self._saved = self._recorded
         return str(place)
 
-    # -- resume
-
     async def restore(self) -> None:
-        """Bring the learner to the last recorded step, and the policy to the version that it made."""
+        """Bring the learner to the last recorded step and the policy to the version that searched then, from the last
+        checkpoint that is there and the groups of the steps after it; all steps are made again where none is."""
         records = list(training_steps(self.store, self.run_id))
-        first = _newest_checkpoint(records, self.trainer)
+        searching = _promoted(records) if self.promotion is not None else len(records)
+        start = await self.policy.between(partial(_load_newest, records[:searching], self.trainer))
         upto = -1
-        for number, record in enumerate(records):
+        for number, record in enumerate(records, start=1):
             groups = self._groups(upto, int(record.stats["upto"]))
             upto = int(record.stats["upto"])
             self._probe = self._probe or _probe_of(groups)
-            if number >= first:
-                stats = await self.policy.between(lambda groups=groups: self.trainer.step(groups))
+            if number > start:
+                stats = await self.policy.between(partial(self.trainer.step, groups))
                 if (stats.policy_version or None) != record.policy_version:
-                    raise SyncFailed(f"step {number} made {stats.policy_version}, its record says {record.policy_version}")
-        self._recorded = self._planned = len(records)
-        self._waiting = [*self._groups(upto, None)]
-        if self.trainer.steps:
-            await self.sync(self.trainer.version)
+                    made = stats.policy_version or "nothing"
+                    raise SyncFailed(f"training step {number}, made again, gives {made}, not {record.policy_version}")
+            if self.promotion is not None and number >= start and "promoted" in record.stats:
+                self.promotion.settle(self.trainer, harmful=not record.stats["promoted"])
+            if number == searching and record.policy_version is not None:
+                await self.sync(record.policy_version)
+        self._planned = self._recorded = self._saved = len(records)
+        self._waiting = self._groups(upto, None)
 
     def _groups(self, after: int, upto: int | None) -> list[ScoredGroup]:
         found = (group for _, group in read_groups(self.store, self.run_id, after=after, upto=upto))
         return [group for group in found if self._counts(group)]
 
 
-def _newest_checkpoint(records: Iterable[TrainingStepRecord], trainer: PolicyTrainer) -> int:
-    """Load the newest checkpoint that is there; how many steps it has behind it."""
+def _promoted(records: Sequence[TrainingStepRecord]) -> int:
+    """The step whose version was the last to be promoted; 0 for none."""
+    return max((n for n, record in enumerate(records, start=1) if record.stats.get("promoted")), default=0)
+
+
+def _load_newest(records: Sequence[TrainingStepRecord], trainer: PolicyTrainer) -> int:
+    """Take the newest checkpoint that is there; the steps that are behind it."""
     from vpo.training.checkpoint import load_state
 
     for number, record in reversed(list(enumerate(records, start=1))):
@@ -244,7 +242,10 @@ def _probe_of(groups: Sequence[ScoredGroup]) -> tuple[list[Rollout], float] | No
 
 
 def learner_of(policy: Any, settings: SearchTraining, *, seed: int, device: str | None, folder: Path) -> PolicyTrainer:
-    """A trainer over a copy of the policy's weights."""
-    model = copy.deepcopy(policy.model)
+    """A trainer over a copy of the policy's weights. The learning rate, where none was given, is the paper's, or that
+    of the embedded policies."""
+    rate = PAPER_RATE if policy.dialect == "english" else EMBEDDED_RATE
+    settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
     config = settings.trainer_config(seed=seed, device=device, most_behind=settings.most_behind)
+    model = copy.deepcopy(policy.model)
     return PolicyTrainer(model, policy.tokenizer, config, version=policy.version, folder=folder)

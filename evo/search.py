@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evo.batching import Batcher
+from evo.colocated import Learner, SyncFailed
 from evo.config import RunConfig
 from evo.errors import SearchFailed
 from evo.iteration import Lane, Proposal, propose, score_group, settle
@@ -25,7 +26,7 @@ from problems.contract import ScorerFault
 from problems.records import Rollout, ScoredGroup
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy, PolicyUnavailable, PromptTooLong
-from vpo.training import Trainer
+from vpo.training.contract import TrainingDiverged
 
 GROUPS_PER_TRANSACTION = 32
 """Groups that are ready together share a transaction, up to this many; a group is never split."""
@@ -49,7 +50,7 @@ class Search:
         store: Store,
         lanes: Sequence[Lane],
         policy: Policy,
-        trainer: Trainer,
+        learner: Learner,
         scorer: Scorer,
         config: RunConfig,
         status: SearchStatus,
@@ -59,7 +60,7 @@ class Search:
         on_commit: Callable[[ScoredGroup], None] | None = None,
     ):
         self.store, self.lanes = store, list(lanes)
-        self.policy, self.trainer, self.scorer = policy, trainer, scorer
+        self.policy, self.learner, self.scorer = policy, learner, scorer
         self.config, self.status, self.window, self.batch = config, status, window, batch
         self.on_commit = on_commit
         self.next_sequence = next_sequence
@@ -101,6 +102,7 @@ class Search:
         if self.paused:
             batcher.pause()
         try:
+            self.learner.attach(batcher)
             self._replay()
             while self._fly():
                 head = self._flying[0]
@@ -110,6 +112,10 @@ class Search:
                 if head.group.cancelled():
                     break  # let go by an interrupt, as is everything behind it
                 self._land_ready()
+            await batcher.drain()
+            await self.learner.close()
+        except (TrainingDiverged, SyncFailed) as error:
+            raise SearchFailed(f"training beside the search: {error}") from error
         except PolicyUnavailable as error:
             raise SearchFailed(f"the policy {self.config.policy} cannot answer: {error}") from error
         except (DatabaseUnavailable, RunBusy) as error:
@@ -211,7 +217,7 @@ class Search:
             settle(lane, group)
             self._report(lane, group)
         if landed:
-            self.trainer.step([group for _, group in landed])
+            self.learner.learn([group for _, group in landed])
 
     def _store(self, lane: Lane, group: ScoredGroup, transaction: Transaction) -> None:
         lane.population.add(group, transaction)

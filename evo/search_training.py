@@ -22,7 +22,9 @@ class SearchTraining(TrainerSettings):
     tolerance: float = Field(
         0.05, gt=0.0, description="nats a token by which sampler and trainer may differ on the probe after a sync"
     )
-    save_every: int = Field(10, ge=1, description="steps between checkpoints; steps since the last are redone on resume")
+    save_every: int = Field(
+        10, ge=1, description="steps between checkpoints; those since the last are made again on resume"
+    )
     keep: int = Field(2, ge=1, description="checkpoints kept")
     check: list[str] = Field(
         default_factory=list, description="held-out problem addresses; a version that does harm there is rolled back"

@@ -33,6 +33,7 @@ class SearchStatus:
     """The whole search. Counts cover this process and, after a resume, what was committed before it.
 
     groups_here, tokens_here, answers_here: of this process alone, for rates
+    training: the figures of the last step of a trainer beside the search
     before, sampling_before: seconds that earlier processes searched, and of those sampled
     """
 
@@ -51,6 +52,9 @@ class SearchStatus:
     scoring_seconds: float = 0.0
     commit_seconds: float = 0.0
     sampling_seconds: float = 0.0
+    training_seconds: float = 0.0
+    syncing_seconds: float = 0.0
+    training: dict[str, float] = field(default_factory=dict)
     migrations: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     stopping: str = ""
@@ -78,6 +82,8 @@ class SearchStatus:
         self.missing, self.repeats = summary.get("missing_answers", 0), summary.get("repeats", 0)
         self.scoring_seconds = summary.get("scoring_seconds", 0.0)
         self.commit_seconds = summary.get("commit_seconds", 0.0)
+        self.training_seconds = summary.get("training_seconds", 0.0)
+        self.syncing_seconds = summary.get("syncing_seconds", 0.0)
         self.migrations = summary.get("migrations", 0)
         self.errors = Counter(summary.get("errors", {}))
 
@@ -99,6 +105,8 @@ class SearchStatus:
             "sampling_seconds": round(self.sampling_before + self.sampling_seconds, 3),
             "scoring_seconds": round(self.scoring_seconds, 3),
             "scoring_queue": scoring_queue,
+            "training_seconds": round(self.training_seconds, 3),
+            "syncing_seconds": round(self.syncing_seconds, 3),
             "commit_seconds": round(self.commit_seconds, 3),
             "migrations": self.migrations,
             "errors": dict(self.errors),

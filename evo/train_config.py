@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from evo.trace_settings import DEFAULT_DB, TraceSettings, without_login
 from evo.trainer_settings import TrainerSettings
 from vpo.advantage import METHODS
 
 
-class TrainRun(TrainerSettings):
+_OF_SAMPLING = ("problems", "limit", "rollouts", "parents")
+"""What decides which prompts are asked, and how; traces have been asked already."""
+
+
+class TrainRun(TraceSettings, TrainerSettings):
     """Everything that decides a training run. One seed and one configuration give one run."""
 
     problems: list[str] = Field(default_factory=list, description="problem addresses to learn from")
@@ -46,7 +51,28 @@ class TrainRun(TrainerSettings):
             raise ValueError(f"{self.method} learns from single answers: answers must be 1, not {self.answers}")
         if self.rollouts < 2 and METHODS[self.method].credit == "rollout":
             raise ValueError("a group of one rollout has nothing to compare: rollouts must be 2 or more")
+        if self.from_traces:
+            self._as_stored()
+        else:
+            self._without_traces()
         return self
+
+    def _as_stored(self) -> None:
+        for name in _OF_SAMPLING:
+            if getattr(self, name) != TrainRun.model_fields[name].get_default(call_default_factory=True):
+                instead = "; --trace-problems chooses among them" if name == "problems" else ""
+                raise ValueError(f"traces are learned from as they are stored: no {name} can be named{instead}")
+
+    def _without_traces(self) -> None:
+        self.db = DEFAULT_DB  # of no concern, whatever the environment says
+        for name, field in TraceSettings.model_fields.items():
+            if getattr(self, name) != field.get_default(call_default_factory=True):
+                raise ValueError(f"{name.replace('_', '-')} is for --from-traces RUN, which is not given")
+
+    def stored(self) -> dict[str, Any]:
+        """Plain values as they may be kept: without the passwords of databases."""
+        kept = self.model_dump(mode="json")
+        return kept | {"db": without_login(self.db), "from_traces": [without_login(one) for one in self.from_traces]}
 
     @property
     def chain(self) -> int:

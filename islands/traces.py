@@ -1,4 +1,5 @@
-"""Stored groups read back: as the ScoredGroups they were, for a trainer, and as plain objects, for export.
+"""Stored groups read back: as the ScoredGroups they were, for a trainer, and as plain objects, for export;
+all of a run in order, or those of some places in it.
 
 Memory stays at one page of groups, however long the run is.
 """
@@ -6,9 +7,9 @@ Memory stays at one page of groups, however long the run is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, func, select
 
 from islands.blobs import unpack_floats, unpack_ids
 from islands.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, Rollout
@@ -18,6 +19,88 @@ from problems.records import Prompt, ScoredAnswer, ScoredGroup, ScoredRollout
 from problems.records import Rollout as RolloutRecord
 
 PAGE = 100
+INDEX_PAGE = 5000
+
+
+class TraceRow(NamedTuple):
+    """A stored group in a few numbers. rollouts: how many it has; created: seconds since 1970, UTC."""
+
+    sequence: int
+    problem_id: int
+    iteration: int
+    version: str
+    answers: int
+    temperature: float
+    created: float
+    rollouts: int
+
+
+def trace_rows(store: Store, run_id: int, *, upto: int | None = None) -> Iterator[TraceRow]:
+    """Every group of a run in order of sequence, up to `upto`, without what was asked and answered."""
+    counted = (
+        select(func.count()).where(Rollout.group_id == PromptGroup.id).correlate(PromptGroup).scalar_subquery()
+    )
+    after = -1
+    while True:
+        query = (
+            select(
+                PromptGroup.sequence,
+                PromptGroup.problem_id,
+                PromptGroup.iteration,
+                PolicyVersion.version,
+                PromptGroup.answers,
+                PromptGroup.temperature,
+                PromptGroup.created,
+                counted,
+            )
+            .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
+            .where(PromptGroup.run_id == run_id, PromptGroup.sequence > after)
+            .order_by(PromptGroup.sequence)
+            .limit(INDEX_PAGE)
+        )
+        if upto is not None:
+            query = query.where(PromptGroup.sequence <= upto)
+        with store.read() as connection:
+            rows = [TraceRow(*row) for row in connection.execute(query)]
+        yield from rows
+        if len(rows) < INDEX_PAGE:
+            return
+        after = rows[-1].sequence
+
+
+def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[ScoredGroup]:
+    """The groups of these places in the run, in the order asked for. Raises LookupError where one is not there."""
+    found: dict[int, ScoredGroup] = {}
+    wanted = sorted(set(sequences))
+    for start in range(0, len(wanted), PAGE):
+        query = _groups(run_id).where(PromptGroup.sequence.in_(wanted[start : start + PAGE]))
+        with store.read() as connection:
+            rows = connection.execute(query).all()
+            rollouts = _rollouts(connection, rows) if rows else {}
+        found |= {row.sequence: _group(row, rollouts.get(row.id, [])) for row in rows}
+    missing = [sequence for sequence in wanted if sequence not in found]
+    if missing:
+        raise LookupError(f"there is no group {missing[0]}" + (f", nor {len(missing) - 1} others" * bool(missing[1:])))
+    return [found[sequence] for sequence in sequences]
+
+
+def rewards_before(store: Store, problem_id: int, sequence: int) -> list[tuple[float, ...]]:
+    """The distinct reward vectors of a problem's valid candidates, its seed too, that the groups before `sequence`
+    brought: what any archive that the search kept was chosen from."""
+    query = select(Candidate.rewards).where(
+        Candidate.problem_id == problem_id, Candidate.sequence < sequence, Candidate.error.is_(None)
+    )
+    with store.read() as connection:
+        return sorted({tuple(rewards) for (rewards,) in connection.execute(query)})
+
+
+def _groups(run_id: int) -> Select[Any]:
+    return (
+        select(PromptGroup, PolicyVersion.version)
+        .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
+        .with_only_columns(*PromptGroup.__table__.c, PolicyVersion.version)
+        .where(PromptGroup.run_id == run_id)
+    )
 
 
 def read_groups(
@@ -34,14 +117,7 @@ def read_groups(
     is that of the candidate it repeats, which may be laid out differently.
     """
     while True:
-        query = (
-            select(PromptGroup, PolicyVersion.version)
-            .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
-            .with_only_columns(*PromptGroup.__table__.c, PolicyVersion.version)
-            .where(PromptGroup.run_id == run_id, PromptGroup.sequence > after)
-            .order_by(PromptGroup.sequence)
-            .limit(PAGE)
-        )
+        query = _groups(run_id).where(PromptGroup.sequence > after).order_by(PromptGroup.sequence).limit(PAGE)
         if problem_id is not None:
             query = query.where(PromptGroup.problem_id == problem_id)
         if upto is not None:

@@ -112,11 +112,10 @@ class TransformersPolicy:
 
         def load() -> None:
             own = self.model.state_dict()
-            wrong = sorted(
-                {*own.keys() ^ weights.keys()} | {k for k in own.keys() & weights.keys() if own[k].shape != weights[k].shape}
-            )
+            wrong = own.keys() ^ weights.keys()
+            wrong |= {name for name in own.keys() & weights.keys() if own[name].shape != weights[name].shape}
             if wrong:
-                raise ValueError(f"{version}: not the weights of this model: {wrong[0]} and {len(wrong) - 1} more differ")
+                raise ValueError(f"{version}: not this model's weights: {min(wrong)} and {len(wrong) - 1} more differ")
             with torch.no_grad():
                 for name, tensor in own.items():
                     tensor.copy_(weights[name])

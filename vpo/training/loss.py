@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-FIGURES = ("ratio", "clipped", "behaviour_kl")
+FIGURES = ("ratio", "clipped", "behaviour_kl", "importance", "truncated", "log_ratio")
 """What policy_loss always reports; `kl` too where there is a KL term."""
 
 _LARGEST = 20.0
@@ -51,13 +51,20 @@ def policy_loss(
     start: of the policy at the start of the step, used with `truncate`; None = the present one, which is the same
         thing for the first update on a batch
     reference: of the reference policy, needed where config.kl > 0
-    Returns sums over tokens of weight x (ratio, clipped, kl, behaviour_kl = k1 of behaviour || policy).
+    Returns sums over tokens of weight x (ratio, clipped, kl, behaviour_kl = k1 of behaviour || policy; and of how far
+    the sampled tokens are from the policy: importance = policy / behaviour before any cap, truncated = whether the cap
+    took some of it, log_ratio = its size in nats).
     """
+    stale = logprobs.detach() if start is None else start
+    apart = stale - behaviour
+    raw = apart.clamp(-_LARGEST, _LARGEST).exp()
     importance: torch.Tensor | float = 1.0
     anchor = behaviour
+    truncated = torch.zeros_like(raw)
     if config.truncate is not None:
-        anchor = logprobs.detach() if start is None else start
-        importance = (anchor - behaviour).clamp(-_LARGEST, _LARGEST).exp().clamp(max=config.truncate)
+        anchor = stale
+        importance = raw.clamp(max=config.truncate)
+        truncated = (raw > config.truncate).to(raw.dtype)
     ratio = (logprobs - anchor).clamp(-_LARGEST, _LARGEST).exp()
     limited = ratio.clamp(1.0 - config.clip_low, 1.0 + config.clip_high)
     gain = torch.minimum(ratio * advantages, limited * advantages) * importance
@@ -66,6 +73,9 @@ def policy_loss(
         "ratio": (weights * ratio.detach()).sum(),
         "clipped": (weights * (ratio * advantages > limited * advantages).detach()).sum(),
         "behaviour_kl": (weights * (behaviour - logprobs.detach())).sum(),
+        "importance": (weights * raw).sum(),
+        "truncated": (weights * truncated).sum(),
+        "log_ratio": (weights * apart.abs()).sum(),
     }
     if config.kl > 0:
         if reference is None:

@@ -26,6 +26,7 @@ from vpo.policies.cache import is_windowed
 from vpo.training.adapters import (
     adapter_weights,
     has_adapter,
+    merged,
     set_adapter_weights,
     with_adapter,
     without_adapter,
@@ -304,6 +305,20 @@ class PolicyTrainer:
             f"training stopped at step {self.steps + 1}: {bad}. The weights are those of step {self.steps}; the batch "
             f"is in {file}. Try a smaller learning rate, or precision fp32"
         )
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The whole model's weights now, an adapter merged into them: what a policy that samples is given."""
+        model = merged(self.model) if has_adapter(self.model) else self.model
+        return {name: tensor.detach() for name, tensor in model.state_dict().items()}
+
+    def load(self, folder: str | Path) -> None:
+        """Take the weights of a checkpoint; an adapter's come with the state that `restore` takes."""
+        if has_adapter(self.model):
+            return
+        saved = type(self.model).from_pretrained(folder, dtype=torch.float32).state_dict()
+        with torch.no_grad():
+            for name, tensor in self.model.state_dict().items():
+                tensor.copy_(saved[name])
 
     def logprobs(self, rollouts: Sequence[Rollout], temperature: float) -> list[npt.NDArray[np.float32]]:
         """(T,) nats for each rollout's tokens under the weights as they are now, by the forward pass that trains."""
