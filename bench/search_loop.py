@@ -147,11 +147,12 @@ class InlineProblem:
 def our_rate(folder: Path, size: int, iterations: int, inline: bool) -> tuple[float, dict[str, float]]:
     """Iterations a second of evo's search on a population of `size`, and where the time went."""
     from evo import launch as launching
+    from evo import shared
     from evo.config import RunConfig
     from problems.registry import resolve
 
     problem: Any = InlineProblem() if inline else resolve(str(folder))[0]
-    launching.resolve_problems = lambda config: [problem]
+    shared.resolve_problems = lambda config: [problem]
     config = RunConfig.model_validate(
         {
             "problems": [str(folder)],

@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evo.config import RunConfig, load_config, read_yaml
 from evo.errors import BadInput
-from evo.launch import address_of, resolve_problems
 from evo.settings import settled, source_commit, stored_form
+from evo.shared import address_of, resolve_problems
 from islands.comparisons import PlannedRun, plan, run_name
 from islands.store import Store
 from vpo.policies.trained import trained_answers

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from evo.errors import BadInput
+from evo.search_training import SearchTraining
 from islands.config import PopulationConfig
 
 
@@ -61,6 +62,7 @@ class RunConfig(BaseModel):
     parallel: int | None = Field(None, ge=1, description="prompt groups in flight; default by policy and problem count")
     population: PopulationConfig = Field(default_factory=PopulationConfig)
     prompt: PromptConfig = Field(default_factory=PromptConfig)
+    train: SearchTraining | None = Field(None, description="train the policy beside the search")
     sandbox: Literal["auto", "bwrap", "landlock", "none"] = Field("auto", description="isolation of hostile code")
     scoring_workers: int | None = Field(None, ge=1, le=256, description="answers scored at once; default: CPU count")
     device: str | None = Field(None, description="for transformers: cpu, cuda, cuda:1")
@@ -119,5 +121,7 @@ def validated(values: Mapping[str, Any], source: str) -> RunConfig:
 
 def _section_fields(key: str) -> list[str]:
     section = key.split(".")[0]
-    models: dict[str, type[BaseModel]] = {"population": PopulationConfig, "prompt": PromptConfig}
+    models: dict[str, type[BaseModel]] = {
+        "population": PopulationConfig, "prompt": PromptConfig, "train": SearchTraining,
+    }  # fmt: skip
     return list(models[section].model_fields) if section in models else []

@@ -19,7 +19,7 @@ from typing import Any
 from evo.config import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.fleet import Ended, Fleet, Wave
-from evo.launch import policy_key
+from evo.shared import policy_key
 
 JOIN_SECONDS = 20.0
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from evo.config import RunConfig
 from evo.errors import SearchFailed
-from evo.launch import Launched, Shared, relaunch
-from evo.prompt import prompt_style
+from evo.launch import Launched, check_together, relaunch
+from evo.shared import Shared
 from islands.errors import DatabaseUnavailable, RunBusy
 
 Wave = Sequence[tuple[str, RunConfig]]
@@ -46,8 +46,7 @@ class Fleet:
         for config in configs:
             problems = self._shared.problems(config)
             policy = self._shared.policy(config, problems)
-            for problem in problems:
-                prompt_style(problem, policy.dialect, config.prompt, config.answers)
+            check_together(config, problems, policy)
             await asyncio.sleep(0)
 
     async def search(self, db: str, waves: Sequence[Wave], overrides: dict[str, Any] | None = None) -> list[Ended]:

@@ -13,9 +13,11 @@ from typing import Any
 from evo.config import RunConfig, validated
 from evo.errors import BadInput
 from evo.iteration import Lane
+from evo.learning import check_trainable, learner_for
 from evo.prompt import prompt_style
 from evo.search import Search
-from evo.settings import in_flight, iterations_for, population_config, settled, source_commit, stored_form, workers
+from evo.settings import in_flight, iterations_for, population_config, settled, source_commit, stored_form
+from evo.shared import Shared, address_of
 from evo.status import LaneStatus, SearchStatus
 from islands.population import Population
 from islands.progress import ProblemProgress, run_progress
@@ -26,57 +28,16 @@ from problems.identity import identity
 from problems.records import ScoredAnswer
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy
-from vpo.training import FrozenTrainer
 
 SEED_SEQUENCE = -1
 """A seed comes before the run's first group."""
-
-
-class Shared:
-    """What searches of the same problems that run side by side have in common: the problems, one scorer, and each
-    policy once, however many arms ask it."""
-
-    def __init__(self) -> None:
-        self.scorer: Scorer | None = None
-        self._problems: dict[tuple[str, ...], list[Problem]] = {}
-        self._policies: dict[str, Policy] = {}
-
-    def problems(self, config: RunConfig) -> list[Problem]:
-        key = tuple(config.problems)
-        if key not in self._problems:
-            self._problems[key] = resolve_problems(config)
-        return self._problems[key]
-
-    def scorer_for(self, config: RunConfig, problems: Sequence[Problem]) -> Scorer:
-        if self.scorer is None:
-            self.scorer = Scorer(workers(config, problems))
-        return self.scorer
-
-    def policy(self, config: RunConfig, problems: Sequence[Problem]) -> Policy:
-        key = policy_key(config)
-        if key not in self._policies:
-            self._policies[key] = open_policy(config, problems)
-        return self._policies[key]
-
-    async def close(self) -> None:
-        for policy in self._policies.values():
-            await policy.close()
-        if self.scorer is not None:
-            self.scorer.close()
-
-
-def policy_key(config: RunConfig) -> str:
-    """What decides a policy: runs that agree in it can ask one and the same."""
-    asked = (config.policy, config.temperature, config.top_p, config.device, config.dtype)
-    tokens = config.max_new_tokens or f"for {config.answers}"
-    return repr((*asked, tokens))
 
 
 @dataclass
 class Launched:
     """A search with all it holds open; `close` gives back what is its own.
 
-    shared: whose policy, problems and scorer these are, where others use them too
+    own: what no other search uses
     """
 
     search: Search
@@ -87,7 +48,7 @@ class Launched:
     config: RunConfig
     status: SearchStatus
     lanes: list[Lane]
-    shared: Shared | None = None
+    own: Shared
 
     def finish(self, outcome: str, reason: str, summary: dict[str, Any]) -> None:
         """Record how the run ended, and which problems have had all their iterations."""
@@ -98,52 +59,56 @@ class Launched:
             self.store.finish_run(self.run.id, outcome, reason, summary=summary, tx=transaction)
 
     async def close(self) -> None:
-        if self.shared is None:
-            await close(self.policy, self.scorer, self.store)
-        else:
-            self.store.close()
-
-
-async def close(policy: Policy, scorer: Scorer, store: Store) -> None:
-    await policy.close()
-    scorer.close()
-    store.close()
+        await self.own.close()
+        self.store.close()
 
 
 async def launch(config: RunConfig, *, db: str, name: str | None, command: str) -> Launched:
     """A new run: its problems resolved, its policy loaded, its seed answers scored and stored."""
     if not config.problems:
         raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for what there is")
-    problems = resolve_problems(config)
-    config = settled(config, problems)
-    policy = open_policy(config, problems)
-    for problem in problems:
-        prompt_style(problem, policy.dialect, config.prompt, config.answers)  # raises where the two do not go together
-    store = Store.open(db)
-    scorer = Scorer(workers(config, problems))
+    parts = Shared()
+    store: Store | None = None
     try:
+        problems = parts.problems(config)
+        config = settled(config, problems)
+        policy = parts.policy(config, problems)
+        check_together(config, problems, policy)
+        store = Store.open(db)
+        scorer = parts.scorer_for(config, problems)
         stored = stored_form(config, [address_of(problem) for problem in problems])
         run = store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
         store.claim(run.id)
         lanes = await enroll(store, run, config, problems, policy, scorer)
+        return _assembled(store, run, lanes, parts, policy, scorer, config)
     except BaseException:
-        await close(policy, scorer, store)
+        await parts.close()
+        if store is not None:
+            store.close()
         raise
-    return _assembled(store, run, lanes, policy, scorer, config)
+
+
+def check_together(config: RunConfig, problems: Sequence[Problem], policy: Policy) -> None:
+    """BadInput where the policy cannot be asked for these problems, or not trained on them."""
+    for problem in problems:
+        prompt_style(problem, policy.dialect, config.prompt, config.answers)
+    check_trainable(config, policy)
 
 
 async def relaunch(
     name: str, *, db: str, overrides: dict[str, Any] | None = None, shared: Shared | None = None
 ) -> Launched:
     """A stored run, ready to go on after its last committed group, or to begin. `overrides` may raise its budgets.
-    What is `shared` with other searches is theirs to close."""
-    parts = shared or Shared()
+    What is `shared` with other searches is theirs to close; a policy that learns is shared with none."""
+    own = Shared()
+    parts = shared or own
     store = Store.open(db, must_exist=True)
     try:
         run = store.run(name)
         config = validated({**run.config, **(overrides or {})}, f"run {name}")
         problems = parts.problems(config)
-        policy = parts.policy(config, problems)
+        policy = (own if config.train else parts).policy(config, problems)
+        check_together(config, problems, policy)
         scorer = parts.scorer_for(config, problems)
         store.claim(run.id)
         records, progress = store.problems(run.id), run_progress(store, run.id)
@@ -160,16 +125,15 @@ async def relaunch(
         if overrides:
             store.set_config(run.id, stored_form(config, config.problems))
         store.finish_run(run.id, "running")
+        launched = _assembled(store, run, lanes, own, policy, scorer, config)
+        launched.search.next_sequence = progress.next_sequence
+        launched.status.carry(run.summary, progress.groups, progress.answers, progress.tokens)
+        await launched.search.learner.restore()
+        return launched
     except BaseException:
+        await own.close()
         store.close()
-        if shared is None:
-            await parts.close()
         raise
-    launched = _assembled(store, run, lanes, policy, scorer, config)
-    launched.shared = shared
-    launched.search.next_sequence = progress.next_sequence
-    launched.status.carry(run.summary, progress.groups, progress.answers, progress.tokens)
-    return launched
 
 
 def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequence[ProblemRecord]) -> None:
@@ -189,7 +153,7 @@ def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequen
 
 
 def _assembled(
-    store: Store, run: RunRecord, lanes: list[Lane], policy: Policy, scorer: Scorer, config: RunConfig
+    store: Store, run: RunRecord, lanes: list[Lane], own: Shared, policy: Policy, scorer: Scorer, config: RunConfig
 ) -> Launched:
     status = SearchStatus(
         run.name, config.policy, [LaneStatus(lane.problem.name, lane.problem.target, lane.iterations) for lane in lanes]
@@ -201,14 +165,14 @@ def _assembled(
         store=store,
         lanes=lanes,
         policy=policy,
-        trainer=FrozenTrainer(),
+        learner=learner_for(store, run, config, lanes, policy, scorer, status),
         scorer=scorer,
         config=config,
         status=status,
         window=window,
         batch=batch,
     )
-    return Launched(search, store, run, policy, scorer, config, status, lanes)
+    return Launched(search, store, run, policy, scorer, config, status, lanes, own)
 
 
 def make_lane(store: Store, record: ProblemRecord, config: RunConfig, problem: Problem, policy: Policy) -> Lane:
@@ -279,46 +243,3 @@ async def scored_seed(problem: Problem, scorer: Scorer) -> ScoredAnswer | Scorer
     except ScorerFault as fault:
         return fault
     return ScoredAnswer(text, identity(text, problem.answer_format), score, seconds)
-
-
-def resolve_problems(config: RunConfig) -> list[Problem]:
-    """Every problem of a run."""
-    from problems.shared_sandbox import set_sandbox_mode
-
-    set_sandbox_mode(config.sandbox)
-    return problems_at(config.problems, config.limit)
-
-
-def problems_at(addresses: Sequence[str], limit: int | None = None) -> list[Problem]:
-    """Every problem the addresses name, each once, in order; of each address the first `limit`."""
-    from problems.registry import resolve
-
-    found: dict[str, Problem] = {}
-    for address in addresses:
-        for problem in resolve(address, limit=limit):
-            found.setdefault(problem.name, problem)
-    return list(found.values())
-
-
-def address_of(problem: Problem) -> str:
-    """What finds this one problem again."""
-    return str(getattr(problem, "address", problem.name))
-
-
-def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
-    """The configured policy; the token limit follows the problems where the user names none."""
-    from vpo.chain import default_max_tokens
-    from vpo.policies.registry import load_policy
-
-    policy = load_policy(
-        config.policy,
-        temperature=1.0 if config.temperature is None else config.temperature,
-        top_p=config.top_p,
-        max_tokens=config.max_new_tokens,
-        device=config.device,
-        dtype=config.dtype,
-    )
-    if config.max_new_tokens is None:
-        formats = {problem.answer_format for problem in problems}
-        policy.max_tokens = max(default_max_tokens(f, config.answers, policy.dialect) for f in formats)
-    return policy

@@ -14,6 +14,7 @@ class SearchTraining(TrainerSettings):
     from the version that wrote it is corrected by the PPO ratio, the truncated importance weights, and the cap.
     """
 
+    method: str = Field(description="a row of the table of methods (vpo, grpo, ...)")
     every: int = Field(16, ge=1, description="prompt groups a training step learns from")
     steps: int | None = Field(None, ge=1, description="stop training after so many steps; the search goes on")
     most_behind: int = Field(4, ge=0, description="groups of versions older than this many are dropped and counted")

@@ -1,4 +1,4 @@
-"""From a TrainRun, or from the directory of one, to a TrainingLoop that is ready to go.
+"""From a TrainRun, or from the directory of one, to a training loop that is ready to go.
 
 Everything that can be wrong with the input is found here, before anything is written.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,16 @@ from evo.config import PromptConfig, RunConfig
 from evo.errors import BadInput
 from evo.evaluation import evaluate as evaluate_policy
 from evo.evaluation import styles_of
-from evo.launch import open_policy, problems_at
+from evo.offline import OfflineTraining, described, keep_fitting, planned_steps, settled
 from evo.prompt import PromptStyle
 from evo.settings import source_commit
+from evo.shared import open_policy, problems_at
+from evo.trace_selection import open_traces
+from evo.traces import Traces
 from evo.train_config import TrainRun
 from evo.trainer_settings import EMBEDDED_RATE, PAPER_RATE
 from evo.training import TrainingLoop
+from evo.training_loop import SteppedTraining
 from evo.training_record import TrainingRecord
 from problems.contract import Problem
 from problems.scoring import Scorer
@@ -37,7 +41,7 @@ SHOWN = ("best@", "solve@", "diversity", "written", "valid", "distinct_vectors")
 class Training:
     """A training run with all it holds open; `close` gives everything back."""
 
-    loop: TrainingLoop
+    loop: SteppedTraining
     record: TrainingRecord
     run: TrainRun
     policy: Any
@@ -68,7 +72,7 @@ class Training:
             trainer.model,
             self.policy.tokenizer,
             self.record.place(step),
-            self.record.card(self.run, self.about),
+            self._card(),
             {"loop": state, "curricula": curricula, "trainer": trainer.state()},
             trained=self._trained(),
         )
@@ -79,11 +83,13 @@ class Training:
         from vpo.training.checkpoint import save_model
 
         if self.main:
-            card = self.record.card(self.run, self.about)
             model, tokenizer = self.loop.trainer.model, self.policy.tokenizer
-            save_model(model, tokenizer, self.record.folder, card, trained=self._trained())
+            save_model(model, tokenizer, self.record.folder, self._card(), trained=self._trained())
         if self.accelerator is not None:
             self.accelerator.end_training()
+
+    def _card(self) -> str:
+        return self.record.card(self.run, self.about, self.loop.source, self.loop.notes())
 
     def _trained(self) -> dict[str, Any]:
         return {"method": self.run.method, "answers": self.run.chain, "start": self.about["start"]}
@@ -91,44 +97,75 @@ class Training:
     async def close(self) -> None:
         await self.policy.close()
         self.scorer.close()
+        self.loop.close()
 
 
 def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, Any]], None] | None = None) -> Training:
     """A new training run in the directory `output`."""
-    accelerator = _accelerator(run, output)
-    prepared = _prepared(run, run.policy, accelerator)
-    if run.lr is None:
-        rate = PAPER_RATE if prepared.policy.dialect == "english" else EMBEDDED_RATE
-        run = run.model_copy(update={"lr": rate})
-    about = {
-        "command": command,
-        "commit": source_commit(),
-        "start": prepared.policy.version,
-        "config": run.model_dump(mode="json"),
-    }
-    record = TrainingRecord.create(output, about) if _is_main(accelerator) else TrainingRecord(output)
-    return _assembled(run, prepared, record, accelerator, about, on_log)
+    traces = _traces(run)
+    try:
+        run = settled(run, traces) if traces else run
+        accelerator = _accelerator(run, output)
+        prepared = _prepared(run, run.policy, accelerator, traces)
+        if run.lr is None:
+            rate = PAPER_RATE if prepared.policy.dialect == "english" else EMBEDDED_RATE
+            run = run.model_copy(update={"lr": rate})
+        about = {
+            "command": command,
+            "commit": source_commit(),
+            "start": prepared.policy.version,
+            "config": run.stored(),
+            **({"traces": described(traces)} if traces else {}),
+        }
+        record = TrainingRecord(output)
+        training = _assembled(run, prepared, record, accelerator, about, on_log)
+        if isinstance(training.loop, OfflineTraining):
+            training.loop.check_teaches()
+        if training.main:
+            TrainingRecord.create(output, about)
+        return training
+    except BaseException:
+        if traces:
+            traces.close()
+        raise
 
 
 def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, Any]], None] | None = None) -> Training:
     """A stored training run, ready to go on from its last checkpoint (from the start where it has none yet).
-    `overrides` may raise its budgets."""
-    from vpo.training.checkpoint import load_state
-
+    `overrides` may raise its budgets and say where its traces lie now."""
     record, about = TrainingRecord.open(folder)
     run = validated({**about["config"], **overrides}, f"--resume {folder}")
+    traces = _traces(run, about.get("traces"))
+    try:
+        return _resumed(run, folder, record, about, traces, on_log)
+    except BaseException:
+        if traces:
+            traces.close()
+        raise
+
+
+def _resumed(
+    run: TrainRun,
+    folder: str,
+    record: TrainingRecord,
+    about: dict[str, Any],
+    traces: Traces | None,
+    on_log: Callable[[dict[str, Any]], None] | None,
+) -> Training:
+    from vpo.training.checkpoint import load_state
+
     accelerator = _accelerator(run, folder)
     saved = record.checkpoints()
     if not saved:
         if _is_main(accelerator):
             record.rewind(-1)
-        return _assembled(run, _prepared(run, run.policy, accelerator), record, accelerator, about, on_log)
+        return _assembled(run, _prepared(run, run.policy, accelerator, traces), record, accelerator, about, on_log)
     state = load_state(saved[-1])
     processes = 1 if accelerator is None else accelerator.num_processes
     if len(state["curricula"]) != processes:
         raise BadInput(f"--resume {folder}: was trained by {len(state['curricula'])} processes, not {processes}")
     weights = run.policy if run.lora_rank else str(saved[-1])
-    prepared = _prepared(run, weights, accelerator)
+    prepared = _prepared(run, weights, accelerator, traces)
     training = _assembled(run, prepared, record, accelerator, about, on_log)
     loop = training.loop
     loop.restore({**state["loop"], "curriculum": state["curricula"][loop.rank]})
@@ -136,7 +173,7 @@ def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, A
     training.policy.version = loop.trainer.version
     if training.main:
         record.rewind(loop.status.step)
-        record.write_settings({**about, "config": run.model_dump(mode="json")})
+        record.write_settings({**about, "config": run.stored()})
     return training
 
 
@@ -162,24 +199,35 @@ class _Prepared:
     held_out: list[Problem]
     policy: Any
     reference: Any
+    traces: Traces | None = None
 
 
-def _prepared(run: TrainRun, weights: str, accelerator: Any) -> _Prepared:
+def _traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Traces | None:
+    if not run.from_traces:
+        return None
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise BadInput("training from traces runs in one process; start it without accelerate launch")
+    return open_traces(run, began)
+
+
+def _prepared(run: TrainRun, weights: str, accelerator: Any, traces: Traces | None) -> _Prepared:
     from problems.shared_sandbox import set_sandbox_mode
 
-    if not run.problems:
+    if not run.problems and not traces:
         raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
     set_sandbox_mode(run.sandbox)
     problems = problems_at(run.problems, run.limit)
     held_out = problems_at(run.evaluate, run.evaluate_limit)
-    both = {problem.name for problem in problems} & {problem.name for problem in held_out}
+    learned = traces.problem_names if traces else {problem.name for problem in problems}
+    both = learned & {problem.name for problem in held_out}
     if both:
         raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
     device = run.device if accelerator is None else str(accelerator.device)
     asked = RunConfig(
         policy=weights,
         temperature=run.temperature,
-        max_new_tokens=run.max_new_tokens,
+        # a policy that nothing asks needs no limit of its own
+        max_new_tokens=run.max_new_tokens or (None if problems or held_out else 1),
         answers=run.chain,
         device=device,
     )
@@ -191,7 +239,9 @@ def _prepared(run: TrainRun, weights: str, accelerator: Any) -> _Prepared:
     reference = None
     if run.kl > 0 and weights != run.policy:  # a resumed run still keeps to where it started
         reference = load_policy(run.policy, device=device).model.float().requires_grad_(False)  # type: ignore[attr-defined]
-    return _Prepared(problems, styles, held_out, policy, reference)
+    if traces:
+        keep_fitting(traces, policy)
+    return _Prepared(problems, styles, held_out, policy, reference, traces)
 
 
 def _assembled(
@@ -204,11 +254,11 @@ def _assembled(
 ) -> Training:
     from vpo.training.trainer import PolicyTrainer
 
-    policy, scorer = prepared.policy, Scorer()
+    policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
     trainer = PolicyTrainer(
         policy.model,
         policy.tokenizer,
-        run.trainer_config(seed=run.seed, device=run.device, steps=run.steps),
+        run.trainer_config(seed=run.seed, device=run.device, steps=planned_steps(run, traces) if traces else run.steps),
         version=about["start"],
         reference=prepared.reference,
         accelerator=accelerator,
@@ -234,17 +284,15 @@ def _assembled(
             accelerator.wait_for_everyone()
         return figures
 
-    loop = TrainingLoop(
-        run,
-        prepared.problems,
-        prepared.styles,
-        policy,
-        trainer,
-        scorer,
-        log=log,
-        evaluate=held_out if prepared.held_out else None,
-        accelerator=accelerator,
-    )
+    evaluate = held_out if prepared.held_out else None
+    loop: SteppedTraining
+    if traces:
+        loop = OfflineTraining(run, traces, policy, trainer, log=log, evaluate=evaluate)
+    else:
+        problems, styles = prepared.problems, prepared.styles
+        loop = TrainingLoop(
+            run, problems, styles, policy, trainer, scorer, log=log, evaluate=evaluate, accelerator=accelerator
+        )
     training = Training(loop, record, run, policy, scorer, accelerator, about)
     loop.save = training.save
     return training

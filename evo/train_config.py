@@ -10,7 +10,6 @@ from evo.trace_settings import DEFAULT_DB, TraceSettings, without_login
 from evo.trainer_settings import TrainerSettings
 from vpo.advantage import METHODS
 
-
 _OF_SAMPLING = ("problems", "limit", "rollouts", "parents")
 """What decides which prompts are asked, and how; traces have been asked already."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PLAIN_SECONDS = 10.0
 _STEP = ("fitness", "best_of_rollout", "nll", "kl", "clipped", "grad_norm")
+_STALE = ("fitness", "best_of_rollout", "kl", "importance", "truncated", "log_ratio", "grad_norm")
 _HELD_OUT = ("best@1", "best@3", "best@10", "best@30", "solve@30", "diversity")
 
 
@@ -46,7 +47,7 @@ class Display:
                 yield
         else:
             run = training.run
-            self.console.print(f"{run.method} from {training.about['start']} on {' '.join(run.problems)}")
+            self.console.print(f"{run.method} from {training.about['start']} on {training.loop.source}", soft_wrap=True)
             yield
 
     def log(self, line: dict[str, Any]) -> None:
@@ -55,7 +56,10 @@ class Display:
             self.console.print(f"step {line['step']}  held out: {figures(line, _HELD_OUT)}", soft_wrap=True)
         elif not self.live and time.monotonic() - self._last >= PLAIN_SECONDS:
             self._last = time.monotonic()
-            self.console.print(f"step {line['step']}  {figures(line, _STEP)}", soft_wrap=True)
+            self.console.print(f"step {line['step']}  {figures(line, self._names())}", soft_wrap=True)
+
+    def _names(self) -> tuple[str, ...]:
+        return _STALE if self._training is not None and self._training.run.from_traces else _STEP
 
     def __rich__(self) -> RenderableType:
         assert self._training is not None
@@ -69,7 +73,7 @@ class Display:
         )
         rows: list[RenderableType] = [head, ProgressBar(total=status.steps, completed=status.step)]
         if status.figures:
-            rows.append(Text(figures(status.figures, _STEP)))
+            rows.append(Text(figures(status.figures, self._names())))
             rows.append(Text(self._rates(), style="dim"))
         body = Table.grid()
         for row in rows:
@@ -80,14 +84,7 @@ class Display:
         assert self._training is not None
         status = self._training.loop.status
         spent = max(status.seconds, 1e-9)
-        shares = "  ".join(
-            f"{name} {seconds / spent:.0%}"
-            for name, seconds in (
-                ("sampling", status.sampling_seconds),
-                ("scoring", status.scoring_seconds),
-                ("training", status.training_seconds),
-            )
-        )
+        shares = "  ".join(f"{name} {share:.0%}" for name, share in status.shares().items())
         return f"{status.answers / spent:,.0f} answers/s  {status.tokens / spent:,.0f} tokens/s  {shares}"
 
     def summary(self, training: Training, reason: str) -> dict[str, Any]:
@@ -101,11 +98,14 @@ class Display:
             f"{clock(status.seconds)}; {self._rates()}",
             soft_wrap=True,
         )
+        if training.run.from_traces:
+            left = ", ".join(f"{count:,} {reason}" for reason, count in status.left_out.items() if count)
+            self.console.print(f"learned from {status.groups:,} groups; left out: {left or 'none'}", soft_wrap=True)
         if interrupted:
             self.console.print(f"go on with: evo train --resume {folder}", soft_wrap=True)
         else:
-            sets = training.run.evaluate or training.run.problems
-            self.console.print(f"the policy: {folder}   try: evo evaluate {sets[0]} --policy {folder}", soft_wrap=True)
+            tried = (training.run.evaluate or [training.loop.example])[0]
+            self.console.print(f"the policy: {folder}   try: evo evaluate {tried} --policy {folder}", soft_wrap=True)
         return {
             "outcome": "interrupted" if interrupted else "done",
             "reason": reason,
@@ -117,6 +117,7 @@ class Display:
             "seconds": round(status.seconds, 3),
             "figures": status.figures,
             "held_out": status.evaluation,
+            **({"groups": status.groups, "left_out": status.left_out} if training.run.from_traces else {}),
         }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from evo.train_config import TrainRun
 SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
 _CURVE_ROWS = 12
 _CURVE = ("best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid")
+_STEP = ("fitness", "best_of_rollout", "nll", "kl", "grad_norm")
+_STALE = ("importance", "truncated", "log_ratio", "groups", "left_out")
 
 
 class TrainingRecord:
@@ -88,18 +90,22 @@ class TrainingRecord:
         for old in self.checkpoints()[:-keep]:
             shutil.rmtree(old)
 
-    def card(self, run: TrainRun, about: Mapping[str, Any]) -> str:
-        """The README.md of a checkpoint: how it was made, how it went."""
+    def card(self, run: TrainRun, about: Mapping[str, Any], source: str = "", notes: Sequence[str] = ()) -> str:
+        """The README.md of a checkpoint: how it was made, how it went.
+
+        source: what was learned from; notes: paragraphs on it
+        """
         step = self.lines[-1]["step"] if self.lines else 0
-        defaults = TrainRun(problems=run.problems)
-        values = run.model_dump(mode="json")
-        changed = {k: v for k, v in values.items() if v != defaults.model_dump(mode="json")[k]}
+        defaults, values = TrainRun(problems=run.problems).stored(), run.stored()
+        changed = {k: v for k, v in values.items() if v != defaults[k]}
         settings = ", ".join(f"{name} {_short(value)}" for name, value in changed.items())
         parts = [
             f"# {run.method} from {about['start']}",
-            f"Trained for {step} steps on {' '.join(run.problems)} by evo, commit {about['commit']}, seed {run.seed}:",
+            f"Trained for {step} steps on {source or ' '.join(run.problems)} by evo, commit {about['commit']}, "
+            f"seed {run.seed}:",
             f"    {about['command']}",
             f"Settings that differ from the defaults: {settings}. All of them are in {SETTINGS}.",
+            *notes,
         ]
         evaluations = [line for line in self.lines if line["kind"] == "evaluation"]
         if evaluations:
@@ -108,7 +114,8 @@ class TrainingRecord:
             parts += [f"## Held out: {where}, temperature {run.temperature:g}", _table(evaluations, names)]
         steps = [line for line in self.lines if line["kind"] == "step"]
         if steps:
-            names = [n for n in ("fitness", "best_of_rollout", "nll", "kl", "grad_norm") if n in steps[-1]]
+            known = (*_STEP, *_STALE) if run.from_traces else _STEP
+            names = [name for name in known if any(name in line for line in steps)]
             parts += ["## In training, on the prompts of the step", _table(steps, names)]
         return "\n\n".join(parts) + "\n"
 

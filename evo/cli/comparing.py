@@ -19,7 +19,7 @@ from evo.comparison import gather, outcomes
 from evo.config import RunConfig
 from evo.crews import Crews
 from evo.fleet import Ended, Fleet, Wave
-from evo.launch import policy_key
+from evo.shared import policy_key
 from evo.standings import standings
 from evo.tui.terminal import able
 from islands.store import Store

@@ -67,8 +67,8 @@ def evaluate(
         write_evaluation,
     )
     from evo.figures import compared
-    from evo.launch import resolve_problems
     from evo.settings import settled
+    from evo.shared import resolve_problems
 
     config = load_config(None, {**overrides(options), "problems": problems})
     if output:
@@ -109,8 +109,8 @@ async def _evaluated(
 ) -> tuple[Evaluation, str]:
     from evo.evaluation import check_request, styles_of
     from evo.evaluation import evaluate as evaluate_policy
-    from evo.launch import open_policy
     from evo.settings import workers
+    from evo.shared import open_policy
     from problems.scoring import Scorer
 
     check_request(problems, config.answers, total)

@@ -55,7 +55,7 @@ def search_options(command: F) -> F:
 
 def common_search_options(command: F) -> F:
     """Those that all arms of a comparison share: not which policy is asked, and in how many rollouts."""
-    return _with(command, [*_SAMPLED, *_SEARCHED])
+    return _with(command, [*_SAMPLED, *_SEARCHED, *_TRAINING])
 
 
 def sampling_options(command: F) -> F:
@@ -107,10 +107,24 @@ _SEARCHED: list[Callable[[Any], Any]] = [
     click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="budget: wall-clock seconds"),
     click.option("--parallel", type=click.IntRange(1), help="prompt groups in flight"),
 ]
+_TRAINING: list[Callable[[Any], Any]] = [
+    click.option(
+        "--train", "train_method", metavar="METHOD", help="train the policy beside the search: vpo, grpo, ..."
+    ),
+    click.option("--train-every", type=click.IntRange(1), help="prompt groups a training step  [default: 16]"),
+    click.option("--train-steps", type=click.IntRange(1), help="training steps; the search goes on after them"),
+    click.option("--train-unsolved", is_flag=True, default=None, help="learn from unsolved problems alone"),
+    click.option(
+        "--train-check", multiple=True, metavar="SET", help="held-out problems that a version must not do harm on"
+    ),
+    click.option("--lr", "train_lr", type=click.FloatRange(0, min_open=True), help="learning rate of --train"),
+    click.option("--kl", "train_kl", type=click.FloatRange(0), help="weight of KL(policy || start) in --train"),
+]
 _SAMPLING = [_POLICY, *_SAMPLED]
-_SEARCH = [_ROLLOUTS, *_SEARCHED]
+_SEARCH = [_ROLLOUTS, *_SEARCHED, *_TRAINING]
 
 
 def overrides(options: dict[str, Any]) -> dict[str, Any]:
     """Flags as dotted configuration keys: population_islands -> population.islands."""
-    return {key.replace("population_", "population.", 1): value for key, value in options.items() if value is not None}
+    given = {key: value for key, value in options.items() if value is not None and value != ()}
+    return {re.sub("^(population|train)_", r"\1.", key): value for key, value in given.items()}

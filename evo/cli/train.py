@@ -13,6 +13,8 @@ from evo.cli.options import json_option, plain_option, without_password
 from evo.train_config import TrainRun
 
 _POSITIONAL = ("method", "problems")
+_RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}
+"""What a resume may change: budgets, and where the same traces lie."""
 
 
 def _options(command: Any) -> Any:
@@ -24,6 +26,8 @@ def _options(command: Any) -> Any:
         if type(None) in get_args(kind):
             kind = next(one for one in get_args(kind) if one is not type(None))
         settings: dict[str, Any] = {"default": None, "help": field.description}
+        if name == "db":
+            settings["envvar"] = "EVO_DB"
         if field.default not in (None, [], ...) and get_origin(field.annotation) is not list:
             shown = " ".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
             settings["help"] = " ".join(filter(None, (field.description, f" [default: {shown}]")))
@@ -66,11 +70,13 @@ def train(
     **options: Any,
 ) -> int:
     """Train a policy with METHOD (vpo, grpo, max_at_k, maxrl, gdpo, random_weighting, multi_rlvr, entropic, per_answer,
-    archive_vpo) on PROBLEMSET and write it to -o as a Hugging Face checkpoint with its card.
+    archive_vpo) on PROBLEMSET, or on the prompt groups that searches stored (--from-traces), and write it to -o as a
+    Hugging Face checkpoint with its card.
 
     \b
     evo train vpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/vpo
     evo train grpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/grpo
+    evo train vpo --from-traces RUN --db sqlite:///evo.db --policy embedded:vpo -o runs/again
     evo train --resume runs/vpo --steps 600
     """
     from rich.console import Console
@@ -84,7 +90,7 @@ def train(
     console = Console(highlight=False, stderr=as_json)
     display = Display(console, plain)
     if folder:
-        fixed = sorted(set(given) - {"steps", "max_seconds", "max_answers", "keep", "save_every"})
+        fixed = sorted(set(given) - _RESUMABLE)
         if method or problems or output or config_file or fixed:
             what = f"--{fixed[0].replace('_', '-')}" if fixed else "METHOD, PROBLEMSET, -o and --config"
             raise BadInput(f"--resume goes on as the run began: {what} cannot change (budgets can)")

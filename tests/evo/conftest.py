@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from evo import launch as launching
+from evo import shared
 from evo.config import RunConfig
 from problems.contract import Score, ScorerFault
 from problems.records import Rollout
@@ -76,8 +77,8 @@ def search_with(monkeypatch):
     """search(problems, policy, db, name=..., resume=..., **config) -> Launched, after the search has run."""
 
     def run(problems, policy, db, *, name="run", resume=False, stop_after=None, interrupt_after=None, **settings):
-        monkeypatch.setattr(launching, "resolve_problems", lambda config: list(problems))
-        monkeypatch.setattr(launching, "open_policy", lambda config, problems: policy)
+        monkeypatch.setattr(shared, "resolve_problems", lambda config: list(problems))
+        monkeypatch.setattr(shared, "open_policy", lambda config, problems: policy)
 
         async def scenario():
             if resume:

@@ -26,7 +26,7 @@ def forked(arguments, problems, policy):
         os.dup2(silence, 1)
         os.dup2(silence, 2)
         from evo import cli
-        from evo import launch as launching
+        from evo import shared as launching
 
         launching.resolve_problems = lambda config: problems
         launching.open_policy = lambda config, problems: policy

@@ -1,0 +1,115 @@
+"""From a run's configuration to what learns beside its search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from evo.colocated import CoLocated, Frozen, Learner, learner_of
+from evo.config import RunConfig
+from evo.errors import BadInput
+from evo.iteration import Lane
+from evo.promotion import Promotion
+from evo.shared import problems_at
+from evo.status import SearchStatus
+from islands.records import RunRecord
+from islands.store import Store
+from problems.scoring import Scorer
+from vpo.advantage import METHODS
+from vpo.policies.contract import Policy, Updatable
+
+
+def check_trainable(config: RunConfig, policy: Policy) -> None:
+    """BadInput where this search cannot train this policy by the method that it names."""
+    if config.train is None:
+        return
+    method = METHODS[config.train.method]
+    if not isinstance(policy, Updatable) or not policy.has_logprobs:
+        raise BadInput(
+            f"policy {config.policy} has no weights here to train; name embedded:NAME, a hub id or a directory"
+        )
+    if config.answers > 1 and not method.chain:
+        raise BadInput(f"{config.train.method} learns from single answers: --answers must be 1, not {config.answers}")
+    if config.rollouts < 2 and method.credit == "rollout":
+        raise BadInput(f"{config.train.method} compares the rollouts of a prompt group: --rollouts must be 2 or more")
+    if config.temperature == 0:
+        raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
+    held_out = {problem.name for problem in problems_at(config.train.check, config.train.check_limit)}
+    both = held_out & {problem.name for problem in problems_at(config.problems, config.limit)}
+    if both:
+        raise BadInput(f"{min(both)} would be searched and checked on; problems of train.check must be others")
+
+
+def policies_folder(store: Store, run: RunRecord) -> Path:
+    """Where the checkpoints of a run lie: beside an SQLite file, else in the working directory."""
+    name = run.name.replace("/", "-")
+    if store.dialect == "sqlite":
+        file = Path(str(store.url.database)).absolute()
+        return file.with_name(f"{file.stem}-policies") / name
+    return Path("evo-policies").absolute() / name
+
+
+def learner_for(
+    store: Store,
+    run: RunRecord,
+    config: RunConfig,
+    lanes: Sequence[Lane],
+    policy: Policy,
+    scorer: Scorer,
+    status: SearchStatus,
+) -> Learner:
+    """Frozen, or a trainer beside the search. Raises BadInput where that cannot be."""
+    settings = config.train
+    if settings is None:
+        return Frozen()
+    check_trainable(config, policy)
+    folder = policies_folder(store, run)
+    trainer = learner_of(policy, settings, seed=config.seed, device=config.device, folder=folder)
+    promotion = None
+    held_out = problems_at(settings.check, settings.check_limit)
+    if held_out:
+        promotion = Promotion(
+            candidate_of(policy, trainer.model),
+            held_out,
+            scorer,
+            every=settings.check_every,
+            answers=config.answers,
+            total=settings.check_answers,
+        )
+    solved = {lane.record.id: lane for lane in lanes}
+    return CoLocated(
+        store=store,
+        run_id=run.id,
+        policy=policy,
+        trainer=trainer,
+        settings=settings,
+        solved_at=lambda problem: solved[problem].solved_sequence,
+        status=status,
+        folder=folder,
+        card=card_of(run, config, policy.version),
+        answers=config.answers,
+        promotion=promotion,
+    )
+
+
+def candidate_of(policy: Policy, model: object) -> Policy:
+    """A policy that samples from the learner's weights as they are, with the settings of the one that searches."""
+    from vpo.policies.transformers import TransformersPolicy
+
+    assert isinstance(policy, TransformersPolicy)
+    return TransformersPolicy(
+        model,
+        policy.tokenizer,
+        version=f"{policy.version}+learner",
+        temperature=policy.temperature,
+        top_p=policy.top_p,
+        max_tokens=policy.max_tokens,
+    )
+
+
+def card_of(run: RunRecord, config: RunConfig, start: str) -> str:
+    assert config.train is not None
+    return (
+        f"# {config.train.method} from {start}\n\nTrained beside the search {run.name}, on its own prompt groups, by "
+        f"evo, commit {run.commit}, seed {run.seed}:\n\n    {run.command}\n"
+    )

@@ -1,0 +1,94 @@
+"""What a search is put together from, opened once however many searches ask: problems, policies, the scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evo.config import RunConfig
+from evo.settings import workers
+from problems.contract import Problem
+from problems.scoring import Scorer
+from vpo.policies.contract import Policy
+
+
+class Shared:
+    """What searches of the same problems that run side by side have in common: the problems, one scorer, and each
+    policy once, however many arms ask it."""
+
+    def __init__(self) -> None:
+        self.scorer: Scorer | None = None
+        self._problems: dict[tuple[str, ...], list[Problem]] = {}
+        self._policies: dict[str, Policy] = {}
+
+    def problems(self, config: RunConfig) -> list[Problem]:
+        key = tuple(config.problems)
+        if key not in self._problems:
+            self._problems[key] = resolve_problems(config)
+        return self._problems[key]
+
+    def scorer_for(self, config: RunConfig, problems: Sequence[Problem]) -> Scorer:
+        if self.scorer is None:
+            self.scorer = Scorer(workers(config, problems))
+        return self.scorer
+
+    def policy(self, config: RunConfig, problems: Sequence[Problem]) -> Policy:
+        key = policy_key(config)
+        if key not in self._policies:
+            self._policies[key] = open_policy(config, problems)
+        return self._policies[key]
+
+    async def close(self) -> None:
+        for policy in self._policies.values():
+            await policy.close()
+        if self.scorer is not None:
+            self.scorer.close()
+
+
+def policy_key(config: RunConfig) -> str:
+    """What decides a policy: runs that agree in it can ask one and the same."""
+    asked = (config.policy, config.temperature, config.top_p, config.device, config.dtype)
+    tokens = config.max_new_tokens or f"for {config.answers}"
+    return repr((*asked, tokens))
+
+
+def resolve_problems(config: RunConfig) -> list[Problem]:
+    """Every problem of a run."""
+    from problems.shared_sandbox import set_sandbox_mode
+
+    set_sandbox_mode(config.sandbox)
+    return problems_at(config.problems, config.limit)
+
+
+def problems_at(addresses: Sequence[str], limit: int | None = None) -> list[Problem]:
+    """Every problem the addresses name, each once, in order; of each address the first `limit`."""
+    from problems.registry import resolve
+
+    found: dict[str, Problem] = {}
+    for address in addresses:
+        for problem in resolve(address, limit=limit):
+            found.setdefault(problem.name, problem)
+    return list(found.values())
+
+
+def address_of(problem: Problem) -> str:
+    """What finds this one problem again."""
+    return str(getattr(problem, "address", problem.name))
+
+
+def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
+    """The configured policy; the token limit follows the problems where the user names none."""
+    from vpo.chain import default_max_tokens
+    from vpo.policies.registry import load_policy
+
+    policy = load_policy(
+        config.policy,
+        temperature=1.0 if config.temperature is None else config.temperature,
+        top_p=config.top_p,
+        max_tokens=config.max_new_tokens,
+        device=config.device,
+        dtype=config.dtype,
+    )
+    if config.max_new_tokens is None:
+        formats = {problem.answer_format for problem in problems}
+        policy.max_tokens = max(default_max_tokens(f, config.answers, policy.dialect) for f in formats)
+    return policy
