@@ -37,9 +37,7 @@ class TraceRow(NamedTuple):
 
 def trace_rows(store: Store, run_id: int, *, upto: int | None = None) -> Iterator[TraceRow]:
     """Every group of a run in order of sequence, up to `upto`, without what was asked and answered."""
-    counted = (
-        select(func.count()).where(Rollout.group_id == PromptGroup.id).correlate(PromptGroup).scalar_subquery()
-    )
+    counted = select(func.count()).where(Rollout.group_id == PromptGroup.id).correlate(PromptGroup).scalar_subquery()
     after = -1
     while True:
         query = (
