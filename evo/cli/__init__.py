@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("evo.cli.compare", "Compare policies as searchers: solve rates under one budget, with a verdict."),
     "train": ("evo.cli.train", "Fine-tune a policy by reward: vpo, grpo and the other methods."),
     "pretrain": ("evo.cli.pretrain", "Make the embedded base policy from nothing."),
+    "pipeline": ("evo.cli.pipeline", "Train, evaluate, search, compare and report by one file."),
 }
 
 

@@ -1,0 +1,177 @@
+"""`evo pipeline`: stages of training, evaluation, search and report in one file."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evo.cli.options import json_option, plain_option, without_password
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evo.pipelines.file import Pipeline
+    from evo.pipelines.plan import Planned
+    from evo.pipelines.state import State
+    from evo.pipelines.work import Place
+
+
+@click.command()
+@click.argument("file", metavar="FILE.yaml")
+@click.option("-o", "--output", metavar="DIR", help="where all of it is kept  [default: evo- and the file's name]")
+@click.option("--db", help="database of the runs  [default: what the file says, else DIR/evo.db]")
+@click.option("--dry-run", is_flag=True, help="print the plan and what it will cost; nothing is written")
+@click.option("--only", multiple=True, metavar="STAGE", help="this stage alone; may be repeated")
+@click.option("--from", "first", metavar="STAGE", help="this stage and those after it")
+@click.option("--redo", multiple=True, metavar="STAGE", help="do it, and all that reads it, again; the old is kept")
+@click.option("--keep-going", is_flag=True, help="after a failure go on with stages that do not read what failed")
+@plain_option
+@json_option
+def pipeline(
+    file: str,
+    output: str | None,
+    db: str | None,
+    dry_run: bool,
+    only: tuple[str, ...],
+    first: str | None,
+    redo: tuple[str, ...],
+    keep_going: bool,
+    plain: bool,
+    as_json: bool,
+) -> int:
+    """Do the stages of FILE.yaml in order: pretrain, train, evaluate, search, compare, report.
+
+    Below a stage's name stands its kind, below that the keys of its command's --config file; ${STAGE} is what an
+    earlier stage gives. What is finished is not done again: after Ctrl-C, a crash or a failure the same command goes
+    on.
+
+    \b
+    evo pipeline maze.yaml --dry-run
+    evo pipeline maze.yaml -o runs/maze
+    evo pipeline maze.yaml -o runs/maze --redo vpo
+    """
+    from rich.console import Console
+
+    from evo.errors import BadInput
+    from evo.pipelines.checks import checked
+    from evo.pipelines.file import read_pipeline
+    from evo.pipelines.state import State, load, locked
+    from evo.pipelines.work import Place
+
+    read = read_pipeline(file)
+    chosen = _chosen(read, only, first)
+    for name in redo:
+        _check_stage(read, "--redo", name)
+        if name not in chosen:
+            raise BadInput(f"--redo {name}: is not among the chosen stages")
+    folder = Path(output or f"evo-{Path(file).stem}")
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"-o {folder}: is a file")
+    named = db or read.db
+    address = named or f"sqlite:///{folder / 'evo.db'}"
+    place = Place(folder, address)
+    kept = load(folder)
+    if kept is not None and kept.db != without_password(named or ""):
+        where = kept.db or "its own database"
+        raise BadInput(f"-o {folder}: its runs are in {where}; for another database name another directory")
+    place.check_database()
+    costs = checked(read)
+    console = Console(stderr=as_json, highlight=False, markup=False, soft_wrap=True)
+
+    def plan_now() -> tuple[State, list[Planned]]:
+        from evo.pipelines.plan import planned
+
+        state = load(folder) or State(name=_run_prefix(folder), db=without_password(named or ""))
+        return state, planned(read, costs, state, place, chosen=chosen, redo=redo)
+
+    if dry_run:
+        state, plan = plan_now()
+        if as_json:
+            sys.stdout.write(json.dumps(_plan_record(plan, file, place)) + "\n")
+        else:
+            from evo.pipelines.screen import print_plan
+
+            print_plan(console, plan, place)
+        return 0
+    plan_now()  # what is wrong is told before a directory is made
+    with locked(folder) as lock:
+        return _conduct(*plan_now(), place, lock, keep_going, plain, as_json, console, _again(file, output, db))
+
+
+def _conduct(
+    state: State,
+    plan: Sequence[Planned],
+    place: Place,
+    lock: int,
+    keep_going: bool,
+    plain: bool,
+    as_json: bool,
+    console: Console,
+    again: str,
+) -> int:
+    from evo.pipelines.running import Runner
+    from evo.pipelines.screen import Teller, print_end, summary
+
+    teller = Teller(console, plan, place)
+    outcome = Runner(place, state, lock, plain=plain, quiet=as_json, tell=teller).run(plan, keep_going=keep_going)
+    record = summary(plan, state, place, outcome)
+    if as_json:
+        sys.stdout.write(json.dumps(record) + "\n")
+    else:
+        print_end(console, record, again)
+    for stage in record["stages"]:
+        if stage["state"] == "failed":
+            print(f"evo: stage {stage['name']} failed: {stage['reason']}", file=sys.stderr)
+    return {"done": 0, "failed": 1, "interrupted": 130}[outcome]
+
+
+def _chosen(read: Pipeline, only: Sequence[str], first: str | None) -> set[str]:
+    from evo.errors import BadInput
+
+    names = list(read.stages)
+    if only and first is not None:
+        raise BadInput("--only and --from cannot go together")
+    for name in only:
+        _check_stage(read, "--only", name)
+    if first is not None:
+        _check_stage(read, "--from", first)
+        return set(names[names.index(first) :])
+    return set(only or names)
+
+
+def _check_stage(read: Pipeline, flag: str, name: str) -> None:
+    from evo.errors import BadInput
+
+    if name not in read.stages:
+        raise BadInput(f"{flag} {name}: there is no such stage; there are {', '.join(read.stages)}")
+
+
+def _run_prefix(folder: Path) -> str:
+    """What runs are named after: the directory, in characters that need no quoting."""
+    import re
+
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-") or "pipeline"
+
+
+def _again(file: str, output: str | None, db: str | None) -> str:
+    parts = ["evo", "pipeline", file]
+    parts += ["-o", output] if output else []
+    parts += ["--db", without_password(db)] if db else []
+    return shlex.join(parts)
+
+
+def _plan_record(plan: Sequence[Planned], file: str, place: Place) -> dict[str, Any]:
+    from evo.pipelines.screen import plan_record
+
+    return {
+        "pipeline": file,
+        "directory": str(place.folder),
+        "db": without_password(place.db),
+        **plan_record(plan, place),
+    }

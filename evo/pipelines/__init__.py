@@ -1,0 +1,27 @@
+"""Pipelines: stages of pretraining, training, evaluation, search, comparison and report in one YAML file.
+
+    stages:
+      vpo:                                    # the stage's name
+        train:                                # its kind; below it the keys that `evo train --config FILE` takes
+          method: vpo
+          problems: [maze:train/0-899]
+          policy: embedded:base
+          steps: 40
+      hard:
+        compare:
+          problems: [maze:hard]
+          iterations: 100
+          arms:
+            base: embedded:base
+            vpo: ${vpo}                       # what the stage `vpo` gives: the policy it trained
+      page:
+        report:
+          run: ${hard}
+
+`${STAGE}` stands for what an earlier stage gives: pretrain and train a policy, search and compare a run (of a
+comparison `${hard}/vpo/s0` is one of its runs), evaluate a file for `against`. A stage reads earlier ones only, so the
+file's order is the order of work.
+
+file: what is read; settings: the keys of each kind; references; checks: what is found before anything runs, and costs;
+state: what is finished; plan: what is next; work: a stage's command; child: its process; running: the loop; screen.
+"""

@@ -1,0 +1,247 @@
+"""What is wrong with a pipeline though its file is well formed, as far as that can be told without loading a model:
+problems and policies that are not there, or that do not go together. And what each stage will cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evo.compare import CompareConfig, planned_runs
+from evo.config import PromptConfig, RunConfig
+from evo.config import validated as run_validated
+from evo.errors import BadInput
+from evo.launch import problems_at
+from evo.pipelines.file import Pipeline, Stage
+from evo.prompt import prompt_style
+from evo.settings import iterations_for, settled
+from evo.train_config import TrainRun
+from problems.contract import BadAddress, Problem
+
+_NO_WEIGHTS = ("scripted:", "vllm:", "openai:")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """text: how the budget comes about; answers: asked of policies in all, None where a stage asks for none;
+    at_most: it may end earlier, or later in nothing but time."""
+
+    text: str
+    answers: int | None = None
+    at_most: bool = False
+
+
+def checked(pipeline: Pipeline) -> dict[str, Cost]:
+    """The cost of every stage. Raises BadInput, one line with the stage, on the first that could not begin."""
+    return _Checks(pipeline).all()
+
+
+class _Checks:
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.pipeline = pipeline
+        self._problems: dict[tuple[Any, ...], list[Problem]] = {}
+
+    def all(self) -> dict[str, Cost]:
+        kinds: Mapping[str, Callable[[Stage], Cost]] = {
+            "pretrain": self._pretrain,
+            "train": self._train,
+            "evaluate": self._evaluate,
+            "search": self._search,
+            "compare": self._compare,
+            "report": self._report,
+        }
+        costs = {}
+        for stage in self.pipeline.stages.values():
+            try:
+                costs[stage.name] = kinds[stage.kind](stage)
+            except (BadInput, BadAddress) as error:
+                message = " ".join(str(error).split()).removeprefix("the options: ")
+                raise BadInput(f"{self.pipeline.path}: stage {stage.name}: {stage.kind}: {message}") from error
+        return costs
+
+    def _pretrain(self, stage: Stage) -> Cost:
+        from vpo.embedded.pretrain import PretrainConfig
+
+        settings = stage.settings
+        given = {name: value for name, value in stage.given.items() if name != "language"}
+        config = PretrainConfig(**given)
+        if config.width % config.heads or config.width // config.heads % 2:
+            raise BadInput(f"width {config.width} must be an even multiple of heads {config.heads}")
+        if settings.seconds is not None:
+            return Cost(f"{settings.seconds:g} seconds")
+        return Cost(f"{config.steps} steps x {config.batch} lessons")
+
+    def _train(self, stage: Stage) -> Cost:
+        run: TrainRun = stage.settings
+        traces = bool(getattr(run, "from_traces", None))
+        if not run.problems and not traces:
+            raise BadInput("problems: none is named to learn from")
+        if run.policy.startswith(_NO_WEIGHTS):
+            raise BadInput(
+                f"policy {run.policy} has no weights here to train; name embedded:NAME, a hub id or a directory"
+            )
+        problems, held_out = self._at(run.problems, run.limit), self._at(run.evaluate, run.evaluate_limit)
+        both = {problem.name for problem in problems} & {problem.name for problem in held_out}
+        if both:
+            raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
+        self._together(run.policy, problems, PromptConfig(), run.chain)
+        self._together(run.policy, held_out, PromptConfig(), run.chain)
+        if traces:
+            text, answers = f"{run.steps} steps x {run.prompts} stored groups", 0
+        else:
+            text = f"{run.steps} steps x {run.prompts} prompts x {run.rollouts} rollouts x {_answers(run.chain)}"
+            answers = _capped(run.steps * run.prompts * run.rollouts * run.chain, run.max_answers)
+        if held_out:
+            times = 1 + -(-run.steps // run.evaluate_every)
+            text += f"; held out {times} x {_problems(held_out)} x {run.evaluate_answers}"
+            answers += times * len(held_out) * math.ceil(run.evaluate_answers / run.chain) * run.chain
+        return Cost(text + _limits(run), answers, run.max_seconds is not None)
+
+    def _evaluate(self, stage: Stage) -> Cost:
+        from evo.evaluation import TASK_ALONE, check_request
+
+        settings = stage.settings
+        config = settings.run_config()
+        problems = self._at(config.problems, config.limit)
+        config = settled(config, problems)
+        check_request(problems, config.answers, settings.answers_total)
+        self._together(config.policy, problems, TASK_ALONE, config.answers)
+        seeds = f" x {settings.seeds} seeds" if settings.seeds > 1 else ""
+        asked = math.ceil(settings.answers_total / config.answers) * config.answers
+        text = f"{_problems(problems)} x {_answers(settings.answers_total)} in chains of {config.answers}{seeds}"
+        return Cost(text, len(problems) * asked * settings.seeds)
+
+    def _search(self, stage: Stage) -> Cost:
+        config: RunConfig = stage.settings
+        if not config.problems:
+            raise BadInput("problems: none is named to search")
+        problems = self._at(config.problems, config.limit)
+        config = settled(config, problems)
+        self._together(config.policy, problems, config.prompt, config.answers)
+        each = config.rollouts * config.answers
+        iterations = [iterations_for(config, problem) for problem in problems]
+        text = (
+            f"{_span(iterations)} iterations x {_problems(problems)} x "
+            f"{config.rollouts} rollout{'s' * (config.rollouts > 1)} x {_answers(config.answers)}"
+        )
+        return Cost(text + _limits(config), _capped(sum(iterations) * each, config.max_answers), _early(config))
+
+    def _compare(self, stage: Stage) -> Cost:
+        config: CompareConfig = stage.settings
+        if not config.search.problems:
+            raise BadInput("problems: none is named to search")
+        runs = planned_runs(self._with_lengths(config))
+        problems = self._at(config.search.problems, config.search.limit)
+        for run in runs:
+            own = run_validated(run.config, run.arm)
+            self._together(own.policy, problems, own.prompt, own.answers)
+        first = run_validated(runs[0].config, runs[0].arm)
+        each, arms = first.rollouts * first.answers, len({run.arm for run in runs})
+        iterations = [iterations_for(first, problem) for problem in problems]
+        text = (
+            f"{_span(iterations)} iterations x {_problems(problems)} x {arms} arms x "
+            f"{config.seeds} seed{'s' * (config.seeds > 1)} x {_answers(each)}"
+        )
+        answers = len(runs) * _capped(sum(iterations) * each, config.search.max_answers)
+        return Cost(text + _limits(config.search), answers, _early(config.search))
+
+    def _report(self, stage: Stage) -> Cost:
+        return Cost("one page, its plots")
+
+    def _with_lengths(self, config: CompareConfig) -> CompareConfig:
+        """The same with m of arms whose policy is yet to be trained: as that training asks for it."""
+        arms = {}
+        for name, arm in config.arms.items():
+            stage = self._stage_of(arm.policy)
+            if arm.answers is None and stage is not None and stage.kind == "train":
+                arm = arm.model_copy(update={"answers": stage.settings.chain})
+            arms[name] = arm
+        return config.model_copy(update={"arms": arms})
+
+    def _at(self, addresses: Sequence[str], limit: int | None) -> list[Problem]:
+        key = (tuple(addresses), limit)
+        if key not in self._problems:
+            self._problems[key] = problems_at(addresses, limit)
+        return self._problems[key]
+
+    def _together(self, policy: str, problems: Sequence[Problem], prompt: PromptConfig, answers: int) -> None:
+        dialect = self._dialect(policy)
+        for problem in problems:
+            prompt_style(problem, dialect, prompt, answers)
+
+    def _dialect(self, policy: str) -> str:
+        """What the policy will speak; of one yet to be trained what it starts from speaks. Raises BadAddress."""
+        stage = self._stage_of(policy)
+        if stage is None:
+            return dialect_at(policy)
+        if stage.kind == "train":
+            return self._dialect(stage.settings.policy)
+        from vpo.embedded.language import DIALECT
+
+        return DIALECT
+
+    def _stage_of(self, policy: str) -> Stage | None:
+        return self.pipeline.stages[policy[2:-1].strip()] if policy.startswith("${") else None
+
+
+def dialect_at(policy: str) -> str:
+    """What the policy at an address speaks. Raises BadAddress for an address that names nothing, as far as files tell:
+    a hub is not asked, and neither is a server."""
+    from vpo.embedded import checkpoint_path, dialect_of
+    from vpo.policies.registry import FORMS
+    from vpo.policies.scripted import scripted_policy
+
+    kind, _, rest = policy.partition(":")
+    if kind == "scripted":
+        return scripted_policy(rest).dialect
+    if kind == "embedded":
+        return dialect_of(checkpoint_path(rest))
+    if kind in ("vllm", "openai"):
+        return "english"
+    if not policy or ":" in policy or any(character.isspace() for character in policy):
+        raise BadAddress(f"policy {policy!r} is not an address: {FORMS}")
+    folder = Path(policy).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise BadAddress(f"policy {policy!r}: the directory holds no config.json, so it is no model checkpoint")
+        return dialect_of(folder)
+    if folder.exists() or policy.startswith(("/", ".", "~")) or policy.count("/") > 1 or policy.endswith("/"):
+        raise BadAddress(f"policy {policy!r}: no such directory (a policy is {FORMS})")
+    return "english"
+
+
+def _answers(count: int) -> str:
+    return f"{count:,} answer{'s' * (count != 1)}"
+
+
+def _problems(problems: Sequence[Problem]) -> str:
+    return f"{len(problems):,} problem{'s' * (len(problems) != 1)}"
+
+
+def _span(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _capped(answers: int, budget: int | None) -> int:
+    return answers if budget is None else min(answers, budget)
+
+
+def _early(config: RunConfig) -> bool:
+    return config.until_solved or config.max_seconds is not None or config.max_tokens is not None
+
+
+def _limits(config: RunConfig | TrainRun) -> str:
+    """Budgets that end a stage early, as they are written."""
+    limits = []
+    if config.max_answers is not None:
+        limits.append(f"{config.max_answers:,} answers")
+    if getattr(config, "max_tokens", None) is not None:
+        limits.append(f"{config.max_tokens:,} tokens")  # type: ignore[union-attr]
+    if config.max_seconds is not None:
+        limits.append(f"{config.max_seconds:g} s")
+    text = f"; at most {' or '.join(limits)}" if limits else ""
+    return text + ("; until solved" if getattr(config, "until_solved", False) else "")

@@ -1,0 +1,126 @@
+"""What a pipeline would do next: for every stage whether it is done, goes on, is to do, or cannot be done like this."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evo.errors import BadInput
+from evo.pipelines.checks import Cost
+from evo.pipelines.file import Pipeline, Stage
+from evo.pipelines.state import StageState, State
+from evo.pipelines.work import SEARCHES, Place
+
+Next = Literal["to do", "goes on", "again", "done", "not chosen"]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A stage with what is next for it.
+
+    record: its state when its turn comes; as it is where it is done or not chosen
+    stale: not chosen, and it, or what it reads, has changed since it was done
+    """
+
+    stage: Stage
+    cost: Cost
+    next: Next
+    record: StageState
+    stale: bool = False
+
+    @property
+    def works(self) -> bool:
+        return self.next in ("to do", "goes on", "again")
+
+
+def planned(
+    pipeline: Pipeline,
+    costs: Mapping[str, Cost],
+    state: State,
+    place: Place,
+    *,
+    chosen: Collection[str],
+    redo: Collection[str],
+) -> list[Planned]:
+    """Every stage in order. Raises BadInput, one line, where a chosen stage has changed since it was begun, what it
+    gave is gone, a stage that it reads was never done, or its run's name is taken."""
+    again = pipeline.readers(set(redo)) & set(chosen)
+    plan: dict[str, Planned] = {}
+    for stage in pipeline.stages.values():
+        old = state.stages.get(stage.name)
+        inputs = {name: plan[name].record.mark for name in stage.reads}
+        attempt = old.attempt if old is not None else 1
+        if stage.name in again and old is not None and old.state != "waiting":
+            attempt += 1
+        gives = place.gives(state, stage, attempt)
+        fresh = StageState(
+            state="waiting", kind=stage.kind, settings=dict(stage.given), inputs=inputs, attempt=attempt, gives=gives
+        )
+        if stage.name not in chosen:
+            stale = old is not None and fresh.mark != old.mark or any(plan[name].stale for name in stage.reads)
+            plan[stage.name] = Planned(stage, costs[stage.name], "not chosen", old or fresh, stale)
+            continue
+        for name in stage.reads:
+            _check_readable(stage, plan[name], place)
+        plan[stage.name] = _next(stage, costs[stage.name], old, fresh, place)
+    return list(plan.values())
+
+
+def _check_readable(stage: Stage, read: Planned, place: Place) -> None:
+    """BadInput where a chosen stage could not read one that was left out."""
+    if read.next != "not chosen":
+        return
+    told = f"stage {stage.name} reads {read.stage.name}, which"
+    if read.record.state != "done":
+        raise BadInput(f"{told} is not done and not chosen to be")
+    if read.stale:
+        raise BadInput(f"{told} has changed since it was done; choose it too, with --redo {read.stage.name}")
+    if not place.present(read.record):
+        raise BadInput(f"{told} is done, but {place.address(read.record)} is gone; choose it too, with --redo")
+
+
+def _next(stage: Stage, cost: Cost, old: StageState | None, fresh: StageState, place: Place) -> Planned:
+    if old is None or old.state == "waiting" or fresh.attempt != old.attempt:
+        if stage.kind in SEARCHES and place.runs(fresh.gives):
+            raise BadInput(
+                f"stage {stage.name}: something else in the database is called {fresh.gives} already; "
+                "name another directory with -o, after which runs are named, or another database"
+            )
+        return Planned(stage, cost, "to do" if fresh.attempt == 1 else "again", fresh)
+    if fresh.mark != old.mark:
+        if old.state in ("failed", "interrupted", "begun") and not place.left(old):
+            return Planned(stage, cost, "to do", fresh)  # it came to nothing: there is nothing to mix with
+        was = "was done" if old.state == "done" else "was begun"
+        raise BadInput(
+            f"stage {stage.name} has changed since it {was} ({_difference(old, fresh)}): --redo {stage.name} does it "
+            "again, with all that reads it, and keeps what it made; or name a new directory with -o"
+        )
+    if old.state == "done":
+        if not place.present(old):
+            raise BadInput(
+                f"stage {stage.name} is done, but {place.address(old)} is gone: --redo {stage.name} does it again"
+            )
+        return Planned(stage, cost, "done", old)
+    return Planned(stage, cost, "goes on", old)
+
+
+def _difference(old: StageState, fresh: StageState) -> str:
+    """The first thing in which two states of a stage differ, in words."""
+    if old.kind != fresh.kind:
+        return f"{old.kind} then, {fresh.kind} now"
+    for key in dict.fromkeys([*old.settings, *fresh.settings]):
+        then, now = (_shown(record.settings.get(key)) for record in (old, fresh))
+        if then != now:
+            return f"{key} was {then}, is {now}"
+    for name in fresh.inputs:
+        if old.inputs.get(name) != fresh.inputs[name]:
+            return f"{name}, which it reads, has changed"
+    return "it reads other stages"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "not given"
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,83 @@
+"""`${STAGE}` in a stage's settings: where it may stand, and what takes its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evo.errors import BadInput
+from evo.pipelines.settings import FILE, POLICY, RUN
+
+_REFERENCE = re.compile(r"\$\{\s*([^{}\s]+)\s*\}(/.+)?")
+_PLACES: Mapping[str, str] = {
+    "train.policy": POLICY,
+    "train.from_traces.*": RUN,
+    "evaluate.policy": POLICY,
+    "evaluate.against": FILE,
+    "search.policy": POLICY,
+    "compare.arms.*.policy": POLICY,
+    "report.run": RUN,
+}
+"""Keys whose value may be what another stage gives."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """key: where it stands; wants: what has to be given there; part: "/ARM/sSEED" of a comparison's run."""
+
+    key: str
+    stage: str
+    wants: str
+    part: str = ""
+
+
+def references(kind: str, values: Mapping[str, Any], source: str) -> tuple[Reference, ...]:
+    """Every reference in a stage's (validated, plain) settings. BadInput where one cannot stand."""
+    found = []
+    for path, text in _strings(values, ()):
+        if "${" not in text:
+            continue
+        key = ".".join(path)
+        matched = _REFERENCE.fullmatch(text)
+        if matched is None:
+            raise BadInput(f"{source}: {key} = {text!r}: a reference stands alone, as in policy: ${{STAGE}}")
+        wants = _PLACES.get(_place(kind, path))
+        if wants is None:
+            here = sorted(place.split(".", 1)[1] for place in _PLACES if place.startswith(f"{kind}."))
+            where = f"; in {kind} it can in {', '.join(here)}" if here else ""
+            raise BadInput(f"{source}: {key} = {text!r}: a reference cannot stand here{where}")
+        if matched[2] and wants != RUN:
+            raise BadInput(f"{source}: {key} = {text!r}: nothing can follow a reference to a {wants}")
+        found.append(Reference(key, matched[1], wants, matched[2] or ""))
+    return tuple(found)
+
+
+def replaced(value: Any, given: Callable[[str], str]) -> Any:
+    """The same values with what `given` says of a stage in the place of each reference to it."""
+    if isinstance(value, str):
+        matched = _REFERENCE.fullmatch(value)
+        return given(matched[1]) + (matched[2] or "") if matched else value
+    if isinstance(value, Mapping):
+        return {key: replaced(inner, given) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [replaced(inner, given) for inner in value]
+    return value
+
+
+def _place(kind: str, path: tuple[str, ...]) -> str:
+    starred = {("train", "from_traces"): 1, ("compare", "arms"): 1}
+    at = starred.get((kind, path[0]))
+    return ".".join((kind, *("*" if i == at else part for i, part in enumerate(path))))
+
+
+def _strings(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _strings(inner, (*path, str(key)))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _strings(inner, (*path, str(index)))
