@@ -40,6 +40,9 @@ class ArmConfig(BaseModel):
     device: str | None = None
     dtype: str | None = None
     show_parent: bool | None = Field(None, description="off: no evolution")
+    train: str | dict[str, Any] | None = Field(
+        None, description="the method that trains this arm's policy while it searches, or the settings of that"
+    )
 
 
 class CompareConfig(BaseModel):
@@ -51,10 +54,11 @@ class CompareConfig(BaseModel):
     seeds: int = Field(3, ge=1, le=1000, description="how many, from the search's seed on")
     best_of_n: list[str] | None = Field(None, description="arms to repeat without evolution; default: the first")
     answers_per_iteration: int | None = Field(None, ge=1, description="default: the least that suits every arm's m")
+    training: dict[str, Any] = Field(default_factory=dict, description="what the arms that train have in common")
     search: RunConfig
 
 
-COMPARED = ("arms", "seeds", "best_of_n", "answers_per_iteration")
+COMPARED = ("arms", "seeds", "best_of_n", "answers_per_iteration", "training")
 """Keys of a comparison beside those of its searches."""
 
 
@@ -67,7 +71,7 @@ def load_comparison(path: str | None, overrides: Mapping[str, Any], **own: Any) 
     compared.update({key: value for key, value in own.items() if value is not None})
     source = f"--config {path}" if path else "the options"
     search = load_config(path, overrides, besides=COMPARED)
-    for key in ("policy", "rollouts"):
+    for key in ("policy", "rollouts", "train"):
         if key in search.model_fields_set:
             raise BadInput(f"{source}: {key} is an arm's own; name arms, as in --arm vpo=embedded:vpo")
     try:
@@ -123,7 +127,7 @@ def arms_of(config: CompareConfig) -> dict[str, ArmConfig]:
             label = BEST_OF_N if len(repeated) == 1 else f"{BEST_OF_N}-{name}"
             if label in config.arms:
                 raise BadInput(f"an arm is called {label} already; give it another name")
-            arms[label] = arm.model_copy(update={"show_parent": False})
+            arms[label] = arm.model_copy(update={"show_parent": False, "train": None})
     return arms
 
 
@@ -149,6 +153,9 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
             given = {key: getattr(arm, key) for key in OF_THE_ARM if getattr(arm, key) is not None}
             prompt: dict[str, Any] = {} if arm.show_parent is None else {"prompt.show_parent": arm.show_parent}
             given |= {"answers": lengths[name], "rollouts": total // lengths[name], "seed": seed}
+            if arm.train is not None:
+                own = {"method": arm.train} if isinstance(arm.train, str) else arm.train
+                given["train"] = {**config.training, **own}
             run = load_config(None, {**config.search.model_dump(exclude_unset=True), **given, **prompt})
             runs.append(PlannedRun(name, seed, stored_form(settled(run, problems), addresses)))
     return runs

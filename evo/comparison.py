@@ -59,6 +59,11 @@ class Comparison:
         return [run for arm in self.arms for run in arm.runs]
 
     @property
+    def learns(self) -> bool:
+        """Whether some arm's policy learns while it searches, so that a seed acts on all problems at once."""
+        return any(run.config.get("train") for run in self.runs)
+
+    @property
     def iterations(self) -> int:
         """Planned for each problem."""
         return max(planned(run) for run in self.runs)

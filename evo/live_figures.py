@@ -69,10 +69,10 @@ class LiveFigures:
             self.curves = self._curve_turn.make(self._version, lambda: _curves(judged, final))
         if len(self.outcomes) > 1 and self._verdict_turn.wants(self._version, at_once):
             resamples = FINAL_RESAMPLES if final else LIVE_RESAMPLES
-            reference = mirror.comparison.reference
+            reference, learns = mirror.comparison.reference, mirror.comparison.learns
             self.verdict = self._verdict_turn.make(
                 self._version,
-                lambda: tuple(verdict_lines(standings(judged, reference, resamples=resamples))),
+                lambda: tuple(verdict_lines(standings(judged, reference, resamples=resamples, crossed_seeds=learns))),
             )
 
     def _judged(self, mirror: Mirror) -> dict[str, Outcomes]:

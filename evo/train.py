@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -104,7 +104,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
     """A new training run in the directory `output`."""
     traces = _traces(run)
     try:
-        run = settled(run, traces) if traces else run
+        run = settled(run, traces) if traces is not None else run
         accelerator = _accelerator(run, output)
         prepared = _prepared(run, run.policy, accelerator, traces)
         if run.lr is None:
@@ -115,7 +115,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
             "commit": source_commit(),
             "start": prepared.policy.version,
             "config": run.stored(),
-            **({"traces": described(traces)} if traces else {}),
+            **({} if traces is None else {"traces": described(traces)}),
         }
         record = TrainingRecord(output)
         training = _assembled(run, prepared, record, accelerator, about, on_log)
@@ -125,7 +125,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
             TrainingRecord.create(output, about)
         return training
     except BaseException:
-        if traces:
+        if traces is not None:
             traces.close()
         raise
 
@@ -139,7 +139,7 @@ def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, A
     try:
         return _resumed(run, folder, record, about, traces, on_log)
     except BaseException:
-        if traces:
+        if traces is not None:
             traces.close()
         raise
 
@@ -213,12 +213,12 @@ def _traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> 
 def _prepared(run: TrainRun, weights: str, accelerator: Any, traces: Traces | None) -> _Prepared:
     from problems.shared_sandbox import set_sandbox_mode
 
-    if not run.problems and not traces:
+    if not run.problems and traces is None:
         raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
     set_sandbox_mode(run.sandbox)
     problems = problems_at(run.problems, run.limit)
     held_out = problems_at(run.evaluate, run.evaluate_limit)
-    learned = traces.problem_names if traces else {problem.name for problem in problems}
+    learned = {problem.name for problem in problems} if traces is None else traces.problem_names
     both = learned & {problem.name for problem in held_out}
     if both:
         raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
@@ -239,7 +239,7 @@ def _prepared(run: TrainRun, weights: str, accelerator: Any, traces: Traces | No
     reference = None
     if run.kl > 0 and weights != run.policy:  # a resumed run still keeps to where it started
         reference = load_policy(run.policy, device=device).model.float().requires_grad_(False)  # type: ignore[attr-defined]
-    if traces:
+    if traces is not None:
         keep_fitting(traces, policy)
     return _Prepared(problems, styles, held_out, policy, reference, traces)
 
@@ -255,10 +255,14 @@ def _assembled(
     from vpo.training.trainer import PolicyTrainer
 
     policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
+    config = run.trainer_config(seed=run.seed, device=run.device, steps=run.steps)
+    if traces is not None:
+        loss = replace(config.loss, weighted_kl=True)
+        config = replace(config, loss=loss, steps=planned_steps(run, traces))
     trainer = PolicyTrainer(
         policy.model,
         policy.tokenizer,
-        run.trainer_config(seed=run.seed, device=run.device, steps=planned_steps(run, traces) if traces else run.steps),
+        config,
         version=about["start"],
         reference=prepared.reference,
         accelerator=accelerator,
@@ -286,7 +290,7 @@ def _assembled(
 
     evaluate = held_out if prepared.held_out else None
     loop: SteppedTraining
-    if traces:
+    if traces is not None:
         loop = OfflineTraining(run, traces, policy, trainer, log=log, evaluate=evaluate)
     else:
         problems, styles = prepared.problems, prepared.styles
@@ -332,6 +336,6 @@ def _accelerator(run: TrainRun, folder: str) -> Any:
     cpu = run.device == "cpu" or not torch.cuda.is_available()
     accelerator = Accelerator(cpu=cpu, log_with=list(run.trackers) or None, project_dir=folder)
     if run.trackers:
-        plain = {k: v if isinstance(v, int | float | str) else str(v) for k, v in run.model_dump(mode="json").items()}
+        plain = {k: v if isinstance(v, int | float | str) else str(v) for k, v in run.stored().items()}
         accelerator.init_trackers("evo", config=plain)
     return accelerator

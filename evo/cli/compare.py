@@ -79,6 +79,8 @@ def compare(
     from evo.config import validated
     from evo.errors import BadInput
 
+    given = overrides(options)
+    training = {key.removeprefix("train."): given.pop(key) for key in list(given) if key.startswith("train.")}
     named = dict[str, Any]()
     for text in arms:
         arm, values = parse_arm(text)
@@ -89,11 +91,12 @@ def compare(
         named[arm] = values
     config = load_comparison(
         config_path,
-        {**overrides(options), "problems": problems},
+        {**given, "problems": problems},
         arms=named or None,
         seeds=seeds,
         best_of_n=([] if best_of_n == ("none",) else list(best_of_n)) if best_of_n else None,
         answers_per_iteration=answers_per_iteration,
+        training=training or None,
     )
     if against is not None and against not in arms_of(config):
         raise BadInput(f"--against {against}: there is no such arm; there are {', '.join(arms_of(config))}")

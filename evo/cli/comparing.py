@@ -93,7 +93,7 @@ async def _conduct(
 def fleet_for(configs: Sequence[RunConfig], processes: int | None) -> Fleet | Crews:
     """Processes side by side where every policy is small and on the CPU, or as many as asked; else this one alone,
     where all searches of a policy share one engine."""
-    arms = len({(policy_key(config), config.prompt.show_parent) for config in configs})
+    arms = len({(policy_key(config), config.prompt.show_parent, repr(config.train)) for config in configs})
     if processes is None:
         small = all(_small(config) for config in configs)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -118,7 +118,7 @@ def report(name: str, manner: Manner, console: Console) -> None:
         comparison = gather(store, name, manner.against)
         found = outcomes(store, comparison)
         costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
-    stand = standings(found, comparison.reference) if found else None
+    stand = standings(found, comparison.reference, crossed_seeds=comparison.learns) if found else None
     if manner.as_json:
         sys.stdout.write(json.dumps(as_dict(comparison, stand, costs)) + "\n")
     else:

@@ -54,8 +54,9 @@ def search_options(command: F) -> F:
 
 
 def common_search_options(command: F) -> F:
-    """Those that all arms of a comparison share: not which policy is asked, and in how many rollouts."""
-    return _with(command, [*_SAMPLED, *_SEARCHED, *_TRAINING])
+    """Those that all arms of a comparison share: not which policy is asked, in how many rollouts, and trained by what
+    method."""
+    return _with(command, [*_SAMPLED, *_SEARCHED, *_TRAINING[1:]])
 
 
 def sampling_options(command: F) -> F:
