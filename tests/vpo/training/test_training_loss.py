@@ -75,6 +75,20 @@ def test_truncation_compares_with_the_start_and_caps_what_stale_tokens_weigh() -
     assert (loss, slope) == (pytest.approx(0.9 * 2.0 * 1.5, rel=1e-5), 0.0)
 
 
+def test_figures_tell_how_far_the_policy_is_from_what_sampled() -> None:
+    behaviour = torch.tensor([0.5, 0.5, 0.5, 0.2]).log()
+    logprobs = torch.tensor([0.5, 0.25, 0.75, 0.8]).log().requires_grad_()
+    weights, nothing = torch.full((4,), 0.25), torch.zeros(4)
+    for truncate, share in ((None, 0.0), (5.0, 0.0), (2.0, 0.25), (1.2, 0.5)):
+        _, figures = policy_loss(logprobs, behaviour, nothing, weights, LossConfig(truncate=truncate))
+        assert figures["importance"].item() == pytest.approx((1 + 0.5 + 1.5 + 4) / 4)
+        assert figures["truncated"].item() == share
+        assert figures["log_ratio"].item() == pytest.approx((math.log(2) + math.log(1.5) + math.log(4)) / 4)
+    # with several updates on a batch it is the policy at the start of the step that is weighed
+    _, figures = policy_loss(logprobs, behaviour, nothing, weights, LossConfig(truncate=2.0), start=behaviour)
+    assert (figures["importance"].item(), figures["log_ratio"].item()) == (1, 0)
+
+
 def test_k3_is_never_negative_zero_at_the_reference_and_slopes_as_derived() -> None:
     reference = torch.linspace(-6, -0.01, 41)
     policy = torch.full_like(reference, -1.0).requires_grad_()
@@ -105,6 +119,17 @@ def test_the_kl_term_is_added_with_its_coefficient_and_weights() -> None:
     )
     with pytest.raises(ValueError, match="reference"):
         policy_loss(logprobs, logprobs.detach(), torch.zeros(2), weights, config)
+
+
+def test_the_kl_of_stale_tokens_is_weighed_by_their_importance() -> None:
+    # tokens of a behaviour policy (0.5, 0.5), a policy (0.9, 0.1), a reference (0.5, 0.5)
+    behaviour = reference = torch.tensor([0.5, 0.5]).log()
+    logprobs = torch.tensor([0.9, 0.1]).log()
+    _, figures = policy_loss(
+        logprobs, behaviour, torch.zeros(2), torch.tensor([0.5, 0.5]), LossConfig(kl=1.0, truncate=5.0, weighted_kl=True),
+        reference=reference,
+    )  # fmt: skip
+    assert figures["kl"].item() == pytest.approx(0.9 * math.log(1.8) + 0.1 * math.log(0.2), rel=1e-5)
 
 
 def test_a_token_that_one_policy_rules_out_does_not_overflow() -> None:

@@ -1,0 +1,74 @@
+"""Groups found again for training: their index, some of them by place, and what an archive could hold, on both
+databases."""
+
+from __future__ import annotations
+
+import pytest
+from island_samples import answer, group, new_problem, put, search, small_config
+
+from islands import traces
+from islands.population import Population
+
+
+@pytest.fixture
+def searched(store):
+    """A run of 40 groups, and another run beside it."""
+    problem, other = new_problem(store, "one"), new_problem(store, "other")
+    population = Population(store, problem, small_config())
+    with store.begin() as tx:
+        population.seed(answer("start", 0.1, (0.15, 0.05)), tx)
+    search(store, population, 40)
+    search(store, Population(store, other, small_config()), 5, seed=1)
+    return store, problem, population
+
+
+def test_the_index_tells_every_group_in_a_few_numbers(searched, monkeypatch):
+    monkeypatch.setattr(traces, "INDEX_PAGE", 7)
+    store, problem, _ = searched
+    rows = list(traces.trace_rows(store, problem.run_id))
+    groups = [one for _, one in traces.read_groups(store, problem.run_id)]
+    assert [
+        (r.sequence, r.problem_id, r.iteration, r.version, r.answers, r.temperature, r.rollouts) for r in rows
+    ] == [
+        (g.sequence, g.problem, g.iteration, g.policy_version, g.answers, g.temperature, len(g.rollouts))
+        for g in groups
+    ]
+    assert len(rows) == 40 and all(later.created >= row.created > 1.7e9 for row, later in zip(rows, rows[1:]))
+    assert [row.sequence for row in traces.trace_rows(store, problem.run_id, upto=16)] == list(range(17))
+    assert list(traces.trace_rows(store, 10**6)) == []
+
+
+def test_groups_are_found_by_their_places_in_the_order_asked_for(searched, monkeypatch):
+    monkeypatch.setattr(traces, "PAGE", 3)
+    store, problem, _ = searched
+    all_of_them = {one.sequence: one for _, one in traces.read_groups(store, problem.run_id)}
+    asked = [17, 3, 39, 0, 21, 3, 8]
+    found = traces.groups_at(store, problem.run_id, asked)
+    assert [one.sequence for one in found] == asked
+    for one in found:
+        whole = all_of_them[one.sequence]
+        assert one.policy_version == whole.policy_version and one.problem == problem.id
+        for mine, theirs in zip(one.rollouts, whole.rollouts, strict=True):
+            assert mine.rollout.token_ids.tolist() == theirs.rollout.token_ids.tolist()
+            assert mine.rollout.logprobs.tolist() == theirs.rollout.logprobs.tolist()
+            assert mine.answers == theirs.answers
+    assert traces.groups_at(store, problem.run_id, []) == []
+
+
+def test_a_group_that_is_not_there_is_named(searched):
+    store, problem, _ = searched
+    with pytest.raises(LookupError, match="no group 40$"):
+        traces.groups_at(store, problem.run_id, [1, 40])
+    with pytest.raises(LookupError, match="no group 50, nor 1 others"):
+        traces.groups_at(store, problem.run_id, [60, 50])
+
+
+def test_rewards_before_a_group_are_those_of_valid_candidates_until_then(searched):
+    store, problem, population = searched
+    assert traces.rewards_before(store, problem.id, 0) == [(0.15, 0.05)]
+    expected = {(0.15, 0.05)}
+    for _, one in traces.read_groups(store, problem.run_id, upto=19):
+        expected |= {a.score.rewards for a in one.all_answers() if a.score.error is None}
+    assert traces.rewards_before(store, problem.id, 20) == sorted(expected)
+    put(store, population, group(problem, 40, [answer("bad", 0.0, (0.7, 0.7), error="broken")]))
+    assert (0.7, 0.7) not in traces.rewards_before(store, problem.id, 41)
