@@ -120,9 +120,9 @@ class Traces:
     def archive(self, place: int) -> npt.NDArray[np.float64]:
         """(A, d) reward vectors that the search had found on the group's problem before it."""
         chosen = self.chosen
-        store = self.runs[int(chosen.run[place])].store
-        rows = rewards_before(store, int(chosen.problem[place]), int(chosen.sequence[place]))
-        return np.array(rows, dtype=np.float64)
+        source, problem = self.runs[int(chosen.run[place])], int(chosen.problem[place])
+        rows = rewards_before(source.store, problem, int(chosen.sequence[place]))
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(source.problems[problem].objectives))
 
     def keep(self, kept: npt.NDArray[np.bool_], reason: str) -> None:
         """Leave out the groups that are not kept."""

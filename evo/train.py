@@ -5,7 +5,6 @@ Everything that can be wrong with the input is found here, before anything is wr
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from evo.accelerator import is_main, open_accelerator
 from evo.config import PromptConfig, RunConfig
 from evo.errors import BadInput
 from evo.evaluation import evaluate as evaluate_policy
@@ -52,7 +52,7 @@ class Training:
     @property
     def main(self) -> bool:
         """Whether this process writes and prints."""
-        return _is_main(self.accelerator)
+        return is_main(self.accelerator)
 
     def save(self) -> None:
         """A checkpoint of this moment; older ones beyond `keep` go."""
@@ -105,7 +105,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
     traces = _traces(run)
     try:
         run = settled(run, traces) if traces is not None else run
-        accelerator = _accelerator(run, output)
+        accelerator = open_accelerator(run, output)
         prepared = _prepared(run, run.policy, accelerator, traces)
         if run.lr is None:
             rate = PAPER_RATE if prepared.policy.dialect == "english" else EMBEDDED_RATE
@@ -154,10 +154,10 @@ def _resumed(
 ) -> Training:
     from vpo.training.checkpoint import load_state
 
-    accelerator = _accelerator(run, folder)
+    accelerator = open_accelerator(run, folder)
     saved = record.checkpoints()
     if not saved:
-        if _is_main(accelerator):
+        if is_main(accelerator):
             record.rewind(-1)
         return _assembled(run, _prepared(run, run.policy, accelerator, traces), record, accelerator, about, on_log)
     state = load_state(saved[-1])
@@ -268,7 +268,7 @@ def _assembled(
         accelerator=accelerator,
         folder=record.folder,
     )
-    main = _is_main(accelerator)
+    main = is_main(accelerator)
 
     def log(line: dict[str, Any]) -> None:
         if not main:
@@ -316,26 +316,3 @@ async def _figures(policy: Any, problems: Sequence[Problem], run: TrainRun, scor
         raise BadInput(f"held-out {name} cannot be judged: {fault}")
     means = {name: evaluation.mean(name) for name in evaluation.figures if name.startswith(SHOWN)}
     return {name: value for name, value in means.items() if value is not None}
-
-
-def _is_main(accelerator: Any) -> bool:
-    return accelerator is None or accelerator.is_main_process
-
-
-def _accelerator(run: TrainRun, folder: str) -> Any:
-    """accelerate's handle where several processes train together (`accelerate launch -m evo train ...`) or figures go
-    to a tracker; None otherwise, which spares its import."""
-    for tracker in run.trackers:
-        if importlib.util.find_spec(tracker) is None:
-            raise BadInput(f"--trackers {tracker} needs the package: pip install {tracker}")
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1 and not run.trackers:
-        return None
-    import torch
-    from accelerate import Accelerator
-
-    cpu = run.device == "cpu" or not torch.cuda.is_available()
-    accelerator = Accelerator(cpu=cpu, log_with=list(run.trackers) or None, project_dir=folder)
-    if run.trackers:
-        plain = {k: v if isinstance(v, int | float | str) else str(v) for k, v in run.stored().items()}
-        accelerator.init_trackers("evo", config=plain)
-    return accelerator

@@ -1,0 +1,420 @@
+"""`evo train --from-traces`: real searches of small mazes, learned from afterwards, on both databases."""
+
+import asyncio
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sqlalchemy import text
+
+from evo.cli import invoke
+from evo.errors import BadInput
+from evo.offline import FOREIGN, SILENT, TOO_LONG, unusable
+from evo.train import begin, resume, validated
+from islands.store import Store
+from islands.traces import read_groups
+
+SEARCH = ["--policy", "embedded:base", "--rollouts", "4", "--iterations", "4", "--name", "a", "--plain"]
+SMALL = {"prompts": 4, "lr": 1e-3, "kl": 0.01, "precision": "fp32", "save_every": 2, "policy": "embedded:base"}
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """A database file with the run `a`: 12 groups of 4 chains of 3, on 3 mazes."""
+    file = tmp_path_factory.mktemp("traces") / "evo.db"
+    torch.set_num_threads(1)
+    assert invoke(["run", "maze:train/0-2", *SEARCH, "--db", f"sqlite:///{file}"]) == 0
+    return file
+
+
+@pytest.fixture
+def db(searched, tmp_path):
+    """A copy of it that a test may change."""
+    for file in searched.parent.glob("evo.db*"):
+        shutil.copy(file, tmp_path / file.name)
+    return f"sqlite:///{tmp_path / 'evo.db'}"
+
+
+def settings(db, method="vpo", **changes):
+    return validated({**SMALL, "method": method, "from_traces": ["a"], "db": db, **changes}, "a test")
+
+
+def trained(training, stop_after=None):
+    async def run():
+        if stop_after is not None:
+            step = training.loop._step
+
+            async def counted():
+                await step()
+                if training.loop.status.step == stop_after:
+                    training.loop.stop("interrupted")
+
+            training.loop._step = counted
+        try:
+            reason = await training.loop.run()
+            if not reason.startswith("interrupted"):
+                training.finish()
+            return reason
+        finally:
+            await training.close()
+
+    return asyncio.run(run())
+
+
+def weights(folder):
+    return load_file(Path(folder) / "model.safetensors")
+
+
+def figures(folder, kind="step"):
+    lines = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "seconds"} for line in lines if line["kind"] == kind]
+
+
+def same(one, other):
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def execute(db, statement):
+    with Store.open(db) as store, store.begin() as tx:
+        tx.connection.execute(text(statement))
+
+
+def groups_of(db, run="a"):
+    with Store.open(db, read_only=True) as store:
+        return [group for _, group in read_groups(store, store.run(run).id)]
+
+
+def test_every_group_is_learned_from_once_and_the_card_says_which(db, tmp_path):
+    out = tmp_path / "out"
+    training = begin(settings(db, evaluate=["maze:train/20"], evaluate_answers=3), str(out), "evo train ...")
+    places = np.concatenate([training.loop.places(step) for step in range(3)])
+    assert sorted(places) == list(range(12)) and list(places) != list(range(12))
+    assert trained(training) == ""
+    steps = figures(out)
+    assert [(line["step"], line["groups"]) for line in steps] == [(1, 4), (2, 4), (3, 4)]
+    assert steps[-1]["answers"] == 12 * 4 * 3
+    assert steps[0]["importance"] == pytest.approx(1, abs=1e-4) and steps[0]["log_ratio"] < 1e-4
+    assert steps[-1]["log_ratio"] > 0.01 and steps[-1]["kl"] > 0
+    assert [line["step"] for line in figures(out, "evaluation")] == [0, 3]
+    card = (out / "README.md").read_text()
+    assert f"Trained for 3 steps on 12 prompt groups of a ({db})" in card
+    assert f"- a ({db}): 12 groups stored, 12 chosen" in card
+    assert "Written by embedded:base@" in card and "Learned from 12 groups (1 passes at most); left out: none" in card
+    assert "| importance | truncated | log_ratio |" in card
+    assert json.loads((out / "evo.json").read_text())["answers"] == 3
+    kept = json.loads((out / "train.json").read_text())
+    assert (kept["config"]["answers"], kept["config"]["truncate"]) == (3, 2.0)
+
+
+def test_what_was_worth_more_becomes_likelier(db, tmp_path):
+    """Advantage-weighted log-probabilities of the stored tokens rise, of chains and of no others' sake."""
+    from vpo.training.examples import group_advantages
+
+    run = settings(db, prompts=12, passes=4, kl=0.0, lr=3e-4)
+    training = begin(run, str(tmp_path / "out"), "")
+    groups, trainer = groups_of(db), training.loop.trainer
+
+    def likelihoods():
+        return [
+            [float(lp.mean()) for lp in trainer.logprobs([r.rollout for r in g.rollouts], g.temperature)]
+            for g in groups
+        ]
+
+    before = likelihoods()
+    trained_after = {}
+
+    async def go():
+        await training.loop.run()
+        trained_after["values"] = likelihoods()
+        await training.close()
+
+    asyncio.run(go())
+    moved = np.array(trained_after["values"]) - np.array(before)
+    credit = np.array([group_advantages(group, trainer.config.estimation) for group in groups])
+    assert trainer.steps == 4
+    assert (credit * moved).sum(axis=1).mean() > 0.02
+    assert np.mean((credit * moved).sum(axis=1) > 0) > 0.7
+
+
+def test_both_databases_give_one_policy(searched, postgres_address, tmp_path):
+    assert invoke(["run", "maze:train/0-2", *SEARCH, "--db", postgres_address]) == 0
+    for name, address in (("sqlite", f"sqlite:///{searched}"), ("postgresql", postgres_address)):
+        trained(begin(settings(address, steps=2), str(tmp_path / name), ""))
+    assert figures(tmp_path / "sqlite") == figures(tmp_path / "postgresql")
+    assert same(weights(tmp_path / "sqlite"), weights(tmp_path / "postgresql"))
+    both = settings(postgres_address, from_traces=["a", f"a@sqlite:///{searched}"], steps=1)
+    training = begin(both, str(tmp_path / "both"), "")
+    assert len(training.loop.traces) == 24
+    groups, _ = training.loop._read(np.arange(24))
+    assert [g.rollouts[0].rollout.text for g in groups[:12]] == [g.rollouts[0].rollout.text for g in groups[12:]]
+    asyncio.run(training.close())
+
+
+def test_single_answer_methods_learn_from_single_answers(tmp_path):
+    db = f"sqlite:///{tmp_path / 'single.db'}"
+    assert invoke(["run", "maze:train/0-1", *SEARCH, "--answers", "1", "--db", db]) == 0
+    for method in ("grpo", "gdpo", "max_at_k"):
+        trained(begin(settings(db, method, steps=1), str(tmp_path / method), ""))
+        (step,) = figures(tmp_path / method)
+        assert step["grad_norm"] > 0 and step["answers"] == 4 * 4, method
+    with pytest.warns(UserWarning, match="vpo judges a rollout's answers as a set"):
+        training = begin(settings(db, "vpo", steps=1), str(tmp_path / "vpo"), "")
+    trained(training)
+
+
+@pytest.mark.parametrize("lora", [0, 4])
+def test_a_stopped_run_resumes_as_if_it_had_not_been(db, tmp_path, lora):
+    if lora:
+        pytest.importorskip("peft", reason="adapters need peft")
+    run = settings(db, passes=2, schedule="cosine", minibatches=2, lora_rank=lora)
+    trained(begin(run, str(tmp_path / "whole"), ""))
+    assert trained(begin(run, str(tmp_path / "cut"), ""), stop_after=4) == "interrupted"
+    if not lora:  # the search may go on meanwhile: what it adds was not there when training began
+        assert invoke(["resume", "a", "--iterations", "6", "--db", db, "--plain"]) == 0
+    assert trained(resume(str(tmp_path / "cut"), {})) == ""
+    assert len(figures(tmp_path / "cut")) == 6
+    assert figures(tmp_path / "whole") == figures(tmp_path / "cut")
+    assert same(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
+    assert "Learned from 24 groups (2 passes" in (tmp_path / "cut" / "README.md").read_text()
+
+
+def test_a_resume_needs_the_same_traces(db, tmp_path, monkeypatch, capsys):
+    out = str(tmp_path / "out")
+    trained(begin(settings(db), out, ""), stop_after=2)
+    moved = tmp_path / "moved.db"
+    for file in tmp_path.glob("evo.db*"):
+        file.rename(tmp_path / file.name.replace("evo", "moved"))
+    assert invoke(["train", "--resume", out]) == 2
+    assert "there is no such file" in capsys.readouterr().err
+    elsewhere = f"sqlite:///{moved}"
+    execute(elsewhere, "UPDATE prompt_groups SET created = created + 1 WHERE sequence = 5")
+    assert invoke(["train", "--resume", out, "--db", elsewhere]) == 2
+    assert "not those that training began with" in capsys.readouterr().err
+    execute(elsewhere, "UPDATE prompt_groups SET created = created - 1 WHERE sequence = 5")
+    execute(elsewhere, "UPDATE prompt_groups SET sequence = 99 WHERE sequence = 5")
+    assert invoke(["train", "--resume", out, "--db", elsewhere]) == 2
+    assert "there were 12 groups, 12 to learn from, and now 11 and 11" in capsys.readouterr().err
+    execute(elsewhere, "UPDATE prompt_groups SET sequence = 5 WHERE sequence = 99")
+    execute(elsewhere, "UPDATE runs SET name = 'b'")
+    assert invoke(["train", "--resume", out, "--db", elsewhere]) == 2
+    assert "no run named a; did you mean b?" in capsys.readouterr().err
+    execute(elsewhere, "UPDATE runs SET name = 'a'")
+    assert invoke(["train", "--resume", out, "--db", elsewhere, "--plain"]) == 0
+
+
+def test_filters_choose_whole_groups(db):
+    from evo.trace_selection import open_traces
+
+    execute(db, "UPDATE prompt_groups SET created = 1.7e9 + sequence * 3600")
+
+    def chosen(**filters):
+        traces = open_traces(settings(db, **filters))
+        groups = traces.read(np.arange(len(traces)))
+        traces.close()
+        return groups
+
+    name = chosen()[0].rollouts and {g.problem: None for g in chosen()}
+    first, second, third = sorted(name)
+    assert {g.problem for g in chosen(trace_problems=["maze:train/1"])} == {second}
+    assert {g.problem for g in chosen(trace_problems=["maze:train/1-7,maze:test"])} == {second, third}
+    assert {g.iteration for g in chosen(trace_iterations="1-2")} == {1, 2}
+    assert {g.iteration for g in chosen(trace_iterations="3-")} == {3}
+    early = chosen(trace_after="2023-11-15T00:13:20+00:00", trace_before="2023-11-15T03:13:20")
+    assert [g.sequence for g in early] == [2, 3, 4]  # 1.7e9 is 2023-11-14T22:13:20Z
+    assert len(chosen(trace_versions=["embedded:vpo", "embedded:base"])) == 12
+    both = chosen(trace_problems=["maze:train/0"], trace_iterations="0-1")
+    assert [(g.problem, g.iteration) for g in both] == [(first, 0), (first, 1)]
+    assert all(len(g.rollouts) == 4 for g in both)
+
+
+def test_versions_filter_by_name_and_by_age(digits, digits_policy, search_with, tmp_path):
+    from evo.trace_selection import open_traces
+
+    class Learning(digits_policy):
+        @property
+        def version(self):
+            return f"digits+vpo.{len(self.calls)}" if self.calls else "digits"
+
+    db = f"sqlite:///{tmp_path / 'evo.db'}"
+    search_with([digits()], Learning(batch=1), db, name="a", rollouts=2, iterations=20, parallel=1)
+    stored = [group.policy_version for group in groups_of(db)]
+    assert len(set(stored)) > 10
+
+    def versions(**filters):
+        traces = open_traces(settings(db, **filters))
+        found = [g.policy_version for g in traces.read(np.arange(len(traces)))]
+        traces.close()
+        return found, traces.left_out
+
+    found, _ = versions(trace_versions=["digits+vpo.1"])
+    assert found == [v for v in stored if v.startswith("digits+vpo.1")]
+    newest = max(int(v.partition(".")[2] or 0) for v in stored)
+    found, left_out = versions(trace_most_behind=4)
+    assert found == [v for v in stored if int(v.partition(".")[2] or 0) >= newest - 4]
+    assert left_out == {"more than 4 versions behind": len(stored) - len(found)}
+    with pytest.raises(BadInput, match="none of the 20 stored groups of a .* passes the filters: --trace-versions"):
+        versions(trace_versions=["other"])
+
+
+def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_path):
+    from evo.trace_selection import open_traces
+
+    for name, answers in (("b", 3), ("c", 1)):
+        more = ["run", "maze:train/0", *SEARCH, "--name", name, "--answers", str(answers), "--db", db]
+        assert invoke(more) == 0
+    execute(db, "UPDATE runs SET comparison = 'cmp'")
+    for method, runs in (("vpo", ["a", "b"]), ("grpo", ["c"])):
+        traces = open_traces(settings(db, method, from_traces=["cmp"]))
+        assert [source.run.name for source in traces.runs] == runs
+        traces.close()
+    with pytest.raises(BadInput, match="no run of the comparison cmp has chains of 2"):
+        open_traces(settings(db, from_traces=["cmp"], answers=2))
+    with pytest.raises(BadInput, match=r"differ in length \(4 of 1 and 12 of 3 answers\); choose one with --answers"):
+        open_traces(settings(db, from_traces=["a", "c"]))
+    traces = open_traces(settings(db, from_traces=["a,c"], answers=3))
+    assert (len(traces), traces.left_out) == (12, {"not of 3 answers": 4})
+    traces.close()
+
+
+def test_archive_vpo_takes_the_gain_over_what_the_search_had_found(db, tmp_path):
+    training = begin(settings(db, "archive_vpo"), str(tmp_path / "out"), "")
+    groups = groups_of(db)
+    (late,), _ = training.loop._read(np.array([11]))
+    archive = {tuple(row) for row in training.loop.trainer.archive(late)}
+    earlier = [g for g in groups if g.problem == late.problem and g.sequence < late.sequence]
+    found = {a.score.rewards for g in earlier for a in g.all_answers() if a.score.error is None}
+    assert late.sequence == 11 and found and found <= archive and len(archive) <= len(found) + 1  # the seed
+    assert trained(training) == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["vpo", "--from-traces", "b"], "no run named b; did you mean a?"),
+        (["grpo", "--from-traces", "a"], "grpo learns from single answers, and these are chains of 3"),
+        (["vpo", "maze:train", "--from-traces", "a"], "no problems can be named; --trace-problems chooses"),
+        (["vpo", "--from-traces", "a", "--rollouts", "4"], "no rollouts can be named"),
+        (["vpo", "--from-traces", "a", "--answers", "2"], "--answers 2: the stored groups are of 3 answers"),
+        (["vpo", "--from-traces", "a", "--trace-problems", "maze:nowhere"], "--trace-problems maze:nowhere"),
+        (["vpo", "--from-traces", "a", "--trace-problems", "maze:test/3"], "--trace-problems leaves out 12"),
+        (["vpo", "--from-traces", "a", "--trace-after", "2100-01-01"], "--trace-after leaves out 12"),
+        (["vpo", "--from-traces", "a", "--trace-before", "soon"], "is no ISO time"),
+        (["vpo", "--from-traces", "a", "--trace-iterations", "5-2"], "ends before it begins"),
+        (["vpo", "--from-traces", "a", "--trace-iterations", "some"], "is no span of iterations"),
+        (["vpo", "maze:train", "--trace-iterations", "0-2"], "trace-iterations is for --from-traces"),
+        (["vpo", "--from-traces", "a", "--evaluate", "maze:train/1"], "would be trained on and evaluated on"),
+        (["vpo", "--from-traces", "a", "--policy", "scripted:random-route"], "has no weights here to train"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(searched, tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.setenv("EVO_DB", f"sqlite:///{searched}")
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["train", *arguments, "-o", "x"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_what_cannot_teach_is_told_with_its_reason(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def told(name, *search):
+        assert invoke(["run", "maze:train/0", "--iterations", "3", "--name", name, "--plain", *search]) == 0
+        capsys.readouterr()
+        assert invoke(["train", "vpo", "--from-traces", name, "-o", "x"]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and not (tmp_path / "x").exists()
+        return error
+
+    assert "every stored group has one rollout" in told("single")
+    assert "--rollouts 4 or more" in told("alone", "--rollouts", "1")
+    assert "sampled at temperature 0" in told("cold", "--rollouts", "2", "--temperature", "0")
+    error = told("bytes", "--policy", "scripted:random-route", "--rollouts", "4")
+    assert "traces of another tokenizer: scripted:random-route wrote them" in error
+    execute("sqlite:///evo.db", "UPDATE candidates SET rewards = '[0.5, 0.5, 0.5, 0.5]', fitness = 0.5, error = NULL")
+    execute("sqlite:///evo.db", "DELETE FROM answers WHERE position > 0")
+    error = told("flat", "--rollouts", "2", "--max-new-tokens", "1")
+    assert "in each of them all rollouts are worth the same" in error
+
+
+def test_rollouts_without_log_probabilities_are_left_out_with_their_group(db, tmp_path):
+    execute(db, "UPDATE rollouts SET logprobs = x'' WHERE position = 1 AND group_id IN (SELECT id FROM prompt_groups "
+                "WHERE sequence IN (3, 7))")  # fmt: skip
+    trained(begin(settings(db), str(tmp_path / "out"), ""))
+    steps = figures(tmp_path / "out")
+    assert sum(line["groups"] for line in steps) == 10 and sum(line["left_out"] for line in steps) == 2
+    assert (
+        "Learned from 10 groups (1 passes at most); left out: 2 without log-prob"
+        in (tmp_path / "out" / "README.md").read_text()
+    )
+    execute(db, "UPDATE rollouts SET logprobs = x''")
+    with pytest.raises(BadInput, match="carry no log-probabilities"):
+        begin(settings(db), str(tmp_path / "none"), "")
+
+
+def test_a_group_that_the_policy_cannot_have_written_is_unusable(db, tmp_path):
+    training = begin(settings(db), str(tmp_path / "out"), "")
+    policy, group = training.policy, groups_of(db)[0]
+
+    def with_first(**changes):
+        first = replace(group.rollouts[0], rollout=replace(group.rollouts[0].rollout, **changes))
+        return replace(group, rollouts=(first, *group.rollouts[1:]))
+
+    rollout = group.rollouts[0].rollout
+    assert unusable(group, policy) == ""
+    broken = rollout.logprobs.copy()
+    broken[2] = np.nan
+    assert unusable(with_first(logprobs=broken), policy) == SILENT
+    assert unusable(with_first(logprobs=rollout.logprobs[:-1]), policy) == SILENT
+    assert unusable(with_first(token_ids=rollout.token_ids + 10_000), policy) == FOREIGN
+    many = policy.context
+    long = {"token_ids": np.ones(many, np.int32), "logprobs": np.zeros(many, np.float32)}
+    assert unusable(with_first(**long), policy) == TOO_LONG
+    asyncio.run(training.close())
+
+
+def test_budgets_count_what_is_learned_from(db, tmp_path):
+    reason = trained(begin(settings(db, max_answers=100), str(tmp_path / "out"), ""))
+    assert reason == "budget of 100 answers" and len(figures(tmp_path / "out")) == 2
+    assert trained(resume(str(tmp_path / "out"), {"max_answers": 1000, "passes": 2})) == ""
+    assert len(figures(tmp_path / "out")) == 6
+
+
+def test_groups_that_go_while_they_are_learned_from_are_told(db, tmp_path):
+    training = begin(settings(db, prompts=12), str(tmp_path / "out"), "")
+    execute(db, "UPDATE prompt_groups SET sequence = 99 WHERE sequence = 5")
+    with pytest.raises(BadInput, match="have changed while they are learned from: there is no group 5"):
+        trained(training)
+
+
+def test_passwords_are_not_kept():
+    address = "postgresql+psycopg://me:secret@host/db"
+    run = validated({"method": "vpo", "from_traces": [f"a@{address}", "b"], "db": address}, "a test")
+    kept = run.stored()
+    assert "secret" not in json.dumps(kept)
+    assert kept["db"] == "postgresql+psycopg://me@host/db" and kept["from_traces"][1] == "b"
+
+
+def test_several_processes_are_refused(searched, monkeypatch, tmp_path):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(BadInput, match="one process"):
+        begin(settings(f"sqlite:///{searched}"), str(tmp_path / "x"), "")
+
+
+def test_json_and_plain_output(db, tmp_path, capsys):
+    command = ["train", "vpo", "--from-traces", "a", "--db", db, "--prompts", "4", "--precision", "fp32", "--plain"]
+    assert invoke([*command, "-o", str(tmp_path / "out"), "--json"]) == 0
+    captured = capsys.readouterr()
+    summary = json.loads(captured.out)
+    assert (summary["steps"], summary["groups"], summary["left_out"]) == (3, 12, {"without spread": 0})
+    assert f"vpo from embedded:base@a8bbcafe on 12 prompt groups of a ({db})" in captured.err
+    assert "learned from 12 groups; left out: none" in captured.err
+    assert "reading" in captured.err and "sampling" not in captured.err
