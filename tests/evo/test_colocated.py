@@ -1,0 +1,268 @@
+"""Training beside a search: what is learned from what, in which order, what is on record, and what a kill costs."""
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from evo.cli import invoke
+from evo.colocated import CoLocated
+from evo.config import RunConfig
+from evo.errors import SearchFailed
+from evo.launch import launch, relaunch
+from evo.promotion import Promotion
+from islands.queries import training_steps
+from islands.store import Store
+from islands.traces import read_groups
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SETTINGS = {
+    "problems": ["maze:test"],
+    "limit": 2,
+    "iterations": 6,
+    "rollouts": 3,
+    "answers": 2,
+    "seed": 1,
+    "policy": "embedded:base",
+    "train": {"method": "vpo", "every": 3, "lr": 1e-3, "save_every": 2},
+}
+
+
+def config(**changes):
+    train = {**SETTINGS["train"], **changes.pop("train", {})}
+    return RunConfig.model_validate({**SETTINGS, **changes, "train": train})
+
+
+def weights_of(model):
+    return torch.cat([p.detach().flatten().clone() for p in model.state_dict().values()])
+
+
+def run(db, settings=None, *, name="run", resume=False, stop_after=None, change=None):
+    """The launched search after it ran, with its learner's and its sampler's weights as they were at the end."""
+
+    async def scenario():
+        if resume:
+            launched = await relaunch(name, db=db)
+        else:
+            launched = await launch(settings or config(), db=db, name=name, command="test")
+        seen = []
+
+        def committed(group):
+            seen.append(group)
+            if stop_after is not None and len(seen) == stop_after:
+                launched.search.stop("interrupted")
+
+        launched.search.on_commit = committed
+        if change is not None:
+            change(launched)
+        try:
+            launched.reason = await launched.search.run()
+            launched.learned = weights_of(launched.search.learner.trainer.model)
+            launched.sampling = weights_of(launched.policy.model)
+        finally:
+            await launched.close()
+        return launched
+
+    return asyncio.run(asyncio.wait_for(scenario(), 120))
+
+
+def groups_of(db, name="run"):
+    with Store.open(db, read_only=True) as store:
+        return [group for _, group in read_groups(store, store.run(name).id)]
+
+
+def steps_of(db, name="run"):
+    with Store.open(db, read_only=True) as store:
+        return list(training_steps(store, store.run(name).id))
+
+
+@pytest.fixture
+def db(tmp_path):
+    return f"sqlite:///{tmp_path / 'evo.db'}"
+
+
+def test_groups_become_steps_steps_become_versions_and_versions_search(db):
+    launched = run(db)
+    steps, groups = steps_of(db), groups_of(db)
+    assert [step.step for step in steps] == [1, 2, 3, 4]
+    assert [step.stats["upto"] for step in steps] == [2, 5, 8, 11]
+    start = groups[0].policy_version
+    assert [step.policy_version for step in steps] == [f"{start}+vpo.{n}" for n in (1, 2, 3, 4)]
+    order = [start, *(step.policy_version for step in steps)]
+    used = [order.index(group.policy_version) for group in groups]
+    assert used == sorted(used) and used[-1] > 0
+    for group, version in zip(groups, used, strict=True):  # nobody samples from what was not learned yet
+        assert version == 0 or steps[version - 1].stats["upto"] < group.sequence
+    assert all(0 <= step.stats["probe"] < 0.05 for step in steps)
+    assert torch.equal(launched.learned, launched.sampling)
+    assert {"loss", "kl", "nll", "train_seconds", "sync_seconds"} <= set(steps[0].stats)
+    assert launched.status.training_seconds > 0
+
+
+def test_one_seed_gives_one_run(db, tmp_path):
+    first, second = run(db), run(f"sqlite:///{tmp_path / 'again.db'}")
+    assert torch.equal(first.learned, second.learned)
+
+    def told(path):
+        return [[r.rollout.text for r in group.rollouts] for group in groups_of(path)]
+
+    assert told(db) == told(f"sqlite:///{tmp_path / 'again.db'}")
+
+
+@pytest.mark.parametrize("checkpoints", ["kept", "lost"])
+def test_what_a_kill_takes_of_the_learner_is_made_again(db, tmp_path, checkpoints):
+    whole = run(db, stop_after=10)
+    before = steps_of(db)
+    assert len(before) >= 2
+    if checkpoints == "lost":
+        shutil.rmtree(tmp_path / "evo-policies")
+    restored = []
+
+    def look(launched):
+        restored.append((weights_of(launched.search.learner.trainer.model), weights_of(launched.policy.model)))
+
+    again = run(db, resume=True, change=look)
+    learned, sampling = restored[0]
+    assert torch.equal(learned, whole.learned) and torch.equal(sampling, whole.sampling)
+    after = steps_of(db)
+    assert after[: len(before)] == before
+    assert len(after) == 4 and after[-1].stats["upto"] == 11
+    assert len(groups_of(db)) == 12 and again.reason == ""
+
+
+def test_a_sampler_with_other_weights_stops_the_search_and_nothing_is_sampled_from_it(db):
+    def break_the_sync(launched):
+        async def ignore(weights, version):
+            with torch.no_grad():
+                for parameter in launched.policy.model.parameters():
+                    parameter.mul_(1.1)
+            launched.policy.version = version
+
+        launched.policy.update = ignore
+
+    with pytest.raises(SearchFailed, match="differs from the trainer by"):
+        run(db, change=break_the_sync)
+    assert {group.policy_version for group in groups_of(db)} == {groups_of(db)[0].policy_version}
+    assert steps_of(db) == []
+
+
+def test_problems_that_are_solved_can_be_left_out(db):
+    seen = []
+
+    def look(launched):
+        learner = launched.search.learner
+        step = learner.trainer.step
+
+        def spy(groups):
+            seen.extend(groups)
+            return step(groups)
+
+        learner.trainer.step = spy
+        solved = launched.lanes[0].record.id
+        learner._solved_at = lambda problem: -1 if problem == solved else None
+
+    run(db, config(train={"unsolved": True, "every": 2}), change=look)
+    assert len({group.problem for group in seen}) == 1 and len(seen) == 6
+
+
+def test_training_ends_where_it_was_told_and_the_search_goes_on(db):
+    run(db, config(train={"steps": 1}))
+    assert len(steps_of(db)) == 1 and len(groups_of(db)) == 12
+
+
+def test_a_version_that_does_harm_is_rolled_back_and_the_rest_are_promoted(db, monkeypatch):
+    checks = []
+
+    async def bests(self, policy):
+        checks.append(policy.version)
+        ours = policy is self.candidate
+        harmful = len(checks) <= 2  # the first check
+        return np.full(8, 0.1 if ours and harmful else 0.5)
+
+    monkeypatch.setattr(Promotion, "_bests", bests)
+    settings = config(train={"check": ["maze:test/50-57"], "check_every": 2})
+    launched = run(db, settings)
+    steps = steps_of(db)
+    assert [step.stats.get("promoted") for step in steps] == [None, 0.0, None, 1.0]
+    assert steps[1].stats["check"] == pytest.approx(-0.4)
+    versions = [group.policy_version for group in groups_of(db)]
+    assert set(versions) <= {versions[0], steps[3].policy_version}
+    assert torch.equal(launched.learned, launched.sampling)
+    names = [step.policy_version for step in steps]
+    assert len(set(names)) == 4  # a name is never given to two weights
+    # after the way back the third step starts from the base again: it is the first step's equal in its KL
+    assert steps[2].stats["kl"] < 1e-5
+
+
+def test_a_guarded_learner_comes_back_to_the_promoted_version(db, monkeypatch):
+    async def bests(self, policy):
+        return np.full(8, 0.5)
+
+    monkeypatch.setattr(Promotion, "_bests", bests)
+    settings = config(iterations=8, train={"check": ["maze:test/50-57"], "check_every": 2, "every": 2})
+    whole = run(db, settings, stop_after=12)
+    restored = []
+
+    def look(launched):
+        restored.append((weights_of(launched.search.learner.trainer.model), weights_of(launched.policy.model)))
+
+    run(db, resume=True, change=look)
+    assert torch.equal(restored[0][0], whole.learned) and torch.equal(restored[0][1], whole.sampling)
+
+
+def test_a_frozen_search_has_a_learner_that_does_nothing(db):
+    settings = RunConfig.model_validate({**SETTINGS, "iterations": 2, "train": None})
+
+    async def scenario():
+        launched = await launch(settings, db=db, name="frozen", command="")
+        try:
+            assert not isinstance(launched.search.learner, CoLocated)
+            await launched.search.run()
+        finally:
+            await launched.close()
+
+    asyncio.run(scenario())
+    assert steps_of(db, "frozen") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--train", "vop"], "no method 'vop'"),
+        (["--train", "vpo"], "--rollouts must be 2 or more"),
+        (["--train", "grpo", "--rollouts", "4"], "--answers must be 1"),
+        (["--train", "vpo", "--rollouts", "2", "--policy", "scripted:random-route"], "has no weights here to train"),
+        (["--lr", "0.001"], "train.method"),
+        (["--train", "vpo", "--rollouts", "2", "--train-check", "maze:test/0-3"], "would be searched and checked on"),
+        (["--train", "vpo", "--rollouts", "2", "--temperature", "0"], "at temperature 0"),
+    ],
+)
+def test_what_cannot_be_trained_is_one_line(tmp_path, monkeypatch, capsys, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    code = invoke(["run", "maze:test", "--limit", "2", "--iterations", "2", "--plain", *arguments])
+    error = capsys.readouterr().err
+    assert code == 2 and said in error and len(error.strip().splitlines()) == 1
+    assert not Path("evo.db").exists() or not _runs()
+
+
+def _runs():
+    with Store.open("sqlite:///evo.db", read_only=True) as store:
+        return store.runs()
+
+
+def test_the_last_checkpoint_is_an_ordinary_one(db, tmp_path):
+    from vpo.policies.registry import load_policy
+    from vpo.policies.trained import trained_answers
+
+    launched = run(db)
+    newest = tmp_path / "evo-policies" / "run" / "step-4"
+    assert trained_answers(str(newest)) == 2
+    policy = load_policy(str(newest))
+    assert torch.equal(weights_of(policy.model), launched.learned)
+    assert json.loads((newest / "evo.json").read_text())["method"] == "vpo"
+    asyncio.run(policy.close())
