@@ -72,15 +72,16 @@ class OfflineTraining(SteppedTraining):
 
     def notes(self) -> list[str]:
         """What was learned from, and what was not."""
-        status, traces = self.status, self.traces
+        status, traces, cap = self.status, self.traces, self.run_config.truncate
+        corrected = "PPO's clip alone" if cap is None else f"importance weights of at most {cap:g}"
         lines = [
             f"- {source.name}: {source.stored:,} groups stored, {source.chosen:,} chosen" for source in traces.runs
         ]
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in status.left_out.items() if count)
         return [
             "## Traces",
-            "Nothing was sampled: the groups are those that searches stored, each as it was, its tokens weighed by the "
-            f"policy's probability over that of the policy that wrote them, at most {self.run_config.truncate:g}.",
+            "Nothing was sampled: the groups are those that searches stored, each as it was, corrected for the policy "
+            f"that wrote them ({corrected}).",
             "\n".join(lines),
             f"Written by {_few(traces.versions)}. Learned from {status.groups:,} groups ({self.run_config.passes} "
             f"passes at most); left out: {reasons or 'none'}.",

@@ -257,8 +257,7 @@ def _assembled(
     policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
     config = run.trainer_config(seed=run.seed, device=run.device, steps=run.steps)
     if traces is not None:
-        loss = replace(config.loss, weighted_kl=True)
-        config = replace(config, loss=loss, steps=planned_steps(run, traces))
+        config = replace(config, steps=planned_steps(run, traces))
     trainer = PolicyTrainer(
         policy.model,
         policy.tokenizer,

@@ -27,15 +27,12 @@ class LossConfig:
     kl: coefficient of the k3 estimate of KL(policy || reference); 0 needs no reference
     truncate: None compares with the behaviour policy directly; a number C compares with the policy at the start of the
         step and weights every token by min(C, start / behaviour), truncated importance sampling for stale data
-    weighted_kl: weight the KL term's tokens by `truncate`'s weights as well, as tokens of far older policies need
-        (the unbiased KL estimate of DeepSeek-V3.2)
     """
 
     clip_low: float = 0.2
     clip_high: float = 0.2
     kl: float = 0.0
     truncate: float | None = None
-    weighted_kl: bool = False
 
 
 def policy_loss(
@@ -83,9 +80,7 @@ def policy_loss(
     if config.kl > 0:
         if reference is None:
             raise ValueError("a KL term needs the reference's log-probabilities")
-        # k3 estimates over the policy's own tokens; over another's, a token that the policy has given up would count by
-        # the inverse of its probability
-        kl = (weights * (importance if config.weighted_kl else 1.0) * k3(logprobs, reference)).sum()
+        kl = (weights * k3(logprobs, reference)).sum()
         loss = loss + config.kl * kl
         figures["kl"] = kl.detach()
     return loss, figures

@@ -121,15 +121,6 @@ def test_the_kl_term_is_added_with_its_coefficient_and_weights() -> None:
         policy_loss(logprobs, logprobs.detach(), torch.zeros(2), weights, config)
 
 
-def test_the_kl_of_stale_tokens_is_weighed_by_their_importance() -> None:
-    # tokens of a behaviour policy (0.5, 0.5), a policy (0.9, 0.1), a reference (0.5, 0.5)
-    behaviour = reference = torch.tensor([0.5, 0.5]).log()
-    logprobs = torch.tensor([0.9, 0.1]).log()
-    config, halves = LossConfig(kl=1.0, truncate=5.0, weighted_kl=True), torch.tensor([0.5, 0.5])
-    _, figures = policy_loss(logprobs, behaviour, torch.zeros(2), halves, config, reference=reference)
-    assert figures["kl"].item() == pytest.approx(0.9 * math.log(1.8) + 0.1 * math.log(0.2), rel=1e-5)
-
-
 def test_a_token_that_one_policy_rules_out_does_not_overflow() -> None:
     for ratio in (1e-30, 1e30):
         for advantage in (-1.0, 1.0):
