@@ -66,7 +66,8 @@ def read_pipeline(path: str) -> Pipeline:
     try:
         file = _File.model_validate(loaded)
     except ValidationError as error:
-        first = error.errors()[0]
+        # a key that is misspelt is missing, too; that it is unknown says more
+        first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
         key = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             raise BadInput(f"{path}: unknown key {key}; known: {', '.join(_File.model_fields)}") from error

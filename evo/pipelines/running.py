@@ -97,7 +97,7 @@ class Runner:
                 # the same modules as here; the database here, where no list of processes shows its password
                 env={**os.environ, "EVO_DB": self.place.db, "PYTHONPATH": os.pathsep.join(map(_absolute, sys.path))},
                 pass_fds=(writer, self.lock),
-                stdout=sys.stderr if self.quiet else None,
+                stdout=2 if self.quiet else None,  # stderr
             )
             if self.interrupted:  # just now, with nobody there yet to be told
                 self._process.send_signal(signal.SIGINT)

@@ -80,12 +80,13 @@ class Teller:
         self._count = len(plan)
         for planned in plan:
             if planned.next == "done":
-                self._print(planned, "is done: ", made(planned.record, place))
+                self._print(planned, "done before: ", made(planned.record, place))
 
     def __call__(self, planned: Planned, record: StageState, what: str) -> None:
         if what == "begins":
-            on = " goes on" if planned.next == "goes on" else ""
-            self._print(planned, f"{on.strip()}{': ' if on else ''}{planned.stage.kind}, ", planned.cost.text)
+            self.console.print()
+            on = "goes on, " if planned.next == "goes on" else ""
+            self._print(planned, f"{on}{planned.stage.kind}, ", planned.cost.text)
         elif record.state == "done":
             self._print(planned, f"done in {clock(record.seconds)}: ", made(record, self.place))
         else:
@@ -96,7 +97,7 @@ class Teller:
     def _print(self, planned: Planned, told: str, more: str) -> None:
         where = f"[{self._number[planned.stage.name]}/{self._count}] "
         self.console.print(
-            Text(where, "dim").append(planned.stage.name, "bold not dim").append(f" {told}{more}", "not dim")
+            Text(where, "dim").append(planned.stage.name, "bold not dim").append(f": {told}{more}", "not dim")
         )
 
 

@@ -109,6 +109,8 @@ def read_settings(kind: str, values: Mapping[str, Any], source: str) -> tuple[Ba
         settings = MODELS[kind].model_validate(shaped)
     except ValidationError as error:
         raise BadInput(_told(error, kind, source)) from error
+    if kind == "train" and "method" not in settings.model_fields_set:
+        raise BadInput(f"{source}: method is missing, as in method: vpo")
     if isinstance(settings, CompareSettings):
         try:
             for name in settings.arms:

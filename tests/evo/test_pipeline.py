@@ -1,0 +1,327 @@
+"""Pipelines as they run: in order, each stage once, whatever comes between: a failure, Ctrl-C, kill -9, changes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from evo.cli import invoke
+from islands.store import Store
+
+SEARCH = "search: {problems: [maze:test], limit: 2, iterations: %d, policy: '%s', parallel: 2}"
+EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy: '%s'}"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    return tmp_path
+
+
+def written(**stages):
+    lines = [f"  {name.replace('_', '-')}:\n    {content}\n" for name, content in stages.items()]
+    with open("p.yaml", "w", encoding="utf-8") as file:
+        file.write("stages:\n" + "".join(lines))
+
+
+def evo(capsys, *arguments):
+    code = invoke(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def summary(capsys, *arguments):
+    """The exit code and the stages of `evo pipeline p.yaml --json`, by name."""
+    code, out, err = evo(capsys, "pipeline", "p.yaml", "--json", *arguments)
+    assert out, err
+    record = json.loads(out)
+    assert record["outcome"] == {0: "done", 1: "failed", 130: "interrupted"}[code]
+    return code, {stage["name"]: stage for stage in record["stages"]}
+
+
+def begun(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "evo", "pipeline", "p.yaml", "--plain", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # no terminal: what is sent is sent to it alone
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def groups(db="sqlite:///evo-p/evo.db"):
+    """Every stored answer of every run, in order; none while there is no database."""
+    query = (
+        "SELECT runs.name, g.sequence, p.name, g.iteration, r.position, r.text, c.fitness FROM prompt_groups g "
+        "JOIN problems p ON p.id = g.problem_id JOIN runs ON runs.id = g.run_id JOIN rollouts r ON r.group_id = g.id "
+        "LEFT JOIN answers a ON a.rollout_id = r.id LEFT JOIN candidates c ON c.id = a.candidate_id "
+        "ORDER BY runs.name, g.sequence, r.position, a.position"
+    )
+    try:
+        with Store.open(db, read_only=True) as store, store.read() as connection:
+            return [tuple(row) for row in connection.execute(text(query))]
+    except Exception:
+        return []
+
+
+def waited(until, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def kept(name):
+    return json.loads(Path("evo-p/pipeline.json").read_text())["stages"][name]
+
+
+def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is_done(here, capfd):
+    written(
+        vpo="train: {method: vpo, problems: [maze:train/0-3], policy: 'embedded:base', steps: 2, prompts: 1, "
+        "rollouts: 2}",
+        alone=EVALUATE % "${vpo}",
+        arms="compare: {problems: [maze:test], limit: 2, iterations: 3, seeds: 1, best_of_n: [], "
+        "processes: 1, arms: {guess: 'scripted:random-route', mutant: 'scripted:mutate'}}",
+        page="report: {run: '${arms}', against: guess}",
+    )
+    code, out, err = evo(capfd, "pipeline", "p.yaml", "--plain")
+    assert code == 0, err
+    order = [out.index(f"] {name}: {kind}") for name, kind in [("vpo", "train"), ("alone", "eval"), ("arms", "comp")]]
+    assert order == sorted(order) and "done in" in out
+    assert json.loads(Path("evo-p/evaluations/alone.json").read_text())["policy"] == "evo-p/policies/vpo"
+    assert Path("evo-p/policies/vpo/model.safetensors").stat().st_size > 1e5
+    assert {row[0] for row in groups()} == {"evo-p-arms/guess/s0", "evo-p-arms/mutant/s0"}
+    assert "evo-p-arms" in Path("evo-p/reports/page.html").read_text()
+    before = groups(), Path("evo-p/policies/vpo/model.safetensors").stat().st_mtime_ns
+    started = time.monotonic()
+    code, stages = summary(capfd)
+    assert code == 0 and time.monotonic() - started < 5
+    assert all(stage["skipped"] and stage["state"] == "done" for stage in stages.values())
+    assert [stage["output"] for stage in stages.values()] == [
+        "evo-p/policies/vpo",
+        "evo-p/evaluations/alone.json",
+        "run evo-p-arms",
+        "evo-p/reports/page.html",
+    ]
+    assert all(stage["seconds"] > 0 for stage in stages.values())
+    assert before == (groups(), Path("evo-p/policies/vpo/model.safetensors").stat().st_mtime_ns)
+
+
+def test_changed_settings_are_told_and_redone_only_when_asked(here, capsys):
+    stages = {
+        "first": EVALUATE % "scripted:mutate",
+        "found": SEARCH % (3, "scripted:mutate"),
+        "reader": (EVALUATE % "scripted:echo").replace("}", ", against: '${first}'}"),
+    }
+    written(**stages)
+    assert summary(capsys)[0] == 0
+    before, made = groups(), Path("evo-p/evaluations/first.json").read_bytes()
+    written(**{**stages, "first": EVALUATE % "scripted:random-route", "found": SEARCH % (4, "scripted:mutate")})
+    for arguments in ((), ("--dry-run",), ("--json",), ("--redo", "found")):
+        code, out, err = evo(capsys, "pipeline", "p.yaml", *arguments)
+        assert (code, out) == (2, "") and len(err.splitlines()) == 1
+        assert (
+            "first has changed since it was done (policy was scripted:mutate, is scripted:random-route): --redo" in err
+        )
+    assert (
+        "found has changed since it was done (iterations was 3, is 4)"
+        in evo(capsys, "pipeline", "p.yaml", "--redo", "first")[2]
+    )
+    assert "reader reads first, which has changed" in evo(capsys, "pipeline", "p.yaml", "--only", "reader")[2]
+    code, stages = summary(capsys, "--redo", "first", "--only", "first", "--only", "reader")
+    assert code == 0 and not stages["found"]["chosen"]
+    assert Path("evo-p/evaluations/first.json").read_bytes() == made
+    assert (
+        json.loads(Path("evo-p/evaluations/reader.2.json").read_text())["against"]["file"] == stages["first"]["output"]
+    )
+    code, stages = summary(capsys, "--redo", "found")
+    assert code == 0
+    assert [stage["output"] for stage in stages.values()] == [
+        "evo-p/evaluations/first.2.json",
+        "run evo-p-found.2",
+        "evo-p/evaluations/reader.2.json",
+    ]
+    assert [stage["skipped"] for stage in stages.values()] == [True, False, True]
+    after = groups()
+    assert set(before) < set(after) and {row[0] for row in after} == {"evo-p-found", "evo-p-found.2"}
+
+
+def test_another_directory_begins_anew(here, capsys):
+    written(first=EVALUATE % "scripted:mutate")
+    assert summary(capsys)[0] == summary(capsys, "-o", "elsewhere")[0] == 0
+    one, other = (json.loads(Path(f"{d}/evaluations/first.json").read_text()) for d in ("evo-p", "elsewhere"))
+    assert one["per_problem"] == other["per_problem"]
+
+
+def test_what_a_stage_made_is_missed(here, capsys):
+    written(first=EVALUATE % "scripted:mutate")
+    assert summary(capsys)[0] == 0
+    Path("evo-p/evaluations/first.json").unlink()
+    code, _, err = evo(capsys, "pipeline", "p.yaml")
+    assert code == 2 and "stage first is done, but evo-p/evaluations/first.json is gone: --redo first" in err
+
+
+def test_a_failing_stage_says_why_and_the_rest_is_intact(here, capsys):
+    stages = {
+        "good": SEARCH % (2, "scripted:mutate"),
+        "bad": EVALUATE % "scripted:broken",
+        "after": EVALUATE % "scripted:random-route",
+        "reader": "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, against: '${bad}'}",
+    }
+    written(**stages)
+    code, out, err = evo(capsys, "pipeline", "p.yaml", "--plain")
+    assert code == 1
+    assert "evo: stage bad failed: " in err and "broken" in err.splitlines()[-1]
+    assert "go on with: evo pipeline p.yaml" in out
+    found = summary(capsys, "--keep-going")[1]
+    assert [stage["state"] for stage in found.values()] == ["done", "failed", "done", "not run"]
+    assert found["good"]["skipped"] and found["bad"]["reason"] and found["reader"]["reason"] == "reads bad"
+    # it came to nothing, so that there is nothing to mix with: its settings may be mended
+    written(**{**stages, "bad": EVALUATE % "scripted:echo"})
+    code, found = summary(capsys)
+    assert code == 0
+    assert [stage["skipped"] for stage in found.values()] == [True, False, True, False]
+
+
+def test_a_search_that_failed_goes_on_and_its_settings_may_not_change(here, capsys):
+    written(only=SEARCH % (10, "scripted:broken?after=4"))
+    code, stages = summary(capsys)
+    assert code == 1 and "broken" in stages["only"]["reason"]
+    before = groups()
+    assert before
+    written(only=SEARCH % (10, "scripted:mutate"))
+    code, _, err = evo(capsys, "pipeline", "p.yaml")
+    assert code == 2 and "stage only has changed since it was begun (policy was scripted:broken?after=4" in err
+    written(only=SEARCH % (10, "scripted:broken?after=4"))
+    for _ in range(6):
+        code, stages = summary(capsys)
+        if code == 0:
+            break
+    assert code == 0
+    after = groups()
+    assert set(before) < set(after) and len({row[1] for row in after}) == 20
+
+
+def test_ctrl_c_stops_at_a_committed_group_and_the_same_command_goes_on(here, capsys):
+    written(
+        first=EVALUATE % "scripted:mutate",
+        slow=SEARCH % (30, "scripted:mutate?latency=0.05"),
+        last=EVALUATE % "scripted:random-route",
+    )
+    child = begun()
+    waited(lambda: len(groups()) > 10)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 130, err
+    assert "slow: interrupted" in out and "go on with: evo pipeline p.yaml" in out
+    before, evaluation = groups(), Path("evo-p/evaluations/first.json").stat().st_mtime_ns
+    assert kept("slow")["state"] == "interrupted" and kept("last")["state"] == "waiting"
+    plan = json.loads(evo(capsys, "pipeline", "p.yaml", "--dry-run", "--json")[1])
+    assert [stage["next"] for stage in plan["stages"]] == ["done", "goes on", "to do"]
+    code, _ = summary(capsys)
+    assert code == 0
+    after = groups()
+    assert set(before) <= set(after) and len({row[1] for row in after}) == 60
+    assert Path("evo-p/evaluations/first.json").stat().st_mtime_ns == evaluation
+    assert summary(capsys, "-o", "whole/evo-p", "--only", "slow")[0] == 0
+    assert after == groups("sqlite:///whole/evo-p/evo.db")
+
+
+def test_killed_again_and_again_it_ends_as_if_it_had_not_been(here, capsys):
+    written(
+        first=EVALUATE % "scripted:mutate",
+        arms="compare: {problems: [maze:test], limit: 2, iterations: 25, seeds: 1, processes: 2, "
+        "arms: {a: 'scripted:mutate?latency=0.05', b: 'scripted:random-route?latency=0.05'}}",
+    )
+    for more in (10, 40):
+        child = begun()
+        goal = len(groups()) + more
+        waited(lambda goal=goal: len(groups()) > goal)
+        child.kill()
+        child.communicate()
+        assert kept("first")["state"] == "done" and kept("arms")["state"] == "begun"
+    before = groups()
+    code, stages = summary(capsys)
+    assert code == 0
+    assert [stage["skipped"] for stage in stages.values()] == [True, False]
+    after = groups()
+    assert set(before) <= set(after)
+    assert summary(capsys, "-o", "whole/evo-p", "--only", "arms")[0] == 0
+    assert after == groups("sqlite:///whole/evo-p/evo.db")
+
+
+def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, capsys):
+    written(
+        vpo="train: {method: vpo, problems: [maze:train/0-3], policy: 'embedded:base', steps: 9, prompts: 2, "
+        "rollouts: 4, save_every: 1}"
+    )
+    metrics = Path("evo-p/policies/vpo/metrics.jsonl")
+    child = begun()
+    waited(lambda: metrics.exists() and metrics.read_text().count("\n") >= 3)
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert kept("vpo")["state"] == "interrupted"
+    before = metrics.read_text().splitlines()
+    assert 3 <= len(before) < 9
+    code, stages = summary(capsys)
+    assert code == 0 and stages["vpo"]["attempt"] == 1
+    lines = metrics.read_text().splitlines()
+    assert lines[: len(before)] == before
+    assert [json.loads(line)["step"] for line in lines] == list(range(1, 10))
+
+
+def test_a_stage_that_ended_unseen_is_not_done_again(here, capsys):
+    """Killed between a stage's end and the note of it."""
+    written(
+        first=EVALUATE % "scripted:mutate",
+        found=SEARCH % (2, "scripted:mutate"),
+        base="pretrain: {steps: 1, width: 16, layers: 1, heads: 2}",
+    )
+    assert summary(capsys)[0] == 0
+    path = Path("evo-p/pipeline.json")
+    state = json.loads(path.read_text())
+    for stage in state["stages"].values():
+        stage["state"] = "begun"
+    path.write_text(json.dumps(state))
+    made = [*Path("evo-p").glob("*/*.*"), *Path("evo-p/policies/base").iterdir()]
+    times = {file: file.stat().st_mtime_ns for file in made}
+    assert len(times) > 6
+    assert summary(capsys)[0] == 0
+    assert times == {file: file.stat().st_mtime_ns for file in made}
+
+
+def test_a_name_that_something_else_has_is_a_clear_error(here, capsys):
+    written(found=SEARCH % (2, "scripted:mutate"))
+    arguments = ["maze:test/0", "--iterations", "1", "--policy", "scripted:echo", "--db", "sqlite:///shared.db"]
+    assert evo(capsys, "run", *arguments, "--plain", "--name", "evo-p-found")[0] == 0
+    code, _, err = evo(capsys, "pipeline", "p.yaml", "--db", "sqlite:///shared.db")
+    assert code == 2 and not Path("evo-p").exists()
+    assert "stage found: something else in the database is called evo-p-found already" in err
+    assert summary(capsys, "--db", "sqlite:///shared.db", "-o", "mine")[0] == 0
+    code, _, err = evo(capsys, "pipeline", "p.yaml", "-o", "mine")
+    assert code == 2 and "its runs are in sqlite:///shared.db" in err
+
+
+def test_two_at_once_in_a_directory_cannot_be(here, capsys, monkeypatch):
+    from evo.pipelines import state
+
+    monkeypatch.setattr(state, "LOCK_SECONDS", 0.2)
+    written(slow=SEARCH % (500, "scripted:mutate?latency=0.05"))
+    child = begun()
+    try:
+        waited(lambda: len(groups()) > 2)
+        code, _, err = evo(capsys, "pipeline", "p.yaml")
+        assert code == 2 and "another evo pipeline works in this directory" in err
+    finally:
+        child.kill()
+        child.communicate()

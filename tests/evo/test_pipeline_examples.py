@@ -1,0 +1,48 @@
+"""The pipelines that ship as examples are sound: every key, address and reference, as a dry run finds them."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from evo.cli import invoke
+from evo.train_config import TrainRun
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "pipelines"
+NAMES = ("maze", "programs", "traces")
+
+
+def plan(name, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = invoke(["pipeline", str(EXAMPLES / f"{name}.yaml"), "--dry-run", "--json"])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    assert not list(tmp_path.iterdir())
+    return {stage["name"]: stage for stage in json.loads(out)["stages"]}
+
+
+def test_there_are_no_others():
+    assert sorted(path.stem for path in EXAMPLES.glob("*.yaml")) == sorted(NAMES)
+
+
+def test_mazes_are_trained_for_then_searched(capsys, tmp_path, monkeypatch):
+    stages = plan("maze", capsys, tmp_path, monkeypatch)
+    assert [stage["kind"] for stage in stages.values()] == ["train"] * 2 + ["evaluate"] * 2 + ["compare", "report"]
+    assert stages["hard"]["reads"] == ["grpo", "vpo"]
+    assert stages["grpo"]["answers"] == stages["vpo"]["answers"]
+    assert stages["grpo-alone"]["answers"] == stages["vpo-alone"]["answers"]
+
+
+def test_programs_are_evolved_with_a_hub_model(capsys, tmp_path, monkeypatch):
+    stages = plan("programs", capsys, tmp_path, monkeypatch)
+    assert stages["evolve"]["reads"] == ["vpo"] and stages["after"]["reads"] == ["vpo", "before"]
+    settings = yaml.safe_load((EXAMPLES / "programs.yaml").read_text())["stages"]
+    assert settings["vpo"]["train"]["policy"] == "Qwen/Qwen2.5-Coder-0.5B-Instruct"
+
+
+@pytest.mark.skipif("from_traces" not in TrainRun.model_fields, reason="TrainRun has no from_traces yet")
+def test_a_policy_learns_from_traces(capsys, tmp_path, monkeypatch):
+    stages = plan("traces", capsys, tmp_path, monkeypatch)
+    assert stages["vpo"]["reads"] == ["search"] and stages["vpo"]["answers"] == 0
+    assert stages["again"]["reads"] == ["vpo"]

@@ -1,0 +1,225 @@
+"""A pipeline's file: what is wrong with it is one line that names the stage and the key, before anything is written;
+the plan says what it would cost."""
+
+import json
+
+import pytest
+
+from evo.cli import invoke
+from evo.pipelines.checks import checked
+from evo.pipelines.file import read_pipeline
+from evo.pipelines.references import replaced
+
+GOOD = """
+stages:
+  base:
+    pretrain: {steps: 5, width: 16, heads: 2}
+  vpo:
+    train:
+      method: vpo
+      problems: [maze:train/0-9]
+      policy: ${base}
+      steps: 7
+      prompts: 2
+      rollouts: 4
+      evaluate: [maze:test]
+      evaluate_limit: 3
+      evaluate_every: 5
+      evaluate_answers: 6
+  alone:
+    evaluate: {problems: [maze:test], limit: 4, policy: "${vpo}", answers_total: 10, seeds: 2}
+  found:
+    search: {problems: [maze:hard], limit: 3, policy: "${vpo}", iterations: 5, rollouts: 2, answers: 2}
+  arms:
+    compare:
+      problems: [maze:hard]
+      limit: 2
+      iterations: 4
+      seeds: 2
+      arms:
+        guess: scripted:random-route
+        vpo: ${vpo}
+  page:
+    report: {run: "${arms}/vpo/s0"}
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def written(text, name="p.yaml"):
+    with open(name, "w", encoding="utf-8") as file:
+        file.write(text)
+    return name
+
+
+def evo(capsys, *arguments):
+    code = invoke(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_stages_in_order_with_what_they_read(here):
+    stages = read_pipeline(written(GOOD)).stages
+    assert list(stages) == ["base", "vpo", "alone", "found", "arms", "page"]
+    assert [stage.kind for stage in stages.values()] == [
+        "pretrain",
+        "train",
+        "evaluate",
+        "search",
+        "compare",
+        "report",
+    ]
+    assert [stage.reads for stage in stages.values()] == [(), ("base",), ("vpo",), ("vpo",), ("vpo",), ("arms",)]
+    assert read_pipeline("p.yaml").readers({"arms"}) == {"arms", "page"}
+    assert read_pipeline("p.yaml").readers({"vpo"}) == {"vpo", "alone", "found", "arms", "page"}
+
+
+def test_a_reference_is_replaced_wherever_it_stands(here):
+    arms = read_pipeline(written(GOOD)).stages["arms"].given
+    assert replaced(arms, {"vpo": "DIR/policies/vpo"}.get)["arms"] == {
+        "guess": {"policy": "scripted:random-route"},
+        "vpo": {"policy": "DIR/policies/vpo"},
+    }
+    assert replaced({"run": "${arms}/vpo/s0", "n": 1}, {"arms": "here-arms"}.get) == {"run": "here-arms/vpo/s0", "n": 1}
+
+
+def test_costs_are_counted_by_hand(here):
+    costs = checked(read_pipeline(written(GOOD)))
+    held_out = 3 * 3 * 6  # before the first step, after the fifth, after the last; three problems, six answers
+    assert costs["vpo"].answers == 7 * 2 * 4 * 3 + held_out
+    assert costs["alone"].answers == 4 * 12 * 2  # ten answers in chains of three are twelve
+    assert costs["found"].answers == 5 * 3 * 2 * 2
+    assert costs["arms"].answers == 4 * 2 * 3 * 2 * 3  # two arms and best-of-n, two seeds, chains of three
+    assert costs["base"].answers is None and costs["page"].answers is None
+
+
+def test_a_budget_of_answers_caps_the_cost(here):
+    text = GOOD.replace("rollouts: 2, answers: 2}", "rollouts: 2, answers: 2, max_answers: 30, until_solved: true}")
+    cost = checked(read_pipeline(written(text)))["found"]
+    assert (cost.answers, cost.at_most) == (30, True) and "at most 30 answers; until solved" in cost.text
+
+
+def test_a_dry_run_prints_the_plan_and_writes_nothing(here, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, err = evo(capsys, "pipeline", written(GOOD), "--dry-run")
+    assert (code, err) == (0, "")
+    assert [path.name for path in here.iterdir()] == ["p.yaml"]
+    for part in ("vpo -> run evo-p-arms", "evo-p/policies/vpo", "4 iterations x 2 problems x 3 arms x 2 seeds"):
+        assert part in out
+    assert max(len(line.rstrip()) for line in out.splitlines()) <= 80
+    code, out, _ = evo(capsys, "pipeline", "p.yaml", "--dry-run", "--json", "--from", "arms", "--db", "sqlite:///x.db")
+    assert code == 2 and not out  # what it reads was never done
+    code, out, _ = evo(capsys, "pipeline", "p.yaml", "--dry-run", "--json", "--only", "base", "--only", "vpo")
+    plan = json.loads(out)
+    assert [stage["next"] for stage in plan["stages"]] == ["to do"] * 2 + ["not chosen"] * 4
+    assert plan["answers_to_do"] == 168 + 54 and plan["answers"] == 168 + 54 + 96 + 60 + 144
+    assert [path.name for path in here.iterdir()] == ["p.yaml"]
+
+
+VPO = "train: {method: vpo, problems: [maze:train/0-9], policy: "
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("stages: [", "p.yaml: not YAML"),
+        ("stages:\n  a:\n    report: {run: ${b}}", 'a reference is quoted: "${STAGE}"'),
+        ("", "expected `stages:`"),
+        ("stages: {}", "has no stages"),
+        ("stage: {}", "unknown key stage; known: db, stages"),
+        ("stages:\n  a: 3", "stage a: expected a kind"),
+        ("stages:\n  a: {}", "stage a: expected one kind"),
+        ("stages:\n  a: {train: {}, search: {}}", "stage a: expected one kind"),
+        ("stages:\n  a: {serach: {}}", "stage a: no kind 'serach'; did you mean search?"),
+        ("stages:\n  a b: {search: {}}", "stage a b: no name for a stage"),
+        ("stages:\n  a: {search: {}}\n  a: {search: {}}", "a is there twice"),
+        ("stages:\n  a: {search: 3}", "stage a: search: expected keys and values"),
+        ("stages:\n  a: {search: {problem: [maze:hard]}}", "stage a: search: unknown key problem; known: "),
+        ("stages:\n  a: {search: {iterations: -1}}", "stage a: search: iterations = -1: "),
+        (
+            "stages:\n  a: {search: {population: {islnds: 2}}}",
+            "stage a: search: unknown key population.islnds; known: ",
+        ),
+        ("stages:\n  a: {search: {}}", "stage a: search: problems: none is named"),
+        ("stages:\n  a: {search: {problems: [maze:tset]}}", "stage a: search: "),
+        ("stages:\n  a: {train: {method: vppo}}", "stage a: train: no method 'vppo'; there is grpo"),
+        ("stages:\n  a: {train: {method: vpo}}", "stage a: train: problems: none is named"),
+        ("stages:\n  a: {train: {problems: [maze:test]}}", "stage a: train: method is missing"),
+        (f"stages:\n  a: {{{VPO}embedded:bsae}}}}", "stage a: train: no policy embedded:bsae"),
+        (f"stages:\n  a: {{{VPO}'scripted:mutate'}}}}", "stage a: train: policy scripted:mutate has no weights"),
+        (f"stages:\n  a: {{{VPO}./nowhere}}}}", "stage a: train: policy './nowhere': no such directory"),
+        (f"stages:\n  a: {{{VPO}'embedded:base', evaluate: [maze:train/3]}}}}", "trained on and evaluated on"),
+        (
+            "stages:\n  a: {train: {method: vpo, problems: ['programs:easy']}}",
+            "stage a: train: this policy speaks the maze",
+        ),
+        ("stages:\n  a: {pretrain: {width: 20, heads: 8}}", "stage a: pretrain: width 20 must be an even multiple"),
+        ("stages:\n  a: {evaluate: {}}", "stage a: evaluate: no problem to evaluate on"),
+        ("stages:\n  a: {evaluate: {iterations: 3}}", "stage a: evaluate: unknown key iterations"),
+        ("stages:\n  a: {compare: {problems: [maze:hard]}}", "stage a: compare: arms: a comparison needs arms"),
+        ("stages:\n  a: {compare: {policy: x, arms: {b: embedded:base}}}", "policy is an arm's own"),
+        ("stages:\n  a: {compare: {arms: {b: {policy: x, m: 3}}}}", "unknown key arms.b.m; known: answers"),
+        ("stages:\n  a: {compare: {against: c, arms: {b: embedded:base}}}", "against: there is no arm c"),
+        ("stages:\n  a: {compare: {itrations: 3, arms: {b: embedded:base}}}", "unknown key itrations; known: "),
+        ("stages:\n  a: {report: {}}", "stage a: report: run is missing"),
+        ("stages:\n  a: {report: {run: '${b}'}}", "stage a: report: run: there is no stage b; there are a"),
+        ("stages:\n  a: {report: {run: '${a}'}}", "stage a: report: run: a cycle: a reads a"),
+        (
+            f"stages:\n  a: {{{VPO}'${{b}}'}}}}\n  b: {{{VPO}'${{a}}'}}}}",
+            "stage a: train: policy: a cycle: a reads b reads a",
+        ),
+        (
+            "stages:\n  a: {report: {run: '${b}'}}\n  b: {search: {problems: [maze:hard]}}",
+            "stage a: report: run: reads b, which comes later; move b before it",
+        ),
+        (
+            f"stages:\n  b: {{{VPO}embedded:base}}}}\n  a: {{report: {{run: '${{b}}'}}}}",
+            "stage a: report: run: a run is wanted here; b is a train stage and gives a policy",
+        ),
+        ("stages:\n  a: {search: {problems: ['${b}']}}", "problems.0 = '${b}': a reference cannot stand here"),
+        ("stages:\n  a: {search: {policy: 'x${b}'}}", "policy = 'x${b}': a reference stands alone"),
+        ("stages:\n  a: {search: {policy: '${b}/c'}}", "nothing can follow a reference to a policy"),
+        (
+            "stages:\n  b: {search: {problems: [maze:hard]}}\n  a: {report: {run: '${b}/vpo/s0'}}",
+            "b is one run; only a comparison's runs have /ARM/sSEED",
+        ),
+        ("db: mysql://x\nstages:\n  a: {search: {problems: [maze:hard]}}", "mysql"),
+    ],
+)
+def test_a_bad_file_is_one_line_and_nothing_is_written(here, capsys, text, said):
+    for more in ((), ("--dry-run",)):
+        code, out, err = evo(capsys, "pipeline", written(text), *more)
+        assert code == 2 and out == ""
+        assert said in err and len(err.strip().splitlines()) == 1
+        assert [path.name for path in here.iterdir()] == ["p.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--only", "x"], "--only x: there is no such stage; there are base, vpo"),
+        (["--from", "x"], "--from x: there is no such stage"),
+        (["--redo", "x"], "--redo x: there is no such stage"),
+        (["--redo", "base", "--only", "vpo"], "--redo base: is not among the chosen"),
+        (["--only", "vpo", "--from", "vpo"], "cannot go together"),
+        (["--only", "vpo"], "stage vpo reads base, which is not done and not chosen"),
+        (["-o", "taken"], "-o taken: holds other files"),
+        (["-o", "p.yaml"], "-o p.yaml: is a file"),
+        (["--db", "sqlite:///nowhere/x.db"], "there is no directory nowhere"),
+    ],
+)
+def test_bad_arguments_are_one_line(here, capsys, arguments, said):
+    (here / "taken").mkdir()
+    (here / "taken" / "thesis.tex").touch()
+    code, _, err = evo(capsys, "pipeline", written(GOOD), *arguments)
+    assert code == 2 and said in err and len(err.strip().splitlines()) == 1
+    assert sorted(path.name for path in here.iterdir()) == ["p.yaml", "taken"]
+
+
+def test_no_file(here, capsys):
+    code, _, err = evo(capsys, "pipeline", "none.yaml")
+    assert code == 2 and err == "evo: none.yaml: No such file or directory\n"
