@@ -2,9 +2,10 @@
 
     places in the traces -> groups, whole -> trainer.step -> policy.version
 
-What wrote a group is not what learns from it. Three things hold the difference in check: the PPO ratio's clip within a
-step, importance weights against the stored log-probabilities, truncated at a cap, and the choice of traces itself
-(evo.trace_selection), which may leave old versions out. The order is drawn from (seed, pass), so a run that is stopped
+What wrote a group is not what learns from it. Three things hold the difference in check: PPO's clip around the policy
+that wrote it, whose log-probabilities are stored, so that all steps together go no further than one would; importance
+weights against the same, truncated at a cap; and the choice of traces (evo.trace_selection), which may leave old
+versions out. The order is drawn from (seed, pass), so a run that is stopped
 and resumed from a checkpoint goes on as if it had not been.
 """
 
@@ -73,7 +74,7 @@ class OfflineTraining(SteppedTraining):
     def notes(self) -> list[str]:
         """What was learned from, and what was not."""
         status, traces, cap = self.status, self.traces, self.run_config.truncate
-        corrected = "PPO's clip alone" if cap is None else f"importance weights of at most {cap:g}"
+        corrected = f"PPO's clip around it, importance weights of at most {cap:g}"
         lines = [
             f"- {source.name}: {source.stored:,} groups stored, {source.chosen:,} chosen" for source in traces.runs
         ]

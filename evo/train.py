@@ -257,7 +257,8 @@ def _assembled(
     policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
     config = run.trainer_config(seed=run.seed, device=run.device, steps=run.steps)
     if traces is not None:
-        config = replace(config, steps=planned_steps(run, traces))
+        # over many steps on traces the policy would drift from what wrote them as far as it likes, step by step
+        config = replace(config, steps=planned_steps(run, traces), loss=replace(config.loss, trust=True))
     trainer = PolicyTrainer(
         policy.model,
         policy.tokenizer,

@@ -27,12 +27,15 @@ class LossConfig:
     kl: coefficient of the k3 estimate of KL(policy || reference); 0 needs no reference
     truncate: None compares with the behaviour policy directly; a number C compares with the policy at the start of the
         step and weights every token by min(C, start / behaviour), truncated importance sampling for stale data
+    trust: with `truncate`, a token whose policy / behaviour has left the clip's bounds in its advantage's direction
+        teaches nothing more: the clip then holds over all steps on the same data, and not within each step alone
     """
 
     clip_low: float = 0.2
     clip_high: float = 0.2
     kl: float = 0.0
     truncate: float | None = None
+    trust: bool = False
 
 
 def policy_loss(
@@ -68,10 +71,16 @@ def policy_loss(
     ratio = (logprobs - anchor).clamp(-_LARGEST, _LARGEST).exp()
     limited = ratio.clamp(1.0 - config.clip_low, 1.0 + config.clip_high)
     gain = torch.minimum(ratio * advantages, limited * advantages) * importance
+    clipped = ratio * advantages > limited * advantages
+    if config.trust:
+        moved = (logprobs.detach() - behaviour).clamp(-_LARGEST, _LARGEST).exp()
+        left = moved * advantages > moved.clamp(1.0 - config.clip_low, 1.0 + config.clip_high) * advantages
+        gain = torch.where(left, gain.detach(), gain)
+        clipped = clipped | left
     loss = -(weights * gain).sum()
     figures = {
         "ratio": (weights * ratio.detach()).sum(),
-        "clipped": (weights * (ratio * advantages > limited * advantages).detach()).sum(),
+        "clipped": (weights * clipped.detach()).sum(),
         "behaviour_kl": (weights * (behaviour - logprobs.detach())).sum(),
         "importance": (weights * raw).sum(),
         "truncated": (weights * truncated).sum(),

@@ -89,6 +89,25 @@ def test_figures_tell_how_far_the_policy_is_from_what_sampled() -> None:
     assert (figures["importance"].item(), figures["log_ratio"].item()) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "slope"),
+    [
+        (1.1, 2.0, -2.2),  # within the bounds: weighed by policy / behaviour
+        (1.5, 2.0, 0.0),  # good, and already likelier than what sampled it by more than clip_high
+        (0.5, 2.0, -1.0),  # good and less likely
+        (0.5, -2.0, 0.0),  # bad, and already given up
+        (1.5, -2.0, 3.0),  # bad and likelier
+        (9.0, -2.0, 4.0),  # the weight is capped at 2
+    ],
+)
+def test_trust_keeps_the_clip_around_what_sampled_over_all_steps(ratio: float, advantage: float, slope: float) -> None:
+    held, loose = LossConfig(truncate=2.0, trust=True), LossConfig(truncate=2.0)
+    _, found, figures = one_token(ratio, advantage, held)
+    assert found == pytest.approx(slope, rel=1e-5)
+    assert figures["clipped"] == float(slope == 0)
+    assert one_token(ratio, advantage, loose)[1] != 0  # the first update of a step is on its own anchor
+
+
 def test_k3_is_never_negative_zero_at_the_reference_and_slopes_as_derived() -> None:
     reference = torch.linspace(-6, -0.01, 41)
     policy = torch.full_like(reference, -1.0).requires_grad_()
