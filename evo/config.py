@@ -40,7 +40,10 @@ class RunConfig(BaseModel):
 
     problems: list[str] = Field(default_factory=list, description="problem addresses")
     limit: int | None = Field(None, ge=1, description="only the first K problems of each set")
-    policy: str = Field("embedded:base", description="policy address")
+    policy: str = Field(
+        "embedded:base", description="policy address; several, separated by commas, are operators of one search"
+    )
+    mixing: Literal["bandit", "turns"] = Field("bandit", description="how several operators are chosen between")
     temperature: float | None = Field(
         None, ge=0.0, le=5.0, description="default 1.0, or what an OpenEvolve config says"
     )

@@ -45,8 +45,7 @@ class Fleet:
         """Load what these need: problems, policies. Raises what is wrong with them."""
         for config in configs:
             problems = self._shared.problems(config)
-            policy = self._shared.policy(config, problems)
-            check_together(config, problems, policy)
+            check_together(config, problems, self._shared.operators(config, problems))
             await asyncio.sleep(0)
 
     async def search(self, db: str, waves: Sequence[Wave], overrides: dict[str, Any] | None = None) -> list[Ended]:

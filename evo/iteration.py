@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,6 +29,7 @@ STREAMS_PER_PROBLEM = 1 << 32
 class Lane:
     """One problem under search: what it is, where its candidates live, and how far it has come.
 
+    styles: how the problem is put to each of the search's operators
     built: iterations proposed so far; the next one has this index
     stopped: "" while it takes iterations, else why it takes no more
     solved_sequence, solved_at: the group that reached the target, in the run's order; iterations spent until then
@@ -37,7 +39,7 @@ class Lane:
     problem: Problem
     record: ProblemRecord
     population: Population
-    style: PromptStyle
+    styles: Sequence[PromptStyle]
     iterations: int
     built: int = 0
     committed: int = 0
@@ -72,23 +74,30 @@ class Proposal:
     island: int
     selection: Selection
     prompt: Prompt
+    operator: int = 0
+
+    @property
+    def style(self) -> PromptStyle:
+        return self.lane.styles[self.operator]
 
 
-def propose(lane: Lane, sequence: int, seed: int) -> Proposal:
-    """Choose a parent on the island whose turn it is and ask. Draws from (seed, problem, iteration) alone."""
+def propose(lane: Lane, sequence: int, seed: int, operator: int = 0) -> Proposal:
+    """Choose a parent on the island whose turn it is and ask the operator. Draws from (seed, problem, iteration)
+    alone."""
     iteration = lane.built
     lane.built += 1
     island = iteration % lane.population.config.islands
     rng = np.random.default_rng([seed, lane.record.index, iteration])
     selection = lane.population.select(island, rng)
     stream = lane.record.index * STREAMS_PER_PROBLEM + iteration
-    return Proposal(lane, sequence, iteration, island, selection, lane.style.build(selection, stream))
+    prompt = lane.styles[operator].build(selection, stream)
+    return Proposal(lane, sequence, iteration, island, selection, prompt, operator)
 
 
 async def judge(proposal: Proposal, rollouts: list[Rollout], scorer: Scorer) -> tuple[ScoredRollout, ...]:
     """Parse and score a group's rollouts. An answer seen before, stored or in flight, is not scored again."""
     lane = proposal.lane
-    chains = [lane.style.parse(rollout, proposal.selection) for rollout in rollouts]
+    chains = [proposal.style.parse(rollout, proposal.selection) for rollout in rollouts]
     answer_lists = await asyncio.gather(
         *(asyncio.gather(*(score_once(lane, text, scorer) for text in chain.answers)) for chain in chains)
     )

@@ -14,6 +14,7 @@ from evo.config import RunConfig, validated
 from evo.errors import BadInput
 from evo.iteration import Lane
 from evo.learning import check_trainable, learner_for
+from evo.operators import Operator, chooser_of
 from evo.prompt import prompt_style
 from evo.search import Search
 from evo.settings import in_flight, iterations_for, population_config, settled, source_commit, stored_form
@@ -23,6 +24,7 @@ from islands.population import Population
 from islands.progress import ProblemProgress, run_progress
 from islands.records import ProblemRecord, RunRecord
 from islands.store import Store, Transaction
+from islands.traces import read_groups
 from problems.contract import Problem, ScorerFault
 from problems.identity import identity
 from problems.records import ScoredAnswer
@@ -72,15 +74,15 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
     try:
         problems = parts.problems(config)
         config = settled(config, problems)
-        policy = parts.policy(config, problems)
-        check_together(config, problems, policy)
+        operators = parts.operators(config, problems)
+        check_together(config, problems, operators)
         store = Store.open(db)
         scorer = parts.scorer_for(config, problems)
         stored = stored_form(config, [address_of(problem) for problem in problems])
         run = store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
         store.claim(run.id)
-        lanes = await enroll(store, run, config, problems, policy, scorer)
-        return _assembled(store, run, lanes, parts, policy, scorer, config)
+        lanes = await enroll(store, run, config, problems, operators, scorer)
+        return _assembled(store, run, lanes, parts, operators, scorer, config)
     except BaseException:
         await parts.close()
         if store is not None:
@@ -88,11 +90,12 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
         raise
 
 
-def check_together(config: RunConfig, problems: Sequence[Problem], policy: Policy) -> None:
-    """BadInput where the policy cannot be asked for these problems, or not trained on them."""
-    for problem in problems:
-        prompt_style(problem, policy.dialect, config.prompt, config.answers)
-    check_trainable(config, policy)
+def check_together(config: RunConfig, problems: Sequence[Problem], operators: Sequence[Operator]) -> None:
+    """BadInput where a policy cannot be asked for these problems, or not trained on them."""
+    for operator in operators:
+        for problem in problems:
+            prompt_style(problem, operator.policy.dialect, config.prompt, operator.answers)
+    check_trainable(config, operators)
 
 
 async def relaunch(
@@ -107,28 +110,29 @@ async def relaunch(
         run = store.run(name)
         config = validated({**run.config, **(overrides or {})}, f"run {name}")
         problems = parts.problems(config)
-        policy = (own if config.train else parts).policy(config, problems)
-        check_together(config, problems, policy)
+        operators = (own if config.train else parts).operators(config, problems)
+        check_together(config, problems, operators)
         scorer = parts.scorer_for(config, problems)
         store.claim(run.id)
         records, progress = store.problems(run.id), run_progress(store, run.id)
         if records:
             check_unchanged(run, problems, records)
             lanes = [
-                make_lane(store, record, config, problem, policy)
+                make_lane(store, record, config, problem, operators)
                 for problem, record in zip(problems, records, strict=True)
             ]
             for lane in lanes:
                 await take_up(lane, progress.problems[lane.record.id], store, config, scorer)
         else:  # planned, or killed between its creation and its seeds
-            lanes = await enroll(store, run, config, problems, policy, scorer)
+            lanes = await enroll(store, run, config, problems, operators, scorer)
         if overrides:
             store.set_config(run.id, stored_form(config, config.problems))
         store.finish_run(run.id, "running")
-        launched = _assembled(store, run, lanes, own, policy, scorer, config)
+        launched = _assembled(store, run, lanes, own, operators, scorer, config)
         launched.search.next_sequence = progress.next_sequence
         launched.status.carry(run.summary, progress.groups, progress.answers, progress.tokens)
         await launched.search.learner.restore()
+        launched.search.recall(group for _, group in read_groups(store, run.id))
         return launched
     except BaseException:
         await own.close()
@@ -153,36 +157,50 @@ def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequen
 
 
 def _assembled(
-    store: Store, run: RunRecord, lanes: list[Lane], own: Shared, policy: Policy, scorer: Scorer, config: RunConfig
+    store: Store,
+    run: RunRecord,
+    lanes: list[Lane],
+    own: Shared,
+    operators: Sequence[Operator],
+    scorer: Scorer,
+    config: RunConfig,
 ) -> Launched:
     status = SearchStatus(
         run.name, config.policy, [LaneStatus(lane.problem.name, lane.problem.target, lane.iterations) for lane in lanes]
     )
     for lane, shown in zip(lanes, status.lanes, strict=True):
         lane.describe(shown)
-    batch, window = in_flight(config, policy, lanes)
+    batch, window = in_flight(config, operators[0].policy, lanes)
     search = Search(
         store=store,
         lanes=lanes,
-        policy=policy,
-        learner=learner_for(store, run, config, lanes, policy, scorer, status),
+        operators=operators,
+        chooser=chooser_of(config, len(operators)),
+        learner=learner_for(store, run, config, lanes, operators, scorer, status),
         scorer=scorer,
         config=config,
         status=status,
         window=window,
         batch=batch,
     )
-    return Launched(search, store, run, policy, scorer, config, status, lanes, own)
+    return Launched(search, store, run, operators[0].policy, scorer, config, status, lanes, own)
 
 
-def make_lane(store: Store, record: ProblemRecord, config: RunConfig, problem: Problem, policy: Policy) -> Lane:
+def make_lane(
+    store: Store, record: ProblemRecord, config: RunConfig, problem: Problem, operators: Sequence[Operator]
+) -> Lane:
     population = Population(store, record, population_config(config, problem), problem.answer_format)
-    style = prompt_style(problem, policy.dialect, config.prompt, config.answers)
-    return Lane(problem, record, population, style, iterations_for(config, problem))
+    styles = [prompt_style(problem, one.policy.dialect, config.prompt, one.answers) for one in operators]
+    return Lane(problem, record, population, styles, iterations_for(config, problem))
 
 
 async def enroll(
-    store: Store, run: RunRecord, config: RunConfig, problems: Sequence[Problem], policy: Policy, scorer: Scorer
+    store: Store,
+    run: RunRecord,
+    config: RunConfig,
+    problems: Sequence[Problem],
+    operators: Sequence[Operator],
+    scorer: Scorer,
 ) -> list[Lane]:
     """Score the seed answers and store all problems with them in one transaction, so that a run has either all of its
     problems or none. A scorer that fails on its seed stops that problem alone."""
@@ -200,7 +218,7 @@ async def enroll(
                 problem.answer_format,
                 transaction,
             )
-            lane = make_lane(store, record, config, problem, policy)
+            lane = make_lane(store, record, config, problem, operators)
             lanes.append(lane)
             plant(lane, seed, store, config, transaction)
     return lanes

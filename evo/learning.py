@@ -9,6 +9,7 @@ from evo.colocated import CoLocated, Frozen, Learner, learner_of
 from evo.config import RunConfig
 from evo.errors import BadInput
 from evo.iteration import Lane
+from evo.operators import Operator
 from evo.promotion import Promotion
 from evo.shared import problems_at
 from evo.status import SearchStatus
@@ -19,10 +20,13 @@ from vpo.advantage import METHODS
 from vpo.policies.contract import Policy, Updatable
 
 
-def check_trainable(config: RunConfig, policy: Policy) -> None:
-    """BadInput where this search cannot train this policy by the method that it names."""
+def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
+    """BadInput where this search cannot train its policy by the method that it names."""
     if config.train is None:
         return
+    if len(operators) > 1:
+        raise BadInput("--train takes one policy; a search with several operators keeps them as they are")
+    policy = operators[0].policy
     method = METHODS[config.train.method]
     if not isinstance(policy, Updatable) or not policy.has_logprobs:
         raise BadInput(
@@ -54,7 +58,7 @@ def learner_for(
     run: RunRecord,
     config: RunConfig,
     lanes: Sequence[Lane],
-    policy: Policy,
+    operators: Sequence[Operator],
     scorer: Scorer,
     status: SearchStatus,
 ) -> Learner:
@@ -62,7 +66,8 @@ def learner_for(
     settings = config.train
     if settings is None:
         return Frozen()
-    check_trainable(config, policy)
+    check_trainable(config, operators)
+    policy = operators[0].policy
     folder = policies_folder(store, run)
     trainer = learner_of(policy, settings, seed=config.seed, device=config.device, folder=folder)
     promotion = None

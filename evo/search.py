@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from evo.batching import Batcher
@@ -19,13 +19,14 @@ from evo.colocated import Learner, SyncFailed
 from evo.config import RunConfig
 from evo.errors import SearchFailed
 from evo.iteration import Lane, Proposal, propose, score_group, settle
+from evo.operators import Chooser, Front, Operator, operator_of
 from evo.status import SUMMARY_SECONDS, SearchStatus
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.store import Store, Transaction
 from problems.contract import ScorerFault
 from problems.records import Rollout, ScoredGroup
 from problems.scoring import Scorer
-from vpo.policies.contract import Policy, PolicyUnavailable, PromptTooLong
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.training.contract import TrainingDiverged
 
 GROUPS_PER_TRANSACTION = 32
@@ -49,7 +50,8 @@ class Search:
         *,
         store: Store,
         lanes: Sequence[Lane],
-        policy: Policy,
+        operators: Sequence[Operator],
+        chooser: Chooser,
         learner: Learner,
         scorer: Scorer,
         config: RunConfig,
@@ -60,13 +62,15 @@ class Search:
         on_commit: Callable[[ScoredGroup], None] | None = None,
     ):
         self.store, self.lanes = store, list(lanes)
-        self.policy, self.learner, self.scorer = policy, learner, scorer
+        self.operators, self.chooser = list(operators), chooser
+        self.learner, self.scorer = learner, scorer
         self.config, self.status, self.window, self.batch = config, status, window, batch
         self.on_commit = on_commit
         self.next_sequence = next_sequence
         self.stop_reason = ""
         self.paused = False
-        self.batcher: Batcher | None = None
+        self.batchers: list[Batcher] = []
+        self.fronts = {lane.record.id: Front() for lane in self.lanes} if len(self.operators) > 1 else {}
         self._flying: deque[InFlight] = deque()
         self._summarised = 0.0
         self._index = {lane.record.id: i for i, lane in enumerate(self.lanes)}
@@ -79,40 +83,44 @@ class Search:
     def interrupt(self, reason: str) -> None:
         """Stop, and let go of the prompts that the policy has not begun with: they would be sampled for nobody."""
         self.stop(reason)
-        if self.batcher is not None:
-            self.batcher.abandon()
+        for batcher in self.batchers:
+            batcher.abandon()
         self.resume()
 
     def pause(self) -> None:
         """Ask the policy nothing until `resume`. The search that goes on then is the one that was paused: no proposal
         is made any earlier or later in its order."""
         self.paused = True
-        if self.batcher is not None:
-            self.batcher.pause()
+        for batcher in self.batchers:
+            batcher.pause()
 
     def resume(self) -> None:
         self.paused = False
-        if self.batcher is not None:
-            self.batcher.resume()
+        for batcher in self.batchers:
+            batcher.resume()
 
     async def run(self) -> str:
         """Run to the end; returns why it ended ("" for all iterations done). Raises SearchFailed on a dead policy."""
-        batcher = Batcher(self.policy, self.config.rollouts, self.config.answers, self.config.seed, self.batch)
-        self.batcher = batcher
+        self.batchers = [
+            Batcher(one.policy, one.rollouts, one.answers, self.config.seed, self.batch if one.policy.batch else 0)
+            for one in self.operators
+        ]
         if self.paused:
-            batcher.pause()
+            self.pause()
         try:
-            self.learner.attach(batcher)
+            self.learner.attach(self.batchers[0])
             self._replay()
             while self._fly():
                 head = self._flying[0]
+                batcher = self.batchers[head.proposal.operator]
                 if batcher.holds(head.sampled):
                     batcher.flush()  # nothing ahead of it can fill the batch any more
                 await asyncio.wait([head.group])
                 if head.group.cancelled():
                     break  # let go by an interrupt, as is everything behind it
                 self._land_ready()
-            await batcher.drain()
+            for batcher in self.batchers:
+                await batcher.drain()
             await self.learner.close()
         except (TrainingDiverged, SyncFailed) as error:
             raise SearchFailed(f"training beside the search: {error}") from error
@@ -124,7 +132,8 @@ class Search:
             for flying in self._flying:
                 flying.group.cancel()
             await asyncio.gather(*(flying.group for flying in self._flying), return_exceptions=True)
-            await batcher.close()
+            for batcher in self.batchers:
+                await batcher.close()
         return self.stop_reason
 
     def _replay(self) -> None:
@@ -136,7 +145,17 @@ class Search:
                 break
         self._advance(None)
 
+    def recall(self, groups: Iterable[ScoredGroup]) -> None:
+        """Learn again what the committed groups say of the operators; nothing is read where there is but one."""
+        if self.fronts:
+            for group in groups:
+                moved = self.fronts[group.problem].moved_by(group)
+                number = operator_of(group, self.operators)
+                if number is not None:
+                    self.chooser.credit(group.sequence, number, float(moved))
+
     def _advance(self, upto: int | None) -> None:
+        self.chooser.advance(upto)
         for lane in self.lanes:
             lane.population.advance(upto)
             # a lane that stops when solved must look unsolved to proposals made before it was
@@ -156,18 +175,19 @@ class Search:
         lane = self._next_lane()
         if lane is None:
             return False
-        proposal = propose(lane, self.next_sequence, self.config.seed)
+        number = self.chooser.choose(self.config.seed, lane.record.index, lane.built)
+        operator = self.operators[number]
+        proposal = propose(lane, self.next_sequence, self.config.seed, number)
         self.next_sequence += 1
-        assert self.batcher is not None
-        sampled = self.batcher.submit(proposal.prompt)
+        sampled = self.batchers[number].submit(proposal.prompt)
         group = asyncio.create_task(
             score_group(
                 proposal,
                 sampled,
                 self.scorer,
-                answers=self.config.answers,
+                answers=operator.answers,
                 seed=self.config.seed,
-                temperature=self.policy.temperature,
+                temperature=operator.policy.temperature,
             )
         )
         self._flying.append(InFlight(proposal, sampled, group))
@@ -209,6 +229,7 @@ class Search:
                 elif not lane.stopped.startswith("failed"):  # after a fault of its scorer nothing of a lane counts
                     group = flying.group.result()
                     self._store(lane, group, transaction)
+                    self._credit(flying.proposal.operator, group)
                     landed.append((lane, group))
                 self._fly()
             self._summarise(transaction)
@@ -231,6 +252,12 @@ class Search:
             if self.config.until_solved:
                 lane.stopped = "solved"
 
+    def _credit(self, operator: int, group: ScoredGroup) -> None:
+        """Tell the chooser what a group was worth, before the proposal that may know of it."""
+        if self.fronts:
+            self.chooser.credit(group.sequence, operator, float(self.fronts[group.problem].moved_by(group)))
+            self.chooser.advance(group.sequence)
+
     def _summarise(self, transaction: Transaction) -> None:
         """Now and then, put the figures on record with the groups they are of."""
         now = time.monotonic()
@@ -240,8 +267,7 @@ class Search:
             self.store.set_summary(self.lanes[0].record.run_id, figures, transaction)
 
     def _report(self, lane: Lane, group: ScoredGroup) -> None:
-        if self.batcher is not None:
-            self.status.sampling_seconds = self.batcher.meter.busy()
+        self.status.sampling_seconds = sum(batcher.meter.busy() for batcher in self.batchers)
         lane.describe(self.status.lanes[self._index[lane.record.id]])
         if self.on_commit is not None:
             self.on_commit(group)

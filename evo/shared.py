@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from evo.config import RunConfig
+from evo.config import RunConfig, validated
+from evo.errors import BadInput
+from evo.operators import Operator
 from evo.settings import workers
 from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy
+from vpo.policies.trained import trained_answers
 
 
 class Shared:
@@ -36,6 +40,32 @@ class Shared:
         if key not in self._policies:
             self._policies[key] = open_policy(config, problems)
         return self._policies[key]
+
+    def operators(self, config: RunConfig, problems: Sequence[Problem]) -> list[Operator]:
+        """The policy, or the policies that the configuration lists, each asked for as many answers a group."""
+        addresses = [address.strip() for address in config.policy.split(",")]
+        if len(addresses) == 1:
+            return [Operator(config.policy, self.policy(config, problems), config.rollouts, config.answers)]
+        return [self._operator(address, config, problems) for address in addresses]
+
+    def _operator(self, address: str, config: RunConfig, problems: Sequence[Problem]) -> Operator:
+        """One of several: `ADDRESS` or `ADDRESS?temperature=1.3`, in chains as it was trained to write."""
+        asked, _, setting = address.partition("?") if not address.startswith("scripted:") else (address, "", "")
+        changes: dict[str, Any] = {"policy": asked}
+        if setting:
+            key, _, value = setting.partition("=")
+            if key != "temperature":
+                raise BadInput(f"--policy {address}: temperature is what can stand after the question mark")
+            changes["temperature"] = value
+        answers = trained_answers(asked) or config.answers
+        total = config.rollouts * config.answers
+        if total % answers:
+            raise BadInput(
+                f"a group of {total} answers cannot be made of chains of {answers} ({asked}); see --rollouts"
+            )
+        changes |= {"answers": answers, "rollouts": total // answers}
+        own = validated({**config.model_dump(), **changes}, f"--policy {address}")
+        return Operator(address, self.policy(own, problems), own.rollouts, own.answers)
 
     async def close(self) -> None:
         for policy in self._policies.values():

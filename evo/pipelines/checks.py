@@ -14,10 +14,10 @@ from evo.compare import CompareConfig, planned_runs
 from evo.config import PromptConfig, RunConfig
 from evo.config import validated as run_validated
 from evo.errors import BadInput
-from evo.shared import problems_at
 from evo.pipelines.file import Pipeline, Stage
 from evo.prompt import prompt_style
 from evo.settings import iterations_for, settled
+from evo.shared import problems_at
 from evo.train_config import TrainRun
 from problems.contract import BadAddress, Problem
 
