@@ -5,8 +5,8 @@
 What wrote a group is not what learns from it. Three things hold the difference in check: PPO's clip around the policy
 that wrote it, whose log-probabilities are stored, so that all steps together go no further than one would; importance
 weights against the same, truncated at a cap; and the choice of traces (evo.trace_selection), which may leave old
-versions out. The order is drawn from (seed, pass), so a run that is stopped
-and resumed from a checkpoint goes on as if it had not been.
+versions out. The order is drawn from (seed, pass), so a run that is stopped and resumed from a checkpoint goes on as if
+it had not been.
 """
 
 from __future__ import annotations
