@@ -23,7 +23,7 @@ from evo.promotion import Promotion
 from evo.search_training import SearchTraining
 from evo.status import SearchStatus
 from evo.trainer_settings import EMBEDDED_RATE, PAPER_RATE
-from islands.queries import TrainingStepRecord, training_steps
+from islands.queries import TrainingStepRecord, rewards_before, training_steps
 from islands.store import Store
 from islands.traces import read_groups
 from problems.records import Rollout, ScoredGroup
@@ -249,11 +249,20 @@ def _probe_of(groups: Sequence[ScoredGroup]) -> tuple[list[Rollout], float] | No
     return (rollouts[:PROBE_ROLLOUTS], groups[0].temperature) if rollouts else None
 
 
-def learner_of(policy: Any, settings: SearchTraining, *, seed: int, device: str | None, folder: Path) -> PolicyTrainer:
+def learner_of(
+    policy: Any, settings: SearchTraining, store: Store, *, seed: int, device: str | None, folder: Path
+) -> PolicyTrainer:
     """A trainer over a copy of the policy's weights. The learning rate, where none was given, is the paper's, or that
-    of the embedded policies."""
+    of the embedded policies; what archive_vpo takes the gain over is all that the search had found before a group."""
     rate = PAPER_RATE if policy.dialect == "english" else EMBEDDED_RATE
     settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
     config = settings.trainer_config(seed=seed, device=device, most_behind=settings.most_behind)
     model = copy.deepcopy(policy.model)
-    return PolicyTrainer(model, policy.tokenizer, config, version=policy.version, folder=folder)
+    return PolicyTrainer(
+        model,
+        policy.tokenizer,
+        config,
+        version=policy.version,
+        folder=folder,
+        archive=lambda group: rewards_before(store, group.problem, group.sequence) or None,
+    )

@@ -69,7 +69,7 @@ def learner_for(
     check_trainable(config, operators)
     policy = operators[0].policy
     folder = policies_folder(store, run)
-    trainer = learner_of(policy, settings, seed=config.seed, device=config.device, folder=folder)
+    trainer = learner_of(policy, settings, store, seed=config.seed, device=config.device, folder=folder)
     promotion = None
     held_out = problems_at(settings.check, settings.check_limit)
     if held_out:

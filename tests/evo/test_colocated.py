@@ -266,3 +266,29 @@ def test_the_last_checkpoint_is_an_ordinary_one(db, tmp_path):
     assert torch.equal(weights_of(policy.model), launched.learned)
     assert json.loads((newest / "evo.json").read_text())["method"] == "vpo"
     asyncio.run(policy.close())
+
+
+@pytest.mark.parametrize("method", ["archive_vpo", "entropic", "per_answer", "multi_rlvr"])
+def test_every_objective_learns_from_a_search(db, method):
+    changes = {"answers": 1} if method == "entropic" else {}
+    run(db, config(iterations=4, train={"method": method, "every": 4}, **changes))
+    steps = steps_of(db)
+    assert len(steps) == 2 and all(np.isfinite(step.stats["loss"]) for step in steps)
+    assert f"+{method}.1" in str(steps[0].policy_version)
+
+
+def test_archive_vpo_is_paid_for_what_the_search_did_not_have(db):
+    from islands.queries import rewards_before
+
+    run(db, config(train={"method": "archive_vpo"}))
+    groups = groups_of(db)
+    with Store.open(db, read_only=True) as store:
+        problem = groups[-1].problem
+        own = [group for group in groups if group.problem == problem]
+        held = rewards_before(store, problem, own[2].sequence)
+        found = {
+            answer.score.rewards for group in own[:2] for answer in group.all_answers() if answer.score.error is None
+        }
+        assert found <= set(held)
+        later = {a.score.rewards for g in own[2:] for a in g.all_answers() if a.score.error is None} - found
+        assert not later & (set(held) - set(rewards_before(store, problem, 0)))

@@ -14,8 +14,8 @@ from vpo.advantage import METHODS, GroupRewards, advantages
 from vpo.scalarize import Floats, Sampler, dirichlet_weights
 from vpo.training.spans import answer_of_tokens
 
-Archive = Callable[[ScoredGroup], npt.ArrayLike]
-"""Reward vectors (A, d) that the search held when a group was asked for, for archive_vpo."""
+Archive = Callable[[ScoredGroup], npt.ArrayLike | None]
+"""Reward vectors (A, d) that the search held when a group was asked for, for archive_vpo; None for none."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,161 @@
+"""Several policies in one search: equal budgets, credit, the bandit, and a resume that knows what was learned."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from evo import shared
+from evo.cli import invoke
+from evo.config import RunConfig
+from evo.errors import BadInput
+from evo.launch import launch, relaunch
+from evo.operators import Bandit, Front, Turns, operator_of
+from islands.store import Store
+from islands.traces import read_groups
+from problems.contract import Score
+from problems.records import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+
+
+def group(*answers, sequence=0, version="a", m=1, temperature=1.0):
+    """answers: (rewards, fitness) or None for a failed one."""
+    ids = np.zeros(1, np.int32)
+    rollout = Rollout("", ids, np.zeros(1, np.float32), ids)
+    scored = tuple(
+        ScoredAnswer(
+            str(i), bytes([i]) * 16, Score.failure(2, "bad") if one is None else Score(one[0], one[1], {}), 0.0
+        )
+        for i, one in enumerate(answers)
+    )
+    return ScoredGroup(
+        1, sequence, 0, 0, None, (), Prompt(""), version, m, 0, temperature, (ScoredRollout(rollout, scored, None),)
+    )
+
+
+def test_credit_is_for_a_new_best_or_a_vector_that_nothing_dominates():
+    front = Front()
+    assert front.moved_by(group(((0.5, 0.5), 0.5)))
+    assert not front.moved_by(group(((0.5, 0.5), 0.5), ((0.4, 0.5), 0.4), None))
+    assert front.moved_by(group(((0.9, 0.1), 0.5))), "another trade-off"
+    assert not front.moved_by(group(((0.8, 0.1), 0.45)))
+    assert front.moved_by(group(((0.9, 0.9), 0.9)))
+    assert not front.moved_by(group(((0.9, 0.1), 0.5))), "what was on the front is dominated now"
+    assert not front.moved_by(group(None))
+    assert front.moved_by(group(((0.1, 0.1), 0.95))), "fitness may know more than the vector says"
+
+
+def test_the_bandit_finds_the_operator_that_pays_and_leaves_it_when_it_no_longer_does():
+    bandit, rng = Bandit(3), np.random.default_rng(0)
+    pays = np.array([0.05, 0.4, 0.05])
+
+    def play(start, rounds):
+        chosen = []
+        for i in range(start, start + rounds):
+            bandit.advance(i - 4)  # some are always in flight
+            number = bandit.choose(0, 0, i)
+            chosen.append(number)
+            bandit.credit(i, number, float(rng.random() < pays[number]))
+        return np.bincount(chosen[rounds // 2 :], minlength=3) / (rounds - rounds // 2)
+
+    assert play(0, 400)[1] > 0.7
+    pays[:] = (0.4, 0.02, 0.05)
+    assert play(400, 600)[0] > 0.6
+    assert sum(bandit.asked) == 1000
+
+
+def test_the_bandit_sees_what_the_order_lets_it_see_and_no_more():
+    one, other = Bandit(2), Bandit(2)
+    for i in range(40):
+        one.credit(i, i % 2, float(i % 2))
+        other.credit(i, i % 2, float(i % 2 if i < 20 else 1 - i % 2))
+    one.advance(19)
+    other.advance(19)
+    assert [one.choose(3, 1, i) for i in range(50)] == [other.choose(3, 1, i) for i in range(50)]
+    one.advance(None)
+    other.advance(None)
+    assert [one.choose(3, 1, i) for i in range(50)] != [other.choose(3, 1, i) for i in range(50)]
+
+
+def test_turns_are_an_even_mixture_over_iterations_and_problems():
+    turns = Turns(3)
+    assert sorted(turns.choose(0, 2, i) for i in range(3)) == [0, 1, 2]
+    assert len({turns.choose(0, p, 0) for p in range(3)}) == 3
+    assert Turns(1).choose(5, 7, 9) == 0
+
+
+def config(**changes):
+    base = {"problems": ["maze:test"], "limit": 3, "iterations": 12, "seed": 2, "rollouts": 1, "answers": 3}
+    return RunConfig.model_validate({**base, "policy": "scripted:random-route,scripted:mutate", **changes})
+
+
+def searched(settings, db, *, name="run", resume=False, stop_after=None):
+    async def scenario():
+        launched = await (relaunch(name, db=db) if resume else launch(settings, db=db, name=name, command="test"))
+        seen = []
+
+        def committed(one):
+            seen.append(one)
+            if len(seen) == stop_after:
+                launched.search.stop("interrupted")
+
+        launched.search.on_commit = committed
+        try:
+            await launched.search.run()
+        finally:
+            await launched.close()
+        return launched
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+    with Store.open(db, read_only=True) as store:
+        return [one for _, one in read_groups(store, store.run(name).id)]
+
+
+def told(groups):
+    return [(one.policy_version, [r.rollout.text for r in one.rollouts]) for one in groups]
+
+
+@pytest.mark.parametrize("mixing", ["bandit", "turns"])
+def test_operators_share_a_search_and_one_seed_gives_one_run_resumed_or_not(tmp_path, mixing):
+    db = f"sqlite:///{tmp_path / 'evo.db'}"
+    whole = searched(config(mixing=mixing), db, name="whole")
+    versions = {one.policy_version for one in whole}
+    assert len(whole) == 36 and len(versions) == 2
+    searched(config(mixing=mixing), db, name="cut", stop_after=13)
+    assert told(searched(None, db, name="cut", resume=True)) == told(whole)
+
+
+def test_operators_give_equal_numbers_of_answers_in_chains_of_their_own():
+    parts = shared.Shared()
+    settings = config(policy="embedded:vpo,embedded:grpo,embedded:vpo?temperature=1.4", rollouts=2)
+    problems = parts.problems(settings)
+    operators = parts.operators(settings, problems)
+    asyncio.run(parts.close())
+    assert [(one.rollouts, one.answers) for one in operators] == [(2, 3), (6, 1), (2, 3)]
+    assert [one.policy.temperature for one in operators] == [1.0, 1.0, 1.4]
+    vpo, grpo, warm = (one.policy.version for one in operators)
+    assert operator_of(group(version=grpo, m=1), operators) == 1
+    assert operator_of(group(version=warm, m=3, temperature=1.4), operators) == 2
+    assert operator_of(group(version=vpo, m=3), operators) == 0
+    assert operator_of(group(version="another", m=3), operators) is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("embedded:vpo,embedded:none", "no policy embedded:none"),
+        ("embedded:vpo,embedded:grpo?speed=3", "temperature is what can stand"),
+        ("embedded:vpo?temperature=hot,embedded:grpo", "temperature"),
+    ],
+)
+def test_mistyped_operators_are_one_line(policy, said):
+    parts = shared.Shared()
+    with pytest.raises((BadInput, ValueError), match=said):
+        parts.operators(config(policy=policy), parts.problems(config()))
+    asyncio.run(parts.close())
+
+
+def test_a_search_of_several_operators_trains_none(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--policy", "embedded:base,embedded:vpo", "--rollouts", "2", "--train", "vpo", "--plain"]
+    assert invoke(["run", "maze:test", "--limit", "2", *arguments]) == 2
+    assert "takes one policy" in capsys.readouterr().err
