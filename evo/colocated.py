@@ -23,9 +23,9 @@ from evo.promotion import Promotion
 from evo.search_training import SearchTraining
 from evo.status import SearchStatus
 from evo.trainer_settings import EMBEDDED_RATE, PAPER_RATE
-from islands.queries import TrainingStepRecord, rewards_before, training_steps
+from islands.queries import TrainingStepRecord, training_steps
 from islands.store import Store
-from islands.traces import read_groups
+from islands.traces import read_groups, rewards_before
 from problems.records import Rollout, ScoredGroup
 from vpo.training.trainer import PolicyTrainer
 

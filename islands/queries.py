@@ -263,15 +263,6 @@ def elite_rewards(store: Store, run_id: int) -> dict[int, list[tuple[float, ...]
     return found
 
 
-def rewards_before(store: Store, problem_id: int, sequence: int) -> list[tuple[float, ...]]:
-    """The different reward vectors of a problem's valid candidates from before a group of this sequence."""
-    query = select(CandidateRow.rewards).where(
-        CandidateRow.problem_id == problem_id, CandidateRow.sequence < sequence, CandidateRow.error.is_(None)
-    )
-    with store.read() as connection:
-        return sorted({tuple(rewards) for (rewards,) in connection.execute(query)})
-
-
 def format_errors(store: Store, run_id: int) -> dict[str, int]:
     """How many rollouts could not be read in full, by reason."""
     query = (

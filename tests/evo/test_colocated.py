@@ -273,12 +273,14 @@ def test_every_objective_learns_from_a_search(db, method):
     changes = {"answers": 1} if method == "entropic" else {}
     run(db, config(iterations=4, train={"method": method, "every": 4}, **changes))
     steps = steps_of(db)
-    assert len(steps) == 2 and all(np.isfinite(step.stats["loss"]) for step in steps)
-    assert f"+{method}.1" in str(steps[0].policy_version)
+    assert len(steps) == 2
+    taught = [step for step in steps if step.policy_version is not None]
+    assert taught or method == "archive_vpo"  # whose groups may all have found nothing new
+    assert all(np.isfinite(step.stats["loss"]) and f"+{method}." in step.policy_version for step in taught)
 
 
 def test_archive_vpo_is_paid_for_what_the_search_did_not_have(db):
-    from islands.queries import rewards_before
+    from islands.traces import rewards_before
 
     run(db, config(train={"method": "archive_vpo"}))
     groups = groups_of(db)
