@@ -15,6 +15,7 @@ from evo.config import PromptConfig, RunConfig
 from evo.config import validated as run_validated
 from evo.errors import BadInput
 from evo.pipelines.file import Pipeline, Stage
+from evo.pipelines.references import addresses, stage_named
 from evo.prompt import prompt_style
 from evo.settings import iterations_for, settled
 from evo.shared import problems_at
@@ -168,9 +169,9 @@ class _Checks:
         return self._problems[key]
 
     def _together(self, policy: str, problems: Sequence[Problem], prompt: PromptConfig, answers: int) -> None:
-        dialect = self._dialect(policy)
-        for problem in problems:
-            prompt_style(problem, dialect, prompt, answers)
+        for dialect in {self._dialect(address) for address in addresses(policy)}:
+            for problem in problems:
+                prompt_style(problem, dialect, prompt, answers)
 
     def _dialect(self, policy: str) -> str:
         """What the policy will speak; of one yet to be trained what it starts from speaks. Raises BadAddress."""
@@ -184,7 +185,8 @@ class _Checks:
         return DIALECT
 
     def _stage_of(self, policy: str) -> Stage | None:
-        return self.pipeline.stages[policy[2:-1].strip()] if policy.startswith("${") else None
+        name = stage_named(policy)
+        return None if name is None else self.pipeline.stages[name]
 
 
 def dialect_at(policy: str) -> str:

@@ -16,6 +16,7 @@ from evo.errors import BadInput
 from evo.pipelines.references import Reference, references
 from evo.pipelines.settings import GIVES, KINDS, read_settings
 
+_UNQUOTED = re.compile(r"[\[{].*\$\{")
 STAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
 
@@ -109,7 +110,9 @@ def _yaml(path: str) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: not YAML: {error}") from error
     except yaml.YAMLError as error:
-        hint = '; inside [ ] and { } a reference is quoted: "${STAGE}"' if "${" in text else ""
+        mark = getattr(error, "problem_mark", None)
+        line = text.splitlines()[mark.line] if mark is not None and mark.line < len(text.splitlines()) else ""
+        hint = '; inside [ ] and { } a reference is quoted: "${STAGE}"' if _UNQUOTED.search(line) else ""
         raise BadInput(f"{path}: not YAML: {' '.join(str(error).split())}{hint}") from error
     if not isinstance(loaded, dict):
         raise BadInput(f"{path}: expected `stages:` with stages below it, found {type(loaded).__name__}")

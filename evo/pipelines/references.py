@@ -10,7 +10,7 @@ from typing import Any
 from evo.errors import BadInput
 from evo.pipelines.settings import FILE, POLICY, RUN
 
-_REFERENCE = re.compile(r"\$\{\s*([^{}\s]+)\s*\}(/.+)?")
+_REFERENCE = re.compile(r"\$\{\s*([^{}\s]+)\s*\}(/[^,]+)?")
 _PLACES: Mapping[str, str] = {
     "train.policy": POLICY,
     "train.from_traces.*": RUN,
@@ -40,30 +40,48 @@ def references(kind: str, values: Mapping[str, Any], source: str) -> tuple[Refer
         if "${" not in text:
             continue
         key = ".".join(path)
-        matched = _REFERENCE.fullmatch(text)
-        if matched is None:
-            raise BadInput(f"{source}: {key} = {text!r}: a reference stands alone, as in policy: ${{STAGE}}")
         wants = _PLACES.get(_place(kind, path))
         if wants is None:
             here = sorted(place.split(".", 1)[1] for place in _PLACES if place.startswith(f"{kind}."))
             where = f"; in {kind} it can in {', '.join(here)}" if here else ""
             raise BadInput(f"{source}: {key} = {text!r}: a reference cannot stand here{where}")
-        if matched[2] and wants != RUN:
-            raise BadInput(f"{source}: {key} = {text!r}: nothing can follow a reference to a {wants}")
-        found.append(Reference(key, matched[1], wants, matched[2] or ""))
+        for part in addresses(text) if wants == POLICY and kind in ("search", "compare") else [text]:
+            matched = _REFERENCE.fullmatch(part)
+            if matched is None and "${" in part:
+                raise BadInput(f"{source}: {key} = {text!r}: a reference stands alone, as in policy: ${{STAGE}}")
+            if matched is None:
+                continue
+            if matched[2] and wants != RUN:
+                raise BadInput(f"{source}: {key} = {text!r}: nothing can follow a reference to a {wants}")
+            found.append(Reference(key, matched[1], wants, matched[2] or ""))
     return tuple(found)
 
 
 def replaced(value: Any, given: Callable[[str], str]) -> Any:
     """The same values with what `given` says of a stage in the place of each reference to it."""
     if isinstance(value, str):
-        matched = _REFERENCE.fullmatch(value)
-        return given(matched[1]) + (matched[2] or "") if matched else value
+        return ",".join(_replaced(part, given) for part in addresses(value)) if "${" in value else value
     if isinstance(value, Mapping):
         return {key: replaced(inner, given) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [replaced(inner, given) for inner in value]
     return value
+
+
+def addresses(policies: str) -> list[str]:
+    """The policies of a search: one, or several separated by commas."""
+    return [part.strip() for part in policies.split(",")]
+
+
+def stage_named(policy: str) -> str | None:
+    """The stage that an address refers to, None where it refers to none."""
+    matched = _REFERENCE.fullmatch(policy)
+    return matched[1] if matched else None
+
+
+def _replaced(part: str, given: Callable[[str], str]) -> str:
+    matched = _REFERENCE.fullmatch(part)
+    return given(matched[1]) + (matched[2] or "") if matched else part
 
 
 def _place(kind: str, path: tuple[str, ...]) -> str:

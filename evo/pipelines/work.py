@@ -61,7 +61,7 @@ class Place:
         """Whether an unfinished stage left something that other settings must not be mixed with."""
         if record.kind in SEARCHES:
             return bool(self.runs(record.gives))
-        return record.kind == "train" and (self.folder / record.gives / "train.json").exists()
+        return (self.folder / record.gives).exists()
 
     def finished(self, record: StageState) -> bool:
         """Whether a stage that nobody saw end has ended all the same: its process was through when all was killed."""

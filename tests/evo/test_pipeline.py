@@ -325,3 +325,15 @@ def test_two_at_once_in_a_directory_cannot_be(here, capsys, monkeypatch):
     finally:
         child.kill()
         child.communicate()
+
+
+def test_runs_in_postgresql_and_no_password_on_disk(here, capsys, postgres_address):
+    from sqlalchemy import make_url
+
+    written(found=SEARCH % (3, "scripted:mutate"))
+    secret = make_url(postgres_address).set(password="wordofpass").render_as_string(hide_password=False)
+    code, stages = summary(capsys, "--db", secret)
+    assert code == 0 and stages["found"]["output"] == "run evo-p-found"
+    assert {row[0] for row in groups(postgres_address)} == {"evo-p-found"}
+    assert summary(capsys, "--db", secret)[1]["found"]["skipped"]
+    assert not any("wordofpass" in file.read_text() for file in Path("evo-p").rglob("*") if file.is_file())

@@ -87,6 +87,13 @@ def test_a_reference_is_replaced_wherever_it_stands(here):
     assert replaced({"run": "${arms}/vpo/s0", "n": 1}, {"arms": "here-arms"}.get) == {"run": "here-arms/vpo/s0", "n": 1}
 
 
+def test_several_policies_of_a_search_are_references_each(here):
+    text = GOOD.replace('policy: "${vpo}", iterations', 'policy: "embedded:base, ${vpo},${base}", iterations')
+    found = read_pipeline(written(text)).stages["found"]
+    assert found.reads == ("vpo", "base")
+    assert replaced(found.given, {"vpo": "V", "base": "B"}.get)["policy"] == "embedded:base,V,B"
+
+
 def test_costs_are_counted_by_hand(here):
     costs = checked(read_pipeline(written(GOOD)))
     held_out = 3 * 3 * 6  # before the first step, after the fifth, after the last; three problems, six answers
