@@ -24,6 +24,9 @@ def figures(status: SearchStatus) -> str:
         f"policy busy {busy:.0%}",
         f"{status.repeats:,} repeats",
     ]
+    if status.training_seconds:
+        whole = max(status.before + status.elapsed, 1e-9)
+        parts.append(f"training {status.training_seconds / whole:.0%}, syncing {status.syncing_seconds / whole:.1%}")
     if status.errors:
         parts.append("errors: " + ", ".join(f"{kind} {n:,}" for kind, n in status.errors.most_common(3)))
     return "  ".join(parts)

@@ -263,6 +263,52 @@ def elite_rewards(store: Store, run_id: int) -> dict[int, list[tuple[float, ...]
     return found
 
 
+@dataclass(frozen=True)
+class VersionUse:
+    """How a policy version was used: groups it wrote, from which sequence to which, and the mean fitness of an answer
+    (failed ones count as what they scored); checkpoint of the step that made it."""
+
+    version: str
+    groups: int
+    first: int
+    last: int
+    fitness: float | None
+    checkpoint: str | None
+
+
+def versions_used(store: Store, run_id: int) -> list[VersionUse]:
+    """Every policy version that wrote a group of the run, in the order of their first groups."""
+    fitness = (
+        select(PromptGroup.policy_version_id, func.avg(CandidateRow.fitness).label("fitness"))
+        .join(Rollout, Rollout.group_id == PromptGroup.id)
+        .join(Answer, Answer.rollout_id == Rollout.id)
+        .join(CandidateRow, CandidateRow.id == Answer.candidate_id)
+        .where(PromptGroup.run_id == run_id)
+        .group_by(PromptGroup.policy_version_id)
+        .subquery()
+    )
+    first = func.min(PromptGroup.sequence)
+    query = (
+        select(
+            PolicyVersion.version,
+            func.count(),
+            first,
+            func.max(PromptGroup.sequence),
+            fitness.c.fitness,
+            TrainingStep.checkpoint,
+        )
+        .select_from(PromptGroup)
+        .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
+        .outerjoin(fitness, fitness.c.policy_version_id == PolicyVersion.id)
+        .outerjoin(TrainingStep, TrainingStep.policy_version_id == PolicyVersion.id)
+        .where(PromptGroup.run_id == run_id)
+        .group_by(PolicyVersion.id, PolicyVersion.version, fitness.c.fitness, TrainingStep.checkpoint)
+        .order_by(first)
+    )
+    with store.read() as connection:
+        return [VersionUse(*row) for row in connection.execute(query)]
+
+
 def format_errors(store: Store, run_id: int) -> dict[str, int]:
     """How many rollouts could not be read in full, by reason."""
     query = (

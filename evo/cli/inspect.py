@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,11 +16,14 @@ from evo.cli.options import db_option, json_option, without_password
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
+    from islands.queries import VersionUse
     from islands.records import Candidate, ProblemRecord, RunRecord
     from islands.store import Store
 
 LINEAGE_SHOWN = 20
+VERSIONS_SHOWN = 10
 
 
 def opened(db: str) -> Store:
@@ -116,8 +122,9 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     from rich.table import Table
 
     from islands.progress import run_progress
-    from islands.queries import best, format_errors
+    from islands.queries import best, format_errors, versions_used
 
+    versions = versions_used(store, run.id)
     progress = run_progress(store, run.id)
     found = best(store, run.id)
     misread = format_errors(store, run.id)
@@ -135,6 +142,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             "answers": progress.answers,
             "tokens": progress.tokens,
             "format_errors": misread,
+            "versions": [asdict(one) for one in versions],
             "problems": [
                 {
                     **best_row(problem, candidate),
@@ -176,6 +184,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             vector,
         )
     console.print(table)
+    if len(versions) > 1:
+        console.print(_versions_table(versions))
     if misread:
         worst = sorted(misread.items(), key=lambda item: -item[1])[:3]
         console.print("\nmisread rollouts: " + "; ".join(f"{count:,} x {reason}" for reason, count in worst))
@@ -197,6 +207,27 @@ def best_row(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, A
         "rewards": None if candidate is None else dict(zip(problem.objectives, candidate.rewards, strict=True)),
         "answer": None if candidate is None else candidate.text,
     }
+
+
+def _versions_table(versions: Sequence[VersionUse]) -> Table:
+    """The policy versions that wrote the run; of many the first and the last."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, title="policy versions", title_justify="left", title_style="bold")
+    for title in ("version", "groups", "from", "to", "mean fitness", "checkpoint"):
+        table.add_column(title, justify="left" if title in ("version", "checkpoint") else "right", overflow="fold")
+    shown: list[VersionUse | None] = list(versions)
+    if len(versions) > VERSIONS_SHOWN:
+        shown = [*versions[: VERSIONS_SHOWN // 2], None, *versions[-VERSIONS_SHOWN // 2 :]]
+    for one in shown:
+        if one is None:
+            table.add_row(f"... {len(versions) - VERSIONS_SHOWN} more")
+            continue
+        root = versions[0].version
+        name = one.version.removeprefix(root) or root
+        saved = Path(one.checkpoint).name if one.checkpoint else ""
+        table.add_row(name, str(one.groups), str(one.first), str(one.last), _number(one.fitness), saved)
+    return table
 
 
 def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bool) -> None:

@@ -294,3 +294,17 @@ def test_archive_vpo_is_paid_for_what_the_search_did_not_have(db):
         assert found <= set(held)
         later = {a.score.rewards for g in own[2:] for a in g.all_answers() if a.score.error is None} - found
         assert not later & (set(held) - set(rewards_before(store, problem, 0)))
+
+
+def test_show_tells_which_versions_wrote_the_run(db, capsys):
+    run(db)
+    assert invoke(["show", "run", "--db", db]) == 0
+    shown = capsys.readouterr().out
+    assert "policy versions" in shown and "+vpo.1 " in shown and "step-2" in shown
+    assert invoke(["show", "run", "--db", db, "--json"]) == 0
+    versions = json.loads(capsys.readouterr().out)["versions"]
+    groups = groups_of(db)
+    assert [one["version"] for one in versions] == list(dict.fromkeys(group.policy_version for group in groups))
+    assert sum(one["groups"] for one in versions) == len(groups) == 12
+    first = [a.score.fitness for g in groups if g.policy_version == versions[0]["version"] for a in g.all_answers()]
+    assert versions[0]["fitness"] == pytest.approx(np.mean(first))
