@@ -9,8 +9,10 @@ record names: what a kill took of the learner is made again from its last checkp
 
 from __future__ import annotations
 
-import copy
+import asyncio
+import shutil
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,14 +24,16 @@ from evo.batching import Batcher
 from evo.promotion import Promotion
 from evo.search_training import SearchTraining
 from evo.status import SearchStatus
-from evo.trainer_settings import EMBEDDED_RATE, PAPER_RATE
 from islands.queries import TrainingStepRecord, training_steps
 from islands.store import Store
-from islands.traces import read_groups, rewards_before
+from islands.traces import read_groups
 from problems.records import Rollout, ScoredGroup
+from vpo.metrics import diversity
 from vpo.training.trainer import PolicyTrainer
 
 PROBE_ROLLOUTS = 4
+DIVERSITY_STEPS = 5
+"""Steps that a judgement of the answers' diversity is over."""
 
 
 class SyncFailed(Exception):
@@ -101,6 +105,8 @@ class CoLocated:
         self._planned = self._recorded = 0  # steps that have their groups; steps on record
         self._probe: tuple[list[Rollout], float] | None = None
         self._saved = 0
+        self._diversity: deque[float] = deque(maxlen=DIVERSITY_STEPS)
+        self._checkpoints: list[tuple[str, bool]] = []  # path, whether it was promoted; oldest first
         if promotion is not None:
             promotion.start(trainer)
 
@@ -119,6 +125,11 @@ class CoLocated:
         if most is not None and self._planned >= most:
             self._waiting.clear()
 
+    def _collapsed(self) -> bool:
+        """Whether the policy's answers have become so alike that it is not to be trained any further."""
+        least, recent = self.settings.min_diversity, self._diversity
+        return least is not None and len(recent) == DIVERSITY_STEPS and sum(recent) / len(recent) < least
+
     def _counts(self, group: ScoredGroup) -> bool:
         if not self.settings.unsolved:
             return True
@@ -132,11 +143,14 @@ class CoLocated:
 
     async def _train(self, groups: Sequence[ScoredGroup]) -> None:
         """One step: learn, let the new version search or not, put it on record."""
+        if self._collapsed():
+            return
         started = time.perf_counter()
         stats = await self.policy.between(partial(self.trainer.step, groups))
         trained = time.perf_counter()
         self._probe = self._probe or _probe_of(groups)
-        figures = dict(stats.figures)
+        figures = {**stats.figures, "diversity": diversity_of(groups)}
+        self._diversity.append(figures["diversity"])
         if stats.policy_version:
             figures |= await self._offered(stats.policy_version)
         synced = time.perf_counter()
@@ -156,6 +170,9 @@ class CoLocated:
                 checkpoint=checkpoint,
             )
         self.status.training = {"step": float(self._recorded), **figures}
+        if checkpoint is not None:
+            self._checkpoints.append((checkpoint, figures.get("promoted") == 1))
+            await asyncio.to_thread(self._prune)
 
     async def _offered(self, version: str) -> dict[str, float]:
         """Let the new version search, unless the promotion says otherwise."""
@@ -183,6 +200,15 @@ class CoLocated:
                 f"token (tolerance {self.settings.tolerance:g}); nothing was sampled from it"
             )
         return gap
+
+    def _prune(self) -> None:
+        """Remove checkpoints that nothing will come back to; those that stay are enough for any resume."""
+        promoted = [path for path, searching in self._checkpoints if searching][-1:]
+        kept = {path for path, _ in self._checkpoints[-self.settings.keep :]} | set(promoted)
+        for path, _ in self._checkpoints:
+            if path not in kept:
+                shutil.rmtree(path, ignore_errors=True)
+        self._checkpoints = [one for one in self._checkpoints if one[0] in kept]
 
     def _save(self) -> str:
         from vpo.training.checkpoint import save_checkpoint
@@ -219,12 +245,27 @@ class CoLocated:
                 self.promotion.settle(self.trainer, harmful=not record.stats["promoted"])
             if number == searching and record.policy_version is not None:
                 await self.sync(record.policy_version)
+        self._diversity.extend(record.stats.get("diversity", 0.0) for record in records)
+        self._checkpoints = [
+            (record.checkpoint, record.stats.get("promoted") == 1)
+            for record in records
+            if record.checkpoint is not None and Path(record.checkpoint).is_dir()
+        ]
         self._planned = self._recorded = self._saved = len(records)
         self._waiting = self._groups(upto, None)
 
     def _groups(self, after: int, upto: int | None) -> list[ScoredGroup]:
         found = (group for _, group in read_groups(self.store, self.run_id, after=after, upto=upto))
         return [group for group in found if self._counts(group)]
+
+
+def diversity_of(groups: Sequence[ScoredGroup]) -> float:
+    """Mean over groups of the mean L1 distance of two valid answers' reward vectors; 0 where there are none."""
+    found = []
+    for group in groups:
+        vectors = [answer.score.rewards for answer in group.all_answers() if answer.score.error is None]
+        found.append(diversity(np.array(vectors)) if vectors else 0.0)
+    return float(np.mean(found)) if found else 0.0
 
 
 def _promoted(records: Sequence[TrainingStepRecord]) -> int:
@@ -247,22 +288,3 @@ def _load_newest(records: Sequence[TrainingStepRecord], trainer: PolicyTrainer) 
 def _probe_of(groups: Sequence[ScoredGroup]) -> tuple[list[Rollout], float] | None:
     rollouts = [one.rollout for group in groups for one in group.rollouts if len(one.rollout.token_ids)]
     return (rollouts[:PROBE_ROLLOUTS], groups[0].temperature) if rollouts else None
-
-
-def learner_of(
-    policy: Any, settings: SearchTraining, store: Store, *, seed: int, device: str | None, folder: Path
-) -> PolicyTrainer:
-    """A trainer over a copy of the policy's weights. The learning rate, where none was given, is the paper's, or that
-    of the embedded policies; what archive_vpo takes the gain over is all that the search had found before a group."""
-    rate = PAPER_RATE if policy.dialect == "english" else EMBEDDED_RATE
-    settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
-    config = settings.trainer_config(seed=seed, device=device, most_behind=settings.most_behind)
-    model = copy.deepcopy(policy.model)
-    return PolicyTrainer(
-        model,
-        policy.tokenizer,
-        config,
-        version=policy.version,
-        folder=folder,
-        archive=lambda group: rewards_before(store, group.problem, group.sequence) or None,
-    )

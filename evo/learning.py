@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from evo.colocated import CoLocated, Frozen, Learner, learner_of
+from evo.colocated import CoLocated, Frozen, Learner
 from evo.config import RunConfig
 from evo.errors import BadInput
 from evo.iteration import Lane
 from evo.operators import Operator
 from evo.promotion import Promotion
+from evo.search_training import SearchTraining
 from evo.shared import problems_at
 from evo.status import SearchStatus
+from evo.trainer_settings import EMBEDDED_RATE, PAPER_RATE
 from islands.records import RunRecord
 from islands.store import Store
+from islands.traces import rewards_before
 from problems.scoring import Scorer
 from vpo.advantage import METHODS
 from vpo.policies.contract import Policy, Updatable
+from vpo.training.trainer import PolicyTrainer
 
 
 def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
@@ -94,6 +100,25 @@ def learner_for(
         card=card_of(run, config, policy.version),
         answers=config.answers,
         promotion=promotion,
+    )
+
+
+def learner_of(
+    policy: Any, settings: SearchTraining, store: Store, *, seed: int, device: str | None, folder: Path
+) -> PolicyTrainer:
+    """A trainer over a copy of the policy's weights. The learning rate, where none was given, is the paper's, or that
+    of the embedded policies; what archive_vpo takes the gain over is all that the search had found before a group."""
+    rate = PAPER_RATE if policy.dialect == "english" else EMBEDDED_RATE
+    settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
+    config = settings.trainer_config(seed=seed, device=device, most_behind=settings.most_behind)
+    model = copy.deepcopy(policy.model)
+    return PolicyTrainer(
+        model,
+        policy.tokenizer,
+        config,
+        version=policy.version,
+        folder=folder,
+        archive=lambda group: rewards_before(store, group.problem, group.sequence) or None,
     )
 
 

@@ -26,7 +26,12 @@ class SearchTraining(TrainerSettings):
     save_every: int = Field(
         10, ge=1, description="steps between checkpoints; those since the last are made again on resume"
     )
-    keep: int = Field(2, ge=1, description="checkpoints kept")
+    keep: int = Field(2, ge=1, description="checkpoints kept, beside that of the version promoted last")
+    min_diversity: float | None = Field(
+        None,
+        ge=0.0,
+        description="stop training when the answers of the last steps' groups are more alike than this (L1)",
+    )
     check: list[str] = Field(
         default_factory=list, description="held-out problem addresses; a version that does harm there is rolled back"
     )

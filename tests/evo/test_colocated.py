@@ -308,3 +308,20 @@ def test_show_tells_which_versions_wrote_the_run(db, capsys):
     assert sum(one["groups"] for one in versions) == len(groups) == 12
     first = [a.score.fitness for g in groups if g.policy_version == versions[0]["version"] for a in g.all_answers()]
     assert versions[0]["fitness"] == pytest.approx(np.mean(first))
+
+
+def test_checkpoints_beyond_those_kept_are_removed(db, tmp_path):
+    run(db, config(iterations=9, train={"every": 2, "save_every": 1, "keep": 2}))
+    there = sorted(path.name for path in (tmp_path / "evo-policies" / "run").iterdir())
+    assert there == ["step-8", "step-9"] and len(steps_of(db)) == 9
+    whole = run(db, resume=True)
+    assert whole.search.learner.trainer.steps == sum(step.policy_version is not None for step in steps_of(db))
+
+
+def test_training_stops_where_the_answers_have_become_alike(db):
+    run(db, config(iterations=12, train={"every": 2, "min_diversity": 10.0}))  # no two vectors are so far apart
+    steps = steps_of(db)
+    assert len(steps) == 5 and len(groups_of(db)) == 24
+    assert all(0 < step.stats["diversity"] < 4 for step in steps)
+    again = run(db, resume=True)
+    assert len(steps_of(db)) == 5 and again.reason == ""

@@ -19,6 +19,7 @@ import torch
 
 from problems.contract import BadAddress
 from problems.records import Prompt, Rollout
+from vpo.policies.bars import without_bars
 from vpo.policies.cache import bytes_a_token
 from vpo.policies.contract import DIALECTS, PolicyUnavailable, PromptTooLong, T
 from vpo.policies.decoding import Ask, Drawn, Settings, Stopped, decode
@@ -282,25 +283,20 @@ def load_transformers(
     **settings: Any,
 ) -> TransformersPolicy:
     """The policy of a directory or hub id; `settings` are TransformersPolicy's. Raises BadAddress in one line."""
-    import transformers.utils.logging as messages
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     place = _device(device)
     kind = _dtype(dtype, place)
-    bars = messages.is_progress_bar_enabled()
-    messages.disable_progress_bar()  # it would break into the live screen
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=kind)
-        model = torch.nn.Module.to(model, place)
+        with without_bars():
+            tokenizer = AutoTokenizer.from_pretrained(source)
+            model = AutoModelForCausalLM.from_pretrained(source, dtype=kind)
+            model = torch.nn.Module.to(model, place)
     except torch.OutOfMemoryError as error:
         raise PolicyUnavailable(f"policy {address!r} does not fit on {place}: {error}") from None
     except Exception as error:  # whatever a foreign checkpoint makes the library raise
         reason = " ".join(str(error).split()) or type(error).__name__
         raise BadAddress(f"policy {address!r} cannot be loaded: {reason[:300]}") from error
-    finally:
-        if bars:
-            messages.enable_progress_bar()
     return TransformersPolicy(model, tokenizer, version=f"{address}@{fingerprint(source, model)}", **settings)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from vpo.policies.bars import without_bars
 from vpo.policies.trained import write_trained
 from vpo.training.adapters import has_adapter, merged
 
@@ -56,16 +57,9 @@ def load_state(folder: str | Path) -> dict[str, Any]:
 
 
 def _write(model: Any, tokenizer: Any, folder: Path, card: str, trained: Mapping[str, Any] | None) -> None:
-    from transformers.utils import logging
-
-    bars = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
+    with without_bars():
         (merged(model) if has_adapter(model) else model).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-    finally:
-        if bars:
-            logging.enable_progress_bar()
     settings = folder / "tokenizer_config.json"
     if settings.is_file():
         named = json.loads(settings.read_text(encoding="utf-8"))

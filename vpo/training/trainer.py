@@ -22,6 +22,7 @@ import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from problems.records import Rollout, ScoredGroup
+from vpo.policies.bars import without_bars
 from vpo.policies.cache import is_windowed
 from vpo.training.adapters import (
     adapter_weights,
@@ -315,7 +316,8 @@ class PolicyTrainer:
         """Take the weights of a checkpoint; an adapter's come with the state that `restore` takes."""
         if has_adapter(self.model):
             return
-        saved = type(self.model).from_pretrained(folder, dtype=torch.float32).state_dict()
+        with without_bars():
+            saved = type(self.model).from_pretrained(folder, dtype=torch.float32).state_dict()
         with torch.no_grad():
             for name, tensor in self.model.state_dict().items():
                 tensor.copy_(saved[name])
