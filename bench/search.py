@@ -34,15 +34,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("db")
     parser.add_argument("name")
+    parser.add_argument("--against", metavar="ARM", help="the reference  [default: grpo]")
     parser.add_argument("--training", metavar="NAME", help="a comparison of several training seeds")
     parser.add_argument("-o", "--output", default="bench/results/search.md")
     options = parser.parse_args()
     with Store.open(options.db, read_only=True) as store:
-        comparison = gather(store, options.name)
+        comparison = gather(store, options.name, options.against)
         found = outcomes(store, comparison)
-        stand = standings(found, comparison.reference)
+        stand = standings(found, comparison.reference, crossed_seeds=comparison.learns)
         costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
         parts = [head(comparison), arms_table(comparison, found, stand, costs), differences(stand), evolution(found)]
+        parts = [part for part in parts if part]
         record = as_dict(comparison, stand, costs)
         if options.training:
             trained = gather(store, options.training)
@@ -64,7 +66,8 @@ def head(comparison: Comparison) -> str:
             f"    {command_of(comparison)}",
             "",
             f"Commit {run.commit}, search seeds {seeds[0]} to {seeds[-1]}, two cores, arms side by side. "
-            "Intervals: 95% over mazes (a maze's seeds kept together); p of several arms against one by Holm.",
+            f"Intervals: 95% over mazes ({'and seeds' if comparison.learns else 'a maze keeps its seeds together'}); p of "
+            "several arms against one by Holm.",
         ]
     )
 
@@ -106,11 +109,13 @@ def differences(stand: Standings) -> str:
             one = figures[figure]
             cells += [_signed(one), f"{one.p:.3g}"]
         rows.append(cells)
-    return "## Against GRPO\n\n" + _table(rows) + "\n\nVerdicts:\n\n" + _lines(verdict_lines(stand))
+    return f"## Against {stand.reference}\n\n" + _table(rows) + "\n\nVerdicts:\n\n" + _lines(verdict_lines(stand))
 
 
 def evolution(found: Mapping[str, Outcomes]) -> str:
     """What showing a parent adds to asking alone, policy by policy."""
+    if not any(name.startswith("best-of-n-") for name in found):
+        return ""
     rows = [["evolution - best-of-n", "solve rate at the end", "area", "mean best"]]
     for name in found:
         alone = found.get(f"best-of-n-{name}")
