@@ -58,6 +58,7 @@ def main() -> None:
 def head(comparison: Comparison) -> str:
     run = comparison.runs[0]
     seeds = sorted({run.seed for run in comparison.runs})
+    kept = "and seeds, which act on all mazes at once" if comparison.learns else "a maze's seeds kept together"
     return "\n".join(
         [
             f"# Search on {len(comparison.problems)} of maze:hard, {comparison.iterations} iterations of "
@@ -66,8 +67,7 @@ def head(comparison: Comparison) -> str:
             f"    {command_of(comparison)}",
             "",
             f"Commit {run.commit}, search seeds {seeds[0]} to {seeds[-1]}, two cores, arms side by side. "
-            f"Intervals: 95% over mazes ({'and seeds' if comparison.learns else 'a maze keeps its seeds together'}); p of "
-            "several arms against one by Holm.",
+            f"Intervals: 95% over mazes ({kept}); p of several arms against one by Holm.",
         ]
     )
 
