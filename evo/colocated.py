@@ -151,8 +151,8 @@ class CoLocated:
         self._probe = self._probe or _probe_of(groups)
         figures = {**stats.figures, "diversity": diversity_of(groups)}
         self._diversity.append(figures["diversity"])
-        if stats.policy_version:
-            figures |= await self._offered(stats.policy_version)
+        if stats.policy_version or self.promotion is not None:
+            figures |= await self._offered()
         synced = time.perf_counter()
         self.status.training_seconds += trained - started
         self.status.syncing_seconds += synced - trained
@@ -174,14 +174,16 @@ class CoLocated:
             self._checkpoints.append((checkpoint, figures.get("promoted") == 1))
             await asyncio.to_thread(self._prune)
 
-    async def _offered(self, version: str) -> dict[str, float]:
-        """Let the new version search, unless the promotion says otherwise."""
-        if self.promotion is None:
-            return {"probe": await self.sync(version)}
-        decision = await self.promotion.decide(self.trainer, self.policy, self._recorded + 1)
-        figures = dict(decision.figures)
-        if decision.sync:
-            figures["probe"] = await self.sync(version)
+    async def _offered(self) -> dict[str, float]:
+        """Let the learner's version search, unless the promotion says otherwise."""
+        figures: dict[str, float] = {}
+        if self.promotion is not None:
+            decision = await self.promotion.decide(self.trainer, self.policy, self._recorded + 1)
+            figures |= decision.figures
+            if not decision.sync:
+                return figures
+        if self.trainer.version != self.policy.version:
+            figures["probe"] = await self.sync(self.trainer.version)
         return figures
 
     async def sync(self, version: str) -> float:
@@ -243,8 +245,8 @@ class CoLocated:
                     raise SyncFailed(f"training step {number}, made again, gives {made}, not {record.policy_version}")
             if self.promotion is not None and number >= start and "promoted" in record.stats:
                 self.promotion.settle(self.trainer, harmful=not record.stats["promoted"])
-            if number == searching and record.policy_version is not None:
-                await self.sync(record.policy_version)
+            if number == searching and self.trainer.version != self.policy.version:
+                await self.sync(self.trainer.version)
         self._diversity.extend(record.stats.get("diversity", 0.0) for record in records)
         self._checkpoints = [
             (record.checkpoint, record.stats.get("promoted") == 1)

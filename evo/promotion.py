@@ -47,9 +47,11 @@ class Snapshot:
         return cls(weights, copy.deepcopy(trainer.state()))
 
     def restore(self, trainer: PolicyTrainer) -> None:
-        """Weights, optimiser and schedule come back; steps and versions count on, since no name is given twice."""
+        """Weights, optimiser and schedule come back. Steps count on, since no name is given twice, and the version that
+        came back is the newest again, so that what it wrote is not behind."""
         trainer.model.load_state_dict(self.weights)
-        trainer.restore({**self.state, "steps": trainer.steps, "versions": list(trainer.versions)})
+        versions = [*trainer.versions, self.state["versions"][-1]]
+        trainer.restore({**self.state, "steps": trainer.steps, "versions": versions})
 
 
 class Promotion:

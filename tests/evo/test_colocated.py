@@ -197,6 +197,21 @@ def test_a_version_that_does_harm_is_rolled_back_and_the_rest_are_promoted(db, m
     assert len(set(names)) == 4  # a name is never given to two weights
     # after the way back the third step starts from the base again: it is the first step's equal in its KL
     assert steps[2].stats["kl"] < 1e-5
+    assert all(step.stats["stale"] == 0 for step in steps)
+
+
+def test_a_learner_that_was_rolled_back_again_and_again_goes_on_learning(db, monkeypatch):
+    async def bests(self, policy):
+        return np.full(8, 0.1 if policy is self.candidate else 0.5)
+
+    monkeypatch.setattr(Promotion, "_bests", bests)
+    check = {"check": ["maze:test/50-57"], "check_every": 2, "most_behind": 2}
+    run(db, config(iterations=15, train={**check, "every": 2}))
+    steps = steps_of(db)
+    assert len(steps) == 15 and sum("promoted" in step.stats for step in steps) == 7
+    assert all(step.stats["stale"] == 0 for step in steps)
+    assert sum(step.policy_version is not None for step in steps) > 10
+    assert {group.policy_version for group in groups_of(db)} == {groups_of(db)[0].policy_version}
 
 
 def test_a_guarded_learner_comes_back_to_the_promoted_version(db, monkeypatch):
@@ -240,10 +255,12 @@ def test_a_frozen_search_has_a_learner_that_does_nothing(db):
         (["--lr", "0.001"], "train.method"),
         (["--train", "vpo", "--rollouts", "2", "--train-check", "maze:test/0-3"], "would be searched and checked on"),
         (["--train", "vpo", "--rollouts", "2", "--temperature", "0"], "at temperature 0"),
+        (["--config", "train.yaml"], "check_every 9 must be at most most_behind 8"),
     ],
 )
 def test_what_cannot_be_trained_is_one_line(tmp_path, monkeypatch, capsys, arguments, said):
     monkeypatch.chdir(tmp_path)
+    Path("train.yaml").write_text("train: {method: vpo, check: [maze:test/5-9], check_every: 9}\n")
     code = invoke(["run", "maze:test", "--limit", "2", "--iterations", "2", "--plain", *arguments])
     error = capsys.readouterr().err
     assert code == 2 and said in error and len(error.strip().splitlines()) == 1

@@ -142,7 +142,8 @@ class PolicyTrainer:
             return False
         if group.policy_version not in self.versions:
             return True
-        return len(self.versions) - 1 - self.versions.index(group.policy_version) > self.config.most_behind
+        # a version that the learner went back to stands in the list twice
+        return self.versions[::-1].index(group.policy_version) > self.config.most_behind
 
     def _examples(self, groups: Sequence[ScoredGroup]) -> list[ExampleGroup]:
         dialect = getattr(self.model.config, "evo_dialect", "english")
