@@ -74,13 +74,15 @@ def head(comparison: Comparison) -> str:
 
 def command_of(comparison: Comparison) -> str:
     """The command that was given, without where its database lay."""
-    return re.sub(r"--db \S+", "--db sqlite:///search.db", comparison.runs[0].command)
+    return re.sub(r"--db \S+", "--db sqlite:///search.db", comparison.runs[0].command).replace(
+        "--config ", "--config bench/"
+    )
 
 
 def arms_table(
     comparison: Comparison, found: Mapping[str, Outcomes], stand: Standings, costs: Mapping[str, Costs]
 ) -> str:
-    shown = [t for t in AT if t <= stand.horizon]
+    shown = sorted({*(t for t in AT if t <= stand.horizon), stand.horizon})
     rows = [
         ["arm", *(f"solved @{t}" for t in shown), "[interval]", "area", "mean best", "L1", "only", "answers", "tokens"],
     ]
@@ -152,7 +154,7 @@ def _side_by_side(seeds: Sequence[Outcomes]) -> Outcomes:
 
 def training_section(comparison: Comparison, methods: Mapping[str, Outcomes]) -> str:
     stand = standings(methods, "grpo" if "grpo" in methods else None, crossed_seeds=True)
-    shown = [t for t in AT if t <= stand.horizon]
+    shown = sorted({*(t for t in AT if t <= stand.horizon), stand.horizon})
     seeds = next(iter(methods.values())).solved_at.shape[1]
     rows = [["arm", *(f"solved @{t}" for t in shown), "[interval]", "area", "mean best"]]
     for name, arm in methods.items():

@@ -45,6 +45,7 @@ from vpo.training.examples import (
 )
 from vpo.training.forward import completion_logprobs, pack
 from vpo.training.loss import FIGURES, policy_loss
+from vpo.training.memory import give_back
 
 _SMALL = 20_000_000
 """Parameters below which eager attention trains faster on a CPU than the fused kernel."""
@@ -132,6 +133,8 @@ class PolicyTrainer:
             return TrainStats(figures=figures)
         start = self._start(examples)
         updates = [values for part in self._updates(examples) if (values := self._update(part, start))]
+        if self.model.device.type == "cpu":
+            give_back()
         means = {name: sum(values[name] for values in updates) / len(updates) for name in updates[0]}
         self.steps += 1
         self.versions.append(f"{self.versions[0]}+{self.config.estimation.method}.{self.steps}")
