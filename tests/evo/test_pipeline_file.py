@@ -153,7 +153,7 @@ VPO = "train: {method: vpo, problems: [maze:train/0-9], policy: "
         ),
         ("stages:\n  a: {search: {}}", "stage a: search: problems: none is named"),
         ("stages:\n  a: {search: {problems: [maze:tset]}}", "stage a: search: "),
-        ("stages:\n  a: {train: {method: vppo}}", "stage a: train: no method 'vppo'; there is grpo"),
+        ("stages:\n  a: {train: {method: vppo}}", "stage a: train: method = 'vppo': no method 'vppo'; there is grpo"),
         ("stages:\n  a: {train: {method: vpo}}", "stage a: train: problems: none is named"),
         ("stages:\n  a: {train: {problems: [maze:test]}}", "stage a: train: method is missing"),
         (f"stages:\n  a: {{{VPO}embedded:bsae}}}}", "stage a: train: no policy embedded:bsae"),
