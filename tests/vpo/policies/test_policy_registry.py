@@ -101,3 +101,8 @@ def test_the_version_follows_the_weights(llama, tmp_path) -> None:
     weights["lm_head.weight"][0, 0] += 1e-3
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     assert before != version()
+
+
+def test_the_bare_name_of_a_policy_that_ships_is_answered_with_its_address():
+    with pytest.raises(BadAddress, match="embedded:vpo ships with the package"):
+        load_policy("vpo")
