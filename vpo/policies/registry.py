@@ -72,12 +72,12 @@ def _checkpoint(address: str) -> str:
     from vpo.embedded import shipped
 
     folder = Path(address).expanduser()
+    if address in shipped() and not (folder / "config.json").is_file():
+        raise BadAddress(f"policy {address!r}: no such checkpoint; embedded:{address} ships with the package")
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             raise BadAddress(f"policy {address!r}: the directory holds no config.json, so it is no model checkpoint")
         return str(folder)
-    if address in shipped():
-        raise BadAddress(f"policy {address!r}: there is no such directory; embedded:{address} ships with the package")
     if folder.exists() or address.startswith(("/", ".", "~")) or address.count("/") > 1 or address.endswith("/"):
         raise BadAddress(f"policy {address!r}: no such directory (a policy is {FORMS})")
     return address
