@@ -18,7 +18,7 @@ from typing import Any
 
 from evo.config import RunConfig
 from evo.errors import BadInput, SearchFailed
-from evo.fleet import Ended, Fleet, Wave
+from evo.fleet import FINISHING, Ended, Fleet, Wave
 from evo.shared import policy_key
 
 JOIN_SECONDS = 20.0
@@ -85,7 +85,7 @@ class Crews:
         self._tell_all("interrupt", reason)
 
     def stop(self) -> None:
-        self.interrupt("interrupted; finishing the groups in flight")
+        self.interrupt(FINISHING)
 
     def _tell_all(self, *order: Any) -> None:
         for crew in self._crews:

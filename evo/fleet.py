@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from evo.config import RunConfig
-from evo.errors import SearchFailed
 from evo.launch import Launched, check_together, relaunch
 from evo.shared import Shared
-from islands.errors import DatabaseUnavailable, RunBusy
+from evo.summary import concluded
+
+FINISHING = "interrupted; finishing the groups in flight"
 
 Wave = Sequence[tuple[str, RunConfig]]
 """Runs that are searched together: each one's name and configuration."""
@@ -72,32 +73,13 @@ class Fleet:
                 launched.search.pause()
             if self.stopping:
                 launched.search.interrupt(self.stopping)
-            return await self._searched(launched)
+            found = await concluded(launched)
+            if found.cancelled:
+                raise asyncio.CancelledError
+            return Ended(launched.run.name, found.outcome, found.why, found.faults)
         finally:
             self._running.remove(launched)
             await launched.close()
-
-    async def _searched(self, launched: Launched) -> Ended:
-        from evo.summary import ending, summarised
-
-        failure: SearchFailed | None = None
-        reason, cancelled = "", False
-        try:
-            reason = await launched.search.run()
-        except SearchFailed as error:
-            failure = error
-        except asyncio.CancelledError:
-            reason, cancelled = "interrupted twice", True
-        outcome, why = ending(launched, reason, failure)
-        try:
-            launched.finish(outcome, why, summarised(launched, outcome, why))
-        except (DatabaseUnavailable, RunBusy):
-            if failure is None:
-                raise  # else the reason is known, and the run stays as it was last written
-        if cancelled:
-            raise asyncio.CancelledError
-        faults = tuple(lane.stopped for lane in launched.lanes if lane.stopped.startswith("failed"))
-        return Ended(launched.run.name, outcome, why, faults)
 
     def pause(self) -> None:
         self.paused = True
@@ -116,7 +98,7 @@ class Fleet:
             launched.search.interrupt(reason)
 
     def stop(self) -> None:
-        self.interrupt("interrupted; finishing the groups in flight")
+        self.interrupt(FINISHING)
 
     async def close(self) -> None:
         await self._shared.close()

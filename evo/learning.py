@@ -68,11 +68,10 @@ def learner_for(
     scorer: Scorer,
     status: SearchStatus,
 ) -> Learner:
-    """Frozen, or a trainer beside the search. Raises BadInput where that cannot be."""
+    """Frozen, or a trainer beside the search, for what check_trainable has let through."""
     settings = config.train
     if settings is None:
         return Frozen()
-    check_trainable(config, operators)
     policy = operators[0].policy
     folder = policies_folder(store, run)
     trainer = learner_of(policy, settings, store, seed=config.seed, device=config.device, folder=folder)

@@ -3,11 +3,11 @@ lock; each call sees what is committed, also while another process writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import ColumnElement, func, or_, select
 
 from islands.candidates import COLUMNS, from_row
 from islands.errors import UnknownRun
@@ -161,36 +161,23 @@ def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, Candidate | Non
 def improvements(store: Store, problem_id: int, after: Improvement | None = None) -> list[Improvement]:
     """The steps of the best fitness over iterations, each higher than the one before; a seed comes first with
     iteration -1. With `after`, the last step that the caller knows, only newer ones: what a live screen polls."""
-    best = func.max(CandidateRow.fitness).over(order_by=(CandidateRow.sequence, CandidateRow.id), rows=(None, -1))
-    valid = select(
-        CandidateRow.id,
-        CandidateRow.fitness,
-        CandidateRow.sequence,
-        CandidateRow.group_id,
-        best.label("best"),
-    ).where(CandidateRow.problem_id == problem_id, CandidateRow.error.is_(None))
+    conditions = [CandidateRow.problem_id == problem_id]
     if after is not None:
-        valid = valid.where(CandidateRow.sequence > after.sequence, CandidateRow.fitness > after.fitness)
-    line = valid.subquery()
-    query = (
-        select(PromptGroup.iteration, line.c.sequence, line.c.fitness, line.c.id)
-        .select_from(line.outerjoin(PromptGroup, PromptGroup.id == line.c.group_id))
-        .where(or_(line.c.best.is_(None), line.c.fitness > line.c.best))
-        .order_by(line.c.sequence, line.c.id)
-    )
-    steps: dict[int, Improvement] = {}  # by sequence: of two steps in one group the later one counts
-    with store.read() as connection:
-        for iteration, sequence, fitness, id in connection.execute(query):
-            steps[sequence] = Improvement(-1 if iteration is None else iteration, sequence, fitness, id)
-    return list(steps.values())
+        conditions += [CandidateRow.sequence > after.sequence, CandidateRow.fitness > after.fitness]
+    return _improvements(store, conditions).get(problem_id, [])
 
 
 def improvements_by_problem(store: Store, run_id: int) -> dict[int, list[Improvement]]:
     """`improvements` of all problems of a run at once, by the problem's id; for those that have any."""
+    return _improvements(store, [CandidateRow.problem_id.in_(select(Problem.id).where(Problem.run_id == run_id))])
+
+
+def _improvements(store: Store, conditions: Sequence[ColumnElement[bool]]) -> dict[int, list[Improvement]]:
+    """By problem, the valid candidates under these conditions that are better than all before them."""
     best = func.max(CandidateRow.fitness).over(
         partition_by=CandidateRow.problem_id, order_by=(CandidateRow.sequence, CandidateRow.id), rows=(None, -1)
     )
-    valid = (
+    line = (
         select(
             CandidateRow.problem_id,
             CandidateRow.id,
@@ -199,17 +186,16 @@ def improvements_by_problem(store: Store, run_id: int) -> dict[int, list[Improve
             CandidateRow.group_id,
             best.label("best"),
         )
-        .join(Problem, Problem.id == CandidateRow.problem_id)
-        .where(Problem.run_id == run_id, CandidateRow.error.is_(None))
+        .where(*conditions, CandidateRow.error.is_(None))
+        .subquery()
     )
-    line = valid.subquery()
     query = (
         select(line.c.problem_id, PromptGroup.iteration, line.c.sequence, line.c.fitness, line.c.id)
         .select_from(line.outerjoin(PromptGroup, PromptGroup.id == line.c.group_id))
         .where(or_(line.c.best.is_(None), line.c.fitness > line.c.best))
         .order_by(line.c.problem_id, line.c.sequence, line.c.id)
     )
-    steps: dict[int, dict[int, Improvement]] = {}
+    steps: dict[int, dict[int, Improvement]] = {}  # by sequence: of two steps in one group the later one counts
     with store.read() as connection:
         for problem, iteration, sequence, fitness, id in connection.execute(query):
             of_problem = steps.setdefault(problem, {})

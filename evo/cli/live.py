@@ -10,15 +10,12 @@ from collections.abc import AsyncIterator
 from rich.console import Console
 
 from evo.cli.options import DEFAULT_DB, without_password
-from evo.cli.watch import plain_lines
+from evo.cli.watch import plain_lines, plain_pause
 from evo.feed import Feed
 from evo.tui.palette import spelled
 from evo.tui.screen import Controls, showing
 from evo.tui.terminal import able
 from islands.store import Store
-
-PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
-SOON = 60.0
 
 
 @contextlib.asynccontextmanager
@@ -44,12 +41,11 @@ async def shown(
 
 async def _lines(db: str, name: str, console: Console, against: str | None) -> None:
     started = asyncio.get_running_loop().time()
-    await asyncio.sleep(PLAIN_SECONDS)
+    await asyncio.sleep(plain_pause(0.0))
     with await asyncio.to_thread(Store.open, db, read_only=True) as store:
         feed = await asyncio.to_thread(Feed, store, name, against)
         while True:
             board = await asyncio.to_thread(feed.poll)
             for line in plain_lines(board, time.time()):
                 console.print(spelled(line, console.encoding), soft_wrap=True, markup=False)
-            elapsed = asyncio.get_running_loop().time() - started
-            await asyncio.sleep(PLAIN_SECONDS if elapsed < SOON else PLAIN_SECONDS_LATER)
+            await asyncio.sleep(plain_pause(asyncio.get_running_loop().time() - started))

@@ -16,14 +16,12 @@ from rich.table import Table
 
 from evo.cli.live import shown
 from evo.cli.options import DEFAULT_DB, without_password
-from evo.errors import SearchFailed
+from evo.fleet import FINISHING
 from evo.launch import Launched
 from evo.progress import clock, figures, lane_row
 from evo.search import Search
-from evo.summary import ending as ending_of
-from evo.summary import summarised
+from evo.summary import concluded
 from evo.tui.terminal import able
-from islands.errors import DatabaseUnavailable, RunBusy
 
 SHOWN_PROBLEMS = 30
 
@@ -53,36 +51,21 @@ async def _drive(
     with waiting:
         launched = await prepare()
     search, status = launched.search, launched.status
-    failure: SearchFailed | None = None
-    reason = ""
     try:
         async with shown(db, status.run, console, plain, OfSearch(search)):
             with obeying_interrupts(search.interrupt):
-                try:
-                    reason = await search.run()
-                except SearchFailed as error:
-                    failure = error
-                except asyncio.CancelledError:
-                    reason = "interrupted twice"
-        failed = [lane for lane in launched.lanes if lane.stopped.startswith("failed")]
-        outcome, why = ending_of(launched, reason, failure)
-        summary = summarised(launched, outcome, why)
-        try:
-            launched.finish(outcome, why, summary)
-        except (DatabaseUnavailable, RunBusy):
-            if failure is None:
-                raise  # else the reason is known, and the run stays as it was last written
+                found = await concluded(launched)
         if as_json:
-            sys.stdout.write(json.dumps(summary) + "\n")
+            sys.stdout.write(json.dumps(found.summary) + "\n")
         else:
-            print_summary(console, launched, summary, db)
-            if ending is not None and outcome == "done":
+            print_summary(console, launched, found.summary, db)
+            if ending is not None and found.outcome == "done":
                 ending(console, launched)
-        for lane in failed:
-            print(f"evo: {lane.stopped}", file=sys.stderr)
-        if failure is not None:
-            raise failure
-        return 130 if outcome == "interrupted" else 1 if failed else 0
+        for fault in found.faults:
+            print(f"evo: {fault}", file=sys.stderr)
+        if found.failure is not None:
+            raise found.failure
+        return 130 if found.outcome == "interrupted" else 1 if found.faults else 0
     finally:
         await launched.close()
 
@@ -103,7 +86,7 @@ class OfSearch:
         self.paused = False
 
     def stop(self) -> None:
-        self._search.interrupt("interrupted; finishing the groups in flight")
+        self._search.interrupt(FINISHING)
 
 
 @contextlib.contextmanager
@@ -117,7 +100,7 @@ def obeying_interrupts(interrupt: Callable[[str], None]) -> Any:
     def interrupted() -> None:
         seen[0] += 1
         if seen[0] == 1:
-            interrupt("interrupted; finishing the groups in flight (again to stop at once)")
+            interrupt(f"{FINISHING} (again to stop at once)")
         else:
             task.cancel()
 

@@ -123,7 +123,12 @@ def _plain(name: str, db: str, against: str | None, console: Console) -> int:
                 for text in board.verdict:
                     console.print(text, soft_wrap=True)
                 return 0
-            time.sleep(PLAIN_SECONDS if time.monotonic() - began < 60 else PLAIN_SECONDS_LATER)
+            time.sleep(plain_pause(time.monotonic() - began))
+
+
+def plain_pause(elapsed: float) -> float:
+    """Seconds to the next lines, so long after the first."""
+    return PLAIN_SECONDS if elapsed < 60 else PLAIN_SECONDS_LATER
 
 
 def plain_lines(board: Board, now: float) -> list[str]:
