@@ -8,23 +8,12 @@ import sys
 import time
 
 import pytest
+from command_line import evo
 
-from evo.cli import COMMANDS, invoke
+from evo.cli import COMMANDS
 from evo.cli.options import without_password
 
 RUN = ["--policy", "scripted:random-route", "--iterations", "6", "--limit", "3", "--seed", "1", "--plain"]
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def evo(capsys, *arguments):
-    code = invoke(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture

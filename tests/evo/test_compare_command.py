@@ -8,25 +8,13 @@ import sys
 import time
 
 import pytest
+from command_line import evo
 from sqlalchemy import text
 
-from evo.cli import invoke
 from islands.store import Store
 
 ARMS = ["--arm", "guess=scripted:random-route,answers=3", "--arm", "mutant=scripted:mutate,answers=1"]
 SMALL = ["maze:test", "--limit", "6", "--iterations", "8", "--seeds", "2", "--name", "c", "--plain", *ARMS]
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def evo(capsys, *arguments):
-    code = invoke(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def process(*arguments):

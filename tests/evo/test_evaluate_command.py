@@ -8,23 +8,10 @@ import sys
 import time
 
 import pytest
-
-from evo.cli import invoke
+from command_line import evo
 
 FIGURES = {"best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid", "E_w[best]"}
 QUICK = ["evaluate", "maze:test", "--policy", "scripted:random-route", "--limit", "12", "--plain"]
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def evo(capsys, *arguments):
-    code = invoke(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def measured(capsys, *arguments):

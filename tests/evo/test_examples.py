@@ -10,12 +10,6 @@ from evo.cli import invoke
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_the_scorer_of_the_readme(here, capsys):
     (code,) = re.findall(r"```python\n(# palindromes\.py.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (here / "palindromes.py").write_text(code)

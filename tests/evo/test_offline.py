@@ -4,13 +4,12 @@ import asyncio
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from sqlalchemy import text
+from training_runs import figures, trained, weights
 
 from evo.cli import invoke
 from evo.errors import BadInput
@@ -44,37 +43,6 @@ def db(searched, tmp_path):
 
 def settings(db, method="vpo", **changes):
     return validated({**SMALL, "method": method, "from_traces": ["a"], "db": db, **changes}, "a test")
-
-
-def trained(training, stop_after=None):
-    async def run():
-        if stop_after is not None:
-            step = training.loop._step
-
-            async def counted():
-                await step()
-                if training.loop.status.step == stop_after:
-                    training.loop.stop("interrupted")
-
-            training.loop._step = counted
-        try:
-            reason = await training.loop.run()
-            if not reason.startswith("interrupted"):
-                training.finish()
-            return reason
-        finally:
-            await training.close()
-
-    return asyncio.run(run())
-
-
-def weights(folder):
-    return load_file(Path(folder) / "model.safetensors")
-
-
-def figures(folder, kind="step"):
-    lines = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in line.items() if k != "seconds"} for line in lines if line["kind"] == kind]
 
 
 def same(one, other):

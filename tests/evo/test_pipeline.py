@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import evo
 from sqlalchemy import text
 
-from evo.cli import invoke
 from islands.store import Store
 
 SEARCH = "search: {problems: [maze:test], limit: 2, iterations: %d, policy: '%s', parallel: 2}"
@@ -19,22 +19,15 @@ EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def here(here, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    return tmp_path
+    return here
 
 
 def written(**stages):
     lines = [f"  {name.replace('_', '-')}:\n    {content}\n" for name, content in stages.items()]
     with open("p.yaml", "w", encoding="utf-8") as file:
         file.write("stages:\n" + "".join(lines))
-
-
-def evo(capsys, *arguments):
-    code = invoke(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def summary(capsys, *arguments):

@@ -4,8 +4,8 @@ the plan says what it would cost."""
 import json
 
 import pytest
+from command_line import evo
 
-from evo.cli import invoke
 from evo.pipelines.checks import checked
 from evo.pipelines.file import read_pipeline
 from evo.pipelines.references import replaced
@@ -44,22 +44,10 @@ stages:
 """
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def written(text, name="p.yaml"):
     with open(name, "w", encoding="utf-8") as file:
         file.write(text)
     return name
-
-
-def evo(capsys, *arguments):
-    code = invoke(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def test_stages_in_order_with_what_they_read(here):

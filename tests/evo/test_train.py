@@ -1,6 +1,5 @@
 """`evo train` from start to checkpoint: what it writes, that it learns, resumes exactly, and obeys its budgets."""
 
-import asyncio
 import json
 import os
 import signal
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from training_runs import figures, trained, weights
 
 from evo.cli import invoke
 from evo.errors import BadInput
@@ -39,40 +39,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def settings(**changes):
     return validated({**SMALL, "method": "vpo", "steps": 4, **changes}, "a test")
-
-
-def trained(training, stop_after=None):
-    """Run to the end, or to a stop after so many steps; the reason it ended for."""
-
-    async def run():
-        if stop_after is not None:
-            step = training.loop._step
-
-            async def counted():
-                await step()
-                if training.loop.status.step == stop_after:
-                    training.loop.stop("interrupted")
-
-            training.loop._step = counted
-        try:
-            reason = await training.loop.run()
-            if not reason.startswith("interrupted"):
-                training.finish()
-            return reason
-        finally:
-            await training.close()
-
-    return asyncio.run(run())
-
-
-def weights(folder):
-    return load_file(Path(folder) / "model.safetensors")
-
-
-def figures(folder, kind):
-    lines = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
-    clocks = ("seconds",)
-    return [{k: v for k, v in line.items() if k not in clocks} for line in lines if line["kind"] == kind]
 
 
 def test_a_run_leaves_a_policy_a_card_and_its_figures(tmp_path):

@@ -1,0 +1,41 @@
+"""Training runs, made and looked at."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from safetensors.torch import load_file
+
+
+def trained(training, stop_after=None):
+    """Run to the end, or to a stop after so many steps; the reason it ended for."""
+
+    async def run():
+        if stop_after is not None:
+            step = training.loop._step
+
+            async def counted():
+                await step()
+                if training.loop.status.step == stop_after:
+                    training.loop.stop("interrupted")
+
+            training.loop._step = counted
+        try:
+            reason = await training.loop.run()
+            if not reason.startswith("interrupted"):
+                training.finish()
+            return reason
+        finally:
+            await training.close()
+
+    return asyncio.run(run())
+
+
+def weights(folder):
+    return load_file(Path(folder) / "model.safetensors")
+
+
+def figures(folder, kind="step"):
+    """What was logged of this kind, the clock left out."""
+    lines = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in line.items() if k != "seconds"} for line in lines if line["kind"] == kind]
