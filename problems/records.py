@@ -30,15 +30,27 @@ class Prompt:
     stream: int = 0
 
 
+@dataclass(frozen=True)
+class Usage:
+    """What a server counted for a rollout, and its price. A prompt that was asked once for several rollouts stands with
+    the first of them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Rollout:
     """One sample of a policy.
 
     text: what it wrote, special tokens removed
-    token_ids: (T,) int32, the sampled tokens, the end token included where one was sampled
-    logprobs: (T,) float32, nats, under the policy and temperature that sampled them
+    token_ids: (T,) int32, the sampled tokens, the end token included where one was sampled; empty where a server keeps
+        them to itself, and nothing can be trained on the rollout
+    logprobs: (T,) float32, nats, under the policy and temperature that sampled them; empty where there are none
     prompt_ids: (P,) int32, the tokens it was conditioned on; one array object shared by a group
     finish: "stop" where it ended by itself, "length" where the token limit cut it
+    usage: as a server counted; None where the ids are all there is to count
     """
 
     text: str
@@ -46,6 +58,19 @@ class Rollout:
     logprobs: npt.NDArray[np.float32]
     prompt_ids: npt.NDArray[np.int32]
     finish: str = "stop"
+    usage: Usage | None = None
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens it took."""
+        return self.usage.completion_tokens if self.usage is not None else len(self.token_ids)
+
+
+def prompt_tokens(rollouts: Sequence[Rollout]) -> int:
+    """Prompt tokens of one group: as a server counted them, else those of the prompt that its rollouts share."""
+    if any(rollout.usage is not None for rollout in rollouts):
+        return sum(rollout.usage.prompt_tokens for rollout in rollouts if rollout.usage is not None)
+    return len(rollouts[0].prompt_ids) if rollouts else 0
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from problems.contract import BadAddress
 from vpo.policies.contract import Policy
 
 FORMS = "embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, or scripted:NAME"
-FORMS_NOW = "embedded:NAME, scripted:NAME, a hub id or a directory"
+FORMS_NOW = "embedded:NAME, scripted:NAME, openai:MODEL@URL, a hub id or a directory"
 
 
 def load_policy(
@@ -47,7 +47,11 @@ def load_policy(
         from vpo.policies.scripted import scripted_policy
 
         return scripted_policy(rest, temperature=temperature, batch=batch)
-    if kind in ("vllm", "openai"):
+    if kind == "openai":
+        from vpo.policies.openai import load_openai
+
+        return load_openai(rest, temperature=temperature, top_p=top_p, max_tokens=max_tokens, batch=batch)
+    if kind in ("vllm",):
         raise BadAddress(f"policy {address!r}: {kind} policies are not available in this version; use {FORMS_NOW}")
     settings: dict[str, Any] = {
         "temperature": temperature,

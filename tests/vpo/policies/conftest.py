@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from completion_server import CompletionServer, completion_server
 
 import vpo
 
@@ -86,11 +88,18 @@ def answers_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.fixture(scope="session")
+def served() -> Iterator[CompletionServer]:
+    """A server with the manners of vLLM."""
+    with completion_server() as server:
+        yield server
+
+
 MODELS = ("llama", "qwen2", "mistral")
 SCRIPTED = ("random-route", "mutate", "echo", "fixed")
 
 
-@pytest.fixture(params=(*SCRIPTED, *MODELS, "embedded"))
+@pytest.fixture(params=(*SCRIPTED, *MODELS, "embedded", "openai"))
 def address(request: pytest.FixtureRequest) -> str:
     """Every kind of policy there is."""
     if request.param == "fixed":
@@ -99,6 +108,8 @@ def address(request: pytest.FixtureRequest) -> str:
         if not (Path(vpo.__file__).parent / "embedded" / "checkpoints" / "base" / "config.json").exists():
             pytest.skip("no embedded checkpoint here: `evo pretrain maze` makes it")
         return "embedded:base"
+    if request.param == "openai":
+        return str(request.getfixturevalue("served").address)
     if request.param in MODELS:
         return str(request.getfixturevalue(request.param))
     return f"scripted:{request.param}"

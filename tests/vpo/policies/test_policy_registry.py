@@ -20,7 +20,7 @@ from vpo.policies.registry import load_policy
         ("embedded:nothing", "ships with this version"),
         ("embedded:../base", "ships with this version"),
         ("vllm:some/model", "not available in this version"),
-        ("openai:model@http://localhost:8000", "not available in this version"),
+        ("openai:model@http://127.0.0.1:9", "cannot be reached"),
         ("scripted:", "does not exist"),
         ("scripted:mutant", "does not exist"),
         ("scripted:mutate?speed=1", "unknown option speed"),

@@ -1,0 +1,122 @@
+"""Addresses of OpenAI-compatible servers: `openai:MODEL[@URL][?OPTION=VALUE&...]`."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from problems.contract import BadAddress
+
+HOSTED = "https://api.openai.com/v1"
+_ADDRESS = re.compile(r"(?P<model>.+?)(?:@(?P<url>https?://.*))?", re.DOTALL)
+_COMPLETIONS = "/chat/completions"
+
+
+class Options(BaseModel):
+    """What may stand after the question mark."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    temperature: float | None = Field(None, ge=0.0, le=5.0, description="instead of the search's")
+    top_p: float | None = Field(None, gt=0.0, le=1.0, description="instead of the search's")
+    concurrency: int = Field(32, ge=1, le=4096, description="requests in flight at once")
+    retries: int = Field(6, ge=0, le=100, description="of one request; waits of 0.5 to 8 s, or as the server says")
+    timeout: float = Field(600.0, gt=0.0, description="seconds without a byte of an answer")
+    rpm: float | None = Field(None, gt=0.0, description="requests a minute at most, retries included")
+    tpm: float | None = Field(None, gt=0.0, description="tokens a minute at most, prompt and completion")
+    price: tuple[float, float, float] | None = Field(
+        None, description="IN/OUT or IN/OUT/CACHED, for a million tokens of prompt, completion, cached prompt"
+    )
+    key: str = Field("OPENAI_API_KEY", description="the environment variable that holds the key")
+    n: Literal["auto", "off"] = Field("auto", description="auto: one request for a group's rollouts where that works")
+    logprobs: Literal["auto", "off"] = Field("auto", description="auto: with token ids where a server has them")
+    check: Literal["on", "off"] = Field("on", description="whether the server's list must hold the model")
+
+    @field_validator("price", mode="before")
+    @classmethod
+    def _parts(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        parts = [float(part) for part in value.split("/")]
+        if len(parts) not in (2, 3) or not all(0.0 <= part < 1e9 for part in parts):
+            raise ValueError("write IN/OUT, such as 0.15/0.60")
+        return (*parts, parts[0])[:3]
+
+    @field_validator("key")
+    @classmethod
+    def _name(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Z_][A-Z0-9_]{0,99}", value):
+            raise ValueError("the name of an environment variable is asked for, in capitals, never a key itself")
+        return value
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A model on a server.
+
+    url: with its path, as the client library takes it; explicit: whether the address names it
+    key: from the environment, "" where none is set
+    """
+
+    model: str
+    url: str
+    explicit: bool
+    options: Options
+    key: str
+
+    @property
+    def version(self) -> str:
+        return f"openai:{self.model}@{self.url}" if self.explicit or self.url != HOSTED else f"openai:{self.model}"
+
+    def hidden(self, text: str) -> str:
+        """The text on one line, without the key where a server repeats it."""
+        line = " ".join(text.split())
+        return line.replace(self.key, "***") if len(self.key) > 5 else line
+
+
+def endpoint(rest: str) -> Endpoint:
+    """What `openai:REST` names. Raises BadAddress, one line, which never holds a key."""
+    name, _, query = rest.partition("?")
+    match = _ADDRESS.fullmatch(name)
+    if match is None or any(character.isspace() for character in name):
+        raise BadAddress(
+            f"policy 'openai:{name}' is not an address: openai:MODEL@URL, e.g. openai:qwen@http://host:8000"
+        )
+    model, given = match["model"], match["url"]
+    if model.endswith("@") or "://" in model:
+        raise BadAddress(f"policy 'openai:{name}' names no model: openai:MODEL@URL")
+    options = _options(model, query)
+    url = based(given or os.environ.get("OPENAI_BASE_URL") or HOSTED)
+    return Endpoint(model, url, bool(given), options, os.environ.get(options.key, ""))
+
+
+def based(url: str) -> str:
+    """The URL below which the API lies; without a path that is /v1. Raises BadAddress on what is no plain URL."""
+    parts = urlsplit(url)
+    try:
+        wrong = not parts.hostname or parts.scheme not in ("http", "https") or (parts.port or 1) < 1
+    except ValueError:
+        wrong = True
+    if parts.username or parts.password:
+        raise BadAddress(f"the URL at {parts.hostname} must hold no user or password; set OPENAI_API_KEY instead")
+    if wrong or parts.fragment or parts.query:
+        raise BadAddress(f"{url!r} is not the URL of a server, such as http://localhost:8000/v1")
+    path = parts.path.rstrip("/").removesuffix(_COMPLETIONS)
+    return f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
+
+
+def _options(model: str, query: str) -> Options:
+    try:
+        return Options.model_validate(dict(parse_qsl(query, keep_blank_values=True)))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(Options.model_fields)
+            raise BadAddress(f"policy 'openai:{model}': unknown option {key}; there are {known}") from None
+        raise BadAddress(f"policy 'openai:{model}': option {key}: {first['msg']}") from None
