@@ -158,7 +158,7 @@ class CompletionServer:
 
     def choice(self, body: dict[str, Any], prompt: bytes, index: int, limit: int) -> dict[str, Any]:
         manners = self.manners
-        place = prompt + repr((body["temperature"], body.get("seed", 0) + index)).encode()
+        place = prompt + repr((body.get("temperature", 1.0), body.get("seed", 0) + index)).encode()
         bits = int.from_bytes(hashlib.blake2b(place).digest(), "little")
         text = manners.text
         if text is None:
@@ -173,7 +173,7 @@ class CompletionServer:
             "length": len(ids) + (not cut),
         }
         if body.get("logprobs"):
-            sharpness = 1 / max(body["temperature"], 1e-3) if manners.processed else 1.0
+            sharpness = 1 / max(body.get("temperature", 1.0), 1e-3) if manners.processed else 1.0
             tops = [{"token": str(i), "logprob": -0.1 - sharpness * i} for i in range(body.get("top_logprobs", 0))]
             one = {"token": "t", "logprob": -0.1 - sharpness * (bits % 7), "top_logprobs": tops}
             choice["logprobs"] = {"content": [one] * (len(ids) + (not cut))}

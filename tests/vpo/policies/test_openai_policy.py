@@ -1,0 +1,306 @@
+"""A policy over a server: what it asks, what it survives, what it says when it cannot go on, what it counts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+from completion_server import CompletionServer, completion_server, garbage, gone, half, limited
+
+from problems.records import Prompt, Rollout, prompt_tokens
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
+from vpo.policies.openai import OpenAIPolicy
+from vpo.policies.registry import load_policy
+
+PROMPT = Prompt("Write a line.", "Be brief.", stream=4)
+
+
+def asked(
+    server: CompletionServer, options: str = "", *, prompts: int = 1, rollouts: int = 1, **settings: Any
+) -> list[list[Rollout]]:
+    async def run() -> list[list[Rollout]]:
+        policy = load_policy(f"{server.address}?{options}", **({"max_tokens": 40} | settings))
+        server.requests.clear()
+        server.times.clear()
+        try:
+            some = [Prompt(PROMPT.user, PROMPT.system, stream=4 + i) for i in range(prompts)]
+            return await policy.sample(some, rollouts=rollouts, answers=1, seed=3)
+        finally:
+            await policy.close()
+
+    return asyncio.run(run())
+
+
+def test_what_a_request_holds() -> None:
+    with completion_server() as server:
+        ((rollout,),) = asked(server, temperature=0.7, top_p=0.9)
+        (request,) = server.requests
+    assert request["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Write a line."},
+    ]
+    assert (request["temperature"], request["top_p"], request["max_tokens"]) == (0.7, 0.9, 40)
+    assert 0 <= request["seed"] < 1 << 31 and "n" not in request
+    assert request["repetition_penalty"] == 1.0 and request["top_k"] == -1, "a checkpoint's defaults would truncate"
+    assert rollout.token_ids.tolist() == [*rollout.text.encode(), 0] and rollout.finish == "stop"
+    assert bytes(rollout.prompt_ids.tolist()).decode().startswith("system: Be brief.")
+
+
+def test_settings_of_an_address_go_before_those_of_the_search() -> None:
+    with completion_server() as server:
+        policy = load_policy(f"{server.address}?temperature=1.4", temperature=0.7)
+        assert policy.temperature == 1.4
+        asked(server, "temperature=1.4", temperature=0.7)
+        assert server.requests[0]["temperature"] == 1.4
+
+
+def test_a_group_is_one_request_or_one_for_each_place_and_the_same_either_way() -> None:
+    with completion_server() as server:
+        (whole,) = asked(server, rollouts=6)
+        assert [one["n"] for one in server.requests] == [6]
+        (single,) = asked(server, "n=off", rollouts=6)
+        assert len(server.requests) == 6 and not any("n" in one for one in server.requests)
+        server.manners.most_choices = 2
+        (short,) = asked(server, rollouts=6)
+        assert len(server.requests) == 5, "two came with the first"
+        server.manners.refuses = {"n": "Only one completion choice is allowed"}
+        (refused,) = asked(server, rollouts=6)
+        assert len(server.requests) == 7
+    texts = [[rollout.text for rollout in group] for group in (whole, single, short, refused)]
+    assert texts[0] == texts[1] == texts[2] == texts[3] and len(set(texts[0])) > 1
+    assert all(rollout.prompt_ids is short[0].prompt_ids for rollout in short)
+
+
+def test_a_server_that_refused_n_once_is_not_asked_for_it_again() -> None:
+    with completion_server(refuses={"n": "`n` must be 1"}) as server:
+        asked(server, "concurrency=1", prompts=3, rollouts=2)
+        assert sum("n" in one for one in server.requests) == 1
+
+
+def test_requests_in_flight_are_bounded() -> None:
+    with completion_server(delay=0.03) as server:
+        asked(server, "concurrency=3", prompts=12)
+        assert server.busiest == 3
+
+
+@pytest.mark.parametrize("fault", [500, 503, 429, 408, garbage, half, gone])
+def test_a_passing_fault_is_passed_over(fault: Any) -> None:
+    with completion_server() as server:
+        expected = asked(server)
+        server.manners.faults = []
+        policy_faults = [fault]
+
+        async def run() -> list[list[Rollout]]:
+            policy = load_policy(server.address, max_tokens=40)
+            server.manners.faults = policy_faults
+            try:
+                return await policy.sample([PROMPT], rollouts=1, answers=1, seed=3)
+            finally:
+                await policy.close()
+
+        assert asyncio.run(run())[0][0].text == expected[0][0].text and not policy_faults
+
+
+def test_retry_after_is_waited_for_by_every_request() -> None:
+    async def run(server: CompletionServer) -> None:
+        policy = load_policy(server.address, max_tokens=40)
+        assert isinstance(policy, OpenAIPolicy)
+        server.times.clear()
+        server.manners.faults = [limited(1.2)]
+        first = asyncio.create_task(policy.sample([PROMPT], rollouts=1, answers=1, seed=0))
+        while not server.times:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        await policy.sample([Prompt("another")], rollouts=1, answers=1, seed=0)
+        await first
+        assert policy.server.gate.attempts == 3 and policy.server.calls == 2
+        await policy.close()
+
+    with completion_server() as server:
+        asyncio.run(run(server))
+        refused, *later = server.times
+        assert len(later) == 2 and min(later) - refused >= 1.15
+
+
+@pytest.mark.parametrize(
+    ("faults", "said"),
+    [
+        ([500] * 3, "failed, asked 3 times: 500 status 500; look at the server"),
+        ([429] * 3, "limits the rate, asked 3 times: status 429; set .rpm= and .tpm="),
+        ([garbage] * 3, "answers with what is no JSON.*asked 3 times"),
+        ([gone] * 3, "cannot be reached, tried 3 times.*start the server again"),
+        ([401], "refuses the key: status 401; set OPENAI_API_KEY"),
+        ([404], "does not serve tiny .any more."),
+        ([400], "refuses the request: 400 status 400"),
+    ],
+)
+def test_a_lasting_fault_is_one_line_that_says_what_to_do(faults: list[Any], said: str) -> None:
+    async def run(server: CompletionServer) -> None:
+        policy = load_policy(f"{server.address}?retries=2", max_tokens=40)
+        server.manners.faults = list(faults)
+        with pytest.raises(PolicyUnavailable, match=said) as caught:
+            await policy.sample([PROMPT], rollouts=1, answers=1, seed=3)
+        assert "\n" not in str(caught.value) and not server.manners.faults
+        await policy.close()
+
+    with completion_server() as server:
+        asyncio.run(run(server))
+
+
+def test_a_server_that_is_gone_or_slow_or_refuses_long_is_named() -> None:
+    with completion_server() as server:
+
+        async def run(options: str) -> None:
+            policy = load_policy(f"{server.address}?{options}", max_tokens=40)
+            server.manners.delay = 0.6
+            try:
+                await policy.sample([PROMPT], rollouts=1, answers=1, seed=3)
+            finally:
+                server.manners.delay = 0.0
+                await policy.close()
+
+        with pytest.raises(PolicyUnavailable, match="no answer within 0.2 s, asked once; lower .concurrency="):
+            asyncio.run(run("retries=0&timeout=0.2"))
+
+        async def left() -> None:
+            policy = load_policy(f"{server.address}?retries=1", max_tokens=40)
+            server.close()
+            with pytest.raises(PolicyUnavailable, match="cannot be reached, tried 2 times"):
+                await policy.sample([PROMPT, PROMPT], rollouts=2, answers=1, seed=3)
+            await policy.close()
+            with pytest.raises(PolicyUnavailable, match="is closed"):
+                await policy.sample([PROMPT], rollouts=1, answers=1, seed=3)
+
+        asyncio.run(left())
+
+
+def test_cancelling_takes_the_requests_along() -> None:
+    async def run(server: CompletionServer) -> None:
+        policy = load_policy(f"{server.address}?concurrency=2", max_tokens=40)
+        server.times.clear()
+        server.manners.delay = 0.2
+        task = asyncio.create_task(policy.sample([PROMPT] * 20, rollouts=1, answers=1, seed=0))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0.4)
+        assert len(server.times) <= 2
+        await policy.close()
+
+    with completion_server() as server:
+        asyncio.run(run(server))
+
+
+@pytest.mark.parametrize("shows", [True, False])
+def test_a_prompt_beyond_the_context_is_too_long_and_one_that_leaves_some_room_gets_less(shows: bool) -> None:
+    with completion_server(context=200, shows_context=shows) as server:
+        length = len("system: Be brief.\nuser: ")
+
+        def ask(characters: int) -> list[list[Rollout]]:
+            async def run() -> list[list[Rollout]]:
+                policy = load_policy(server.address, max_tokens=100)
+                try:
+                    prompt = Prompt("x" * (characters - length), "Be brief.")
+                    return await policy.sample([prompt], rollouts=2, answers=1, seed=0)
+                finally:
+                    await policy.close()
+
+            return asyncio.run(run())
+
+        assert ask(50)[0][0].text
+        for rollout in ask(130)[0]:
+            assert len(rollout.token_ids) <= 70
+        for characters in (150, 250):
+            with pytest.raises(PromptTooLong, match="fewer or shorter inspirations"):
+                ask(characters)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "left_out"),
+    [
+        ("seed", "Unrecognized request argument supplied: seed", "seed"),
+        ("chat_template_kwargs", "extra inputs are not permitted: 'chat_template_kwargs'", "chat_template_kwargs"),
+        ("max_tokens", "'max_tokens' is not supported with this model. Use 'max_completion_tokens'", "max_tokens"),
+        ("system", "System role not supported", ""),
+        ("top_p", "top_p is deprecated here", "top_p"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*takes no seed")
+def test_parameters_that_a_server_does_not_know_are_left_out_from_then_on(name: str, said: str, left_out: str) -> None:
+    with completion_server() as server:
+
+        async def run() -> None:
+            policy = load_policy(server.address, max_tokens=40)
+            server.manners.refuses = {name: said}
+            server.requests.clear()
+            for _ in range(2):
+                ((rollout,),) = await policy.sample([PROMPT], rollouts=1, answers=1, seed=3)
+                assert rollout.text
+            await policy.close()
+
+        asyncio.run(run())
+        refused, *answered = server.requests
+        assert len(answered) == 2
+        for request in answered:
+            assert left_out not in request
+            if name == "system":
+                assert request["messages"] == [{"role": "user", "content": "Be brief.\n\nWrite a line."}]
+            if name == "max_tokens":
+                assert request["max_completion_tokens"] == 40
+
+
+def test_a_temperature_that_a_model_refuses_is_not_left_out() -> None:
+    with completion_server(refuses={"temperature": "'temperature' does not support 0.7, only 1"}, engine="") as server:
+        with pytest.raises(PolicyUnavailable, match="does not support 0.7"):
+            asked(server, temperature=0.7)
+        assert asked(server, temperature=1.0)[0][0].text
+
+
+@pytest.mark.parametrize("text", ["", None])
+def test_what_a_filter_keeps_back_is_an_empty_rollout(text: str | None) -> None:
+    with completion_server(engine="") as server:
+        if text is None:
+            server.manners.refuses = {"messages": "The response was filtered by our content management policy"}
+        else:
+            server.manners.most_choices = 0
+        (group,) = asked(server, rollouts=3)
+        assert [rollout.text for rollout in group] == [""] * 3
+        assert all(len(rollout.token_ids) == 0 and rollout.finish == "stop" for rollout in group)
+        server.manners.refuses, server.manners.most_choices = {}, 8
+        server.manners.text, server.manners.finish = "half of a", "content_filter"
+        assert [(one.text, one.finish) for one in asked(server)[0]] == [("half of a", "length")]
+
+
+def test_tokens_and_their_price_are_counted_where_there_are_no_ids() -> None:
+    with completion_server(engine="someone") as server:
+        (group,) = asked(server, "price=2/10", rollouts=3)
+        assert [one["n"] for one in server.requests] == [3]
+    prompt = len("system: Be brief.\nuser: Write a line.")
+    written = sum(len(rollout.text.encode()) + (rollout.finish == "stop") for rollout in group)
+    assert all(len(rollout.token_ids) == len(rollout.logprobs) == len(rollout.prompt_ids) == 0 for rollout in group)
+    assert sum(rollout.tokens for rollout in group) == written and prompt_tokens(group) == prompt
+    assert sum(rollout.usage.cost for rollout in group if rollout.usage) == pytest.approx(
+        (2 * prompt + 10 * written) / 1e6
+    )
+
+
+def test_log_probabilities_that_no_training_could_use_are_left_out() -> None:
+    with completion_server(processed=False) as server:
+        with pytest.warns(UserWarning, match="processed_logprobs"):
+            ((rollout,),) = asked(server, temperature=0.5)
+        assert len(rollout.token_ids) and not len(rollout.logprobs)
+        ((greedy,),) = asked(server, temperature=0.0)
+        assert np.array_equal(greedy.logprobs, np.zeros(len(greedy.token_ids), np.float32))
+
+
+def test_limits_a_minute_hold_requests_and_tokens_back() -> None:
+    with completion_server() as server:
+        asked(server, "rpm=240", prompts=44)  # 40 at once after a rest, then 4 a second
+        assert server.times[-1] - server.times[0] > 0.8
+    with completion_server(text="x" * 60) as server:
+        asked(server, "tpm=6000&concurrency=1", prompts=14, max_tokens=100)  # 1000 at once, then 100 a second
+        used = 13 * (len("system: Be brief.\nuser: Write a line.") + 61)
+        assert (used - 1000) / 100 * 0.8 < server.times[-1] - server.times[0] < 10
