@@ -34,6 +34,17 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
         raise BadInput("--train takes one policy; a search with several operators keeps them as they are")
     policy = operators[0].policy
     method = METHODS[config.train.method]
+    if config.policy.startswith("openai:"):
+        later = (
+            "evo train METHOD --from-traces RUN can train a copy of it here later"
+            if policy.has_logprobs
+            else (
+                "and as its server gives no token ids and log-probabilities to learn from, nothing can from its traces"
+            )
+        )
+        raise BadInput(
+            f"policy {config.policy} has its weights on a server: it can search and compare, not train; {later}"
+        )
     if not isinstance(policy, Updatable) or not policy.has_logprobs:
         raise BadInput(
             f"policy {config.policy} has no weights here to train; name embedded:NAME, a hub id or a directory"

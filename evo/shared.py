@@ -50,7 +50,8 @@ class Shared:
 
     def _operator(self, address: str, config: RunConfig, problems: Sequence[Problem]) -> Operator:
         """One of several: `ADDRESS` or `ADDRESS?temperature=1.3`, in chains as it was trained to write."""
-        asked, _, setting = address.partition("?") if not address.startswith("scripted:") else (address, "", "")
+        has_options = address.startswith(("scripted:", "openai:"))  # which read them themselves
+        asked, _, setting = (address, "", "") if has_options else address.partition("?")
         changes: dict[str, Any] = {"policy": asked}
         if setting:
             key, _, value = setting.partition("=")
