@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -121,7 +120,7 @@ def learner_of(
     rate = PAPER_RATE if policy.dialect == "english" else EMBEDDED_RATE
     settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
     config = settings.trainer_config(seed=seed, device=device, most_behind=settings.most_behind)
-    model = copy.deepcopy(policy.model)
+    model = policy.learner()
     return PolicyTrainer(
         model,
         policy.tokenizer,
@@ -132,11 +131,11 @@ def learner_of(
     )
 
 
-def candidate_of(policy: Policy, model: object) -> Policy:
-    """A policy that samples from the learner's weights as they are, with the settings of the one that searches."""
+def candidate_of(policy: Any, model: object) -> Policy:
+    """A policy that samples from the learner's weights as they are, with the settings of the one that searches. Where a
+    vLLM engine searches, it is none itself: to build one for every check would take longer than the check."""
     from vpo.policies.transformers import TransformersPolicy
 
-    assert isinstance(policy, TransformersPolicy)
     return TransformersPolicy(
         model,
         policy.tokenizer,

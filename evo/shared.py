@@ -50,7 +50,7 @@ class Shared:
 
     def _operator(self, address: str, config: RunConfig, problems: Sequence[Problem]) -> Operator:
         """One of several: `ADDRESS` or `ADDRESS?temperature=1.3`, in chains as it was trained to write."""
-        has_options = address.startswith(("scripted:", "openai:"))  # which read them themselves
+        has_options = address.startswith(("scripted:", "openai:", "vllm:"))  # which read them themselves
         asked, _, setting = (address, "", "") if has_options else address.partition("?")
         changes: dict[str, Any] = {"policy": asked}
         if setting:

@@ -63,7 +63,7 @@ def _templated(tokenizer: Any, messages: list[dict[str, str]]) -> str:
 
 
 def room(ids: npt.NDArray[np.int32], limit: int, context: int) -> int:
-    """The most tokens that a rollout of this prompt may have, up to `limit`. Raises PromptTooLong where too few are left."""
+    """Most tokens of a rollout of this prompt, up to `limit`. Raises PromptTooLong where too few are left."""
     left = context - len(ids)
     if left < min(limit, _LEAST_ROOM):
         raise PromptTooLong(

@@ -33,7 +33,7 @@ class Options(BaseModel):
     context: int | None = Field(
         None,
         ge=128,
-        description="most tokens of prompt and answer; at most the model's, 8,192 on a CPU, 32,768 on a GPU",
+        description="most tokens of prompt and answer; the model's, up to 8,192 (CPU) or 32,768",
     )
     sequences: int | None = Field(
         None, ge=1, le=4096, description="rollouts decoded at once; 64 on a CPU, 256 on a GPU"

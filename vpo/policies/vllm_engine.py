@@ -67,10 +67,8 @@ class Engine:
                 future.set_exception(PolicyUnavailable(self._gone))
                 return future
             self._waiting[number] = future
-            try:
+            with contextlib.suppress(OSError):  # the reader finds out why, and answers
                 self._pipe.send((number, kind, content))
-            except OSError:
-                pass  # the reader finds out why, and answers
         return future
 
     def cancel(self, asked: Future[Any]) -> None:
@@ -201,8 +199,8 @@ def lease(settings: EngineSettings) -> Engine:
 
 def reloaded(engine: Engine, settings: EngineSettings) -> Engine:
     """An engine of other settings in the stead of a leased one, for its holder alone, loaded; the one given is not the
-    holder's any more, unless it comes back. On a CPU the process stays; on a GPU it is a fresh one, since what an engine
-    held there comes back for certain with its process alone. Raises PolicyUnavailable where it cannot be made."""
+    holder's any more, unless it comes back. On a CPU the process stays; on a GPU it is a fresh one, since what was held
+    there comes back for certain with its process alone. Raises PolicyUnavailable where it cannot be made."""
     with _LEASES:
         shared = engine.users > 1
         engine.users -= shared

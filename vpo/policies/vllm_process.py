@@ -5,7 +5,7 @@ so that all groups in flight share one batch. A process of its own because vLLM 
 settings, environment, memory binding, on a CPU even functions of torch), because its memory comes back for certain with
 the process alone, and because the search's own work would wait for the engine's Python.
 
-Messages are (number, kind, content); each `number` is answered once, by (number, "done", ...) or (number, "fault", ...),
+Messages are (number, kind, content); a number is answered once, by (number, "done", ...) or (number, "fault", ...),
 `cancel` never. Everything but `sample` waits until what is in flight has ended. When nobody is left at the other end of
 the pipe, the process ends at once.
 """
@@ -18,7 +18,6 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -26,25 +25,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vpo.policies.encoding import context_of
 from vpo.policies.vllm_address import EngineSettings
+from vpo.policies.vllm_building import Ready, built
 
 WATCH_SECONDS = 2.0
-CPU_CONTEXT, GPU_CONTEXT = 8192, 32768
-CPU_SEQUENCES, GPU_SEQUENCES = 64, 256
-CPU_CACHE = 2 << 30
 MESSAGE = 400
-
-
-@dataclass(frozen=True)
-class Ready:
-    """What an engine came to. device: "cpu" or "cuda"; context: most tokens of prompt and answer; sleeps: whether the
-    device's memory can be lent to a trainer."""
-
-    device: str
-    dtype: str
-    context: int
-    sleeps: bool
+WAIT = object()
+"""In place of an answer that comes later."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +77,7 @@ class Host:
         self._inbox: queue.SimpleQueue[tuple[int, str, Any]] = queue.SimpleQueue()
         self._engine: Any = None
         self._adapter: Any = None
+        self._workers = False  # whether the engine has processes of its own
         self._calls: dict[int, _Pending] = {}
 
     def serve(self) -> None:
@@ -101,16 +89,22 @@ class Host:
                 self._step()
                 continue
             if kind == "close":
-                self._discard()
+                if self._engine is not None and self._workers:
+                    self._engine.engine_core.shutdown()
                 return
-            if kind == "sample":
-                self._attempt(number, lambda n=number, c=content: self._add(n, c))
-            elif kind == "cancel":
+            if kind == "cancel":
                 self._cancel(content)
-            else:
+                continue
+            if kind != "sample":
                 while self._calls:
                     self._step()
-                self._attempt(number, lambda n=number, k=kind, c=content: self._answer(n, getattr(self, f"_{k}")(c)))
+            try:
+                answer = self._add(number, content) if kind == "sample" else getattr(self, f"_{kind}")(content)
+            except Exception as error:
+                self._pipe.send((number, "fault", described(error)))
+            else:
+                if answer is not WAIT:
+                    self._pipe.send((number, "done", answer))
 
     def _listen(self, parent: int) -> None:
         """Pass on what arrives; end the process when its owner is gone, whatever it is doing."""
@@ -122,17 +116,9 @@ class Host:
             pass
         os._exit(0)
 
-    def _answer(self, number: int, content: Any) -> None:
-        self._pipe.send((number, "done", content))
-
-    def _attempt(self, number: int, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception as error:
-            self._pipe.send((number, "fault", described(error)))
-
     def _load(self, settings: EngineSettings) -> Ready:
         self._discard()
+        self._workers = settings.options.gpus > 1
         self._engine, ready = built(settings)
         if settings.adapter is not None:
             from vllm.lora.request import LoRARequest
@@ -152,7 +138,8 @@ class Host:
         cleanup_dist_env_and_memory()
         gc.collect()
 
-    def _add(self, number: int, call: Call) -> None:
+    def _add(self, number: int, call: Call) -> Any:
+        """Put a call's rollouts into the batch; its answer comes when the last of them ends."""
         from vllm import SamplingParams
         from vllm.inputs.engine import tokens_input
         from vllm.sampling_params import RequestOutputKind
@@ -160,7 +147,7 @@ class Host:
         greedy = call.temperature == 0.0
         count = sum(len(group.rows) for group in call.groups)
         if not count:
-            return self._answer(number, [])
+            return []
         pending = self._calls[number] = _Pending([None] * count, count, greedy)
         try:
             for group in call.groups:
@@ -183,7 +170,7 @@ class Host:
         except BaseException:
             self._cancel(number)
             raise
-        return None
+        return WAIT
 
     def _cancel(self, number: int) -> None:
         pending = self._calls.pop(number, None)
@@ -211,7 +198,7 @@ class Host:
         pending.left -= 1
         if not pending.left:
             del self._calls[int(number)]
-            self._answer(int(number), pending.rows)
+            self._pipe.send((int(number), "done", pending.rows))
 
     def _score(self, asked: tuple[list[tuple[npt.NDArray[np.int32], int]], float]) -> list[npt.NDArray[np.float32]]:
         """(T,) log-probabilities at a temperature of the last T of each row's tokens. Rows: (token ids, T)."""
@@ -278,60 +265,6 @@ def row_of(output: Any, greedy: bool) -> Row:
         told = zip(output.logprobs, output.token_ids, strict=True)
         values = np.array([step[token].logprob for step, token in told], dtype=np.float32)
     return Row(ids, values, output.finish_reason == "stop")
-
-
-def built(settings: EngineSettings) -> tuple[Any, Ready]:
-    """An LLMEngine in this process, and what it came to."""
-    from transformers import AutoConfig
-    from vllm import EngineArgs
-    from vllm.platforms import current_platform
-    from vllm.v1.engine.llm_engine import LLMEngine
-
-    options, on_cpu = settings.options, bool(current_platform.is_cpu())
-    asked = (settings.device or ("cpu" if on_cpu else "cuda")).partition(":")[0]
-    if (asked == "cpu") != on_cpu:
-        raise ValueError(
-            f"device {settings.device} cannot be used: this vLLM is built for {current_platform.device_name}"
-        )
-    dtype = settings.dtype or ("float32" if on_cpu else "bfloat16")
-    longest = context_of(AutoConfig.from_pretrained(settings.model))
-    context = min(longest, options.context or (CPU_CONTEXT if on_cpu else GPU_CONTEXT))
-    sleeps = not on_cpu and options.sleep != "off"
-    arguments: dict[str, Any] = {
-        "model": settings.weights or settings.model,
-        "skip_tokenizer_init": True,
-        "dtype": dtype,
-        "max_model_len": context,
-        "max_num_seqs": options.sequences or (CPU_SEQUENCES if on_cpu else GPU_SEQUENCES),
-        "enable_prefix_caching": options.prefix_cache == "on",
-        "enforce_eager": options.compile == "off" or (options.compile == "auto" and on_cpu),
-        "logprobs_mode": "processed_logprobs",
-        "max_logprobs": 1,
-        "tensor_parallel_size": options.gpus,
-        "disable_log_stats": True,
-        "seed": 0,
-        "kv_cache_memory_bytes": int(options.cache_gib * (1 << 30)) if options.cache_gib else None,
-    }
-    if settings.adapter is not None:
-        arguments |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": settings.adapter.rank}
-    if on_cpu:
-        arguments |= {
-            # A prompt that is computed in parts draws once a part from its own random stream, which a CPU generator
-            # cannot take back (it fails): whole prompts alone, all of which must fit into one step
-            "enable_chunked_prefill": False,
-            "max_num_batched_tokens": max(context, 2048),
-            "kv_cache_memory_bytes": arguments["kv_cache_memory_bytes"] or min(CPU_CACHE, _free_memory() // 4),
-        }
-    else:
-        arguments |= {"gpu_memory_utilization": options.gpu_memory, "enable_sleep_mode": sleeps}
-    engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
-    return engine, Ready("cpu" if on_cpu else "cuda", dtype, context, sleeps)
-
-
-def _free_memory() -> int:
-    import psutil  # one of vLLM's own requirements
-
-    return int(psutil.virtual_memory().available)
 
 
 def described(error: Exception, *, fatal: bool = False) -> tuple[bool, str]:

@@ -1,4 +1,4 @@
-"""The weights that a vLLM policy has on disk: as a model for a trainer, and a trainer's as a checkpoint for the engine."""
+"""Weights on disk and a vLLM policy: its own as a model for a trainer, a trainer's as a checkpoint for the engine."""
 
 from __future__ import annotations
 
