@@ -94,6 +94,7 @@ class EnglishStyle:
         self.problem, self.config, self.answers, self.diff = problem, config, answers, diff
         self.task = f"# Task\n{problem.statement().strip()}"
         self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff)
+        self.system = SYSTEM
 
     def build(self, selection: Selection, stream: int) -> Prompt:
         sections = [self.task]
@@ -108,20 +109,23 @@ class EnglishStyle:
                 shown = "\n\n".join(self.shown(c, feedback=False) for c in others.values())
                 sections.append("# Other answers found so far\n" + shown)
         sections.append(self.request)
-        return Prompt("\n\n".join(sections), SYSTEM, stream)
+        return Prompt("\n\n".join(sections), self.system, stream)
 
     def shown(self, candidate: Candidate, feedback: bool = True) -> str:
-        """A candidate as a prompt shows it: the answer, its reward vector by name, its feedback."""
+        """A candidate as a prompt shows it: its reward vector by name, its feedback, the answer last.
+
+        The other way round small models copy the scores too, below every answer that they write.
+        """
         text = cut(candidate.text, self.config.max_answer_chars)
         if self.problem.answer_format == "python":
             text = f"```python\n{text.rstrip()}\n```"
         vector = ", ".join(
             f"{name} {value:.3g}" for name, value in zip(self.problem.objectives, candidate.rewards, strict=True)
         )
-        lines = [text, f"Fitness {candidate.fitness:.4g} ({vector})"]
+        lines = [f"Fitness {candidate.fitness:.4g} ({vector})"]
         if feedback and candidate.feedback and self.config.max_feedback_chars:
             lines.append("Feedback: " + cut(candidate.feedback, self.config.max_feedback_chars))
-        return "\n".join(lines)
+        return "\n".join([*lines, text])
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         return read(rollout, self.problem, self.answers, selection if self.diff else None)
