@@ -289,9 +289,9 @@ def test_tokens_and_their_price_are_counted_where_there_are_no_ids() -> None:
 
 
 def test_a_server_that_does_not_sample_is_noticed() -> None:
-    with completion_server(text="the same answer, always") as server:
-        with pytest.warns(UserWarning, match="2 rollouts of one prompt that are all alike.*does it sample"):
-            asked(server, prompts=3, rollouts=2)
+    said = "2 rollouts of one prompt that are all alike.*does it sample"
+    with completion_server(text="the same answer, always") as server, pytest.warns(UserWarning, match=said):
+        asked(server, prompts=3, rollouts=2)
 
 
 def test_log_probabilities_that_no_training_could_use_are_left_out() -> None:
