@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from vpo.chain import Chain
 
 SYSTEM = (
-    "You take part in an evolutionary search. You are shown a task, an earlier answer with its scores, and other "
-    "answers found so far. You write answers that score higher, or score differently where the objectives conflict."
+    "You write better answers to a task than those found so far. Keep exactly to the layout that is asked for and "
+    "write nothing besides."
 )
 
 
@@ -93,7 +93,8 @@ class EnglishStyle:
 
         self.problem, self.config, self.answers, self.diff = problem, config, answers, diff
         self.task = f"# Task\n{problem.statement().strip()}"
-        self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff)
+        start = problem.seed_answer() if problem.answer_format == "python" else ""
+        self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff, start=start)
         self.system = SYSTEM
 
     def build(self, selection: Selection, stream: int) -> Prompt:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from problems.identity import identity
 from vpo.chain import blocks, edits, tags
-from vpo.chain.syntax import parsed
+from vpo.chain.syntax import parsed, without_docstrings
 from vpo.chain.wording import check_request
 
 _THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
@@ -17,7 +17,8 @@ _THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 class Chain:
     """A rollout's answers.
 
-    answers: at most m, in the order written, no two with one identity
+    answers: at most m, in the order written, no two the same: programs that differ in comments, layout or docstrings
+        alone are; those with a variable renamed are not (nor are they to problems.identity)
     error: in one line what is missing or was left out, None where all m are there
     """
 
@@ -119,13 +120,17 @@ def _compact(text: str) -> tuple[list[str], str]:
     return found, "" if found else "no route in it"
 
 
+def _compared(answer: str, answer_format: str) -> str:
+    return without_docstrings(answer) if answer_format == "python" else answer
+
+
 def _distinct(found: list[str], complaint: str, answer_format: str, answers: int) -> Chain:
     """The first m distinct answers, and an error unless there are m."""
     kept: dict[bytes, str] = {}
     repeats = 0
     for answer in found:
         before = len(kept)
-        key = identity(answer, answer_format) if len(found) > 1 else b""
+        key = identity(_compared(answer, answer_format), answer_format) if len(found) > 1 else b""
         kept.setdefault(key, answer)
         repeats += before == len(kept)
         if len(kept) == answers:

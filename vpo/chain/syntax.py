@@ -72,6 +72,28 @@ def first_line(node: ast.stmt) -> int:
     return int(min([node.lineno, *(one.lineno for one in decorators)])) - 1
 
 
+def without_docstrings(code: str) -> str:
+    """The program less its docstrings, to compare it by; as it is where it has none or is not valid Python."""
+    tree = parsed(code)
+    if tree is None or not any(_docstring(node) for node in ast.walk(tree)):
+        return code
+    fresh = ast.parse(code)  # the other is shared
+    for node in ast.walk(fresh):
+        if _docstring(node):
+            node.body[:1] = [] if len(node.body) > 1 or isinstance(node, ast.Module) else [ast.Pass()]  # type: ignore
+    try:
+        return ast.unparse(ast.fix_missing_locations(fresh))
+    except (RecursionError, ValueError):
+        return code
+
+
+def _docstring(node: ast.AST) -> bool:
+    if not isinstance(node, (*DEFINITIONS, ast.Module)) or not node.body:
+        return False
+    first = node.body[0]
+    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+
+
 def without_checks(code: str) -> str:
     """A program less the assertions at its end that call what it defines.
 

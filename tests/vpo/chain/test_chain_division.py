@@ -140,10 +140,27 @@ def test_code_without_fences_between_prose() -> None:
     assert parse(text, "python", 2).answers == (ONE, TWO)
 
 
-def test_repeats_that_differ_in_layout_or_comments_are_dropped_and_renamed_variables_are_not() -> None:
-    noted = "def f( x ):  # adds one\n\n    # here\n    return (x+1)"
-    chain = parse(f"{fence(ONE)}\n{fence(noted)}", "python", 2)
+@pytest.mark.parametrize(
+    "same",
+    [
+        "def f( x ):  # adds one\n\n    # here\n    return (x+1)",
+        'def f(x):\n    """Adds one."""\n    return x + 1',
+        '"""A module."""\ndef f(x):\n    "Adds\\n one."\n    return x + 1',
+    ],
+)
+def test_repeats_that_differ_in_layout_comments_or_docstrings_are_dropped(same: str) -> None:
+    chain = parse(f"{fence(ONE)}\n{fence(same)}", "python", 2)
     assert chain.answers == (ONE,)
     assert chain.error == "1 of 2 answers found: 1 repeated another"
-    renamed = ONE.replace("x", "y")
-    assert parse(f"{fence(ONE)}\n{fence(renamed)}", "python", 2).answers == (ONE, renamed)
+
+
+@pytest.mark.parametrize(
+    "other", [ONE.replace("x", "y"), ONE + " + 0", 'def f(x):\n    """Stub."""', "def f(x):\n    pass"]
+)
+def test_renamed_variables_and_other_bodies_make_another_answer(other: str) -> None:
+    assert parse(f"{fence(ONE)}\n{fence(other)}", "python", 2).answers == (ONE, other)
+
+
+def test_what_holds_a_docstring_alone_equals_what_does_nothing() -> None:
+    stub, nothing = 'def f(x):\n    """Stub."""', "def f(x):\n    pass"
+    assert parse(f"{fence(stub)}\n{fence(nothing)}", "python", 2).answers == (stub,)
