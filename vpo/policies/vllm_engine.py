@@ -187,13 +187,14 @@ def check_installed() -> None:
 
 
 def lease(settings: EngineSettings) -> Engine:
-    """An engine of these settings: the one that others have on lease, or a new one that begins to load."""
-    check_installed()
+    """An engine of these settings: the one that others have on lease, or a new one that begins to load. Raises BadAddress
+    where there is no vLLM."""
     with _LEASES:
         engine = _LEASED.get(settings)
         if engine is not None and not engine._gone:
             engine.users += 1
             return engine
+        check_installed()
         engine = _LEASED[settings] = Engine(settings)
         return engine
 
