@@ -62,12 +62,17 @@ class History:
         self._store = store
         self._problem = problem_id
         self._page: list[StoredGroup] = []
+        self._ended = False  # the last page was read
 
     def take(self, after: int, upto: int | None) -> Iterator[StoredGroup]:
-        """Groups with after < sequence <= upto (None: all that are stored), in order."""
+        """Groups with after < sequence <= upto (None: all that are stored now), in order. Once the last one was read,
+        only None and `forget` look for more: who goes by sequence is who would have written them."""
         while True:
             if not self._page:
+                if self._ended and upto is not None:
+                    return
                 self._page = self._read(after)
+                self._ended = len(self._page) < PAGE
                 self._page.reverse()
                 if not self._page:
                     return
@@ -80,7 +85,7 @@ class History:
 
     def forget(self) -> None:
         """Drop what was read ahead."""
-        self._page = []
+        self._page, self._ended = [], False
 
     def _read(self, after: int) -> list[StoredGroup]:
         query = (

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import and_, delete, insert, or_, update
+from sqlalchemy import bindparam, delete, insert, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from islands.blobs import pack_floats, pack_ids
@@ -20,6 +20,17 @@ _ROLLOUTS = insert(table(Rollout)).returning(Rollout.id, sort_by_parameter_order
 _CANDIDATES = insert(table(Candidate)).returning(Candidate.id, sort_by_parameter_order=True)
 _ANSWERS = insert(table(Answer))
 _MIGRATIONS = insert(table(Migration))
+# Built once: composing a statement costs more than running it
+_EMPTIED = delete(table(Elite)).where(
+    Elite.problem_id == bindparam("of_problem"),
+    Elite.island == bindparam("of_island"),
+    Elite.cell == bindparam("of_cell"),
+)
+_BEST = (
+    update(table(Problem))
+    .where(Problem.id == bindparam("of_problem"))
+    .values(best=bindparam("candidate"), best_fitness=bindparam("reached"))
+)
 
 
 def _upsert(dialect: str) -> Any:
@@ -130,18 +141,19 @@ class GroupWriter:
         ]
         if occupied:
             tx.connection.execute(self._elites, occupied)
-        emptied = [(island, cell) for island, cell, id in cells if id is None]
-        for start in range(0, len(emptied), 200):
-            places = [and_(Elite.island == i, Elite.cell == c) for i, c in emptied[start : start + 200]]
-            tx.connection.execute(delete(Elite).where(Elite.problem_id == self._problem.id, or_(*places)))
+        emptied = [
+            dict(of_problem=self._problem.id, of_island=island, of_cell=cell)
+            for island, cell, id in cells
+            if id is None
+        ]
+        if emptied:
+            tx.connection.execute(_EMPTIED, emptied)
 
     def write_best(self, tx: Transaction, candidate_id: int, fitness: float) -> None:
         """The problem's best valid candidate, for readers that keep no index."""
-        self._update(tx, best=candidate_id, best_fitness=fitness)
+        tx.connection.execute(_BEST, dict(of_problem=self._problem.id, candidate=candidate_id, reached=fitness))
 
     def write_dimensions(self, tx: Transaction, dimensions: Sequence[str]) -> None:
         """The dimensions of the grid, once they are settled."""
-        self._update(tx, dimensions=list(dimensions))
-
-    def _update(self, tx: Transaction, **values: Any) -> None:
-        tx.connection.execute(update(Problem).where(Problem.id == self._problem.id).values(**values))
+        values = {"dimensions": list(dimensions)}
+        tx.connection.execute(update(Problem).where(Problem.id == self._problem.id).values(values))
