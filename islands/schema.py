@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-REVISION = "0001"
+REVISION = "0003"
 """The newest Alembic revision; a database that has it is opened without loading Alembic."""
 
 ESCAPED = "\ue000"
@@ -155,12 +155,14 @@ class PromptGroup(Base):
     inspirations: Mapped[list[Any]]
     user: Mapped[str]
     system: Mapped[str]
+    prefill: Mapped[str]
     prompt_ids: Mapped[bytes]
     stream: Mapped[int]
     seed: Mapped[int]
     temperature: Mapped[float]
     policy_version_id: Mapped[int] = mapped_column(ForeignKey("policy_versions.id"))
     answers: Mapped[int]
+    operator: Mapped[int]
     sampling_seconds: Mapped[float]
     scoring_seconds: Mapped[float]
     created: Mapped[float]

@@ -38,6 +38,7 @@ class OpenAIPolicy:
     """
 
     dialect = "english"
+    continues = False
 
     def __init__(
         self,

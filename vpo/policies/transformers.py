@@ -42,6 +42,7 @@ class TransformersPolicy:
     """
 
     has_logprobs = True
+    continues = True
 
     def __init__(
         self,
@@ -142,13 +143,14 @@ class TransformersPolicy:
         return scaled.log_softmax(-1).gather(-1, chosen[:, None])[:, 0].cpu().numpy()
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
-        """The prompt's token ids (P,), as the model is conditioned on them."""
+        """The prompt's token ids (P,), as the model is conditioned on them: its prefill too."""
         if self.dialect != "english":
-            ids = self.tokenizer(prompt.user, add_special_tokens=False).input_ids
+            ids = self.tokenizer(f"{prompt.user} {prompt.prefill}", add_special_tokens=False).input_ids
         elif not self.tokenizer.chat_template:
-            ids = self.tokenizer("\n\n".join(part for part in (prompt.system, prompt.user, "") if part)).input_ids
+            plain = "\n\n".join(part for part in (prompt.system, prompt.user, "") if part)
+            ids = self.tokenizer(plain + prompt.prefill).input_ids
         else:
-            ids = self.tokenizer(self._chat(prompt), add_special_tokens=False).input_ids
+            ids = self.tokenizer(self._chat(prompt) + prompt.prefill, add_special_tokens=False).input_ids
         return np.asarray(ids, dtype=np.int32)
 
     def _chat(self, prompt: Prompt) -> str:
@@ -179,8 +181,10 @@ class TransformersPolicy:
             for rollout in range(rollouts)
         ]
         drawn = self._decode(asks, seed, _Either(cancelled, self._closing))
-        finished = [self._rollout(ask, one) for ask, one in zip(asks, drawn, strict=True)]
-        return [finished[i * rollouts : (i + 1) * rollouts] for i in range(len(prompts))]
+        return [
+            [self._rollout(asks[i], drawn[i], prompt) for i in range(place * rollouts, (place + 1) * rollouts)]
+            for place, prompt in enumerate(prompts)
+        ]
 
     def _enough(self, answers: int) -> int:
         from vpo.chain import default_max_tokens
@@ -242,9 +246,11 @@ class TransformersPolicy:
         bound = 8 << 30 if self.model.device.type == "cuda" else 1 << 30
         return max(1, int(bound / (4 * width * self.model.dtype.itemsize)))
 
-    def _rollout(self, ask: Ask, drawn: Drawn) -> Rollout:
+    def _rollout(self, ask: Ask, drawn: Drawn, prompt: Prompt) -> Rollout:
         ids = drawn.token_ids[:-1] if drawn.stopped else drawn.token_ids
         text = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        if prompt.prefill:  # in a token language a space stands between any two words
+            text = prompt.prefill + (" " if self.dialect != "english" else "") + text
         return Rollout(text, drawn.token_ids, drawn.logprobs, ask.prompt, "stop" if drawn.stopped else "length")
 
 
