@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from problems.records import Prompt, Rollout
+from problems.records import Prompt, Rollout, prompt_tokens
 from vpo.policies.contract import Policy, PromptTooLong
 
 Job = Callable[[], Awaitable[None]]
@@ -21,12 +21,15 @@ Job = Callable[[], Awaitable[None]]
 
 @dataclass
 class SamplingMeter:
-    """What sampling has cost: seconds with at least one call under way, calls, rollouts, generated tokens."""
+    """What sampling has cost: seconds with at least one call under way, calls, rollouts, generated tokens and those of
+    prompts, and the price of both where the policy has one."""
 
     busy_seconds: float = 0.0
     calls: int = 0
     rollouts: int = 0
     tokens: int = 0
+    prompt_tokens: int = 0
+    cost: float = 0.0
     _active: int = 0
     _since: float = field(default=0.0, repr=False)
 
@@ -42,6 +45,13 @@ class SamplingMeter:
         if self._active == 0:
             self.busy_seconds += time.perf_counter() - self._since
         return self._active
+
+    def count(self, group: Sequence[Rollout]) -> None:
+        """Add a group that came back."""
+        self.rollouts += len(group)
+        self.tokens += sum(rollout.tokens for rollout in group)
+        self.prompt_tokens += prompt_tokens(group)
+        self.cost += sum(rollout.usage.cost for rollout in group if rollout.usage is not None)
 
     def busy(self) -> float:
         """Seconds busy so far, the call under way included."""
@@ -209,8 +219,7 @@ class Batcher:
                 self._idle.set()
         seconds = time.perf_counter() - started
         for item, group in zip(items, groups, strict=True):
-            self.meter.rollouts += len(group)
-            self.meter.tokens += sum(len(rollout.token_ids) for rollout in group)
+            self.meter.count(group)
             if not item.future.done():
                 item.future.set_result((group, version, seconds / len(items)))
 

@@ -55,6 +55,8 @@ class Sampled:
     faults: dict[str, str] = field(default_factory=dict)
     rollouts: int = 0
     tokens: int = 0
+    prompt_tokens: int = 0
+    cost: float = 0.0
     format_errors: Counter[str] = field(default_factory=Counter)
     answer_errors: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
@@ -170,8 +172,10 @@ async def sample_answers(
             if isinstance(outcome, ScorerFault):
                 raise outcome
         raise BadInput(f"{problems[0].name}: {sampled.faults[problems[0].name]}")
-    sampled.rollouts, sampled.tokens = batcher.meter.rollouts, batcher.meter.tokens
-    sampled.seconds, sampled.sampling_seconds = time.perf_counter() - started, batcher.meter.busy_seconds
+    meter = batcher.meter
+    sampled.rollouts, sampled.tokens = meter.rollouts, meter.tokens
+    sampled.prompt_tokens, sampled.cost = meter.prompt_tokens, meter.cost
+    sampled.seconds, sampled.sampling_seconds = time.perf_counter() - started, meter.busy_seconds
     sampled.scoring_seconds = scorer.busy_seconds - scoring_before
     return sampled
 

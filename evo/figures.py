@@ -140,6 +140,8 @@ class Evaluation:
             "per_seed": [{"seed": seed, **means} for seed, means in self.per_seed.items()],
             "rollouts": sum(sample.rollouts for sample in samples),
             "tokens": sum(sample.tokens for sample in samples),
+            "prompt_tokens": sum(sample.prompt_tokens for sample in samples),
+            "cost": round(sum(sample.cost for sample in samples), 6),
             "missing_answers": sum(sample.missing for sample in samples),
             "format_errors": _counted([sample.format_errors for sample in samples]),
             "answer_errors": _counted([sample.answer_errors for sample in samples]),

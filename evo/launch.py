@@ -20,6 +20,7 @@ from evo.search import Search
 from evo.settings import in_flight, iterations_for, population_config, settled, source_commit, stored_form
 from evo.shared import Shared, address_of
 from evo.status import LaneStatus, SearchStatus
+from islands.interop.importing import POLICY as IMPORTED
 from islands.population import Population
 from islands.progress import ProblemProgress, run_progress
 from islands.records import ProblemRecord, RunRecord
@@ -111,6 +112,8 @@ async def relaunch(
     try:
         run = store.run(name)
         config = validated({**run.config, **(overrides or {})}, f"run {name}")
+        if config.policy == IMPORTED:
+            raise BadInput(f"run {name} was imported; say who goes on with it: evo resume {name} --policy POLICY")
         problems = parts.problems(config)
         operators = (own if config.train else parts).operators(config, problems)
         check_together(config, problems, operators)

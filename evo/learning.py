@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,17 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
         raise BadInput("--train takes one policy; a search with several operators keeps them as they are")
     policy = operators[0].policy
     method = METHODS[config.train.method]
+    if config.policy.startswith("openai:"):
+        later = (
+            "evo train METHOD --from-traces RUN can train a copy of it here later"
+            if policy.has_logprobs
+            else (
+                "and as its server gives no token ids and log-probabilities to learn from, nothing can from its traces"
+            )
+        )
+        raise BadInput(
+            f"policy {config.policy} has its weights on a server: it can search and compare, not train; {later}"
+        )
     if not isinstance(policy, Updatable) or not policy.has_logprobs:
         raise BadInput(
             f"policy {config.policy} has no weights here to train; name embedded:NAME, a hub id or a directory"
@@ -110,7 +120,7 @@ def learner_of(
     rate = PAPER_RATE if policy.dialect == "english" else EMBEDDED_RATE
     settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
     config = settings.trainer_config(seed=seed, device=device, most_behind=settings.most_behind)
-    model = copy.deepcopy(policy.model)
+    model = policy.learner()
     return PolicyTrainer(
         model,
         policy.tokenizer,
@@ -121,11 +131,11 @@ def learner_of(
     )
 
 
-def candidate_of(policy: Policy, model: object) -> Policy:
-    """A policy that samples from the learner's weights as they are, with the settings of the one that searches."""
+def candidate_of(policy: Any, model: object) -> Policy:
+    """A policy that samples from the learner's weights as they are, with the settings of the one that searches. Where a
+    vLLM engine searches, it is none itself: to build one for every check would take longer than the check."""
     from vpo.policies.transformers import TransformersPolicy
 
-    assert isinstance(policy, TransformersPolicy)
     return TransformersPolicy(
         model,
         policy.tokenizer,

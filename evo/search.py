@@ -202,6 +202,8 @@ class Search:
             self.stop(f"budget of {config.max_answers:,} answers")
         elif config.max_tokens and status.tokens >= config.max_tokens:
             self.stop(f"budget of {config.max_tokens:,} tokens")
+        elif config.max_cost and status.cost >= config.max_cost:
+            self.stop(f"budget of {config.max_cost:g} of cost")
         elif config.max_seconds and status.elapsed >= config.max_seconds:
             self.stop(f"budget of {config.max_seconds:g} seconds")
         return bool(self.stop_reason)

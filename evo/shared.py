@@ -51,7 +51,8 @@ class Shared:
 
     def _operator(self, address: str, config: RunConfig, problems: Sequence[Problem]) -> Operator:
         """One of several: `ADDRESS` or `ADDRESS?temperature=1.3&prefill=0.5`, in chains as it was trained to write."""
-        asked, _, settings = address.partition("?") if not address.startswith("scripted:") else (address, "", "")
+        has_options = address.startswith(("scripted:", "openai:", "vllm:"))  # which read them themselves
+        asked, _, settings = (address, "", "") if has_options else address.partition("?")
         changes: dict[str, Any] = {"policy": asked}
         for setting in settings.split("&") if settings else ():
             key, _, value = setting.partition("=")

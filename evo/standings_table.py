@@ -36,6 +36,8 @@ class Costs:
     seconds: float
     sampling_seconds: float
     diversity: Interval | None
+    prompt_tokens: int = 0
+    cost: float = 0.0
 
 
 def costs_of(store: Store, arm: Arm) -> Costs:
@@ -53,6 +55,8 @@ def costs_of(store: Store, arm: Arm) -> Costs:
         seconds=sum(float(one.get("seconds", 0.0)) for one in summaries),
         sampling_seconds=sum(float(one.get("sampling_seconds", 0.0)) for one in summaries),
         diversity=mean_interval(by_problem) if by_problem else None,
+        prompt_tokens=sum(one.prompt_tokens for one in progress),
+        cost=sum(one.cost for one in progress),
     )
 
 
@@ -75,14 +79,16 @@ def print_standings(
         f"{stand.answers} answers an iteration"
     )
     table = Table(box=None, pad_edge=False)
-    columns = ("arm", "solved", "area", "half", "best", "L1", "answers", "tokens", "time")
+    priced = any(one.cost for one in costs.values())
+    columns = ("arm", "solved", "area", "half", "best", "L1", "answers", "tokens", *["cost"][:priced], "time")
     for title in columns:
         table.add_column(title, justify="left" if title == "arm" else "right", no_wrap=True)
     for arm in comparison.arms:
         one, cost = stand.arms[arm.name], costs[arm.name]
         table.add_row(
             escape(arm.name), _interval(one.solved), _mean(one.area), _median(one), _mean(one.best, 3),
-            _mean(cost.diversity), short(cost.answers), short(cost.tokens), clock(cost.sampling_seconds),
+            _mean(cost.diversity), short(cost.answers), short(cost.tokens),
+            *[f"{cost.cost:.4g}"][: priced], clock(cost.sampling_seconds),
         )  # fmt: skip
     console.print(table)
     for arm in comparison.arms:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from problems.records import ScoredGroup
+from problems.records import ScoredGroup, prompt_tokens
 
 SUMMARY_SECONDS = 1.0
 """How often a search writes its figures down beside its groups, for those who watch it."""
@@ -32,6 +32,8 @@ class LaneStatus:
 class SearchStatus:
     """The whole search. Counts cover this process and, after a resume, what was committed before it.
 
+    tokens: generated; prompt_tokens: of prompts, each once for its group
+    cost: of both, where the policy has a price
     groups_here, tokens_here, answers_here: of this process alone, for rates
     training: the figures of the last step of a trainer beside the search
     before, sampling_before: seconds that earlier processes searched, and of those sampled
@@ -48,6 +50,8 @@ class SearchStatus:
     repeats: int = 0
     tokens: int = 0
     tokens_here: int = 0
+    prompt_tokens: int = 0
+    cost: float = 0.0
     answers_here: int = 0
     scoring_seconds: float = 0.0
     commit_seconds: float = 0.0
@@ -77,6 +81,7 @@ class SearchStatus:
         """Go on from an earlier process: its committed groups, answers and tokens, and what its last summary, at most
         SUMMARY_SECONDS older, says of the rest."""
         self.groups, self.answers, self.tokens = groups, answers, tokens
+        self.prompt_tokens, self.cost = int(summary.get("prompt_tokens", 0)), float(summary.get("cost", 0.0))
         self.before = float(summary.get("seconds", 0.0))
         self.sampling_before = float(summary.get("sampling_seconds", 0.0))
         self.missing, self.repeats = summary.get("missing_answers", 0), summary.get("repeats", 0)
@@ -98,6 +103,8 @@ class SearchStatus:
             "missing_answers": self.missing,
             "repeats": self.repeats,
             "tokens": self.tokens,
+            "prompt_tokens": self.prompt_tokens,
+            "cost": round(self.cost, 6),
             "seconds": round(self.before + elapsed, 3),
             "answers_per_second": round(self.answers_here / elapsed, 2),
             "tokens_per_second": round(self.tokens_here / elapsed, 1),
@@ -117,8 +124,10 @@ class SearchStatus:
         """Add a committed group."""
         self.groups += 1
         self.groups_here += 1
+        self.prompt_tokens += prompt_tokens([rollout.rollout for rollout in group.rollouts])
         for rollout in group.rollouts:
-            tokens = len(rollout.rollout.token_ids)
+            tokens, usage = rollout.rollout.tokens, rollout.rollout.usage
+            self.cost += usage.cost if usage is not None else 0.0
             self.tokens += tokens
             self.tokens_here += tokens
             self.missing += max(0, group.answers - len(rollout.answers))

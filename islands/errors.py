@@ -17,3 +17,7 @@ class UnknownRun(Exception):
 
 class RunBusy(Exception):
     """Another live process writes to the run, or took it over from this one."""
+
+
+class BadCheckpoint(ValueError):
+    """A folder that is no whole checkpoint of OpenEvolve, or not one of this problem; one line."""

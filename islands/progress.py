@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Integer, Select, case, cast, func, select
 
 from islands.queries import solved_iterations
-from islands.schema import Answer, PromptGroup, Rollout
+from islands.schema import Answer, PromptGroup, Rollout, Run
 from islands.store import Store
 
 
@@ -23,13 +25,19 @@ class ProblemProgress:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """A run: totals over what is committed, and each problem by its database id."""
+    """A run: totals over what is committed, and each problem by its database id.
+
+    tokens: generated; those of a server that keeps token ids to itself, and prompt_tokens and cost, are known from the
+        run's summary, which is up to a second older than its last group where the run was killed
+    """
 
     groups: int
     answers: int
     tokens: int
     next_sequence: int
     problems: dict[int, ProblemProgress]
+    prompt_tokens: int = 0
+    cost: float = 0.0
 
 
 def run_progress(store: Store, run_id: int) -> RunProgress:
@@ -45,6 +53,7 @@ def run_progress(store: Store, run_id: int) -> RunProgress:
     last = select(func.count(), func.max(PromptGroup.sequence)).where(PromptGroup.run_id == run_id)
     by_problem = _by_problem(run_id)
     with store.reader.connect() as connection:
+        summary = connection.execute(select(Run.summary).where(Run.id == run_id)).scalar_one_or_none() or {}
         groups, newest = connection.execute(last).one()
         counts = {problem: (n, newest_of) for problem, n, newest_of in connection.execute(by_problem)}
         problems = {
@@ -54,10 +63,18 @@ def run_progress(store: Store, run_id: int) -> RunProgress:
         return RunProgress(
             groups=groups,
             answers=connection.execute(answers).scalar_one(),
-            tokens=int(connection.execute(rollouts).scalar_one()),
+            tokens=max(int(connection.execute(rollouts).scalar_one()), _counted(summary, "tokens")),
+            prompt_tokens=int(_counted(summary, "prompt_tokens")),
+            cost=float(_counted(summary, "cost")),
             next_sequence=0 if newest is None else newest + 1,
             problems=problems,
         )
+
+
+def _counted(summary: Mapping[str, Any], key: str) -> Any:
+    """A number of the summary; 0 where a run of another version has something else there."""
+    value = summary.get(key)
+    return value if isinstance(value, int | float) else 0
 
 
 def groups_by_problem(store: Store, run_id: int) -> dict[int, int]:

@@ -30,6 +30,9 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 REVISION = "0003"
 """The newest Alembic revision; a database that has it is opened without loading Alembic."""
 
+READABLE: tuple[str, ...] = ()
+"""Older revisions that lack tables alone: they can be looked at as they are."""
+
 ESCAPED = "\ue000"
 """First character (private use) of a text that had to be escaped."""
 
@@ -264,3 +267,30 @@ class TrainingStep(Base):
     stats: Mapped[dict[str, Any]]
     checkpoint: Mapped[str | None]
     created: Mapped[float]
+
+
+class Import(Base):
+    """The checkpoint that a problem's first groups were imported from: its own record as it was read (JSON text, since
+    it may hold numbers that are not finite), and the last group that stands for a part of it."""
+
+    __tablename__ = "imports"
+
+    problem_id: Mapped[int] = mapped_column(BigId, ForeignKey("problems.id"), primary_key=True, autoincrement=False)
+    source: Mapped[str]
+    record: Mapped[str]
+    sequence: Mapped[int]
+    created: Mapped[float]
+
+
+class ImportedProgram(Base):
+    """A program of a checkpoint, in the order of the import: the candidate that it is, which copies of it share; the
+    group that stands for its iteration, None for a seed or a copy; and what no other table holds of it (JSON text)."""
+
+    __tablename__ = "imported_programs"
+
+    problem_id: Mapped[int] = mapped_column(BigId, ForeignKey("problems.id"), primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    name: Mapped[str]
+    candidate_id: Mapped[int] = mapped_column(ForeignKey("candidates.id"), index=True)
+    sequence: Mapped[int | None]
+    record: Mapped[str]

@@ -144,6 +144,7 @@ class Store:
         commit: str,
         comparison: str | None = None,
         arm: str | None = None,
+        tx: Transaction | None = None,
     ) -> RunRecord:
         """Begin a run. Without a name it gets a fresh one. Raises RunExists."""
         now = time.time()
@@ -154,9 +155,10 @@ class Store:
                 config=dict(config), summary={}, comparison=comparison, arm=arm, created=now, updated=now,
             )  # fmt: skip
             try:
-                with self.begin() as tx:
-                    tx.connection.execute(insert(Run).values(**row))
-                return self.run(fresh)
+                # a savepoint, so that a name that is taken spoils nothing else of the caller's transaction
+                with self._in(tx) as inner, inner.connection.begin_nested():
+                    stored = inner.connection.execute(insert(table(Run)).values(**row).returning(table(Run))).one()
+                return _run_record(stored)
             except IntegrityError:
                 if name is not None:
                     message = f"{self.address} has a run named {name} already; resume it, or choose another name"

@@ -150,19 +150,23 @@ class OpenEvolveProblem:
         if missing:
             notes.append(f"not measured, so counted 0: {', '.join(missing)}")
         self._warn_of_new(metrics)
-        rewards = tuple(metrics.get(name, 0.0) for name in self.objectives)
-        features = {
-            name: metrics.get(name, 0.0)
-            for name in self.settings.get("feature_dimensions", ())
-            if name not in _BUILT_IN_FEATURES
-        }
         error = evaluation.failed or evaluation.texts.get("error") or None
         shown = dict(evaluation.texts)
         if self.settings.get("include_artifacts", True) and self.settings["enable_artifacts"]:
             shown |= evaluation.artifacts
         lines = [*([evaluation.failed] if evaluation.failed else []), *notes, *(f"{k}: {v}" for k, v in shown.items())]
         feedback = "\n".join(lines)[:_LONGEST_FEEDBACK]
-        return Score(rewards, self._fitness(metrics, rewards), features, feedback, _one_line(error) if error else None)
+        return self.score_of_metrics(metrics, feedback, _one_line(error) if error else None)
+
+    def score_of_metrics(self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None) -> Score:
+        """What metrics of the evaluator come to, measured here or, in a checkpoint, elsewhere. All must be finite."""
+        rewards = tuple(metrics.get(name, 0.0) for name in self.objectives)
+        features = {
+            name: metrics.get(name, 0.0)
+            for name in self.settings.get("feature_dimensions", ())
+            if name not in _BUILT_IN_FEATURES
+        }
+        return Score(rewards, self._fitness(metrics, rewards), features, feedback, error)
 
     def _fitness(self, metrics: Mapping[str, float], rewards: tuple[float, ...]) -> float:
         if "combined_score" in metrics:

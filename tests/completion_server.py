@@ -24,6 +24,7 @@ class Manners:
     """How the server behaves; tests change it while it runs.
 
     faults: taken one by one, each in place of the answer to one request: a status, or a function of the handler
+    dies_after: requests after which every connection is dropped
     refuses: (parameter, message) of parameters that are answered with 400
     most_choices: choices in one answer at most; context: tokens (bytes) of prompt and answer
     """
@@ -38,6 +39,7 @@ class Manners:
     context: int | None = None
     shows_context: bool = True
     delay: float = 0.0
+    dies_after: int | None = None
     text: str | None = None
     finish: str = "stop"
     refuses: dict[str, str] = field(default_factory=dict)
@@ -107,6 +109,8 @@ class CompletionServer:
             self.times.append(time.monotonic())
             self.headers.append(dict(handler.headers))
             fault = self.manners.faults.pop(0) if self.manners.faults else None
+            if self.manners.dies_after is not None and len(self.requests) > self.manners.dies_after:
+                fault = gone
             self.busy += 1
             self.busiest = max(self.busiest, self.busy)
         try:

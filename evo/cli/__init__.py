@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import os
 import sys
 import warnings
@@ -21,7 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("evo.cli.inspect", "Show a run, or one of its candidates with its lineage."),
     "best": ("evo.cli.best", "Print the best answers of a run."),
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
-    "export": ("evo.cli.export", "Write a run's prompt groups as training traces."),
+    "export": ("evo.cli.export", "Write a run's prompt groups as training traces, or as OpenEvolve's checkpoints."),
+    "import": ("evo.cli.import_", "Make a run of a checkpoint of OpenEvolve."),
     "report": ("evo.cli.report", "Write a run or a comparison as one HTML page, with its plots."),
     "evaluate": ("evo.cli.evaluate", "Measure a policy without search: best@k, solve@k, diversity."),
     "compare": ("evo.cli.compare", "Compare policies as searchers: solve rates under one budget, with a verdict."),
@@ -41,7 +43,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name][0])
-        command = getattr(module, cmd_name)
+        command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -96,15 +98,14 @@ def exit_code_of(error: Exception) -> int | None:
     from sqlalchemy.exc import SQLAlchemyError
 
     from evo.errors import BadInput, SearchFailed
-    from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
+    from islands.errors import BadCheckpoint, DatabaseUnavailable, RunBusy, RunExists, UnknownRun
     from problems.contract import BadAddress, ScorerFault
     from problems.sandbox.contract import SandboxFault, SandboxUnavailable
     from vpo.policies.contract import PolicyUnavailable
     from vpo.training import TrainingDiverged
 
-    if isinstance(
-        error, BadInput | BadAddress | DatabaseUnavailable | RunBusy | RunExists | UnknownRun | SandboxUnavailable
-    ):
+    theirs = BadInput | BadAddress | BadCheckpoint | DatabaseUnavailable | RunBusy | RunExists | UnknownRun
+    if isinstance(error, theirs | SandboxUnavailable):
         return 2
     ours = SearchFailed | ScorerFault | SandboxFault | PolicyUnavailable | TrainingDiverged | SQLAlchemyError | OSError
     if isinstance(error, ours):

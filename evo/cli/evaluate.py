@@ -184,7 +184,7 @@ def provenance(config: RunConfig) -> dict[str, Any]:
 def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> None:
     from rich.table import Table
 
-    from evo.progress import clock
+    from evo.progress import clock, spent
 
     seeds = record["seeds"]
     apart = seeds if 1 < len(seeds) <= SEEDS_SHOWN else []
@@ -205,7 +205,8 @@ def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> 
         soft_wrap=True,
     )
     rate = record["tokens"] / max(record["seconds"], 1e-9)
-    console.print(f"{record['tokens']:,} tokens in {clock(record['seconds'])} ({rate:,.0f}/s)")
+    used = spent(record["tokens"], record["prompt_tokens"], record["cost"])
+    console.print(f"{used} in {clock(record['seconds'])} ({rate:,.0f}/s)")
     for title, errors in (("missing", record["format_errors"]), ("failed", record["answer_errors"])):
         if errors:
             worst = ", ".join(f"{kind} {number:,}" for kind, number in list(errors.items())[:4])

@@ -1,28 +1,108 @@
-"""`evo export`: a run's prompt groups as training traces."""
+"""`evo export`: a run's prompt groups as training traces, or its programs as checkpoints of OpenEvolve."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from evo.cli.options import db_option, plain_option
+
+if TYPE_CHECKING:
+    from islands.records import ProblemRecord
+    from islands.store import Store
 
 ROWS_PER_BATCH = 200
 
 
 @click.command()
 @click.argument("name", metavar="RUN")
-@click.option("-o", "--output", required=True, metavar="FILE", help="FILE.jsonl or FILE.parquet")
+@click.option("-o", "--output", metavar="FILE", help="FILE.jsonl or FILE.parquet")
 @click.option("--no-tokens", is_flag=True, help="leave out token ids and log-probabilities")
+@click.option("--openevolve", "folder", metavar="DIR", help="write OpenEvolve's checkpoints instead, one per problem")
+@click.option("--problem", metavar="NAME", help="with --openevolve: this problem of the run alone")
 @db_option
 @plain_option
-def export(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> None:
+def export(
+    name: str, output: str | None, no_tokens: bool, folder: str | None, problem: str | None, db: str, plain: bool
+) -> None:
     """Write one record per prompt group of RUN: prompt, rollouts, answers, rewards, fitness, errors, token ids and
-    behaviour log-probabilities."""
+    behaviour log-probabilities.
+
+    With --openevolve write its programs as OpenEvolve does, in DIR/checkpoints/checkpoint_N, or in DIR itself if that
+    is named checkpoint_N: for openevolve-run --checkpoint, and for OpenEvolve's visualizer (visualizer.py --path DIR).
+    """
+    from evo.errors import BadInput
+
+    if (output is None) == (folder is None):
+        raise BadInput("say what to write: -o FILE.jsonl for training traces, or --openevolve DIR for a checkpoint")
+    if folder is not None:
+        _checkpoints(name, folder, problem, db, plain)
+    elif problem is not None:
+        raise BadInput("--problem goes with --openevolve; traces hold the whole run")
+    elif output is not None:
+        _traces(name, output, no_tokens, db, plain)
+
+
+def _checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: bool) -> None:
+    from rich.console import Console
+
+    from evo.errors import BadInput
+    from islands.interop.exporting import CheckpointExport
+    from islands.store import Store
+
+    console = Console(stderr=True)
+    with Store.open(db, read_only=True) as store:
+        run = store.run(name)
+        chosen = _chosen(store, run.id, name, wanted)
+        into = Path(folder)
+        several = wanted is None and len(chosen) > 1
+        if several and into.name.startswith("checkpoint_"):
+            raise BadInput(
+                f"--openevolve {folder}: {name} has {len(chosen)} problems; name an output folder, or --problem"
+            )
+        for problem in chosen:
+            with console.status(f"exporting {problem.name}") if console.is_terminal and not plain else nullcontext():
+                export = CheckpointExport(store, run, problem)
+                if not export.candidates:
+                    click.echo(f"{problem.name}: no programs yet, so no checkpoint", err=True)
+                    continue
+                place = export.folder(into / slug(problem) if several else into)
+                try:
+                    count = export.write(place)
+                except OSError as error:
+                    raise BadInput(f"--openevolve {place}: {error.strerror or error}") from error
+            copies = f", {export.copies:,} of them copies on further islands" if export.copies else ""
+            click.echo(f"{place}: {count:,} programs of {problem.name}{copies}")
+
+
+def _chosen(store: Store, run_id: int, name: str, wanted: str | None) -> list[ProblemRecord]:
+    """Those of the run's problems that are to be written and hold anything."""
+    from evo.errors import BadInput
+
+    problems = store.problems(run_id)
+    if not problems:
+        raise BadInput(f"{name} has not begun: it holds no problems yet")
+    if wanted is None:
+        return problems
+    chosen = [problem for problem in problems if wanted in (problem.name, problem.address)]
+    if not chosen:
+        known = ", ".join(problem.name for problem in problems[:5]) + (", ..." if len(problems) > 5 else "")
+        raise BadInput(f"--problem {wanted}: no problem of {name}; it has {known}")
+    return chosen
+
+
+def slug(problem: ProblemRecord) -> str:
+    """The name of a problem's own folder: its place in the run keeps two of a name apart."""
+    return f"{problem.index}-" + re.sub(r"[^\w.-]+", "_", Path(problem.name).name).strip("_.")[:60]
+
+
+def _traces(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> None:
     from rich.console import Console
     from rich.progress import track
 

@@ -121,6 +121,7 @@ def show(name: str, candidate_id: int | None, db: str, as_json: bool) -> None:
 def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     from rich.table import Table
 
+    from evo.progress import spent
     from islands.progress import run_progress
     from islands.queries import best, format_errors, versions_used
 
@@ -141,6 +142,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             "groups": progress.groups,
             "answers": progress.answers,
             "tokens": progress.tokens,
+            "prompt_tokens": progress.prompt_tokens,
+            "cost": progress.cost,
             "format_errors": misread,
             "versions": [asdict(one) for one in versions],
             "problems": [
@@ -165,7 +168,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     solved = sum(p.solved_at is not None for p in progress.problems.values())
     console.print(
         f"{solved} of {len(found)} solved, {progress.groups:,} groups, {progress.answers:,} answers, "
-        f"{progress.tokens:,} tokens\n"
+        f"{spent(progress.tokens, progress.prompt_tokens, progress.cost)}\n"
     )
     table = Table(box=None, pad_edge=False, expand=True)
     for title in ("problem", "done", "best", "target", "solved", "id"):
@@ -233,11 +236,13 @@ def _versions_table(versions: Sequence[VersionUse]) -> Table:
 def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bool) -> None:
     from rich.syntax import Syntax
 
+    from islands.interop.origin import originals_of
     from islands.queries import candidate as detail_of
     from islands.queries import lineage
 
     detail = detail_of(store, run.id, candidate_id)
     line = lineage(store, candidate_id)
+    originals = originals_of(store, candidate_id)
     found, problem = detail.candidate, detail.problem
     parent = line[1] if len(line) > 1 else None
     if as_json:
@@ -252,6 +257,7 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
             "policy_version": detail.policy_version,
             "times_found": detail.found,
             "cells": [{"island": island, "cell": cell} for island, cell in detail.cells],
+            "openevolve": [{"id": one.id, "iteration": one.iteration} for one in originals],
             "lineage": [{"candidate": c.id, "generation": c.generation, "fitness": c.fitness} for c in line],
         }
         click.echo(json.dumps(shown))
@@ -267,6 +273,9 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
     if detail.cells:
         console.print("holds " + ", ".join(f"cell {cell} of island {island}" for island, cell in detail.cells))
     console.print(f"found {detail.found} times")
+    if originals:
+        first, more = originals[0], f" and {len(originals) - 1} more" if len(originals) > 1 else ""
+        console.print(f"imported: OpenEvolve's program {first.id}, iteration {first.iteration}{more}", soft_wrap=True)
     if found.error:
         console.print(f"error: {found.error}", soft_wrap=True)
     if found.feedback and found.feedback != found.error:

@@ -112,6 +112,7 @@ _SEARCHED: list[Callable[[Any], Any]] = [
     click.option("--until-solved", is_flag=True, default=None, help="stop a problem when it is solved"),
     click.option("--max-answers", type=click.IntRange(1), help="budget: answers in all (a chain of m counts m)"),
     click.option("--max-tokens", type=click.IntRange(1), help="budget: generated tokens in all"),
+    click.option("--max-cost", type=click.FloatRange(0, min_open=True), help="budget: of a policy with ?price="),
     click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="budget: wall-clock seconds"),
     click.option("--parallel", type=click.IntRange(1), help="prompt groups in flight"),
 ]

@@ -18,7 +18,7 @@ from evo.cli.live import shown
 from evo.cli.options import DEFAULT_DB, without_password
 from evo.fleet import FINISHING
 from evo.launch import Launched
-from evo.progress import clock, figures, lane_row
+from evo.progress import clock, figures, lane_row, spent
 from evo.search import Search
 from evo.summary import concluded
 from evo.tui.terminal import able
@@ -129,7 +129,8 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
     solved = f"{status.solved} of {known} solved, " if known else ""
     console.print(
         f"\n[bold]{ended}[/bold]{why}: run [bold]{escape(status.run)}[/bold], {solved}{status.groups:,} groups, "
-        f"{status.answers:,} answers, {status.tokens:,} tokens in {clock(status.elapsed)}"
+        f"{status.answers:,} answers, {spent(status.tokens, status.prompt_tokens, status.cost)} "
+        f"in {clock(status.elapsed)}"
     )
     console.print(figures(status), style="dim")
     if launched.config.sandbox == "none":

@@ -233,7 +233,9 @@ def _capped(answers: int, budget: int | None) -> int:
 
 
 def _early(config: RunConfig) -> bool:
-    return config.until_solved or config.max_seconds is not None or config.max_tokens is not None
+    return config.until_solved or any(
+        budget is not None for budget in (config.max_seconds, config.max_tokens, config.max_cost)
+    )
 
 
 def _limits(config: RunConfig | TrainRun) -> str:
@@ -243,6 +245,8 @@ def _limits(config: RunConfig | TrainRun) -> str:
         limits.append(f"{config.max_answers:,} answers")
     if getattr(config, "max_tokens", None) is not None:
         limits.append(f"{config.max_tokens:,} tokens")  # type: ignore[union-attr]
+    if getattr(config, "max_cost", None) is not None:
+        limits.append(f"{config.max_cost:g} of cost")  # type: ignore[union-attr]
     if config.max_seconds is not None:
         limits.append(f"{config.max_seconds:g} s")
     text = f"; at most {' or '.join(limits)}" if limits else ""

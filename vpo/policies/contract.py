@@ -69,8 +69,11 @@ class Updatable(Protocol):
     In a policy with a `batch` everything below takes its turn between two calls of `sample`.
     """
 
-    model: Any
     tokenizer: Any
+
+    def learner(self) -> Any:
+        """A model of its own with the weights that this policy was loaded with, for a trainer to keep and to change."""
+        ...
 
     async def between(self, work: Callable[[], T]) -> T:
         """Run `work` where sampling runs, after the call under way; nothing is sampled meanwhile."""
@@ -85,4 +88,39 @@ class Updatable(Protocol):
 
     async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
         """(T,) nats for each rollout's tokens after its prompt, by the engine that samples, at its temperature."""
+        ...
+
+
+class Rounds(Protocol):
+    """A sampling in rounds under way (see Streaming). Asleep until woken."""
+
+    def wake(self) -> None:
+        """Go on with the next round; to be called once for every time that the taker returned None."""
+        ...
+
+    def close(self) -> None:
+        """End at the next step; nothing is delivered any more."""
+        ...
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A policy that takes up new prompts while others go on, at rounds that the caller decides: where that decision
+    does not depend on timing, one seed gives one sequence of batches."""
+
+    def stream(
+        self,
+        *,
+        rollouts: int,
+        answers: int,
+        seed: int,
+        take: Callable[[int], Sequence[tuple[int, Prompt]] | None],
+        deliver: Callable[[int, list[tuple[int, list[Rollout] | Exception]]], None],
+    ) -> Rounds | None:
+        """Sample in rounds of some steps; None where this model cannot.
+
+        take: before a round, by its number from 0: the prompts that join, numbered by the caller; None to sleep
+        deliver: after it, by its number: the groups that ended in it, or what went wrong with them
+        Both are called in the policy's own thread, never at the same time.
+        """
         ...

@@ -51,8 +51,6 @@ def load_policy(
         from vpo.policies.openai import load_openai
 
         return load_openai(rest, temperature=temperature, top_p=top_p, max_tokens=max_tokens, batch=batch)
-    if kind in ("vllm",):
-        raise BadAddress(f"policy {address!r}: {kind} policies are not available in this version; use {FORMS_NOW}")
     settings: dict[str, Any] = {
         "temperature": temperature,
         "top_p": top_p,
@@ -62,6 +60,10 @@ def load_policy(
         "batch": batch,
         "threads": threads,
     }
+    if kind == "vllm":
+        from vpo.policies.vllm import load_vllm
+
+        return load_vllm(rest, **settings)
     if kind == "embedded":
         from vpo.embedded import checkpoint_path
 

@@ -25,6 +25,8 @@ def trained_answers(address: str) -> int | None:
     Known for checkpoints in directories, those that ship among them; a hub's are not asked. Raises BadAddress where
     the file cannot be read.
     """
+    if address.startswith("vllm:"):
+        address = address.removeprefix("vllm:").partition("?")[0]
     if address.startswith("embedded:"):
         from vpo.embedded import checkpoint_path
 

@@ -1,13 +1,9 @@
-"""Any transformers model as a policy: a hub id, a directory, or the embedded checkpoint.
-
-Chat models are asked through their chat template (thinking switched off where the template has that switch: a budget of
-some hundred tokens would be spent before the first answer), base models in plain text. A checkpoint whose config says
-`evo_dialect` is asked in that token language, as it stands.
-"""
+"""Any transformers model as a policy: a hub id, a directory, or the embedded checkpoint."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,14 +17,12 @@ from problems.contract import BadAddress
 from problems.records import Prompt, Rollout
 from vpo.policies.bars import without_bars
 from vpo.policies.cache import bytes_a_token
-from vpo.policies.contract import DIALECTS, PolicyUnavailable, PromptTooLong, T
+from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.decoding import Ask, Drawn, Settings, Stopped, decode
+from vpo.policies.encoding import context_of, dialect_of_config, encoded, end_tokens, enough, room, written
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.rows import can_share
 
-_LEAST_ROOM = 64
-"""A prompt that leaves fewer tokens than this (or than max_tokens) is too long."""
-_END_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|end_of_turn|>", "<|endoftext|>", "</s>")
 _SMALL = 20_000_000
 """Parameters below which rows are so cheap that calls should be large."""
 
@@ -62,13 +56,11 @@ class TransformersPolicy:
         self.temperature = temperature
         self.top_p = top_p
         self.max_tokens = max_tokens
-        self.dialect = getattr(model.config, "evo_dialect", "english")
-        if self.dialect not in DIALECTS:
-            raise BadAddress(f"policy {version!r} speaks {self.dialect!r}, which this version does not know")
+        self.dialect = dialect_of_config(model.config, version)
         self.parameters = sum(parameter.numel() for parameter in model.parameters())
         self.batch = batch or (64 if self.parameters < _SMALL or model.device.type == "cuda" else 16)
-        self.context = int(getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", 0) or 1 << 30)
-        self.stops = end_tokens(model, tokenizer)
+        self.context = context_of(model.config)
+        self.stops = end_tokens(model.generation_config, tokenizer)
         if threads is None and self.parameters < _SMALL and model.device.type == "cpu":
             threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
@@ -142,42 +134,22 @@ class TransformersPolicy:
         chosen = torch.from_numpy(rollout.token_ids.astype(np.int64)).to(scaled.device)
         return scaled.log_softmax(-1).gather(-1, chosen[:, None])[:, 0].cpu().numpy()
 
+    def learner(self) -> Any:
+        """A copy of the model, for a trainer to keep."""
+        return copy.deepcopy(self.model)
+
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
-        """The prompt's token ids (P,), as the model is conditioned on them: its prefill too."""
-        if self.dialect != "english":
-            ids = self.tokenizer(f"{prompt.user} {prompt.prefill}", add_special_tokens=False).input_ids
-        elif not self.tokenizer.chat_template:
-            plain = "\n\n".join(part for part in (prompt.system, prompt.user, "") if part)
-            ids = self.tokenizer(plain + prompt.prefill).input_ids
-        else:
-            ids = self.tokenizer(self._chat(prompt) + prompt.prefill, add_special_tokens=False).input_ids
-        return np.asarray(ids, dtype=np.int32)
-
-    def _chat(self, prompt: Prompt) -> str:
-        messages = [{"role": "user", "content": prompt.user}]
-        if prompt.system:
-            messages.insert(0, {"role": "system", "content": prompt.system})
-        try:
-            return self._template(messages)
-        except Exception:
-            if not prompt.system:
-                raise
-            # Some templates refuse a system message; what it says then opens the request
-            return self._template([{"role": "user", "content": f"{prompt.system}\n\n{prompt.user}"}])
-
-    def _template(self, messages: list[dict[str, str]]) -> str:
-        return self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
-        )
+        """The prompt's token ids (P,), as the model is conditioned on them."""
+        return encoded(self.tokenizer, self.dialect, prompt)
 
     def _sample(
         self, prompts: list[Prompt], rollouts: int, answers: int, seed: int, cancelled: threading.Event
     ) -> list[list[Rollout]]:
-        encoded = [self.encode(prompt) for prompt in prompts]
-        limit = self.max_tokens or self._enough(answers)
+        prompt_ids = [self.encode(prompt) for prompt in prompts]
+        limit = self.max_tokens or enough(answers, self.dialect)
         asks = [
-            Ask(ids, prompt.stream, rollout, self._room(ids, limit))
-            for ids, prompt in zip(encoded, prompts, strict=True)
+            Ask(ids, prompt.stream, rollout, room(ids, limit, self.context))
+            for ids, prompt in zip(prompt_ids, prompts, strict=True)
             for rollout in range(rollouts)
         ]
         drawn = self._decode(asks, seed, _Either(cancelled, self._closing))
@@ -185,20 +157,6 @@ class TransformersPolicy:
             [self._rollout(asks[i], drawn[i], prompt) for i in range(place * rollouts, (place + 1) * rollouts)]
             for place, prompt in enumerate(prompts)
         ]
-
-    def _enough(self, answers: int) -> int:
-        from vpo.chain import default_max_tokens
-
-        return default_max_tokens("route" if self.dialect == "maze-compact" else "python", answers, self.dialect)
-
-    def _room(self, ids: npt.NDArray[np.int32], limit: int) -> int:
-        room = self.context - len(ids)
-        if room < min(limit, _LEAST_ROOM):
-            raise PromptTooLong(
-                f"the prompt takes {len(ids)} tokens of a context of {self.context}, which leaves no room for an "
-                "answer: show fewer or shorter inspirations, or use a model with a longer context"
-            )
-        return min(limit, room)
 
     def _decode(self, asks: list[Ask], seed: int, cancelled: Any) -> list[Drawn]:
         """All of them; where memory runs out, again in batches of half the rows (rows do not depend on their batch)."""
@@ -247,10 +205,7 @@ class TransformersPolicy:
         return max(1, int(bound / (4 * width * self.model.dtype.itemsize)))
 
     def _rollout(self, ask: Ask, drawn: Drawn, prompt: Prompt) -> Rollout:
-        ids = drawn.token_ids[:-1] if drawn.stopped else drawn.token_ids
-        text = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        if prompt.prefill:  # in a token language a space stands between any two words
-            text = prompt.prefill + (" " if self.dialect != "english" else "") + text
+        text = written(self.tokenizer, drawn.token_ids, drawn.stopped, self.dialect, prompt.prefill)
         return Rollout(text, drawn.token_ids, drawn.logprobs, ask.prompt, "stop" if drawn.stopped else "length")
 
 
@@ -267,17 +222,6 @@ class _Either:
 
     def is_set(self) -> bool:
         return self._first.is_set() or self._second.is_set()
-
-
-def end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Tokens that end a rollout: the generation config's, the tokenizer's, the template's ends of turns."""
-    configured = getattr(model.generation_config, "eos_token_id", None)
-    ends = set(configured if isinstance(configured, list) else [configured]) | {tokenizer.eos_token_id}
-    template = tokenizer.chat_template or ""
-    for token in _END_TOKENS:
-        if isinstance(template, str) and token in template:
-            ends.add(tokenizer.convert_tokens_to_ids(token))
-    return frozenset(int(end) for end in ends if end is not None and end != tokenizer.unk_token_id)
 
 
 def load_transformers(

@@ -1,0 +1,227 @@
+"""Answers that were found elsewhere, written as the history of a run, in bulk.
+
+What is stored is what a search that had found them would have stored: a prompt group for each answer, seeds without
+one, copies as migrations. A Population that advances over it therefore arrives at the state that is written here, and
+a search that resumes the run goes on from there. Behind a group stand no tokens: nothing can be learned from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import bindparam, insert, update
+
+from islands.blobs import pack_floats, pack_ids
+from islands.config import PopulationConfig
+from islands.memory import Memory
+from islands.records import ProblemRecord
+from islands.schema import Answer, Candidate, PromptGroup, Rollout, table
+from islands.store import Store, Transaction
+from islands.writer import GroupWriter
+from problems.records import ScoredAnswer
+
+NO_TEMPERATURE = 0.0
+"""An imported group's: it is not known, and training leaves out what was sampled at temperature 0."""
+
+_GROUPS = insert(table(PromptGroup)).returning(PromptGroup.id, sort_by_parameter_order=True)
+_ROLLOUTS = insert(table(Rollout)).returning(Rollout.id, sort_by_parameter_order=True)
+_CANDIDATES = insert(table(Candidate)).returning(Candidate.id, sort_by_parameter_order=True)
+_BIRTHS = (
+    update(table(Candidate))
+    .where(table(Candidate).c.id == bindparam("candidate"))
+    .values(group_id=bindparam("group"), parent_id=bindparam("parent"))
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A distinct answer, in the order of first arrival.
+
+    parent: the place of an earlier answer, or None; created: seconds since 1970, UTC
+    """
+
+    answer: ScoredAnswer
+    island: int
+    generation: int
+    parent: int | None
+    created: float
+    seed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """An answer of an iteration, a repeat too: what was asked and what came of it, as far as it is known."""
+
+    candidate: int
+    island: int
+    parent: int | None
+    created: float
+    version: str
+    system: str
+    user: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Copied:
+    """A copy of an answer on another island, made after the group before it in the order."""
+
+    candidate: int
+    source: int
+    target: int
+
+
+class Adoption:
+    """Writes one problem's history into an empty problem, inside the caller's transaction. Used once.
+
+    ids: of the candidates, by place; last: sequence of the last group, -1 for seeds alone
+    solved: sequence of the group that first reached the target, -1 for a seed, None where none did
+    """
+
+    def __init__(self, store: Store, problem: ProblemRecord, config: PopulationConfig) -> None:
+        self._store = store
+        self._problem = problem
+        self._memory = Memory(config, problem.objectives, problem.dimensions)
+        self._writer = GroupWriter(store, problem)
+        self.ids: list[int] = []
+        self.last = -1
+        self.solved: int | None = None
+
+    def write(self, tx: Transaction, found: Sequence[Found], order: Sequence[Asked | Copied]) -> None:
+        """Seeds of `found` first, then `order`. Raises ScorerFault where an answer lacks a feature of the grid."""
+        self._memory.check([one.answer.score for one in found], self._problem.name)
+        measures = [self._memory.measure([one.answer])[0] for one in found]
+        groups = [one for one in order if isinstance(one, Asked)]
+        born: dict[int, int] = {}  # candidate -> sequence of the group that brought it
+        for sequence, asked in enumerate(groups):
+            if not found[asked.candidate].seed:
+                born.setdefault(asked.candidate, sequence)
+        rows = [
+            self._candidate(one, measured, born.get(number, -1))
+            for number, (one, measured) in enumerate(zip(found, measures, strict=True))
+        ]
+        self.ids = list(tx.connection.execute(_CANDIDATES, rows).scalars())
+        group_ids = self._write_groups(tx, groups)
+        self._write_answers(tx, groups, group_ids, born)
+        births = [
+            {
+                "candidate": self.ids[number],
+                "group": group_ids[sequence],
+                "parent": self._id(found[number].parent),
+            }
+            for number, sequence in born.items()
+        ]
+        if births:
+            tx.connection.execute(_BIRTHS, births)
+        self.last = len(groups) - 1
+        self._remember(tx, found, measures, order, born)
+
+    def _candidate(self, one: Found, measured: tuple[float, ...], sequence: int) -> dict[str, Any]:
+        score = one.answer.score
+        return dict(
+            problem_id=self._problem.id, group_id=None, sequence=sequence, identity=one.answer.identity,
+            text=one.answer.text, rewards=list(map(float, score.rewards)), fitness=float(score.fitness),
+            features={name: float(value) for name, value in score.features.items()}, measures=list(measured),
+            feedback=score.feedback, error=score.error, generation=one.generation, island=one.island, parent_id=None,
+            created=one.created,
+        )  # fmt: skip
+
+    def _id(self, number: int | None) -> int | None:
+        return None if number is None else self.ids[number]
+
+    def _write_groups(self, tx: Transaction, groups: Sequence[Asked]) -> list[int]:
+        run = self._problem.run_id
+        rows: list[dict[str, Any]] = [
+            dict(
+                run_id=run, problem_id=self._problem.id, sequence=sequence, iteration=sequence, island=one.island,
+                parent_id=self._id(one.parent), inspirations=[], user=one.user, system=one.system,
+                prompt_ids=pack_ids([]), stream=0, seed=0, temperature=NO_TEMPERATURE, answers=1,
+                policy_version_id=self._store.policy_version(run, one.version, tx), sampling_seconds=0.0,
+                scoring_seconds=0.0, created=one.created,
+            )
+            for sequence, one in enumerate(groups)
+        ]  # fmt: skip
+        return list(tx.connection.execute(_GROUPS, rows).scalars()) if rows else []
+
+    def _write_answers(
+        self, tx: Transaction, groups: Sequence[Asked], group_ids: Sequence[int], born: dict[int, int]
+    ) -> None:
+        if not groups:
+            return
+        rollouts = [
+            dict(
+                group_id=id, position=0, text=one.text, token_ids=pack_ids([]), logprobs=pack_floats([]),
+                finish="stop", format_error=None,
+            )
+            for id, one in zip(group_ids, groups, strict=True)
+        ]  # fmt: skip
+        rollout_ids = tx.connection.execute(_ROLLOUTS, rollouts).scalars().all()
+        links = [
+            dict(
+                rollout_id=rollout, position=0, candidate_id=self.ids[one.candidate],
+                repeat=born.get(one.candidate) != sequence, seconds=0.0,
+            )
+            for sequence, (rollout, one) in enumerate(zip(rollout_ids, groups, strict=True))
+        ]  # fmt: skip
+        tx.connection.execute(insert(table(Answer)), links)
+
+    def _remember(
+        self,
+        tx: Transaction,
+        found: Sequence[Found],
+        measures: Sequence[tuple[float, ...]],
+        order: Sequence[Asked | Copied],
+        born: dict[int, int],
+    ) -> None:
+        """Let all of it happen in memory, as a resume will, and write what readers without an index need."""
+        memory, target = self._memory, self._problem.target
+        sequence, moves = -1, list[tuple[int, int, int]]()
+
+        def append(number: int) -> None:
+            one, score = found[number], found[number].answer.score
+            memory.columns.append(
+                self.ids[number], one.answer.identity, score.fitness, score.rewards, measures[number], one.generation,
+                score.error is None,
+            )  # fmt: skip
+            if target is not None and self.solved is None and score.error is None and score.fitness >= target:
+                self.solved = sequence
+
+        for number, one in enumerate(found):
+            if one.seed:
+                append(number)
+                memory.seed(self.ids[number])
+        for event in order:
+            if isinstance(event, Copied):
+                if sequence >= 0:  # before the first group there are seeds alone, which live on every island
+                    moves.append((event.source, event.target, self.ids[event.candidate]))
+                continue
+            self._migrate(tx, sequence, moves)
+            sequence += 1
+            fresh = born.get(event.candidate) == sequence
+            if fresh:
+                append(event.candidate)
+            id = self.ids[event.candidate]
+            memory.group(event.island, self._id(event.parent), [id], {id} if fresh else set())
+        self._migrate(tx, sequence, moves)
+        self._write_state(tx, sequence)
+
+    def _migrate(self, tx: Transaction, sequence: int, moves: list[tuple[int, int, int]]) -> None:
+        if not moves:
+            return
+        generation = max(island.generation for island in self._memory.archipelago.islands)
+        self._writer.write_migration(tx, sequence, generation, moves)
+        self._memory.migrate(moves)
+        moves.clear()
+
+    def _write_state(self, tx: Transaction, sequence: int) -> None:
+        memory, ids = self._memory, self._memory.columns.ids
+        cells = memory.archipelago.changed_cells()
+        occupied = [(island, cell, ids[ordinal]) for island, cell, ordinal in cells if ordinal is not None]
+        self._writer.write_cells(tx, sequence, occupied)
+        best = memory.archipelago.best
+        if best is not None and memory.columns.valid[best]:
+            self._writer.write_best(tx, ids[best], memory.columns.fitness[best])
+        if memory.space.dimensions is not None:
+            self._writer.write_dimensions(tx, memory.space.dimensions)

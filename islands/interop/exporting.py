@@ -1,0 +1,272 @@
+"""A problem of a run as a checkpoint of OpenEvolve, for its visualizer, or for OpenEvolve to go on from.
+
+Every candidate that was ever stored is a program on the island where it was born, so that the whole tree can be seen;
+OpenEvolve drops what is beyond its population_size when it adds the next one. A candidate that is on a further island
+(a seed, a migrant) has a copy there with an id of its own, as OpenEvolve's migrations make them. What was imported is
+written as it was read, and comes back exactly where nothing has been added since.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from islands.interop.checkpoint import write_checkpoint
+from islands.interop.metrics import FITNESS, OWN
+from islands.interop.outline import Copy, Line, outline
+from islands.interop.record import unpacked
+from islands.records import ProblemRecord, RunRecord
+from islands.schema import Answer, Candidate, ImportedProgram, PolicyVersion, PromptGroup, Rollout
+from islands.store import Store
+
+PAGE = 500
+TEMPLATE = "prompt"
+"""Under which name the visualizer lists our prompts; OpenEvolve's own are named after its templates."""
+MOST_VALUES = 100
+"""Values of a feature that OpenEvolve keeps beside its range."""
+
+
+class CheckpointExport:
+    """One problem, read when it is made; candidates that are stored later are left out.
+
+    number: OpenEvolve's iteration, which names the folder; programs: how many there are, copies too
+    """
+
+    def __init__(self, store: Store, run: RunRecord, problem: ProblemRecord) -> None:
+        self._store = store
+        self._run = run
+        self._problem = problem
+        self._outline = outline(store, problem)
+        self._record = self._metadata()
+        self.number = int(self._record.get("last_iteration") or 0)
+
+    @property
+    def candidates(self) -> int:
+        return len(self._outline.lines)
+
+    @property
+    def copies(self) -> int:
+        """Programs that the export adds for candidates on further islands."""
+        return len(self._outline.copies)
+
+    def folder(self, into: Path) -> Path:
+        """Where it belongs: `into` itself if that is named like a checkpoint, else where OpenEvolve would put it."""
+        if into.name.startswith("checkpoint_"):
+            return into
+        return into / "checkpoints" / f"checkpoint_{self.number}"
+
+    def write(self, folder: Path) -> int:
+        """Write it; how many programs. Raises FileExistsError, OSError."""
+        return write_checkpoint(folder, self._record, self.programs(), self._record.get("best_program_id"))
+
+    # -- metadata.json
+
+    def _metadata(self) -> dict[str, Any]:
+        found = self._outline
+        before: Mapping[str, Any] = found.record or {}
+        if found.untouched:
+            return dict(before)
+        members, islands = found.members(), found.islands
+        generations = [*before.get("island_generations", ())][:islands]
+        generations += [0] * (islands - len(generations))
+        generations = [count + found.own.get(island, 0) for island, count in enumerate(generations)]
+        last = before.get("last_migration_generation", 0)
+        if found.migration[0] > found.imported:
+            now = max(found.groups.values(), default=0)
+            last = max(0, max(generations) - (now - found.migration[1]))  # as long ago as it is in our count
+        best = self._problem.best
+        return {
+            **before,
+            "island_feature_maps": self._cells(islands),
+            "islands": members,
+            "archive": self._archive(),
+            "best_program_id": None if best is None or best not in found.lines else found.id_of(best),
+            "island_best_programs": self._fittest(islands),
+            "last_iteration": self._iteration(found.iterations - 1),
+            "current_island": sum(found.groups.values()) % islands,
+            "island_generations": generations,
+            "last_migration_generation": last,
+            "feature_stats": {**before.get("feature_stats", {}), **self._ranges()},
+        }
+
+    def _cells(self, islands: int) -> list[dict[str, str]]:
+        maps: list[dict[str, str]] = [{} for _ in range(islands)]
+        for cell in self._outline.elites:
+            if cell.candidate in self._outline.lines:
+                maps[cell.island][cell.cell] = self._outline.id_of(cell.candidate, cell.island)
+        return maps
+
+    def _archive(self) -> list[str]:
+        """The fittest elites, as many as OpenEvolve's archive holds."""
+        found = self._outline
+        size = self._run.config.get("population", {}).get("archive_size") or 100
+        held = {found.id_of(c.candidate, c.island): c.fitness for c in found.elites if c.candidate in found.lines}
+        return sorted(held, key=lambda id: -held[id])[:size]
+
+    def _fittest(self, islands: int) -> list[str | None]:
+        found = self._outline
+        best: list[tuple[tuple[bool, float], str] | None] = [None] * islands
+        for id, line in found.lines.items():
+            for island in range(islands):
+                if found.placed(id, island):
+                    rank, held = (line.valid, line.fitness), best[island]
+                    if held is None or rank > held[0]:
+                        best[island] = (rank, found.id_of(id, island))
+        return [None if held is None else held[1] for held in best]
+
+    def _ranges(self) -> dict[str, Any]:
+        """Ranges of the grid's features, except of diversity, which OpenEvolve measures by another distance."""
+        stats: dict[str, Any] = {}
+        for place, name in enumerate(self._problem.dimensions or ()):
+            values = [line.measures[place] for line in self._outline.lines.values() if len(line.measures) > place]
+            if values and name != "diversity":
+                known = name.removeprefix("reward:")
+                stats[known] = {"min": min(values), "max": max(values), "values": values[-MOST_VALUES:]}
+        return stats
+
+    # -- programs/
+
+    def programs(self) -> Iterator[dict[str, Any]]:
+        """What the files hold, one page of texts in memory at a time."""
+        copies: dict[int, list[Copy]] = {}
+        for copy in self._outline.copies:
+            copies.setdefault(copy.candidate, []).append(copy)
+        own = [id for id, line in self._outline.lines.items() if not line.origin]
+        pages = (self._page(own[start : start + PAGE]) for start in range(0, len(own), PAGE))
+        for id, program in chain(self._imported(), *pages):
+            yield program
+            for copy in copies.pop(id, ()):
+                yield self._copied(program, copy)
+
+    def _imported(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        if self._outline.record is None:
+            return
+        query = (
+            select(
+                ImportedProgram.position, ImportedProgram.candidate_id, ImportedProgram.record, Candidate.text,
+                PromptGroup.system, PromptGroup.user, Rollout.text.label("response"),
+            )
+            .join(Candidate, Candidate.id == ImportedProgram.candidate_id)
+            .outerjoin(
+                PromptGroup,
+                (PromptGroup.run_id == self._run.id) & (PromptGroup.sequence == ImportedProgram.sequence),
+            )
+            .outerjoin(Rollout, Rollout.group_id == PromptGroup.id)
+            .where(ImportedProgram.problem_id == self._problem.id)
+            .order_by(ImportedProgram.position)
+            .limit(PAGE)
+        )  # fmt: skip
+        after = -1
+        while True:
+            with self._store.read() as connection:
+                rows = connection.execute(query.where(ImportedProgram.position > after)).all()
+            for row in rows:
+                program = unpacked(row.record, row.text, row.system or "", row.user or "", row.response or "")
+                yield row.candidate_id, program
+            if len(rows) < PAGE:
+                return
+            after = rows[-1].position
+
+    def _page(self, ids: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+        query = (
+            select(Candidate.id, Candidate.text, Candidate.feedback, Candidate.error, Candidate.group_id)
+            .where(Candidate.id.in_(ids))
+            .order_by(Candidate.id)
+        )
+        with self._store.read() as connection:
+            rows = connection.execute(query).all()
+            group_ids = sorted({row.group_id for row in rows if row.group_id is not None})
+            asked = {
+                row.id: row
+                for row in connection.execute(
+                    select(
+                        PromptGroup.id, PromptGroup.iteration, PromptGroup.system, PromptGroup.user,
+                        PolicyVersion.version,
+                    )
+                    .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
+                    .where(PromptGroup.id.in_(group_ids))
+                )
+            }  # fmt: skip
+            responses = {
+                candidate: text
+                for candidate, text in connection.execute(
+                    select(Answer.candidate_id, Rollout.text)
+                    .join(Rollout, Rollout.id == Answer.rollout_id)
+                    .where(Rollout.group_id.in_(group_ids), Answer.repeat.is_(False))
+                )
+            }
+        for row in rows:
+            yield row.id, self._program(row, asked.get(row.group_id), responses.get(row.id))
+
+    def _program(self, row: Any, asked: Any | None, response: str | None) -> dict[str, Any]:
+        found = self._outline
+        line = found.lines[row.id]
+        parent = found.lines.get(line.parent) if line.parent is not None else None
+        own = {
+            "run": self._run.name,
+            "candidate": row.id,
+            "policy_version": asked.version if asked is not None else None,
+            "objectives": list(self._problem.objectives),
+            "rewards": list(line.rewards),
+            "fitness": line.fitness,
+            "features": dict(line.features),
+            "error": row.error,
+        }
+        metadata: dict[str, Any] = {"island": line.island, OWN: own}
+        if asked is not None:
+            metadata["changes"] = f"written by {asked.version}"
+        if parent is not None:
+            metadata["parent_metrics"] = self._metrics(parent)
+        artifacts = {"feedback": row.feedback, "error": row.error}
+        shown = {key: text for key, text in artifacts.items() if text}
+        prompts: dict[str, Any] = {}
+        if asked is not None:
+            responses = [] if response is None else [response]
+            prompts[TEMPLATE] = {"system": asked.system, "user": asked.user, "responses": responses}
+        return {
+            "id": found.id_of(row.id, line.island),
+            "code": row.text,
+            "changes_description": "",
+            "language": self._language,
+            "parent_id": None if parent is None else found.id_of(line.parent, line.island),  # type: ignore[arg-type]
+            "generation": line.generation,
+            "timestamp": line.created,
+            "iteration_found": 0 if asked is None else self._iteration(asked.iteration),
+            "metrics": self._metrics(line),
+            "complexity": float(len(row.text)),
+            "diversity": 0.0,
+            "metadata": metadata,
+            "prompts": prompts,  # never null: the visualizer's page of a program cannot show one without
+            "artifacts_json": json.dumps(shown) if shown else None,
+            "artifact_dir": None,
+            "embedding": None,
+        }
+
+    def _copied(self, program: Mapping[str, Any], copy: Copy) -> dict[str, Any]:
+        metadata = {**(program.get("metadata") or {}), "island": copy.island, "migrant": True}
+        return {
+            **program,
+            "id": copy.id,
+            "parent_id": program["id"],
+            "timestamp": copy.created,
+            "metadata": metadata,
+        }
+
+    def _iteration(self, iteration: int) -> int:
+        """OpenEvolve counts from 1; after an import it goes on from the checkpoint's."""
+        before: Mapping[str, Any] = self._outline.record or {}
+        return int(before.get("last_iteration") or 0) + iteration - self._outline.imported
+
+    def _metrics(self, line: Line) -> dict[str, float]:
+        """Fitness, objectives, and the features that are none of them."""
+        named = dict(zip(self._problem.objectives, line.rewards, strict=True))
+        return {**line.features, **named, FITNESS: line.fitness}
+
+    @property
+    def _language(self) -> str:
+        return "python" if self._problem.answer_format == "python" else "text"

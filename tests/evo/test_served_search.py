@@ -1,0 +1,109 @@
+"""A search whose policy is a server: bad input, counts and cost in every place, resume, and no training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from completion_server import completion_server
+
+from evo.cli import invoke
+from islands.store import Store
+from islands.traces import read_groups
+
+SECRET = "sk-very-secret-key-12345"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+
+
+SEARCH = ["run", "programs:easy", "--limit", "2", "--answers", "1", "--rollouts", "2", "--max-new-tokens", "60"]
+
+
+def told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict:
+    assert invoke([*arguments, "--json"]) in (0, 130)
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("wrong", ["openai:other@URL", "openai:tiny@http://127.0.0.1:9", "openai:tiny@URL?speed=1"])
+def test_a_wrong_address_is_one_line_before_anything_is_written(wrong: str, capsys, tmp_path: Path) -> None:
+    with completion_server() as server:
+        assert invoke([*SEARCH, "--policy", wrong.replace("URL", server.url), "--plain"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.startswith("evo: ") and not (tmp_path / "evo.db").exists()
+
+
+@pytest.mark.parametrize("engine", ["vllm", "someone"])
+def test_tokens_and_cost_are_counted_stored_and_carried_over_a_resume(engine: str, capsys, tmp_path: Path) -> None:
+    with completion_server(engine=engine, key=SECRET) as server:
+        policy = f"{server.address}?price=1/3"
+        first = told([*SEARCH, "--iterations", "3", "--name", "one", "--policy", policy], capsys)
+        assert first["groups"] == 6 and first["tokens"] > 0 and first["prompt_tokens"] > first["tokens"]
+        assert first["cost"] == pytest.approx((first["prompt_tokens"] + 3 * first["tokens"]) / 1e6, abs=1e-6)
+        shown = told(["show", "one"], capsys)
+        assert [shown[key] for key in ("tokens", "prompt_tokens", "cost")] == [
+            first[key] for key in ("tokens", "prompt_tokens", "cost")
+        ]
+        assert invoke(["show", "one"]) == 0
+        assert f"{first['tokens']:,} tokens, {first['prompt_tokens']:,} of prompts, cost" in capsys.readouterr().out
+        again = told(["resume", "one", "--iterations", "5"], capsys)
+        assert again["groups"] == 10 and again["tokens"] > first["tokens"] and again["cost"] > first["cost"]
+        assert again["cost"] == pytest.approx((again["prompt_tokens"] + 3 * again["tokens"]) / 1e6, abs=2e-6)
+        assert again["prompt_tokens"] >= first["prompt_tokens"] + 4 * first["prompt_tokens"] / 6 * 0.5
+    with Store.open("sqlite:///evo.db", read_only=True) as store:
+        groups = [group for _, group in read_groups(store, store.run("one").id)]
+    rollouts = [one.rollout for group in groups for one in group.rollouts]
+    assert all(bool(len(one.token_ids)) is (engine == "vllm") for one in rollouts)
+    assert invoke(["export", "one", "-o", "traces.jsonl"]) == 0 and invoke(["export", "one", "-o", "t.parquet"]) == 0
+    assert len((tmp_path / "traces.jsonl").read_text().splitlines()) == 10
+    assert invoke(["report", "one", "-o", "report.html"]) == 0
+    for file in tmp_path.rglob("*"):
+        assert file.is_dir() or SECRET.encode() not in file.read_bytes(), f"{file} holds the key"
+
+
+def test_a_budget_of_cost_ends_a_search(capsys) -> None:
+    with completion_server(engine="") as server:
+        policy = f"{server.address}?price=1000/1000"
+        ended = told([*SEARCH, "--iterations", "500", "--max-cost", "5", "--policy", policy], capsys)
+        assert 5 <= ended["cost"] < 50 and ended["reason"] == "budget of 5 of cost"
+
+
+@pytest.mark.parametrize(("engine", "said"), [("vllm", "--from-traces RUN can train"), ("x", "nothing can from its")])
+def test_training_beside_it_is_refused_in_words(engine: str, said: str, capsys) -> None:
+    with completion_server(engine=engine) as server:
+        assert invoke([*SEARCH, "--policy", server.address, "--train", "grpo", "--plain"]) == 2
+    error = capsys.readouterr().err
+    assert "can search and compare, not train" in error and said in error
+
+
+def test_a_server_that_dies_fails_the_search_in_one_line_and_resume_goes_on(capsys) -> None:
+    with completion_server(dies_after=5) as server:
+        arguments = [*SEARCH, "--iterations", "4", "--name", "one", "--policy", f"{server.address}?retries=1"]
+        assert invoke([*arguments, "--plain", "--parallel", "2"]) == 1
+        error = capsys.readouterr().err
+        assert "cannot be reached, tried 2 times" in error and error.count("\n") == 1
+        server.manners.dies_after = None
+        assert told(["resume", "one"], capsys)["groups"] == 8
+
+
+def test_a_policy_on_a_server_may_be_one_of_several_operators(capsys) -> None:
+    with completion_server() as server:
+        policies = f"scripted:mutate,{server.address}?temperature=1.3&n=off"
+        ended = told([*SEARCH, "--iterations", "6", "--policy", policies], capsys)
+        assert ended["groups"] == 12 and any(one["temperature"] == 1.3 for one in server.requests)
+
+
+def test_an_evaluation_counts_too(capsys) -> None:
+    with completion_server(engine="") as server:
+        found = told(
+            ["evaluate", "programs:easy", "--limit", "6", "--answers", "1", "--answers-total", "4"]
+            + ["--policy", f"{server.address}?price=1/1", "--max-new-tokens", "60"],
+            capsys,
+        )
+        assert (
+            found["cost"] == pytest.approx((found["tokens"] + found["prompt_tokens"]) / 1e6, abs=1e-6) and found["cost"]
+        )

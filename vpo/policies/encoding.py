@@ -1,0 +1,101 @@
+"""From a prompt to the token ids that a model of ours is conditioned on, alike for every engine that runs it.
+
+Chat models are asked through their chat template (thinking switched off where the template has that switch: a budget of
+some hundred tokens would be spent before the first answer), base models in plain text. A checkpoint whose config says
+`evo_dialect` is asked in that token language, as it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from problems.contract import BadAddress
+from problems.records import Prompt
+from vpo.policies.contract import DIALECTS, PromptTooLong
+
+_LEAST_ROOM = 64
+"""A prompt that leaves fewer tokens than this (or than the limit) is too long."""
+_END_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|end_of_turn|>", "<|endoftext|>", "</s>")
+
+
+def dialect_of_config(config: Any, name: str) -> str:
+    """The dialect that a model's config names, English where it names none. Raises BadAddress on an unknown one."""
+    dialect = getattr(config, "evo_dialect", "english")
+    if dialect not in DIALECTS:
+        raise BadAddress(f"policy {name!r} speaks {dialect!r}, which this version does not know")
+    return dialect
+
+
+def context_of(config: Any) -> int:
+    """The most tokens, prompt and answer, that a model was made for; boundless where its config does not say."""
+    return int(getattr(config.get_text_config(decoder=True), "max_position_embeddings", 0) or 1 << 30)
+
+
+def encoded(tokenizer: Any, dialect: str, prompt: Prompt) -> npt.NDArray[np.int32]:
+    """The prompt's token ids (P,), as the model is conditioned on them: its prefill too."""
+    if dialect != "english":
+        ids = tokenizer(f"{prompt.user} {prompt.prefill}", add_special_tokens=False).input_ids
+    elif not tokenizer.chat_template:
+        plain = "\n\n".join(part for part in (prompt.system, prompt.user, "") if part)
+        ids = tokenizer(plain + prompt.prefill).input_ids
+    else:
+        ids = tokenizer(_chat(tokenizer, prompt) + prompt.prefill, add_special_tokens=False).input_ids
+    return np.asarray(ids, dtype=np.int32)
+
+
+def _chat(tokenizer: Any, prompt: Prompt) -> str:
+    messages = [{"role": "user", "content": prompt.user}]
+    if prompt.system:
+        messages.insert(0, {"role": "system", "content": prompt.system})
+    try:
+        return _templated(tokenizer, messages)
+    except Exception:
+        if not prompt.system:
+            raise
+        # Some templates refuse a system message; what it says then opens the request
+        return _templated(tokenizer, [{"role": "user", "content": f"{prompt.system}\n\n{prompt.user}"}])
+
+
+def _templated(tokenizer: Any, messages: list[dict[str, str]]) -> str:
+    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, enable_thinking=False)
+
+
+def room(ids: npt.NDArray[np.int32], limit: int, context: int) -> int:
+    """Most tokens of a rollout of this prompt, up to `limit`. Raises PromptTooLong where too few are left."""
+    left = context - len(ids)
+    if left < min(limit, _LEAST_ROOM):
+        raise PromptTooLong(
+            f"the prompt takes {len(ids)} tokens of a context of {context}, which leaves no room for an "
+            "answer: show fewer or shorter inspirations, or use a model with a longer context"
+        )
+    return min(limit, left)
+
+
+def enough(answers: int, dialect: str) -> int:
+    """The limit of a rollout of so many answers where nobody names one."""
+    from vpo.chain import default_max_tokens
+
+    return default_max_tokens("route" if dialect == "maze-compact" else "python", answers, dialect)
+
+
+def end_tokens(generation_config: Any, tokenizer: Any) -> frozenset[int]:
+    """Tokens that end a rollout: the generation config's, the tokenizer's, the template's ends of turns."""
+    configured = getattr(generation_config, "eos_token_id", None)
+    ends = set(configured if isinstance(configured, list) else [configured]) | {tokenizer.eos_token_id}
+    template = tokenizer.chat_template or ""
+    for token in _END_TOKENS:
+        if isinstance(template, str) and token in template:
+            ends.add(tokenizer.convert_tokens_to_ids(token))
+    return frozenset(int(end) for end in ends if end is not None and end != tokenizer.unk_token_id)
+
+
+def written(tokenizer: Any, ids: npt.NDArray[np.int32], stopped: bool, dialect: str, prefill: str) -> str:
+    """The text of a rollout, its prefill before what was sampled, without its end token and other special ones."""
+    kept = ids[:-1] if stopped else ids
+    text = tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    if not prefill:
+        return text
+    return f"{prefill} {text}" if dialect != "english" else prefill + text  # words of a token language stand apart
