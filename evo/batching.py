@@ -21,8 +21,9 @@ Job = Callable[[], Awaitable[None]]
 
 @dataclass
 class SamplingMeter:
-    """What sampling has cost: seconds with at least one call under way, calls, rollouts, generated tokens and those of
-    prompts, and the price of both where the policy has one."""
+    """What sampling has cost: seconds with at least one call or round under way, calls or rounds, rollouts, generated
+    tokens and those of prompts, and the price of both where the policy has one; rollout_seconds: of rollouts under way,
+    added up, so that their number on average is known."""
 
     busy_seconds: float = 0.0
     calls: int = 0
@@ -30,6 +31,7 @@ class SamplingMeter:
     tokens: int = 0
     prompt_tokens: int = 0
     cost: float = 0.0
+    rollout_seconds: float = 0.0
     _active: int = 0
     _since: float = field(default=0.0, repr=False)
 
@@ -45,6 +47,20 @@ class SamplingMeter:
         if self._active == 0:
             self.busy_seconds += time.perf_counter() - self._since
         return self._active
+
+    def round(self, groups: int, rollouts: int) -> float:
+        """A round of so many groups is over: a group's share of its seconds."""
+        if not self._active:
+            return 0.0
+        before = self.busy_seconds
+        self.leave()
+        self.rollout_seconds += (self.busy_seconds - before) * groups * rollouts
+        return (self.busy_seconds - before) / max(groups, 1)
+
+    def rest(self) -> None:
+        """Nothing is under way any more."""
+        while self._active:
+            self.leave()
 
     def count(self, group: Sequence[Rollout]) -> None:
         """Add a group that came back."""
@@ -106,6 +122,12 @@ class Batcher:
         self._full.put_nowait(self._waiting)
         self._waiting = []
         self._start()
+
+    def landing(self, future: asyncio.Future[tuple[list[Rollout], str, float]]) -> None:
+        """A group leaves the search's window: calls do not depend on it."""
+
+    def landed(self, futures: Sequence[asyncio.Future[tuple[list[Rollout], str, float]]]) -> None:
+        """Groups have left the search's window: calls do not depend on it."""
 
     def _start(self) -> None:
         if self._worker is None:
@@ -191,6 +213,7 @@ class Batcher:
         version, started = self.policy.version, time.perf_counter()
         self.meter.enter()
         self._idle.clear()
+        rows = len(items) * self.rollouts
         try:
             if self.fault is not None:
                 raise self.fault
@@ -215,6 +238,7 @@ class Batcher:
                 raise
             return
         finally:
+            self.meter.rollout_seconds += (time.perf_counter() - started) * rows
             if not self.meter.leave():
                 self._idle.set()
         seconds = time.perf_counter() - started

@@ -100,8 +100,9 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     part. Raises BadInput."""
     head, *settings = text.split(",")
     name, equals, policy = head.partition("=")
-    if not equals:
-        policy, name = head, re.split(r"[:/]", head.rstrip("/"))[-1]
+    if not equals or ":" in name:  # an address may hold options, with equals signs of their own
+        bare = re.split(r"@https?://|\?", head)[0]
+        policy, name = head, re.split(r"[:/]", bare.rstrip("/"))[-1]
     name, policy = name.strip(), policy.strip()
     if not policy:
         raise BadInput(f"--arm {text}: expected NAME=POLICY, as in --arm vpo=embedded:vpo")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from vpo.chain import Chain
 
 SYSTEM = (
-    "You take part in an evolutionary search. You are shown a task, an earlier answer with its scores, and other "
-    "answers found so far. You write answers that score higher, or score differently where the objectives conflict."
+    "You write better answers to a task than those found so far. Keep exactly to the layout that is asked for and "
+    "write nothing besides."
 )
 
 
@@ -102,7 +102,9 @@ class EnglishStyle:
 
         self.problem, self.config, self.answers, self.diff = problem, config, answers, diff
         self.task = f"# Task\n{problem.statement().strip()}"
-        self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff)
+        start = problem.seed_answer() if problem.answer_format == "python" else ""
+        self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff, start=start)
+        self.system = SYSTEM
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         sections = [self.task]
@@ -118,20 +120,23 @@ class EnglishStyle:
                 sections.append("# Other answers found so far\n" + shown)
         sections.append(self.request)
         begun = begun_answer(self.problem, self.config, selection, rng)
-        return Prompt("\n\n".join(sections), SYSTEM, stream, begun)
+        return Prompt("\n\n".join(sections), self.system, stream, begun)
 
     def shown(self, candidate: Candidate, feedback: bool = True) -> str:
-        """A candidate as a prompt shows it: the answer, its reward vector by name, its feedback."""
+        """A candidate as a prompt shows it: its reward vector by name, its feedback, the answer last.
+
+        The other way round small models copy the scores too, below every answer that they write.
+        """
         text = cut(candidate.text, self.config.max_answer_chars)
         if self.problem.answer_format == "python":
             text = f"```python\n{text.rstrip()}\n```"
         vector = ", ".join(
             f"{name} {value:.3g}" for name, value in zip(self.problem.objectives, candidate.rewards, strict=True)
         )
-        lines = [text, f"Fitness {candidate.fitness:.4g} ({vector})"]
+        lines = [f"Fitness {candidate.fitness:.4g} ({vector})"]
         if feedback and candidate.feedback and self.config.max_feedback_chars:
             lines.append("Feedback: " + cut(candidate.feedback, self.config.max_feedback_chars))
-        return "\n".join(lines)
+        return "\n".join([*lines, text])
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         return read(rollout, self.problem, self.answers, selection if self.diff else None)

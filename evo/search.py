@@ -20,6 +20,7 @@ from evo.config import RunConfig
 from evo.errors import SearchFailed
 from evo.iteration import Lane, Proposal, propose, score_group, settle
 from evo.operators import Chooser, Front, Operator
+from evo.rounds import RoundBatcher, batcher_for
 from evo.status import SUMMARY_SECONDS, SearchStatus
 from islands.errors import DatabaseUnavailable, RunBusy
 from islands.store import Store, Transaction
@@ -69,7 +70,7 @@ class Search:
         self.next_sequence = next_sequence
         self.stop_reason = ""
         self.paused = False
-        self.batchers: list[Batcher] = []
+        self.batchers: list[Batcher | RoundBatcher] = []
         self.fronts = {lane.record.id: Front() for lane in self.lanes} if len(self.operators) > 1 else {}
         self._flying: deque[InFlight] = deque()
         self._summarised = 0.0
@@ -101,14 +102,17 @@ class Search:
 
     async def run(self) -> str:
         """Run to the end; returns why it ended ("" for all iterations done). Raises SearchFailed on a dead policy."""
+        alone = len(self.operators) == 1 and self.config.train is None
         self.batchers = [
-            Batcher(one.policy, one.rollouts, one.answers, self.config.seed, self.batch if one.policy.batch else 0)
+            batcher_for(one.policy, one.rollouts, one.answers, self.config.seed, self.batch, alone)
             for one in self.operators
         ]
         if self.paused:
             self.pause()
         try:
-            self.learner.attach(self.batchers[0])
+            if self.config.train is not None:
+                assert isinstance(self.batchers[0], Batcher)
+                self.learner.attach(self.batchers[0])
             self._replay()
             while self._fly():
                 head = self._flying[0]
@@ -212,6 +216,7 @@ class Search:
         """Commit the groups at the head of the window that are ready, together, each followed by the proposal it makes
         room for. Nothing is proposed to the policy, reported or learned from before the transaction is through."""
         landed: list[tuple[Lane, ScoredGroup]] = []
+        left: list[InFlight] = []
         started = time.perf_counter()
         with self.store.begin() as transaction:
             while self._flying and self._flying[0].group.done() and len(landed) < GROUPS_PER_TRANSACTION:
@@ -221,6 +226,8 @@ class Search:
                 if fault is not None and landed:
                     break  # what is ahead of the fault is kept
                 flying = self._flying.popleft()
+                left.append(flying)
+                self.batchers[flying.proposal.operator].landing(flying.sampled)
                 lane = flying.proposal.lane
                 if isinstance(fault, ScorerFault | PromptTooLong):
                     self._fail(lane, str(fault), transaction)
@@ -233,6 +240,8 @@ class Search:
                     landed.append((lane, group))
                 self._fly()
             self._summarise(transaction)
+        for number, batcher in enumerate(self.batchers):
+            batcher.landed([flying.sampled for flying in left if flying.proposal.operator == number])
         self.status.commit_seconds += time.perf_counter() - started
         for lane, group in landed:
             settle(lane, group)

@@ -34,7 +34,7 @@ class Manners:
     key: str = ""
     gives_ids: bool = True
     processed: bool = True
-    lists_models: bool = True
+    lists_models: int = 200
     most_choices: int = 64
     context: int | None = None
     shows_context: bool = True
@@ -90,8 +90,9 @@ class CompletionServer:
 
     def list_models(self, handler: BaseHTTPRequestHandler) -> None:
         manners = self.manners
-        if handler.path != "/v1/models" or not manners.lists_models:
-            send(handler, 404, {"error": {"message": "Not Found"}})
+        if handler.path != "/v1/models" or manners.lists_models != 200:
+            status = 404 if manners.lists_models == 200 else manners.lists_models
+            send(handler, status, {"error": {"message": "no list"}})
         elif not self.allowed(handler):
             send(handler, 401, {"error": {"message": f"bad key {handler.headers.get('authorization')}"}})
         else:

@@ -201,7 +201,12 @@ def dialect_at(policy: str) -> str:
         return scripted_policy(rest).dialect
     if kind == "embedded":
         return dialect_of(checkpoint_path(rest))
-    if kind in ("vllm", "openai"):
+    if kind == "openai":
+        from vpo.policies.openai_address import endpoint
+
+        endpoint(rest)
+        return "english"
+    if kind == "vllm":
         return "english"
     if not policy or ":" in policy or any(character.isspace() for character in policy):
         raise BadAddress(f"policy {policy!r} is not an address: {FORMS}")

@@ -63,6 +63,8 @@ def test_several_best_of_n_arms_are_told_apart_and_none_is_possible():
     [
         ("vpo=embedded:vpo", "vpo", {"policy": "embedded:vpo"}),
         ("embedded:grpo", "grpo", {"policy": "embedded:grpo"}),
+        ("openai:a/b@http://h:1?rpm=3,answers=1", "b", {"policy": "openai:a/b@http://h:1?rpm=3", "answers": "1"}),
+        ("x=openai:b@http://h:1?price=1/2", "x", {"policy": "openai:b@http://h:1?price=1/2"}),
         ("runs/mine/", "mine", {"policy": "runs/mine/"}),
         ("a=Qwen/Q,answers=5,temperature=0.8", "a", {"policy": "Qwen/Q", "answers": "5", "temperature": "0.8"}),
         ("b=embedded:vpo,show-parent=off", "b", {"policy": "embedded:vpo", "show_parent": "off"}),

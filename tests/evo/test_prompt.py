@@ -35,7 +35,7 @@ def test_an_english_prompt_shows_task_parent_vector_feedback_and_others(digits):
     prompt = EnglishStyle(digits(), PromptConfig(), 3).build(SELECTION, 7)
     assert prompt.stream == 7
     assert prompt.system
-    order = ["Write eight digits.", "12345678", "even 0.25, odd 0.75", "too few even digits", "99999999", "24680246"]
+    order = ["Write eight digits.", "even 0.25, odd 0.75", "too few even digits", "12345678", "99999999", "24680246"]
     places = [prompt.user.index(part) for part in order]
     assert places == sorted(places)
     assert prompt.user.count("12345678") == 1, "the parent is not shown a second time among the best"

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from problems.identity import identity
 from vpo.chain import blocks, edits, tags
+from vpo.chain.syntax import parsed, without_docstrings
 from vpo.chain.wording import check_request
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_THOUGHT_START = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
+_THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Chain:
     """A rollout's answers.
 
-    answers: at most m, in the order written, no two with one identity
+    answers: at most m, in the order written, no two the same: programs that differ in comments, layout or docstrings
+        alone are; those with a variable renamed are not (nor are they to problems.identity)
     error: in one line what is missing or was left out, None where all m are there
     """
 
@@ -64,17 +64,21 @@ def parse(
 
 def _spoken(text: str) -> tuple[str, str]:
     """The text without its thinking, and a complaint where the thinking never ended."""
-    text = _THINKING.sub("", text)
-    if ends := list(_THOUGHT_END.finditer(text)):  # the template opened it inside the prompt
-        text = text[ends[-1].end() :]
-    if start := _THOUGHT_START.search(text):
-        return text[: start.start()], "the thinking never ended"
-    return text, ""
+    kept: list[str] = []
+    begin, thinking = 0, False
+    for mark in _THOUGHT.finditer(text):
+        if mark[1]:  # an end without a beginning: the template opened it inside the prompt
+            kept, thinking = (kept if thinking else []), False
+            begin = mark.end()
+        elif not thinking:
+            kept.append(text[begin : mark.start()])
+            thinking = True
+    return "".join(kept) if thinking else "".join([*kept, text[begin:]]), "the thinking never ended" * thinking
 
 
 def _programs(text: str, answers: int) -> tuple[list[str], str]:
     if "```" not in text and "~~~" not in text and (found := tags.tagged(text, "python")):
-        kept = [one.content for one in found if one.closed or blocks.parsed(one.content) is not None]
+        kept = [one.content for one in found if one.closed or parsed(one.content) is not None]
         return kept, "" if len(kept) == len(found) else f"unclosed {_tag('answer', found[-1].number)} tag"
     return blocks.programs(text, answers)
 
@@ -116,13 +120,17 @@ def _compact(text: str) -> tuple[list[str], str]:
     return found, "" if found else "no route in it"
 
 
+def _compared(answer: str, answer_format: str) -> str:
+    return without_docstrings(answer) if answer_format == "python" else answer
+
+
 def _distinct(found: list[str], complaint: str, answer_format: str, answers: int) -> Chain:
     """The first m distinct answers, and an error unless there are m."""
     kept: dict[bytes, str] = {}
     repeats = 0
     for answer in found:
         before = len(kept)
-        key = identity(answer, answer_format) if len(found) > 1 else b""
+        key = identity(_compared(answer, answer_format), answer_format) if len(found) > 1 else b""
         kept.setdefault(key, answer)
         repeats += before == len(kept)
         if len(kept) == answers:

@@ -11,7 +11,7 @@ _FAMILIES = {
     "python": ("answer", "code", "program", "solution", "response"),
 }
 _PLACEHOLDERS = {"", "...", "…"}
-_WRAPPING_FENCE = re.compile(r"\A(`{3,}|~{3,})[^\n`]*\n(.*?)\n?[ \t]*\1\s*\Z", re.DOTALL)
+_FENCE = re.compile(r"(`{3,}+|~{3,}+)[^\n`]*+\n")
 
 _WORDS = {"UP": "U", "DOWN": "D", "LEFT": "L", "RIGHT": "R", "↑": "U", "↓": "D", "←": "L", "→": "R"}
 _MOVE = re.compile(r"[UDLR]+")
@@ -43,7 +43,7 @@ def tagged(text: str, answer_format: str) -> list[Tagged]:
 def _scan(text: str, name: str) -> list[Tagged]:
     found: list[Tagged] = []
     opened: re.Match[str] | None = None
-    for tag in re.finditer(rf"<\s*(/?)\s*{name}[\s_#-]*(\d*)\s*>", text, re.IGNORECASE):
+    for tag in re.finditer(rf"<\s*+(/?+)\s*+{name}[\s_#-]*+(\d*+)\s*+>", text, re.IGNORECASE):
         if opened:
             found.append(Tagged(opened[2], _unwrap(text[opened.end() : tag.start()]), True))
         opened = None if tag[1] else tag
@@ -56,8 +56,11 @@ def _scan(text: str, name: str) -> list[Tagged]:
 def _unwrap(content: str) -> str:
     """Content without blank edges and without a code fence or quotes around the whole of it."""
     content = content.strip("\r\n").strip() if "\n" not in content.strip() else content.strip("\n").rstrip()
-    fence = _WRAPPING_FENCE.match(content.strip())
-    return fence[2].strip("\n") if fence else content
+    bare = content.strip()
+    fence = _FENCE.match(bare)
+    if not fence or len(bare) < fence.end() + len(fence[1]) or not bare.endswith(fence[1]):
+        return content
+    return bare[fence.end() : -len(fence[1])].rstrip(" \t").strip("\n")
 
 
 def moves(content: str) -> str | None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import ast
+
 from problems.contract import ANSWER_FORMATS
+from vpo.chain.syntax import DEFINITIONS, parsed
 
 _SPREAD = (
     "Make the {m} answers spread over the trade-offs: each should be the best of the {m} at something, so where the "
     "objectives pull apart let a different one give way each time. An answer that repeats another is thrown away."
 )
+_NOTHING_ELSE = "No tests, no examples, no explanations."
+_IDEAS = (
+    "the most direct way",
+    "a different algorithm",
+    "with the standard library",
+    "as short as possible",
+    "careful with special cases",
+)
+"""What tells the programs of a layout apart. A small model that is asked for "different" programs alone repeats one."""
 
 _SINGLE = {
-    "python": (
-        "Answer with one complete program in a single code block that starts with ```python and ends with ```. Leave "
-        "out tests and usage examples."
-    ),
+    "python": f"Answer with one complete program in a single code block:\n\n{{layout}}\n\n{_NOTHING_ELSE}",
     "route": "End with your route, nothing but its moves, between <route_1> and </route_1>.",
     "text": "Write your answer, and nothing else, between <answer_1> and </answer_1>.",
 }
@@ -21,17 +30,18 @@ _SINGLE = {
 _CHAIN = {
     # Small models keep to a layout that they are shown far more often than to one that is described
     "python": (
-        "Answer with {m} different complete programs in exactly this layout:\n\n{layout}\n\n"
-        "Never put two programs into one block: every block must work alone and use the names that the task asks for. "
-        "Leave out tests, usage examples and explanations."
+        "Write {m} different programs for the task in this layout:\n\n{layout}\n\n"
+        f"Every block must be complete and work alone. {_NOTHING_ELSE} {_SPREAD}"
     ),
     "route": (
         "Give {m} different routes, one after another, each between its own numbered tags and with nothing but its "
-        "moves inside: the first between <route_1> and </route_1>, the last between <route_{m}> and </route_{m}>."
+        "moves inside: the first between <route_1> and </route_1>, the last between <route_{m}> and </route_{m}>. "
+        f"{_SPREAD}"
     ),
     "text": (
         "Give {m} different answers, one after another, each between its own numbered tags and with nothing but the "
-        "answer inside: the first between <answer_1> and </answer_1>, the last between <answer_{m}> and </answer_{m}>."
+        "answer inside: the first between <answer_1> and </answer_1>, the last between <answer_{m}> and </answer_{m}>. "
+        f"{_SPREAD}"
     ),
 }
 
@@ -46,21 +56,45 @@ the lines that take their place
 Each SEARCH part must occur in the current program; the blocks are applied in order, all of them or none."""
 
 
-def instructions(answer_format: str, answers: int, *, diff: bool = False) -> str:
+def instructions(answer_format: str, answers: int, *, diff: bool = False, start: str = "") -> str:
     """The paragraph that ends an English prompt: how to write `answers` answers.
 
     answer_format: one of problems.contract.ANSWER_FORMATS
     answers: m >= 1; above 1 it also asks for answers that spread over the trade-offs
     diff: ask for SEARCH/REPLACE edits of the program shown instead of a whole one (one answer alone)
+    start: the program that the search starts from; where it is one function or method to fill in, the layout shows it
     Raises ValueError on an unknown format, m < 1, or a diff of more than one answer.
     """
     check_request(answer_format, answers, diff)
     if diff:
         return _DIFF
+    request = _SINGLE[answer_format] if answers == 1 else _CHAIN[answer_format]
+    return request.format(m=answers, layout=_layout(answers, start) if answer_format == "python" else "")
+
+
+def _layout(answers: int, start: str) -> str:
+    inside = outline(start) or "..."
     if answers == 1:
-        return _SINGLE[answer_format]
-    layout = "\n---\n".join(f"```python\n# program {i}, complete\n```" for i in range(1, answers + 1))
-    return f"{_CHAIN[answer_format]} {_SPREAD}".format(m=answers, layout=layout)
+        return f"```python\n{inside}\n```"
+    return "\n\n".join(
+        f"```python\n# Program {i}: {_IDEAS[(i - 1) % len(_IDEAS)]}\n{inside}\n```" for i in range(1, answers + 1)
+    )
+
+
+def outline(program: str) -> str:
+    """A program that is one function, or one class with one method, with `...` as its body; "" for any other."""
+    tree = parsed(program)
+    nodes = [node for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))] if tree else []
+    lines: list[str] = []
+    while len(nodes) == 1 and isinstance(nodes[0], DEFINITIONS):
+        node = nodes[0]
+        if node.body[0].lineno == node.lineno:
+            return ""
+        lines += program.split("\n")[node.lineno - 1 : node.body[0].lineno - 1]
+        if not isinstance(node, ast.ClassDef):
+            return "\n".join([*lines, " " * node.body[0].col_offset + "..."])
+        nodes = node.body
+    return ""
 
 
 def check_request(answer_format: str, answers: int, diff: bool) -> None:

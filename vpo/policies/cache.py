@@ -43,12 +43,41 @@ class RoomyLayer(DynamicLayer):
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
         """Keep these rows; one may be taken several times."""
-        if self._buffers is None:
-            super().batch_select_indices(indices)
+        self.select(indices, 0)
+
+    def select(self, rows: torch.Tensor, first: int) -> None:
+        """Keep these rows and the columns from `first` on."""
+        if self.keys is None or self.values is None:
             return
-        used = self.get_seq_length()
-        keys, values = self._buffers = (self._buffers[0][indices], self._buffers[1][indices])
+        used = self.keys.shape[-2] - first
+        keys, values = self._buffers or (self.keys, self.values)
+        keys, values = keys[:, :, first:][rows], values[:, :, first:][rows]
+        if self._buffers is not None:
+            self._buffers = (keys, values)
         self.keys, self.values = keys[:, :, :used], values[:, :, :used]
+
+    def join(self, rows: int, states: tuple[torch.Tensor, torch.Tensor] | None) -> None:
+        """Put rows behind those that are there, both aligned on the right, zeros on the left of the shorter ones.
+
+        states: their keys and values, (rows, heads, columns, width); None where they have no columns yet
+        """
+        if self.keys is None or self.values is None:
+            if states is not None:
+                raise ValueError("rows with columns cannot join rows that have none")
+            return  # none of them has a column
+        own = (self.keys, self.values)
+        columns = max(self.keys.shape[-2], states[0].shape[-2] if states else 0)
+        room = columns + _SPARE + columns // 4
+        joined = []
+        for mine, theirs in zip(own, states or (None, None), strict=True):
+            count, heads, used, width = mine.shape
+            buffer = mine.new_zeros((count + rows, heads, room, width))
+            buffer[:count, :, columns - used : columns] = mine
+            if theirs is not None:
+                buffer[count:, :, columns - theirs.shape[-2] : columns] = theirs
+            joined.append(buffer)
+        self._buffers = (joined[0], joined[1])
+        self.keys, self.values = joined[0][:, :, :columns], joined[1][:, :, :columns]
 
 
 def _with_room(states: torch.Tensor, room: int) -> torch.Tensor:

@@ -50,12 +50,14 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """One row to sample. prompt: its token ids, one object shared by a group; limit: most tokens to draw."""
+    """One row to sample. prompt: its token ids, one object shared by a group; limit: most tokens to draw; prefill: what
+    of the prompt belongs to the answer."""
 
     prompt: npt.NDArray[np.int32]
     stream: int
     rollout: int
     limit: int
+    prefill: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +74,11 @@ def decode(
 ) -> list[Drawn]:
     """One Drawn per Ask, in order. Raises Stopped once `cancelled` is set, FloatingPointError on broken logits."""
     results: list[Drawn | None] = [None] * len(asks)
-    with torch.inference_mode():
-        for batch in batches(asks, settings):
-            drawn = _decode_batch(model, [asks[i] for i in batch], seed, settings, cancelled)
-            for i, one in zip(batch, drawn, strict=True):
-                results[i] = one
+    for batch in batches(asks, settings):
+        rows = Decoding(model, seed, settings)
+        rows.join([asks[i] for i in batch])
+        for place, drawn in rows.run(None, cancelled):
+            results[batch[place]] = drawn
     return [one for one in results if one is not None]
 
 
@@ -105,45 +107,121 @@ def batches(asks: Sequence[Ask], settings: Settings) -> Iterator[list[int]]:
         yield batch
 
 
-def _decode_batch(
-    model: Any, asks: list[Ask], seed: int, settings: Settings, cancelled: threading.Event | None
-) -> list[Drawn]:
-    device = model.device
-    steps = max(ask.limit for ask in asks)
-    batch, logits = _prefill(model, asks, settings)
-    random = np.stack([uniforms(seed, ask.stream, ask.rollout, steps) for ask in asks], axis=1)
-    random_steps = torch.from_numpy(random).to(device)  # (steps, rows)
-    limits = torch.tensor([ask.limit for ask in asks], device=device)
-    stops = torch.tensor(sorted(settings.stops), dtype=torch.long, device=device)
-    tokens_out = torch.full((steps, len(asks)), settings.pad, dtype=torch.long, device=device)
-    logprobs_out = torch.zeros((steps, len(asks)), device=device)
-    lengths = limits.clone()
-    stopped = torch.zeros(len(asks), dtype=torch.bool, device=device)
-    rows = torch.arange(len(asks), device=device)  # the asks that are still in the batch
-    alive = torch.ones(len(asks), dtype=torch.bool, device=device)
+class Decoding:
+    """A batch whose rows leave as they end, and which others may join meanwhile where can_join(model)."""
 
-    for step in range(steps):
-        if cancelled is not None and cancelled.is_set():
-            raise Stopped
-        tokens, logprobs = draw(logits, random_steps[step, rows], settings.temperature, settings.top_p)
-        tokens_out[step, rows], logprobs_out[step, rows] = tokens, logprobs
-        ending = alive & torch.isin(tokens, stops)
-        stopped[rows[ending]] = True
-        lengths[rows[ending]] = step + 1
-        alive &= ~ending & (limits[rows] > step + 1)
-        left = int(alive.sum())
-        if not left:
-            break
-        if (len(rows) - left) * _LEAVE >= len(rows):
-            kept = alive.nonzero().squeeze(-1)
-            batch.keep(kept)
-            rows, tokens, alive = rows[kept], tokens[kept], alive[kept]
-        logits = batch.step(tokens)
+    def __init__(self, model: Any, seed: int, settings: Settings) -> None:
+        self._model, self._seed, self._settings = model, seed, settings
+        device = model.device
+        self._stops = torch.tensor(sorted(settings.stops), dtype=torch.long, device=device)
+        self._rows: ExpandedRows | SharedRows | None = None
+        self._count = 0
+        self._logits = torch.empty(0)
+        # Of each row in the batch: its number in order of joining, its next draw, its limit, what it has drawn
+        self._number = self._taken = self._limit = torch.zeros(0, dtype=torch.long, device=device)
+        self._random = torch.zeros((0, 0), dtype=torch.float64, device=device)
+        self._tokens = torch.zeros((0, 0), dtype=torch.long, device=device)
+        self._logprobs = torch.zeros((0, 0), device=device)
+        self._alive = self._stopped = torch.zeros(0, dtype=torch.bool, device=device)
 
-    return _collect(tokens_out, logprobs_out, lengths, stopped)
+    def __len__(self) -> int:
+        """Rows in the batch."""
+        return len(self._number)
+
+    @property
+    def cells(self) -> int:
+        """Rows x columns of cache that they take now."""
+        return len(self) * self._rows.columns if self._rows is not None else 0
+
+    @torch.inference_mode()
+    def join(self, asks: list[Ask]) -> int:
+        """Prefill these and let them decode from the next step on; the number of the first, from which they go on."""
+        device = self._model.device
+        if self._rows is None:
+            pays = len(asks) >= 2 * len({id(ask.prompt) for ask in asks})
+            kind = SharedRows if self._settings.share and pays else ExpandedRows
+            self._rows, self._logits = _prefill(self._model, asks, self._settings, kind)
+        else:
+            rows, logits = _prefill(self._model, asks, self._settings, type(self._rows))
+            self._rows.join(rows)  # type: ignore[arg-type]  # of one kind
+            self._logits = torch.cat([self._logits, logits])
+        # One column more than is drawn: rows that have ended write there until they leave
+        width = max([ask.limit for ask in asks]) + 1
+        draws = np.stack([uniforms(self._seed, ask.stream, ask.rollout, width) for ask in asks])
+        fresh, width = len(asks), max(width, self._random.shape[-1])
+        self._random = _below(self._random, torch.from_numpy(draws).to(device), width)
+        self._tokens = _below(self._tokens, self._tokens.new_full((fresh, width), self._settings.pad), width)
+        self._logprobs = _below(self._logprobs, self._logprobs.new_zeros((fresh, width)), width)
+        number = torch.arange(self._count, self._count + fresh, device=device)
+        limit = torch.tensor([ask.limit for ask in asks], device=device)
+        flags = torch.zeros(fresh, dtype=torch.bool, device=device)
+        self._number, self._limit = torch.cat([self._number, number]), torch.cat([self._limit, limit])
+        self._taken = torch.cat([self._taken, torch.zeros_like(limit)])
+        self._alive, self._stopped = torch.cat([self._alive, ~flags]), torch.cat([self._stopped, flags])
+        self._count += fresh
+        return self._count - fresh
+
+    @torch.inference_mode()
+    def run(self, steps: int | None, cancelled: threading.Event | None = None) -> list[tuple[int, Drawn]]:
+        """That many steps, or all: (number, what was drawn) of the rows that have ended meanwhile.
+
+        Raises Stopped once `cancelled` is set, FloatingPointError on broken logits.
+        """
+        done: list[tuple[int, Drawn]] = []
+        settings, steps = self._settings, -1 if steps is None else steps
+        while len(self) and steps:
+            if cancelled is not None and cancelled.is_set():
+                raise Stopped
+            assert self._rows is not None
+            at = self._taken[:, None]
+            tokens, logprobs = draw(
+                self._logits, self._random.gather(1, at).squeeze(1), settings.temperature, settings.top_p
+            )
+            self._tokens.scatter_(1, at, tokens[:, None])
+            self._logprobs.scatter_(1, at, logprobs[:, None])
+            self._taken = self._taken + self._alive
+            stopping = self._alive & torch.isin(tokens, self._stops)
+            self._stopped = self._stopped | stopping
+            self._alive = self._alive & ~stopping & (self._taken < self._limit)
+            left, steps = int(self._alive.sum()), steps - 1
+            ended = len(self) - left
+            if ended and (ended * _LEAVE >= len(self) or not steps):
+                kept = self._alive.nonzero().squeeze(-1)
+                done += self._leave(kept)
+                tokens = tokens[kept]
+            if len(self):
+                self._logits = self._rows.step(tokens)
+        return done
+
+    def _leave(self, kept: torch.Tensor) -> list[tuple[int, Drawn]]:
+        """Drop all rows but these, and tell what the others have drawn."""
+        assert self._rows is not None
+        gone = (~self._alive).nonzero().squeeze(-1)
+        ids = self._tokens[gone].to("cpu", torch.int32).numpy()
+        values = self._logprobs[gone].cpu().numpy()
+        told = zip(*(own[gone].tolist() for own in (self._number, self._taken, self._stopped)), strict=True)
+        done = [
+            (number, Drawn(ids[i, :end].copy(), values[i, :end].copy(), stopped))
+            for i, (number, end, stopped) in enumerate(told)
+        ]
+        if len(kept):
+            self._rows.keep(kept)
+        else:
+            self._rows = None
+        self._number, self._taken, self._limit = self._number[kept], self._taken[kept], self._limit[kept]
+        self._random, self._tokens, self._logprobs = self._random[kept], self._tokens[kept], self._logprobs[kept]
+        self._alive, self._stopped = self._alive[kept], self._stopped[kept]
+        return done
 
 
-def _prefill(model: Any, asks: list[Ask], settings: Settings) -> tuple[ExpandedRows | SharedRows, torch.Tensor]:
+def _below(above: torch.Tensor, rows: torch.Tensor, width: int) -> torch.Tensor:
+    """Both tables of rows, made `width` wide with zeros on the right."""
+    return torch.cat([torch.nn.functional.pad(table, (0, width - table.shape[-1])) for table in (above, rows)])
+
+
+def _prefill(
+    model: Any, asks: list[Ask], settings: Settings, kind: type[ExpandedRows] | type[SharedRows]
+) -> tuple[ExpandedRows | SharedRows, torch.Tensor]:
     """Each different prompt once, padded on the left: the batch's rows and their first logits (rows, vocabulary)."""
     place: dict[int, int] = {}
     prompts: list[npt.NDArray[np.int32]] = []
@@ -160,15 +238,4 @@ def _prefill(model: Any, asks: list[Ask], settings: Settings) -> tuple[ExpandedR
     there = torch.from_numpy(real).to(model.device)
     cache, logits = prefilled(model, torch.from_numpy(ids).to(model.device), there)
     row = torch.tensor([place[id(ask.prompt)] for ask in asks], device=model.device)
-    kind = SharedRows if settings.share and len(asks) >= 2 * len(prompts) else ExpandedRows
     return kind(model, cache, row, there), logits[row]
-
-
-def _collect(tokens: torch.Tensor, logprobs: torch.Tensor, lengths: torch.Tensor, stopped: torch.Tensor) -> list[Drawn]:
-    ids = tokens.T.to("cpu", torch.int32).contiguous().numpy()
-    values = logprobs.T.cpu().contiguous().numpy()
-    ends, flags = lengths.tolist(), stopped.tolist()
-    return [
-        Drawn(ids[i, :end].copy(), values[i, :end].copy(), flag)
-        for i, (end, flag) in enumerate(zip(ends, flags, strict=True))
-    ]

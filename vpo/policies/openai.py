@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import struct
+import warnings
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -26,6 +27,8 @@ from vpo.policies.openai_reading import NOTHING, Choice, Reply
 from vpo.policies.openai_server import Server
 
 T = TypeVar("T")
+_WARM, _LONG = 0.5, 16
+"""Temperature and length from which equal rollouts are no accident."""
 _SEEDS = (1 << 31) - (1 << 16)
 """Seeds lie below it, so that those of a group's places stay positive in 32 bits."""
 
@@ -56,7 +59,7 @@ class OpenAIPolicy:
         self.has_logprobs = has_logprobs
         self.temperature, self.top_p, self.max_tokens = temperature, top_p, max_tokens
         self.batch = batch or 0
-        self._closed = False
+        self._closed = self._told = False
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
         """One list per prompt of `rollouts` Rollouts, in order. What a server's filter keeps back is an empty rollout.
@@ -92,7 +95,21 @@ class OpenAIPolicy:
         singles = await together(
             [self.server.ask(prompt, choices=1, seed=first + place, limit=limit) for place in missing]
         )
-        return self._rollouts([whole, *singles] if whole.choices else singles)[:rollouts]
+        found = self._rollouts([whole, *singles] if whole.choices else singles)[:rollouts]
+        self._check_sampling(found)
+        return found
+
+    def _check_sampling(self, group: Sequence[Rollout]) -> None:
+        """Say it once where a server seems to take the likeliest token always, as transformers serve does for a
+        checkpoint whose generation_config.json has no do_sample."""
+        alike = len(group) > 1 and len({rollout.text for rollout in group}) == 1
+        if alike and self.temperature >= _WARM and group[0].tokens >= _LONG and not self._told:
+            self._told = True
+            warnings.warn(
+                f"{self.place.url} gave {len(group)} rollouts of one prompt that are all alike, at temperature "
+                f"{self.temperature:g}; does it sample?",
+                stacklevel=2,
+            )
 
     def _rollouts(self, replies: Sequence[Reply]) -> list[Rollout]:
         """Every choice of the replies in order, an empty one for a reply without any."""

@@ -58,8 +58,8 @@ def _served(client: openai.OpenAI, place: Endpoint) -> dict[str, Any] | None:
     try:
         body = json_of(client.models.with_raw_response.list())
         models = [one for one in body["data"] if isinstance(one, dict) and "id" in one]
-    except openai.NotFoundError:
-        return None
+    except (openai.NotFoundError, openai.InternalServerError):
+        return None  # transformers serve fails at it without its hub's cache
     except openai.APIError as error:
         raise BadAddress(_why(error, place)) from None
     except (Unreadable, KeyError, TypeError) as error:

@@ -4,6 +4,9 @@
 one copy that the group attends to together, which saves memory and most of the reading that attention costs (the
 prompt's part is read once a group). It needs a model whose attention goes through transformers' attention interface,
 and is used only after a probe has shown that it gives that model's logits.
+
+Rows may join others that have been decoding for a while: columns are aligned on the right, and what lies left of a
+row's first one is masked. Columns that no row has any more are dropped with the rows that leave.
 """
 
 from __future__ import annotations
@@ -32,14 +35,44 @@ class ExpandedRows:
         self._cache.batch_select_indices(row)
         self._mask = real[row] if not bool(real.all()) else None
         self._positions = real.sum(-1)[row]
+        self._joins = can_join(model)
         # SDPA takes the mask of one column in its final shape, which saves building it anew in every step
-        self._final = model.config._attn_implementation == "sdpa" and not is_windowed(model.config)
+        self._final = model.config._attn_implementation == "sdpa" and self._joins
+
+    @property
+    def columns(self) -> int:
+        """Columns of cache that a row takes."""
+        return int(self._cache.get_seq_length())
 
     def keep(self, rows: torch.Tensor) -> None:
         """Drop all rows but these."""
-        self._cache.batch_select_indices(rows)
         self._positions = self._positions[rows]
         self._mask = self._mask[rows] if self._mask is not None else None
+        if not self._joins:
+            self._cache.batch_select_indices(rows)
+            return
+        first = 0
+        if self._mask is not None and len(rows):
+            first = int(self._mask.any(0).to(torch.uint8).argmax())
+            self._mask = self._mask[:, first:]
+        for layer in self._cache.layers:
+            layer.select(rows, first)
+
+    def join(self, other: ExpandedRows) -> None:
+        """Take in rows that have not taken a step yet, behind those that are here. Needs can_join(model)."""
+        mine, theirs = self._real(), other._real()
+        columns = max(mine.shape[-1], theirs.shape[-1])
+        self._mask = torch.cat([_left_padded(mask, columns, -1, False) for mask in (mine, theirs)])
+        self._positions = torch.cat([self._positions, other._positions])
+        for layer, joining in zip(self._cache.layers, other._cache.layers, strict=True):
+            layer.join(len(theirs), (joining.keys, joining.values))
+
+    def _real(self) -> torch.Tensor:
+        """(rows, columns) bool."""
+        if self._mask is not None:
+            return self._mask
+        keys = self._cache.layers[0].keys
+        return torch.ones((len(keys), keys.shape[-2]), dtype=torch.bool, device=keys.device)
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
         """Append one token a row (rows,); the logits that follow (rows, vocabulary)."""
@@ -64,10 +97,12 @@ class SharedRows:
 
     def __init__(self, model: Any, cache: Any, row: torch.Tensor, real: torch.Tensor) -> None:
         self._model = model
-        self._own = make_cache(model.config)
+        self._own: Any = make_cache(model.config)
         self._positions = real.sum(-1)[row]
         self.prompts = [(layer.keys, layer.values) for layer in cache.layers]
         self.padding = None if bool(real.all()) else ~real[:, None, None, :]
+        self.absent: torch.Tensor | None = None  # (rows, 1, 1, own columns) of this step, True left of a row's first
+        self._since: torch.Tensor | None = None  # (rows,) where a row's own columns begin; None: all at 0
         self._row = row
         self._arrange()
 
@@ -79,18 +114,64 @@ class SharedRows:
             self.padding = self.padding[left] if self.padding is not None else None
             self._row = torch.searchsorted(left, self._row)
             sizes = sizes[left]
+            if self.padding is not None and len(left):  # the longest prompts may have gone
+                first = int((~self.padding).any(0).flatten().to(torch.uint8).argmax())
+                self.prompts = [(keys[:, :, first:], values[:, :, first:]) for keys, values in self.prompts]
+                self.padding = self.padding[..., first:]
         self.groups, self.size = len(sizes), int(sizes.max())
         # Rows stand in the order of their prompts, so a row's place in its group is its distance from the first
         place = torch.arange(len(self._row), device=self._row.device) - (sizes.cumsum(0) - sizes)[self._row]
         self.slots = None if bool((sizes == self.size).all()) else self._row * self.size + place
 
+    @property
+    def columns(self) -> int:
+        return int(self._own.get_seq_length()) + int(self.prompts[0][0].shape[-2])
+
     def keep(self, rows: torch.Tensor) -> None:
-        self._own.batch_select_indices(rows)
+        first = 0
+        if self._since is not None and len(rows):
+            self._since = self._since[rows]
+            first = int(self._since.min())
+            self._since = self._since - first
+        for layer in self._own.layers:
+            layer.select(rows, first)
         self._positions, self._row = self._positions[rows], self._row[rows]
         self._arrange()
 
+    def join(self, other: SharedRows) -> None:
+        mine, theirs = (rows.prompts[0][0].shape[-2] for rows in (self, other))
+        columns = max(mine, theirs)
+        if mine != theirs or self.padding is not None or other.padding is not None:
+            self.padding = torch.cat([_left_padded(rows._padding(), columns, -1, True) for rows in (self, other)])
+        self.prompts = [
+            (
+                torch.cat([_left_padded(states[0], columns, -2, 0.0) for states in pair]),
+                torch.cat([_left_padded(states[1], columns, -2, 0.0) for states in pair]),
+            )
+            for pair in zip(self.prompts, other.prompts, strict=True)
+        ]
+        used = self._own.get_seq_length()
+        if used:
+            since = self._positions.new_zeros(len(self._row)) if self._since is None else self._since
+            self._since = torch.cat([since, since.new_full((len(other._row),), used)])
+        for layer in self._own.layers:
+            layer.join(len(other._row), None)
+        self._row = torch.cat([self._row, other._row + self.groups])
+        self._positions = torch.cat([self._positions, other._positions])
+        self._arrange()
+
+    def _padding(self) -> torch.Tensor:
+        """(prompts, 1, 1, columns) bool."""
+        keys = self.prompts[0][0]
+        if self.padding is not None:
+            return self.padding
+        return torch.zeros((len(keys), 1, 1, keys.shape[-2]), dtype=torch.bool, device=keys.device)
+
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
         config = self._model.config
+        if self._since is not None:
+            columns = torch.arange(self._own.get_seq_length() + 1, device=tokens.device)
+            self.absent = (columns < self._since[:, None])[:, None, None]
         usual = config._attn_implementation
         config._attn_implementation = _SHARED
         try:
@@ -153,6 +234,8 @@ def _attend(
         to_prompt = to_prompt.masked_fill(shared_prompt.padding, float("-inf"))
     to_prompt = shared_prompt.by_row(to_prompt, queries)
     to_own = scaled @ key.transpose(-1, -2)
+    if shared_prompt.absent is not None:
+        to_own = to_own.masked_fill(shared_prompt.absent, float("-inf"))
     weights = torch.cat([to_prompt, to_own], -1).float().softmax(-1).to(value.dtype)
     columns = to_prompt.shape[-1]
     from_prompt = shared_prompt.by_group(weights[..., :columns]) @ prompt_values
@@ -161,6 +244,18 @@ def _attend(
 
 
 AttentionInterface.register(_SHARED, _attend)
+
+
+def can_join(model: Any) -> bool:
+    """Whether rows may join others on the way: where every layer attends to all columns before it."""
+    return not is_windowed(model.config)
+
+
+def _left_padded(states: torch.Tensor, columns: int, dimension: int, value: float) -> torch.Tensor:
+    """The tensor with `columns` in that dimension, what is missing put before what is there."""
+    shape = list(states.shape)
+    shape[dimension] = columns - shape[dimension]
+    return torch.cat([states.new_full(shape, value), states], dimension) if shape[dimension] else states
 
 
 def can_share(model: Any) -> bool:

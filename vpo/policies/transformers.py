@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,8 @@ from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.decoding import Ask, Drawn, Settings, Stopped, decode
 from vpo.policies.encoding import context_of, dialect_of_config, encoded, end_tokens, enough, room, written
 from vpo.policies.fingerprint import fingerprint
-from vpo.policies.rows import can_share
+from vpo.policies.rows import can_join, can_share
+from vpo.policies.stream import Deliver, Stream, Take
 
 _SMALL = 20_000_000
 """Parameters below which rows are so cheap that calls should be large."""
@@ -145,45 +147,72 @@ class TransformersPolicy:
     def _sample(
         self, prompts: list[Prompt], rollouts: int, answers: int, seed: int, cancelled: threading.Event
     ) -> list[list[Rollout]]:
-        prompt_ids = [self.encode(prompt) for prompt in prompts]
-        limit = self.max_tokens or enough(answers, self.dialect)
-        asks = [
-            Ask(ids, prompt.stream, rollout, room(ids, limit, self.context))
-            for ids, prompt in zip(prompt_ids, prompts, strict=True)
-            for rollout in range(rollouts)
-        ]
-        drawn = self._decode(asks, seed, _Either(cancelled, self._closing))
-        return [
-            [self._rollout(asks[i], drawn[i], prompt) for i in range(place * rollouts, (place + 1) * rollouts)]
-            for place, prompt in enumerate(prompts)
-        ]
+        limit = self.limit(answers)
+        asks = [ask for prompt in prompts for ask in self.asks(prompt, rollouts, limit)]
+        drawn = self._decode(asks, seed, self.either(cancelled))
+        finished = [self.rollout(ask, one) for ask, one in zip(asks, drawn, strict=True)]
+        return [finished[i * rollouts : (i + 1) * rollouts] for i in range(len(prompts))]
 
     def _decode(self, asks: list[Ask], seed: int, cancelled: Any) -> list[Drawn]:
         """All of them; where memory runs out, again in batches of half the rows (rows do not depend on their batch)."""
         while True:
-            settings = Settings(
-                self.temperature,
-                self.top_p,
-                self.stops,
-                min(self.stops, default=0),
-                self._rows,
-                self._cells(),
-                self._prompt_cells(),
-                self._may_share(),
-            )
             try:
-                return decode(self.model, asks, seed, settings, cancelled)
-            except FloatingPointError as error:
-                raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
-            except (torch.OutOfMemoryError, RuntimeError) as error:
-                if not _is_memory(error):
-                    raise
-                rows = min(self._rows, len(asks)) // 2
-                if not rows:
-                    raise PolicyUnavailable(f"{self.version}: out of memory with one row: {error}") from None
-                self._rows = rows
-            if self.model.device.type == "cuda":
-                torch.cuda.empty_cache()
+                return decode(self.model, asks, seed, self.settings(), cancelled)
+            except (FloatingPointError, RuntimeError) as error:
+                self.shrink(error, len(asks))
+
+    # -- what a stream of rounds is made of; everything here runs in the worker
+
+    def stream(self, *, rollouts: int, answers: int, seed: int, take: Take, deliver: Deliver) -> Stream | None:
+        """A sampling in rounds, None where this model's rows cannot join others on the way. May be called anywhere."""
+        if not can_join(self.model):
+            return None
+        return Stream(self, rollouts=rollouts, answers=answers, seed=seed, take=take, deliver=deliver)
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """Queue work that answers for its own faults; nothing happens once the policy is closed."""
+        with contextlib.suppress(RuntimeError):
+            self._worker.submit(work)
+
+    def limit(self, answers: int) -> int:
+        """The most tokens that a rollout of so many answers may have."""
+        return self.max_tokens or enough(answers, self.dialect)
+
+    def asks(self, prompt: Prompt, rollouts: int, limit: int) -> list[Ask]:
+        """The rows of one group. Raises PromptTooLong."""
+        ids = self.encode(prompt)
+        most = room(ids, limit, self.context)
+        return [Ask(ids, prompt.stream, rollout, most, prompt.prefill) for rollout in range(rollouts)]
+
+    def either(self, cancelled: threading.Event) -> Any:
+        """Set where sampling is to stop: it was cancelled, or the policy is being closed."""
+        return _Either(cancelled, self._closing)
+
+    def settings(self) -> Settings:
+        """How tokens are drawn, in batches of what memory has room for now."""
+        return Settings(
+            self.temperature,
+            self.top_p,
+            self.stops,
+            min(self.stops, default=0),
+            self._rows,
+            self._cells(),
+            self._prompt_cells(),
+            self._may_share(),
+        )
+
+    def shrink(self, error: FloatingPointError | RuntimeError, rows: int) -> None:
+        """After a fault with so many rows: halve the rows of a batch where memory ran out, else raise what it means."""
+        if isinstance(error, FloatingPointError):
+            raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
+        if not _is_memory(error):
+            raise error
+        self._rows = min(self._rows, rows) // 2
+        if not self._rows:
+            self._rows = 1
+            raise PolicyUnavailable(f"{self.version}: out of memory with one row: {error}") from None
+        if self.model.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def _may_share(self) -> bool:
         if self._share is None:
@@ -204,8 +233,9 @@ class TransformersPolicy:
         bound = 8 << 30 if self.model.device.type == "cuda" else 1 << 30
         return max(1, int(bound / (4 * width * self.model.dtype.itemsize)))
 
-    def _rollout(self, ask: Ask, drawn: Drawn, prompt: Prompt) -> Rollout:
-        text = written(self.tokenizer, drawn.token_ids, drawn.stopped, self.dialect, prompt.prefill)
+    def rollout(self, ask: Ask, drawn: Drawn) -> Rollout:
+        """What a row has drawn, as text."""
+        text = written(self.tokenizer, drawn.token_ids, drawn.stopped, self.dialect, ask.prefill)
         return Rollout(text, drawn.token_ids, drawn.logprobs, ask.prompt, "stop" if drawn.stopped else "length")
 
 

@@ -32,7 +32,7 @@ from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import dialect_of_config, encoded, end_tokens, enough, room, written
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.vllm_address import EngineSettings, parse, sampling_of
-from vpo.policies.vllm_engine import Engine, check_installed, lease, release, reloaded
+from vpo.policies.vllm_engine import Engine, lease, release, reloaded
 from vpo.policies.vllm_process import Call, Group, Row
 from vpo.policies.vllm_weights import model_of, write_weights
 
@@ -238,7 +238,6 @@ def load_vllm(
     ends or runs out of memory as it loads."""
     settings = parse(rest, device=device, dtype=dtype, threads=threads)
     temperature, top_p = sampling_of(rest, temperature, top_p)
-    check_installed()
     address = f"vllm:{rest.partition('?')[0]}"
     engine = lease(settings)  # its process imports and loads while this one reads the tokenizer
     try:

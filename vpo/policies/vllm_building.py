@@ -29,12 +29,17 @@ class Ready:
 
 def built(settings: EngineSettings) -> tuple[Any, Ready]:
     """An LLMEngine in this process, and what it came to."""
+    import torch._dynamo.config
     from transformers import AutoConfig
-    from vllm import EngineArgs
     from vllm.platforms import current_platform
-    from vllm.v1.engine.llm_engine import LLMEngine
 
     options, on_cpu = settings.options, bool(current_platform.is_cpu())
+    eager = options.compile == "off" or (options.compile == "auto" and on_cpu)
+    # Before vLLM's sampler is imported, whose small compiled parts would cost seconds at the first draw
+    torch._dynamo.config.disable = eager
+    from vllm import EngineArgs
+    from vllm.v1.engine.llm_engine import LLMEngine
+
     asked = (settings.device or ("cpu" if on_cpu else "cuda")).partition(":")[0]
     if (asked == "cpu") != on_cpu:
         raise ValueError(
@@ -51,7 +56,7 @@ def built(settings: EngineSettings) -> tuple[Any, Ready]:
         "max_model_len": context,
         "max_num_seqs": options.sequences or (CPU_SEQUENCES if on_cpu else GPU_SEQUENCES),
         "enable_prefix_caching": options.prefix_cache == "on",
-        "enforce_eager": options.compile == "off" or (options.compile == "auto" and on_cpu),
+        "enforce_eager": eager,
         "logprobs_mode": "processed_logprobs",
         "max_logprobs": 1,
         "tensor_parallel_size": options.gpus,

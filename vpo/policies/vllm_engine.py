@@ -154,20 +154,21 @@ def _started(pipe: Connection, settings: EngineSettings, log: IO[bytes]) -> subp
 def _environment(settings: EngineSettings) -> dict[str, str]:
     """What vLLM and OpenMP read before anything of theirs is imported; what the user has set stays."""
     device, _, number = (settings.device or "").partition(":")
-    threads = settings.options.threads or len(os.sched_getaffinity(0))
     ours = {
         "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # this is the engine's process
         "VLLM_ALLOW_INSECURE_SERIALIZATION": "1",  # of our own functions, to the workers of a model on several GPUs
-        "OMP_NUM_THREADS": str(threads),
     }
     unless = {
+        "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0))),
         "VLLM_LOGGING_LEVEL": "ERROR",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_DO_NOT_TRACK": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "TQDM_DISABLE": "1",
     }
+    if settings.options.threads is not None:
+        ours["OMP_NUM_THREADS"] = str(settings.options.threads)
     if device == "cuda" and number:
         ours["CUDA_VISIBLE_DEVICES"] = number
     return {**unless, **os.environ, **ours}
@@ -186,13 +187,14 @@ def check_installed() -> None:
 
 
 def lease(settings: EngineSettings) -> Engine:
-    """An engine of these settings: the one that others have on lease, or a new one that begins to load."""
-    check_installed()
+    """An engine of these settings: the one that others have on lease, or a new one that begins to load. Raises BadAddress
+    where there is no vLLM."""
     with _LEASES:
         engine = _LEASED.get(settings)
         if engine is not None and not engine._gone:
             engine.users += 1
             return engine
+        check_installed()
         engine = _LEASED[settings] = Engine(settings)
         return engine
 

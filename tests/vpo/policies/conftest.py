@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,11 +97,57 @@ def served() -> Iterator[CompletionServer]:
         yield server
 
 
+STUBS = Path(__file__).parents[2] / "stubs"
+
+
+@contextlib.contextmanager
+def stubbed_vllm() -> Iterator[None]:
+    """Engines that start meanwhile have tests/stubs/vllm.py in the place of vLLM."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(STUBS))
+        patch.setattr("vpo.policies.vllm_engine.check_installed", lambda: None)
+        yield
+
+
+@contextlib.contextmanager
+def engine_kept(address: str) -> Iterator[str]:
+    """The address, whose engine stays loaded from test to test where they ask for one thread."""
+    from vpo.policies.vllm_address import parse
+    from vpo.policies.vllm_engine import lease, release
+
+    engine = lease(parse(address.removeprefix("vllm:"), device=None, dtype=None, threads=1))
+    try:
+        engine.wait()
+        yield address
+    finally:
+        release(engine)
+
+
+@pytest.fixture(scope="session")
+def vllm_stub(qwen2: Path) -> Iterator[str]:
+    """A vllm: policy over the stub."""
+    with contextlib.ExitStack() as kept:
+        with stubbed_vllm():
+            address = kept.enter_context(engine_kept(f"vllm:{qwen2}"))
+        yield address
+
+
+@pytest.fixture(scope="session")
+def vllm_real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A vllm: policy over vLLM itself, of a model with heads as wide as its kernels ask for."""
+    if importlib.util.find_spec("vllm") is None:
+        pytest.skip("vLLM is not installed here")
+    wide = {"hidden_size": 128, "intermediate_size": 256, "initializer_range": 0.12}
+    folder = save_model(tmp_path_factory.mktemp("wide"), "qwen2", tie_word_embeddings=True, **wide)
+    with engine_kept(f"vllm:{folder}?cache_gib=0.25") as address:
+        yield address
+
+
 MODELS = ("llama", "qwen2", "mistral")
 SCRIPTED = ("random-route", "mutate", "echo", "fixed")
 
 
-@pytest.fixture(params=(*SCRIPTED, *MODELS, "embedded", "openai"))
+@pytest.fixture(params=(*SCRIPTED, *MODELS, "embedded", "openai", "vllm_stub", "vllm_real"))
 def address(request: pytest.FixtureRequest) -> str:
     """Every kind of policy there is."""
     if request.param == "fixed":
@@ -110,6 +158,8 @@ def address(request: pytest.FixtureRequest) -> str:
         return "embedded:base"
     if request.param == "openai":
         return str(request.getfixturevalue("served").address)
+    if request.param.startswith("vllm"):
+        return str(request.getfixturevalue(request.param))
     if request.param in MODELS:
         return str(request.getfixturevalue(request.param))
     return f"scripted:{request.param}"

@@ -83,8 +83,9 @@ def test_a_model_that_is_not_served_is_named_with_those_that_are() -> None:
         assert not server.requests, "asking for the list costs no tokens"
 
 
-def test_a_server_that_lists_nothing_is_asked_for_one_token() -> None:
-    with completion_server(model="qwen", lists_models=False) as server:
+@pytest.mark.parametrize("lists", [404, 500])
+def test_a_server_that_lists_nothing_is_asked_for_one_token(lists: int) -> None:
+    with completion_server(model="qwen", lists_models=lists) as server:
         policy = load_policy(f"openai:qwen@{server.url}")
         assert not policy.has_logprobs and [one["max_tokens"] for one in server.requests] == [1]
         with pytest.raises(BadAddress, match="does not exist"):

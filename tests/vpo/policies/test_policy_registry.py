@@ -19,7 +19,6 @@ from vpo.policies.registry import load_policy
         ("embeded:base", "is not an address"),
         ("embedded:nothing", "ships with this version"),
         ("embedded:../base", "ships with this version"),
-        ("vllm:some/model", "not available in this version"),
         ("openai:model@http://127.0.0.1:9", "cannot be reached"),
         ("scripted:", "does not exist"),
         ("scripted:mutant", "does not exist"),

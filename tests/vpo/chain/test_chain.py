@@ -285,6 +285,20 @@ def test_the_instructions_are_not_answers_themselves() -> None:
         assert chain.answers == () or answer_format == "text"
 
 
+def test_a_layout_of_programs_shows_what_is_to_be_filled_in() -> None:
+    method = "import sys\n\nclass Solution:\n    def f(self, x: int) -> int:\n        pass\n"
+    for start in ("def f(x,\n      y=1):\n    pass\n", "from math import *\ndef f(x, y=1):\n    return 0"):
+        shown = instructions("python", 3, start=start)
+        assert shown.count("def f(x,") == 3 and shown.count("y=1):\n    ...\n```") == 3
+        assert parse(shown, "python", 3).answers == ()
+    assert "class Solution:\n    def f(self, x: int) -> int:\n        ...\n```" in instructions(
+        "python", 1, start=method
+    )
+    for start in ("", "def f(:", "def f(): pass", "def f():\n    pass\ndef g():\n    pass", "x = {1}\n" + method):
+        assert instructions("python", 2, start=start) == instructions("python", 2)
+    assert len({line for line in instructions("python", 5).split("\n") if line.startswith("# Program")}) == 5
+
+
 def test_requests_that_make_no_sense_are_refused() -> None:
     for arguments in (("poem", 1, False), ("python", 0, False), ("python", 2, True), ("route", 1, True)):
         with pytest.raises(ValueError):

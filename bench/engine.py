@@ -1,0 +1,389 @@
+"""A search beside the bare engine: the same prompts, the same seeds, in one process, in turns.
+
+    python -m bench.engine maze:hard --limit 20 --policy embedded:base --iterations 20 [--turns 4] [--json FILE]
+    python -m bench.engine programs:shipped --limit 12 --policy DIR --answers 1 --max-new-tokens 160
+
+Sides take turns, the order of each turn the reverse of the one before, after a search that is not counted and whose
+prompts are recorded:
+- `search`: what `evo run` does between its start and its end: selection, prompts, sampling, parsing, scoring in the
+  sandbox, a database on disk;
+- `paced`: the policy asked for the recorded prompts with as many in flight as the search had, each of them followed by
+  the next at once: no selection, no parsing, no scoring, no database. What it is slower than `bare` is the price of
+  proposing from what is known;
+- `bare`: the policy given all prompts at once.
+- `search in calls`, `bare in calls`: the same, in calls of a fixed number of prompts that are waited for whole, for a
+  policy that can sample in rounds (vpo.policies.stream); the bare engine's calls are of the size that suits it best.
+
+A search's prompts depend on its seed alone, so all sides write the same tokens up to rounding; the counts are compared.
+The shares are of a search's wall time: what the event loop does, and for how long nothing is under way at the policy.
+Seconds on a core are read from /proc for each thread, children (sandboxes) apart; they tell of the work where other
+processes share the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import itertools
+import json
+import os
+import resource
+import statistics
+import tempfile
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from evo.batching import Batcher, SamplingMeter
+from evo.config import RunConfig, validated
+from evo.launch import Launched, relaunch
+from evo.rounds import RoundBatcher, batcher_for
+from evo.settings import settled, stored_form
+from evo.shared import Shared, address_of
+from islands.store import Store
+from islands.traces import read_groups
+from problems.records import Prompt
+
+SIDES = ("search", "search in calls", "paced", "bare", "bare in calls")
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Turn:
+    """One side's turn. busy: seconds with something under way at the policy; rows: rollouts under way on average;
+    cores: CPU seconds by whose they were; shares: exclusive seconds of the event loop's work."""
+
+    side: str
+    seconds: float
+    rollouts: int
+    tokens: int
+    answers: int
+    busy: float
+    rows: float
+    cores: dict[str, float]
+    shares: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def rate(self) -> float:
+        return self.tokens / self.seconds
+
+    @property
+    def core_rate(self) -> float:
+        """Tokens a second on a core, everything counted."""
+        return self.tokens / sum(self.cores.values())
+
+
+# ---- measuring --------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Exclusive time of nested pieces of work in one thread."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._open: list[str] = []
+        self._since = 0.0
+        self._thread = threading.get_ident()
+
+    def wrap(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*arguments: Any, **named: Any) -> Any:
+            if threading.get_ident() != self._thread:
+                return function(*arguments, **named)
+            self._switch()
+            self._open.append(name)
+            try:
+                return function(*arguments, **named)
+            finally:
+                self._switch()
+                self._open.pop()
+
+        return timed
+
+    def _switch(self) -> None:
+        now = time.perf_counter()
+        if self._open:
+            self.seconds[self._open[-1]] += now - self._since
+        self._since = now
+
+
+def cores() -> dict[str, float]:
+    """CPU seconds so far: of the event loop's thread, of the scorer's threads, of every other thread (the engine), of
+    children that have ended or go on."""
+    names = {thread.native_id: thread.name for thread in threading.enumerate()}
+    spent: dict[str, float] = defaultdict(float)
+    for entry in Path("/proc/self/task").iterdir():
+        name = names.get(int(entry.name), "")
+        whose = "loop" if name == "MainThread" else "scorer threads" if name.startswith("score") else "engine"
+        spent[whose] += _ticks(entry / "stat")
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent["sandboxes"] += ended.ru_utime + ended.ru_stime + sum(map(_tree, _children(os.getpid())))
+    return dict(spent)
+
+
+def _ticks(stat: Path, of_children: bool = False) -> float:
+    try:
+        fields = stat.read_text().rsplit(")", 1)[1].split()
+    except OSError:  # it has just ended
+        return 0.0
+    return sum(map(int, fields[11 : 15 if of_children else 13])) / TICKS
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, task.read_text().split())
+        except OSError:
+            continue
+    return found
+
+
+def _tree(pid: int) -> float:
+    return _ticks(Path(f"/proc/{pid}/stat"), True) + sum(map(_tree, _children(pid)))
+
+
+@contextmanager
+def clocked(clock: Clock, launched: Launched) -> Iterator[None]:
+    """Time what the event loop does for this search."""
+    from evo import iteration
+    from problems import scoring
+
+    search = launched.search
+    with ExitStack() as stack:
+
+        def timed(name: str, owner: Any, attribute: str) -> None:
+            stack.enter_context(mock.patch.object(owner, attribute, clock.wrap(name, getattr(owner, attribute))))
+
+        timed("database", search, "_land_ready")
+        timed("proposing", search, "_propose")
+        timed("reporting", search, "_report")
+        timed("scoring in the loop", scoring, "_judged")
+        timed("identity", iteration, "identity")
+        for lane in launched.lanes:
+            timed("selection", lane.population, "select")
+            for style in lane.styles:
+                timed("prompts", style, "build")
+                timed("parsing", style, "parse")
+        yield
+
+
+# ---- the sides --------------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """The search that is measured, with its policy and its scorer, which every turn uses again."""
+
+    def __init__(self, config: RunConfig, folder: str) -> None:
+        self.shared = Shared()
+        problems = self.shared.problems(config)
+        self.config = settled(config, problems)
+        self.addresses = [address_of(problem) for problem in problems]
+        (operator,) = self.shared.operators(self.config, problems)
+        self.policy: Any = operator.policy
+        self.rollouts, self.answers = operator.rollouts, operator.answers
+        self.folder, self.count = folder, 0
+        self.prompts: list[Prompt] = []
+        self.batch = self.window = 0
+
+    async def turn(self, side: str) -> Turn:
+        kind, _, calls = side.partition(" in ")
+        return await getattr(self, f"_{kind}")(side, not calls)
+
+    async def _search(self, side: str, rounds: bool) -> Turn:
+        self.count += 1
+        address = f"sqlite:///{self.folder}/search-{self.count}.db"
+        with Store.open(address) as store:
+            stored = stored_form(self.config, self.addresses)
+            store.create_run("bench", stored, command="bench", seed=self.config.seed, commit="")
+        launched = await relaunch("bench", db=address, shared=self.shared)
+        self.batch, self.window = launched.search.batch, launched.search.window
+        clock = Clock()
+        with clocked(clock, launched), asked(rounds):
+            seconds, spent = await self._measured(launched.search.run())
+        (batcher,) = launched.search.batchers
+        turn = self._turn(side, seconds, spent, batcher.meter)
+        turn.shares = dict(clock.seconds)
+        turn.shares["scoring in sandboxes"] = launched.status.scoring_seconds - clock.seconds["scoring in the loop"]
+        if not self.prompts:
+            groups = [group for _, group in read_groups(launched.store, launched.run.id)]
+            self.prompts = [group.prompt for group in sorted(groups, key=lambda group: group.sequence)]
+        await launched.close()
+        return turn
+
+    async def _paced(self, side: str, rounds: bool) -> Turn:
+        """As many prompts in flight as the search has; prompt h + window goes out when h is back."""
+        batcher = batcher_for(self.policy, self.rollouts, self.answers, self.config.seed, self.batch, rounds)
+
+        async def run() -> None:
+            flying: deque[asyncio.Future[Any]] = deque()
+            for prompt in self.prompts:
+                if len(flying) < self.window:
+                    flying.append(batcher.submit(prompt))
+                    continue
+                if batcher.holds(flying[0]):
+                    batcher.flush()
+                await flying[0]
+                batcher.landing(flying[0])
+                flying.append(batcher.submit(prompt))
+                batcher.landed([flying.popleft()])
+            await landed(batcher, flying)
+
+        return await self._asked(side, batcher, run())
+
+    async def _bare(self, side: str, rounds: bool) -> Turn:
+        batcher = batcher_for(
+            self.policy, self.rollouts, self.answers, self.config.seed, self.policy.batch, rounds
+        )  # fmt: skip
+
+        async def run() -> None:
+            await landed(batcher, [batcher.submit(prompt) for prompt in self.prompts])
+
+        return await self._asked(side, batcher, run())
+
+    async def _asked(self, side: str, batcher: Batcher | RoundBatcher, work: Any) -> Turn:
+        seconds, spent = await self._measured(work)
+        await batcher.close()
+        return self._turn(side, seconds, spent, batcher.meter)
+
+    async def _measured(self, work: Any) -> tuple[float, dict[str, float]]:
+        gc.collect()
+        before, started = cores(), time.perf_counter()
+        await work
+        seconds, after = time.perf_counter() - started, cores()
+        return seconds, {whose: after[whose] - before.get(whose, 0.0) for whose in after}
+
+    def _turn(self, side: str, seconds: float, spent: dict[str, float], meter: SamplingMeter) -> Turn:
+        return Turn(
+            side, seconds, meter.rollouts, meter.tokens, meter.rollouts * self.answers, meter.busy_seconds,
+            meter.rollout_seconds / seconds, spent,
+        )  # fmt: skip
+
+
+async def landed(batcher: Batcher | RoundBatcher, futures: Iterable[asyncio.Future[Any]]) -> None:
+    """Wait for the last prompts, in their order."""
+    batcher.flush()
+    for future in list(futures):
+        await future
+        batcher.landing(future)
+        batcher.landed([future])
+
+
+@contextmanager
+def asked(rounds: bool) -> Iterator[None]:
+    """A search whose policy is asked in rounds where it can, or in calls whatever it can."""
+    from evo import search
+
+    def in_calls(policy: Any, rollouts: int, answers: int, seed: int, batch: int, alone: bool) -> Any:
+        return batcher_for(policy, rollouts, answers, seed, batch, alone=False)
+
+    with nullcontext() if rounds else mock.patch.object(search, "batcher_for", in_calls):
+        yield
+
+
+# ---- figures ----------------------------------------------------------------------------------------------------
+
+
+def ratio(turns: list[Turn], of: str, to: str, rate: str) -> tuple[float, list[float]]:
+    """Tokens a second of one side by another's: the median over turns, and turn by turn."""
+    ours, theirs = ([getattr(turn, rate) for turn in turns if turn.side == side] for side in (of, to))
+    each = [a / b for a, b in zip(ours, theirs, strict=True)]
+    return statistics.median(each), each
+
+
+def report(bench: Bench, turns: list[Turn], sides: Sequence[str], command: str) -> str:
+    whose = ("engine", "loop", "scorer threads", "sandboxes")
+    lines = [
+        f"`{command}`",
+        "",
+        f"{len(bench.prompts)} prompts x {bench.rollouts} rollouts x {bench.answers} answers; the search has "
+        f"{bench.window} groups in flight, in calls {bench.batch or 'of one prompt'}",
+        "",
+        "| side | answers/s | tokens/s | tokens | seconds | engine busy | rollouts at it | "
+        f"core s: {', '.join(whose)} |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for side in sides:
+        own = [turn for turn in turns if turn.side == side]
+        spent = [statistics.median(turn.cores.get(name, 0.0) for turn in own) for name in whose]
+        cells = [
+            side,
+            f"{statistics.median(turn.answers / turn.seconds for turn in own):.1f}",
+            f"{statistics.median(turn.rate for turn in own):.0f}",
+            f"{own[0].tokens:,}",
+            ", ".join(f"{turn.seconds:.1f}" for turn in own),
+            f"{statistics.median(turn.busy / turn.seconds for turn in own):.1%}",
+            f"{statistics.median(turn.rows for turn in own):.0f}",
+            ", ".join(f"{seconds:.2f}" for seconds in spent),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "| tokens/s of | by the clock (every turn) | on a core (every turn) |", "|---|---|---|"]
+    for of, to in itertools.combinations(sides, 2):
+        shown = []
+        for rate in ("rate", "core_rate"):
+            middle, each = ratio(turns, of, to, rate)
+            shown.append(f"**{middle:.1%}** ({', '.join(f'{one:.0%}' for one in each)})")
+        lines.append(f"| {of} / {to} | {' | '.join(shown)} |")
+    for side in sides:
+        if side.startswith("search"):
+            lines += ["", f"{side}, shares of its wall time: {shares([turn for turn in turns if turn.side == side])}"]
+    return "\n".join(lines)
+
+
+def shares(searches: list[Turn]) -> str:
+    names = sorted({name for turn in searches for name in turn.shares})
+    found = {name: statistics.median(turn.shares.get(name, 0.0) / turn.seconds for turn in searches) for name in names}
+    found["engine idle"] = 1 - statistics.median(turn.busy / turn.seconds for turn in searches)
+    return ", ".join(f"{name} {share:.2%}" for name, share in found.items())
+
+
+async def measure(
+    config: RunConfig, turns: int, sides: Sequence[str], folder: str, command: str
+) -> tuple[str, list[Turn]]:
+    bench = Bench(config, folder)
+    done: list[Turn] = []
+    try:
+        await bench.turn("search")  # recorded, not counted: the engine warms up
+        for number in range(turns):
+            for side in sides if number % 2 == 0 else sides[::-1]:
+                done.append(await bench.turn(side))
+                turn = done[-1]
+                print(f"{number} {side}: {turn.seconds:.2f} s, {sum(turn.cores.values()):.2f} on a core", flush=True)
+        return report(bench, done, sides, command), done
+    finally:
+        await bench.shared.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("problems", nargs="+")
+    parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("--sides", default=",".join(SIDES), help=f"of {', '.join(SIDES)}")
+    parser.add_argument("--json", metavar="FILE")
+    for kind, names in (
+        (str, "policy dtype device"),
+        (int, "limit iterations rollouts answers seed parallel max-new-tokens scoring-workers"),
+        (float, "temperature top-p"),
+    ):
+        for name in names.split():
+            parser.add_argument(f"--{name}", type=kind)
+    options = vars(parser.parse_args())
+    turns, sides, output = options.pop("turns"), options.pop("sides").split(","), options.pop("json")
+    given = {name: value for name, value in options.items() if value is not None}
+    shown = " ".join(f"--{k.replace('_', '-')} {Path(str(v)).name}" for k, v in given.items() if k != "problems")
+    command = f"python -m bench.engine {' '.join(given['problems'])} {shown} --turns {turns}"
+    with tempfile.TemporaryDirectory() as folder:
+        text, done = asyncio.run(measure(validated(given, "the options"), turns, sides, folder, command))
+    print(text)
+    if output:
+        Path(output).write_text(json.dumps([vars(turn) for turn in done], indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""One block that holds several answers, taken apart: at dividers, at numbered headings, at names defined again."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from itertools import islice
+
+from vpo.chain.fences import MOST
+from vpo.chain.syntax import DEFINITIONS, bound, called, defined, first_line, is_program, parsed, used
+
+_MOST = 64
+"""Programs that are looked for in one block."""
+
+DIVIDER = re.compile(r"(?im)^[ \t]*+(?:-{3,}+|</?[a-z]++[\s_#-]*+\d*+>)[ \t]*+$")
+
+_WORD = r"(?:program|solution|version|answer|approach|option|method|alternative|variant|implementation|attempt)"
+_PLACE = r"(?:[ \t]*+[#_-]?+[ \t]*+\d{1,2}+|[ \t]++(?:one|two|three|four|five))\b"
+_ORDINAL = r"(?:the[ \t]++)?(?:first|second|third|fourth|fifth|last)[ \t]++"
+_HEADING = re.compile(
+    # a comment says anything after "program 2"; a line that is no comment must hold little else, or it may be code
+    rf"(?im)^(?:#++[ \t]*+(?:\*\*)?(?:{_WORD}{_PLACE}|{_ORDINAL}{_WORD}\b|p[ \t]?\d\b)[^\n]*+|"
+    rf"(?:\*\*)?{_WORD}{_PLACE}[ \t]*+:?(?:\*\*)?:?[ \t]*+)$"
+)
+_USAGE = re.compile(r"(?:print\b|assert\b|#|if __name__\b|\w++ ?\()")
+
+
+def answers_in(code: str, whole: bool) -> list[str]:
+    """The programs in one block, in order; the block itself where it holds one.
+
+    whole: the block was closed. In one that the text ended in, a last program that was cut is left out, and so is a
+    usage example; [] where nothing before the cut is a program.
+    """
+    if DIVIDER.search(code) and parsed(code) is None:  # valid Python is never divided by these: they may be in a string
+        pieces = [piece.strip("\n") for piece in DIVIDER.split(code, MOST) if piece.strip()]
+        found = [version for piece in pieces for version in _under_headings(piece)]
+        return [piece for piece in found if parsed(piece) is not None] or (pieces[:1] if whole else [])
+    if not whole:
+        code = before_the_cut(code)
+    found = _under_headings(code) if code else []
+    return found if whole else [one for one in found if parsed(one) is not None]
+
+
+def before_the_cut(code: str) -> str:
+    """What is whole of code that the text ended in: all of it where it parses; else less its last statements, where
+    those are a usage example or begin another version of what stands before them; else "".
+    """
+    if parsed(code) is not None:
+        return code
+    lines = code.split("\n")
+    starts = [i for i, line in enumerate(lines) if line[:1].strip() and line[0] not in ")]}#"]
+    for i in reversed(starts[-8:]):
+        kept = "\n".join(lines[:i])
+        if parsed(kept) is None:
+            continue
+        names = defined(parsed(kept))
+        begun = set(re.findall(r"(?m)^(?:async[ \t]++)?(?:def|class)[ \t]++(\w++)", "\n".join(lines[i:])))
+        usage = not begun and _USAGE.match(lines[i])
+        return kept.strip("\n") if names and (usage or begun and begun <= names) else ""
+    return ""
+
+
+def _under_headings(code: str) -> list[str]:
+    """The programs under comments such as "# program 2", else those of a name defined again and again.
+
+    Headings divide only where what stands under them are versions of one thing: each defines a common name, or, where
+    none defines anything, each is a program.
+    """
+    headings = list(islice(_HEADING.finditer(code), _MOST))
+    edges = [0, *(heading.start() for heading in headings), len(code)]
+    pieces = [code[a:b].strip("\n") for a, b in zip(edges, edges[1:], strict=False)]
+    pieces = [_without_heading(piece) for piece in pieces if piece.strip()]
+    trees = [parsed(piece) for piece in pieces]
+    counted = Counter(name for tree in trees for name in defined(tree))
+    common = {name for name, times in counted.items() if times > 1}
+    scripts = not counted and sum(map(is_program, trees)) > 1 and all(map(is_program, trees[1:]))
+    if len(pieces) < 2 or not (common or scripts):
+        return _versions(code)
+    found: list[str] = []
+    above: list[str] = []  # what stands before the first of them is there for all
+    imports: dict[str, str] = {}  # so are the imports of those before, where they are used
+    for piece, tree in zip(pieces, trees, strict=True):
+        if tree is None or not tree.body or _enough(found, code):
+            continue
+        if defined(tree) & common if common else found or is_program(tree):
+            needed = used(tree.body) - {name for node in tree.body for name in bound(node)} | {"*"}
+            lent = dict.fromkeys(imports[name] for name in imports if name in needed)
+            found += _versions("\n".join([*above, *lent, piece]))
+            imports |= {name: ast.unparse(node) for node in tree.body if _imports(node) for name in bound(node)}
+        elif not found:
+            above.append(piece)
+    return found or [code]
+
+
+def _imports(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.Import, ast.ImportFrom))
+
+
+def _without_heading(piece: str) -> str:
+    """A heading that is no comment is no Python either."""
+    line, _, rest = piece.partition("\n")
+    return rest if _HEADING.fullmatch(line) and not line.startswith("#") else piece
+
+
+def _versions(code: str) -> list[str]:
+    """The programs of a block in which one function or class is defined several times, where only the last would count.
+
+    What stands before its first definition (imports, helpers) belongs to each of them; what stands between two
+    belongs to the one that uses it.
+    """
+    tree = parsed(code)
+    definitions = [node for node in tree.body if isinstance(node, DEFINITIONS)] if tree else []
+    counted = Counter(node.name for node in definitions)
+    name = next((node.name for node in definitions if counted[node.name] > 1), None)
+    if tree is None or name is None or any(node.decorator_list for node in definitions if node.name == name):
+        return [code]
+    lines = code.split("\n")
+    places = [i for i, node in enumerate(tree.body) if isinstance(node, DEFINITIONS) and node.name == name][:_MOST]
+    starts = []
+    for number, place in enumerate(places):
+        first = place
+        while number and first - 1 > places[number - 1]:
+            node, earlier = tree.body[first - 1], tree.body[places[number - 1]]
+            names = bound(node)
+            if not names or names & used([earlier]) or not names & used(tree.body[first : place + 1]):
+                break
+            if called([node]) & {name}:
+                break  # what it assigns is a result of the version before
+            first -= 1
+        start = first_line(tree.body[first])
+        while start and (not lines[start - 1].strip() or lines[start - 1].startswith("#")):
+            start -= 1  # its comments come with it
+        starts.append(start)
+    before = lines[: starts[0]]
+    found: list[str] = []
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        if _enough(found, code):
+            break
+        found.append("\n".join(before + lines[start:end]).strip("\n"))
+    return found
+
+
+def _enough(found: list[str], code: str) -> bool:
+    """Whether the programs with what they share have grown far beyond the block, as only hostile ones do."""
+    return sum(map(len, found)) > 4 * len(code) + 20_000

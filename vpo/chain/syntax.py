@@ -1,0 +1,116 @@
+"""What a piece of Python holds, told from its syntax tree: nothing here runs it or looks at its words."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterable
+from functools import lru_cache
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@lru_cache(maxsize=32)  # one text's blocks are looked at more than once
+def parsed(code: str) -> ast.Module | None:
+    """Its syntax tree, or None. Deep nesting and odd characters in hostile code end as None too."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def is_program(tree: ast.Module | None) -> bool:
+    """Whether it does anything: "Sure" and "x, y" are valid Python too."""
+    return tree is not None and any(
+        not isinstance(node, ast.Expr) or isinstance(node.value, (ast.Call, ast.Await)) for node in tree.body
+    )
+
+
+def is_placeholder(tree: ast.Module | None) -> bool:
+    """Whether it is a layout repeated from a prompt: nothing but comments and `...`, at the top or in every body."""
+    return tree is not None and all(_is_dots(node) for node in tree.body)
+
+
+def _is_dots(node: ast.stmt) -> bool:
+    if isinstance(node, DEFINITIONS):
+        return all(_is_dots(inner) for inner in node.body)
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
+
+
+def defined(tree: ast.Module | None) -> set[str]:
+    """Functions and classes at the top level."""
+    return {node.name for node in tree.body if isinstance(node, DEFINITIONS)} if tree else set()
+
+
+def bound(node: ast.stmt) -> set[str]:
+    """The names that a statement at the top level defines, imports or assigns."""
+    if isinstance(node, DEFINITIONS):
+        return {node.name}
+    if isinstance(node, ast.Import):
+        return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        return {alias.asname or alias.name for alias in node.names}
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+
+
+def used(nodes: Iterable[ast.AST]) -> set[str]:
+    """Every name that is read anywhere in them."""
+    return {one.id for node in nodes for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def called(nodes: Iterable[ast.AST]) -> set[str]:
+    """The plain names that are called anywhere in them."""
+    calls = (one.func for node in nodes for one in ast.walk(node) if isinstance(one, ast.Call))
+    return {function.id for function in calls if isinstance(function, ast.Name)}
+
+
+def first_line(node: ast.stmt) -> int:
+    """Where it begins, decorators included, counted from 0."""
+    decorators = getattr(node, "decorator_list", [])
+    return int(min([node.lineno, *(one.lineno for one in decorators)])) - 1
+
+
+def without_docstrings(code: str) -> str:
+    """The program less its docstrings, to compare it by; as it is where it has none or is not valid Python."""
+    tree = parsed(code)
+    if tree is None or not any(_docstring(node) for node in ast.walk(tree)):
+        return code
+    fresh = ast.parse(code)  # the other is shared
+    for node in ast.walk(fresh):
+        if _docstring(node):
+            node.body[:1] = [] if len(node.body) > 1 or isinstance(node, ast.Module) else [ast.Pass()]  # type: ignore
+    try:
+        return ast.unparse(ast.fix_missing_locations(fresh))
+    except (RecursionError, ValueError):
+        return code
+
+
+def _docstring(node: ast.AST) -> bool:
+    if not isinstance(node, (*DEFINITIONS, ast.Module)) or not node.body:
+        return False
+    first = node.body[0]
+    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+
+
+def without_checks(code: str) -> str:
+    """A program less the assertions at its end that call what it defines.
+
+    A model that checks itself with examples it got wrong would fail its own right answer. Output is left alone: a
+    program may be asked for just that.
+    """
+    tree = parsed(code)
+    names = defined(tree)
+    if tree is None or not names:
+        return code
+    kept = len(tree.body)
+    while kept and isinstance(tree.body[kept - 1], ast.Assert) and called([tree.body[kept - 1]]) & names:
+        kept -= 1
+    if kept == len(tree.body):
+        return code
+    lines = code.split("\n")
+    last = tree.body[kept - 1].end_lineno or 0
+    if first_line(tree.body[kept]) < last:
+        return code  # on one line with the program
+    return "\n".join(lines[:last])
