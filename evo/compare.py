@@ -24,6 +24,7 @@ from vpo.policies.trained import trained_answers
 
 BEST_OF_N = "best-of-n"
 OF_THE_ARM = ("policy", "answers", "temperature", "top_p", "max_new_tokens", "device", "dtype")
+OF_ITS_PROMPTS = ("show_parent", "prefill")
 ARM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
@@ -40,6 +41,7 @@ class ArmConfig(BaseModel):
     device: str | None = None
     dtype: str | None = None
     show_parent: bool | None = Field(None, description="off: no evolution")
+    prefill: float | None = Field(None, ge=0.0, le=1.0, description="share of prompts that begin the answer")
     train: str | dict[str, Any] | None = Field(
         None, description="the method that trains this arm's policy while it searches, or the settings of that"
     )
@@ -152,7 +154,7 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
     for seed in range(config.search.seed, config.search.seed + config.seeds):
         for name, arm in arms.items():
             given = {key: getattr(arm, key) for key in OF_THE_ARM if getattr(arm, key) is not None}
-            prompt: dict[str, Any] = {} if arm.show_parent is None else {"prompt.show_parent": arm.show_parent}
+            prompt = {f"prompt.{key}": getattr(arm, key) for key in OF_ITS_PROMPTS if getattr(arm, key) is not None}
             given |= {"answers": lengths[name], "rollouts": total // lengths[name], "seed": seed}
             if arm.train is not None:
                 own = {"method": arm.train} if isinstance(arm.train, str) else arm.train

@@ -31,6 +31,13 @@ class PromptConfig(BaseModel):
     max_answer_chars: int = Field(8000, ge=100, description="longer programs are cut in the middle when shown")
     max_feedback_chars: int = Field(1500, ge=0, description="feedback shown per candidate")
     show_parent: bool = Field(True, description="off: every prompt is the task alone, i.e. best-of-n without evolution")
+    prefill: float = Field(
+        0.0,
+        ge=0.0,
+        le=1.0,
+        description="share of the prompts whose answer is begun with the first part of the parent, for the policy to "
+        "go on from",
+    )
 
 
 class RunConfig(BaseModel):

@@ -90,7 +90,7 @@ def propose(lane: Lane, sequence: int, seed: int, operator: int = 0) -> Proposal
     rng = np.random.default_rng([seed, lane.record.index, iteration])
     selection = lane.population.select(island, rng)
     stream = lane.record.index * STREAMS_PER_PROBLEM + iteration
-    prompt = lane.styles[operator].build(selection, stream)
+    prompt = lane.styles[operator].build(selection, stream, rng)
     return Proposal(lane, sequence, iteration, island, selection, prompt, operator)
 
 
@@ -163,6 +163,7 @@ async def score_group(
         rollouts=scored,
         sampling_seconds=sampling_seconds,
         scoring_seconds=time.perf_counter() - started,
+        operator=proposal.operator,
     )
 
 

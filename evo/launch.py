@@ -94,8 +94,10 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
 def check_together(config: RunConfig, problems: Sequence[Problem], operators: Sequence[Operator]) -> None:
     """BadInput where a policy cannot be asked for these problems, or not trained on them."""
     for operator in operators:
+        if operator.prompt.prefill and not operator.policy.continues:
+            raise BadInput(f"policy {operator.address} cannot go on from the beginning of an answer: leave out prefill")
         for problem in problems:
-            prompt_style(problem, operator.policy.dialect, config.prompt, operator.answers)
+            prompt_style(problem, operator.policy.dialect, operator.prompt, operator.answers)
     check_trainable(config, operators)
 
 
@@ -193,7 +195,7 @@ def make_lane(
     store: Store, record: ProblemRecord, config: RunConfig, problem: Problem, operators: Sequence[Operator]
 ) -> Lane:
     population = Population(store, record, population_config(config, problem), problem.answer_format)
-    styles = [prompt_style(problem, one.policy.dialect, config.prompt, one.answers) for one in operators]
+    styles = [prompt_style(problem, one.policy.dialect, one.prompt, one.answers) for one in operators]
     return Lane(problem, record, population, styles, iterations_for(config, problem))
 
 

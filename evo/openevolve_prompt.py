@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evo.config import PromptConfig
-from evo.prompt import cut, read
+from evo.prompt import begun_answer, cut, read
 from problems.contract import Problem
 from problems.records import Prompt, Rollout
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from islands.records import Candidate, Selection
     from vpo.chain import Chain
 
@@ -41,7 +43,7 @@ class OpenEvolveStyle:
         self.features = list(self.settings.get("feature_dimensions", ("complexity", "diversity")))
         self.language = self.settings.get("language") or "python"
 
-    def build(self, selection: Selection, stream: int) -> Prompt:
+    def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         from vpo.chain import instructions
 
         parent = selection.parent if self.config.show_parent else None
@@ -63,7 +65,8 @@ class OpenEvolveStyle:
         request = ""
         if self.answers > 1:
             request = "\n\n" + instructions(self.problem.answer_format, self.answers)
-        return Prompt(built["user"] + request, built["system"], stream)
+        begun = begun_answer(self.problem, self.config, selection, rng)
+        return Prompt(built["user"] + request, built["system"], stream, begun)
 
     def _metrics(self, candidate: Candidate) -> dict[str, float]:
         vector = dict(zip(self.problem.objectives, candidate.rewards, strict=True))

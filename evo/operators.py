@@ -1,6 +1,7 @@
 """Several policies as the mutation operators of one search, and the bandit that chooses between them.
 
-Every operator is asked for the same number of answers, in chains of its own length. A group earns its operator a credit
+Every operator is asked for the same number of answers, in chains of its own length, and may have its own temperature
+and its own share of prompts that begin the answer with a part of the parent. A group earns its operator a credit
 of 1 where it moved its problem: a new best fitness, or a reward vector that no earlier answer dominates or equals.
 Credits fade (an operator that was good early may have nothing left to give), and the choice is a draw from what is
 then believed of each (Thompson 1933; discounted as in Raj and Kalyani, arXiv 1707.09727). What a proposal sees ends
@@ -10,14 +11,13 @@ at the group that the search's order lets it see, so one seed gives one run, res
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from evo.config import RunConfig
+from evo.config import PromptConfig, RunConfig
 from problems.records import ScoredGroup
 from vpo.policies.contract import Policy
 
@@ -29,12 +29,13 @@ STREAM = 7
 
 @dataclass(frozen=True)
 class Operator:
-    """A policy and how it is asked: G rollouts of m answers."""
+    """A policy and how it is asked: G rollouts of m answers, by prompts of its own."""
 
     address: str
     policy: Policy
     rollouts: int
     answers: int
+    prompt: PromptConfig
 
 
 class Chooser(Protocol):
@@ -133,15 +134,3 @@ class Front:
 
 def chooser_of(config: RunConfig, count: int) -> Chooser:
     return Bandit(count) if count > 1 and config.mixing == "bandit" else Turns(count)
-
-
-def operator_of(group: ScoredGroup, operators: Sequence[Operator]) -> int | None:
-    """Which of the operators wrote a stored group; None where none of them can have."""
-    for number, operator in enumerate(operators):
-        if (
-            group.policy_version == operator.policy.version
-            and group.answers == operator.answers
-            and group.temperature == operator.policy.temperature
-        ):
-            return number
-    return None

@@ -13,6 +13,8 @@ from problems.contract import Problem
 from problems.records import Prompt, Rollout
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from islands.records import Candidate, Selection
     from problems.maze.problem import MazeProblem
     from vpo.chain import Chain
@@ -26,7 +28,9 @@ SYSTEM = (
 class PromptStyle(Protocol):
     """How one problem is put to one policy."""
 
-    def build(self, selection: Selection, stream: int) -> Prompt: ...
+    def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
+        """rng: decides whether the answer is begun, and how far; without one it never is."""
+        ...
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain: ...
 
@@ -48,6 +52,8 @@ def prompt_style(problem: Problem, dialect: str, config: PromptConfig, answers: 
     diff = config.diff
     if diff is None:
         diff = bool(settings.get("diff_based_evolution", False)) and answers == 1
+    if diff and config.prefill:
+        raise BadInput("prompt.prefill begins a whole answer; with prompt.diff there is none to begin")
     if diff and answers > 1:
         raise BadInput("prompt.diff edits one parent: it needs --answers 1")
     if diff and problem.answer_format == "route":
@@ -71,12 +77,15 @@ class CompactStyle:
         except ValueError as error:
             raise BadInput(f"{problem.name}: {error}") from error
 
-    def build(self, selection: Selection, stream: int) -> Prompt:
-        from vpo.embedded import prompt_text
+    def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
+        from vpo.embedded import opening, prompt_text
 
         parent = selection.parent
         if not self.config.show_parent or parent is None or not parent.text or parent.error:
             return Prompt(prompt_text(self.problem, answers=self.answers), stream=stream)
+        if rng is not None and begins(self.config, rng) and (begun := opening(self.problem, parent.text, rng)):
+            # what is kept of the parent is in plain sight: a second copy would only make the prompt longer
+            return Prompt(prompt_text(self.problem, answers=self.answers), stream=stream, prefill=begun)
         return Prompt(prompt_text(self.problem, parent.text, parent.rewards, answers=self.answers), stream=stream)
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
@@ -97,7 +106,7 @@ class EnglishStyle:
         self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff, start=start)
         self.system = SYSTEM
 
-    def build(self, selection: Selection, stream: int) -> Prompt:
+    def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         sections = [self.task]
         if self.config.show_parent:
             parent = selection.parent
@@ -110,7 +119,8 @@ class EnglishStyle:
                 shown = "\n\n".join(self.shown(c, feedback=False) for c in others.values())
                 sections.append("# Other answers found so far\n" + shown)
         sections.append(self.request)
-        return Prompt("\n\n".join(sections), self.system, stream)
+        begun = begun_answer(self.problem, self.config, selection, rng)
+        return Prompt("\n\n".join(sections), self.system, stream, begun)
 
     def shown(self, candidate: Candidate, feedback: bool = True) -> str:
         """A candidate as a prompt shows it: its reward vector by name, its feedback, the answer last.
@@ -130,6 +140,21 @@ class EnglishStyle:
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         return read(rollout, self.problem, self.answers, selection if self.diff else None)
+
+
+def begins(config: PromptConfig, rng: np.random.Generator) -> bool:
+    """Whether this prompt's answer is begun. Draws once where any may be, so that nothing else moves with the share."""
+    return config.prefill > 0 and rng.random() < config.prefill
+
+
+def begun_answer(problem: Problem, config: PromptConfig, selection: Selection, rng: np.random.Generator | None) -> str:
+    """The prefill of an English prompt: the first part of the parent, "" for none."""
+    from vpo.chain import opening
+
+    parent = selection.parent if config.show_parent else None
+    if parent is None or parent.error or rng is None or not begins(config, rng):
+        return ""
+    return opening(parent.text, problem.answer_format, rng)
 
 
 def read(rollout: Rollout, problem: Problem, answers: int, edited: Selection | None) -> Chain:

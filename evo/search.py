@@ -19,7 +19,7 @@ from evo.colocated import Learner, SyncFailed
 from evo.config import RunConfig
 from evo.errors import SearchFailed
 from evo.iteration import Lane, Proposal, propose, score_group, settle
-from evo.operators import Chooser, Front, Operator, operator_of
+from evo.operators import Chooser, Front, Operator
 from evo.rounds import RoundBatcher, batcher_for
 from evo.status import SUMMARY_SECONDS, SearchStatus
 from islands.errors import DatabaseUnavailable, RunBusy
@@ -154,9 +154,7 @@ class Search:
         if self.fronts:
             for group in groups:
                 moved = self.fronts[group.problem].moved_by(group)
-                number = operator_of(group, self.operators)
-                if number is not None:
-                    self.chooser.credit(group.sequence, number, float(moved))
+                self.chooser.credit(group.sequence, group.operator, float(moved))
 
     def _advance(self, upto: int | None) -> None:
         self.chooser.advance(upto)

@@ -45,19 +45,25 @@ class Shared:
         """The policy, or the policies that the configuration lists, each asked for as many answers a group."""
         addresses = [address.strip() for address in config.policy.split(",")]
         if len(addresses) == 1:
-            return [Operator(config.policy, self.policy(config, problems), config.rollouts, config.answers)]
+            policy = self.policy(config, problems)
+            return [Operator(config.policy, policy, config.rollouts, config.answers, config.prompt)]
         return [self._operator(address, config, problems) for address in addresses]
 
     def _operator(self, address: str, config: RunConfig, problems: Sequence[Problem]) -> Operator:
-        """One of several: `ADDRESS` or `ADDRESS?temperature=1.3`, in chains as it was trained to write."""
+        """One of several: `ADDRESS` or `ADDRESS?temperature=1.3&prefill=0.5`, in chains as it was trained to write."""
         has_options = address.startswith(("scripted:", "openai:", "vllm:"))  # which read them themselves
-        asked, _, setting = (address, "", "") if has_options else address.partition("?")
+        asked, _, settings = (address, "", "") if has_options else address.partition("?")
         changes: dict[str, Any] = {"policy": asked}
-        if setting:
+        for setting in settings.split("&") if settings else ():
             key, _, value = setting.partition("=")
-            if key != "temperature":
-                raise BadInput(f"--policy {address}: temperature is what can stand after the question mark")
-            changes["temperature"] = value
+            if key == "temperature":
+                changes["temperature"] = value
+            elif key == "prefill":
+                changes["prompt"] = {**config.prompt.model_dump(), "prefill": value}
+            else:
+                raise BadInput(
+                    f"--policy {address}: temperature and prefill are what can stand after the question mark"
+                )
         answers = trained_answers(asked) or config.answers
         total = config.rollouts * config.answers
         if total % answers:
@@ -66,7 +72,7 @@ class Shared:
             )
         changes |= {"answers": answers, "rollouts": total // answers}
         own = validated({**config.model_dump(), **changes}, f"--policy {address}")
-        return Operator(address, self.policy(own, problems), own.rollouts, own.answers)
+        return Operator(address, self.policy(own, problems), own.rollouts, own.answers, own.prompt)
 
     async def close(self) -> None:
         for policy in self._policies.values():

@@ -27,10 +27,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest Alembic revision; a database that has it is opened without loading Alembic."""
 
-READABLE = ("0001",)
+READABLE: tuple[str, ...] = ()
 """Older revisions that lack tables alone: they can be looked at as they are."""
 
 ESCAPED = "\ue000"
@@ -158,12 +158,14 @@ class PromptGroup(Base):
     inspirations: Mapped[list[Any]]
     user: Mapped[str]
     system: Mapped[str]
+    prefill: Mapped[str]
     prompt_ids: Mapped[bytes]
     stream: Mapped[int]
     seed: Mapped[int]
     temperature: Mapped[float]
     policy_version_id: Mapped[int] = mapped_column(ForeignKey("policy_versions.id"))
     answers: Mapped[int]
+    operator: Mapped[int]
     sampling_seconds: Mapped[float]
     scoring_seconds: Mapped[float]
     created: Mapped[float]

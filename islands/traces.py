@@ -177,7 +177,7 @@ def _group(row: Any, rollouts: list[ScoredRollout]) -> ScoredGroup:
         island=row.island,
         parent=row.parent_id,
         inspirations=tuple(row.inspirations),
-        prompt=Prompt(row.user, row.system, row.stream),
+        prompt=Prompt(row.user, row.system, row.stream, row.prefill),
         policy_version=row.version,
         answers=row.answers,
         seed=row.seed,
@@ -185,6 +185,7 @@ def _group(row: Any, rollouts: list[ScoredRollout]) -> ScoredGroup:
         rollouts=tuple(rollouts),
         sampling_seconds=row.sampling_seconds,
         scoring_seconds=row.scoring_seconds,
+        operator=row.operator,
     )
 
 
@@ -207,9 +208,10 @@ def export_groups(store: Store, run_id: int, *, tokens: bool = True) -> Iterator
             "parent": group.parent,
             "inspirations": list(group.inspirations),
             "policy_version": group.policy_version,
-            "prompt": {"system": group.prompt.system, "user": group.prompt.user}
+            "prompt": {"system": group.prompt.system, "user": group.prompt.user, "prefill": group.prompt.prefill}
             | ({"token_ids": group.rollouts[0].rollout.prompt_ids.tolist()} if tokens and group.rollouts else {}),
             "answers": group.answers,
+            "operator": group.operator,
             "seed": group.seed,
             "stream": group.prompt.stream,
             "temperature": group.temperature,

@@ -63,8 +63,9 @@ class GroupWriter:
         row = dict(
             run_id=self._problem.run_id, problem_id=group.problem, sequence=group.sequence, iteration=group.iteration,
             island=group.island, parent_id=group.parent, inspirations=list(group.inspirations),
-            user=group.prompt.user, system=group.prompt.system, prompt_ids=prompt_ids, stream=group.prompt.stream,
-            seed=group.seed, temperature=group.temperature, answers=group.answers,
+            user=group.prompt.user, system=group.prompt.system, prefill=group.prompt.prefill, prompt_ids=prompt_ids,
+            stream=group.prompt.stream, seed=group.seed, temperature=group.temperature, answers=group.answers,
+            operator=group.operator,
             policy_version_id=self._store.policy_version(self._problem.run_id, group.policy_version, tx),
             sampling_seconds=group.sampling_seconds, scoring_seconds=group.scoring_seconds, created=now,
         )  # fmt: skip

@@ -23,11 +23,13 @@ class Prompt:
     system: the system message, "" for none
     stream: which random stream its rollouts draw from (the group's place in the run); two prompts with one stream and
         one seed sample alike, whatever else shares their batch
+    prefill: how every rollout of it begins; the policy goes on from there, so these are no tokens that it sampled
     """
 
     user: str
     system: str = ""
     stream: int = 0
+    prefill: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Usage:
 class Rollout:
     """One sample of a policy.
 
-    text: what it wrote, special tokens removed
+    text: what it wrote, special tokens removed, after its prompt's prefill
     token_ids: (T,) int32, the sampled tokens, the end token included where one was sampled; empty where a server keeps
         them to itself, and nothing can be trained on the rollout
     logprobs: (T,) float32, nats, under the policy and temperature that sampled them; empty where there are none
@@ -108,6 +110,7 @@ class ScoredGroup:
     parent, inspirations: candidate ids shown in the prompt
     answers: m, the answers asked of each rollout
     seed: the run's sampling seed; with prompt.stream it reproduces the rollouts
+    operator: which of the search's operators was asked, in the order of its configuration
     """
 
     problem: int
@@ -124,6 +127,7 @@ class ScoredGroup:
     rollouts: tuple[ScoredRollout, ...]
     sampling_seconds: float = 0.0
     scoring_seconds: float = 0.0
+    operator: int = 0
 
     def rewards(self, dimensions: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         """Reward vectors (G, m, d) with zero rows for missing answers, and which rows are answers (G, m)."""

@@ -102,6 +102,13 @@ _SEARCHED: list[Callable[[Any], Any]] = [
         type=click.Choice(["openevolve", "weighted", "lexicase", "puct"]),
         help="parent choice  [default: openevolve]",
     ),
+    click.option(
+        "--prefill",
+        "prompt_prefill",
+        type=click.FloatRange(0, 1),
+        metavar="SHARE",
+        help="share of the prompts that begin the answer with a part of the parent's  [default: 0]",
+    ),
     click.option("--until-solved", is_flag=True, default=None, help="stop a problem when it is solved"),
     click.option("--max-answers", type=click.IntRange(1), help="budget: answers in all (a chain of m counts m)"),
     click.option("--max-tokens", type=click.IntRange(1), help="budget: generated tokens in all"),
@@ -129,4 +136,4 @@ _SEARCH = [_ROLLOUTS, *_SEARCHED, *_TRAINING]
 def overrides(options: dict[str, Any]) -> dict[str, Any]:
     """Flags as dotted configuration keys: population_islands -> population.islands."""
     given = {key: value for key, value in options.items() if value is not None and value != ()}
-    return {re.sub("^(population|train)_", r"\1.", key): value for key, value in given.items()}
+    return {re.sub("^(population|prompt|train)_", r"\1.", key): value for key, value in given.items()}

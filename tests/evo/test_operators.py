@@ -10,7 +10,7 @@ from evo.cli import invoke
 from evo.config import RunConfig
 from evo.errors import BadInput
 from evo.launch import launch, relaunch
-from evo.operators import Bandit, Front, Turns, operator_of
+from evo.operators import Bandit, Front, Turns
 from islands.store import Store
 from islands.traces import read_groups
 from problems.contract import Score
@@ -126,24 +126,35 @@ def test_operators_share_a_search_and_one_seed_gives_one_run_resumed_or_not(tmp_
 
 def test_operators_give_equal_numbers_of_answers_in_chains_of_their_own():
     parts = shared.Shared()
-    settings = config(policy="embedded:vpo,embedded:grpo,embedded:vpo?temperature=1.4", rollouts=2)
+    settings = config(policy="embedded:vpo,embedded:grpo,embedded:vpo?temperature=1.4&prefill=0.5", rollouts=2)
     problems = parts.problems(settings)
     operators = parts.operators(settings, problems)
     asyncio.run(parts.close())
     assert [(one.rollouts, one.answers) for one in operators] == [(2, 3), (6, 1), (2, 3)]
     assert [one.policy.temperature for one in operators] == [1.0, 1.0, 1.4]
-    vpo, grpo, warm = (one.policy.version for one in operators)
-    assert operator_of(group(version=grpo, m=1), operators) == 1
-    assert operator_of(group(version=warm, m=3, temperature=1.4), operators) == 2
-    assert operator_of(group(version=vpo, m=3), operators) == 0
-    assert operator_of(group(version="another", m=3), operators) is None
+    assert [one.prompt.prefill for one in operators] == [0.0, 0.0, 0.5]
+
+
+def test_operators_that_differ_in_their_prompts_alone_are_told_apart_on_resume(tmp_path):
+    db = f"sqlite:///{tmp_path / 'evo.db'}"
+    policy = "embedded:base,embedded:base?prefill=0.9"
+    whole = searched(config(policy=policy), db, name="whole")
+    assert {one.operator for one in whole} == {0, 1}
+    begun = [one for one in whole if one.prompt.prefill]
+    assert begun and {one.operator for one in begun} == {1}
+    for one in begun:
+        for scored in one.rollouts:
+            assert scored.rollout.text.startswith(one.prompt.prefill + " ")
+    searched(config(policy=policy), db, name="cut", stop_after=13)
+    assert told(searched(None, db, name="cut", resume=True)) == told(whole)
 
 
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
         ("embedded:vpo,embedded:none", "no policy embedded:none"),
-        ("embedded:vpo,embedded:grpo?speed=3", "temperature is what can stand"),
+        ("embedded:vpo,embedded:grpo?speed=3", "temperature and prefill are what can stand"),
+        ("embedded:vpo,embedded:grpo?prefill=2", "prefill"),
         ("embedded:vpo?temperature=hot,embedded:grpo", "temperature"),
     ],
 )

@@ -1,6 +1,7 @@
 """The embedded policy: a small Llama that writes maze routes in a token language of its own, and how it is made.
 
 For a prompt builder:  prompt_text(problem, parent=moves, parent_rewards=vector, answers=m) -> the prompt's token string
+                       opening(problem, parent, rng) -> the beginning of a parent's route, to go on from
 For a chain parser:    routes(rollout.text) -> the chain's answers as move lists (letters U, D, L, R), in order
 For a policy loader:   checkpoint_path("embedded:base") -> a transformers folder; dialect_of(folder) -> "maze-compact"
 """
@@ -8,10 +9,15 @@ For a policy loader:   checkpoint_path("embedded:base") -> a transformers folder
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from problems.maze import MazeProblem, UnreadableRoute, parse_moves
+from problems.maze.board import simulate
 from vpo.embedded.checkpoint import checkpoint_path, dialect_of, shipped
-from vpo.embedded.language import DIALECT, MOST_ANSWERS, decode_chain, encode_prompt, most_tokens
+from vpo.embedded.language import DIALECT, MOST_ANSWERS, decode_chain, encode_prompt, encode_walk, most_tokens
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = [
     "DIALECT",
@@ -19,6 +25,7 @@ __all__ = [
     "checkpoint_path",
     "dialect_of",
     "most_tokens",
+    "opening",
     "prompt_text",
     "routes",
     "shipped",
@@ -44,6 +51,17 @@ def prompt_text(
         except UnreadableRoute:
             moves = None
     return encode_prompt(problem.maze, moves, parent_rewards if moves else None, answers)
+
+
+def opening(problem: MazeProblem, parent: str, rng: np.random.Generator) -> str:
+    """A chain that has come as far as some step inside its first answer, which walks as `parent` does until there; ""
+    where the parent cannot be read or is too short to be cut."""
+    try:
+        moves = parse_moves(parent)
+    except UnreadableRoute:
+        return ""
+    words = encode_walk(simulate(problem.maze, moves), moves)
+    return " ".join(words[: rng.integers(2, len(words) - 1)]) if len(words) > 3 else ""
 
 
 def routes(text: str) -> list[str]:

@@ -42,6 +42,7 @@ class Policy(Protocol):
     max_tokens: the most tokens one rollout may have; None where the policy chooses
     batch: prompts per call that suit it; 0 where calls may overlap freely (a continuous-batching engine)
     has_logprobs: False where the backend gives none (it can search, not train)
+    continues: False where it cannot begin a rollout with Prompt.prefill
     """
 
     version: str
@@ -50,6 +51,7 @@ class Policy(Protocol):
     max_tokens: int | None
     batch: int
     has_logprobs: bool
+    continues: bool
 
     async def sample(
         self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int

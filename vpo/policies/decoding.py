@@ -50,12 +50,14 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """One row to sample. prompt: its token ids, one object shared by a group; limit: most tokens to draw."""
+    """One row to sample. prompt: its token ids, one object shared by a group; limit: most tokens to draw; prefill: what
+    of the prompt belongs to the answer."""
 
     prompt: npt.NDArray[np.int32]
     stream: int
     rollout: int
     limit: int
+    prefill: str = ""
 
 
 @dataclass(frozen=True, eq=False)

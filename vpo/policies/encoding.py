@@ -35,13 +35,14 @@ def context_of(config: Any) -> int:
 
 
 def encoded(tokenizer: Any, dialect: str, prompt: Prompt) -> npt.NDArray[np.int32]:
-    """The prompt's token ids (P,), as the model is conditioned on them."""
+    """The prompt's token ids (P,), as the model is conditioned on them: its prefill too."""
     if dialect != "english":
-        ids = tokenizer(prompt.user, add_special_tokens=False).input_ids
+        ids = tokenizer(f"{prompt.user} {prompt.prefill}", add_special_tokens=False).input_ids
     elif not tokenizer.chat_template:
-        ids = tokenizer("\n\n".join(part for part in (prompt.system, prompt.user, "") if part)).input_ids
+        plain = "\n\n".join(part for part in (prompt.system, prompt.user, "") if part)
+        ids = tokenizer(plain + prompt.prefill).input_ids
     else:
-        ids = tokenizer(_chat(tokenizer, prompt), add_special_tokens=False).input_ids
+        ids = tokenizer(_chat(tokenizer, prompt) + prompt.prefill, add_special_tokens=False).input_ids
     return np.asarray(ids, dtype=np.int32)
 
 
@@ -91,7 +92,10 @@ def end_tokens(generation_config: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(int(end) for end in ends if end is not None and end != tokenizer.unk_token_id)
 
 
-def written(tokenizer: Any, ids: npt.NDArray[np.int32], stopped: bool) -> str:
-    """The text of a rollout, without its end token and other special ones."""
+def written(tokenizer: Any, ids: npt.NDArray[np.int32], stopped: bool, dialect: str, prefill: str) -> str:
+    """The text of a rollout, its prefill before what was sampled, without its end token and other special ones."""
     kept = ids[:-1] if stopped else ids
-    return tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    text = tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    if not prefill:
+        return text
+    return f"{prefill} {text}" if dialect != "english" else prefill + text  # words of a token language stand apart

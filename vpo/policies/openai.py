@@ -41,6 +41,7 @@ class OpenAIPolicy:
     """
 
     dialect = "english"
+    continues = False
 
     def __init__(
         self,

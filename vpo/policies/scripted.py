@@ -45,6 +45,7 @@ class ScriptedPolicy:
 
     dialect = "english"
     has_logprobs = True
+    continues = False
 
     def __init__(
         self,

@@ -38,6 +38,7 @@ class TransformersPolicy:
     """
 
     has_logprobs = True
+    continues = True
 
     def __init__(
         self,
@@ -181,7 +182,7 @@ class TransformersPolicy:
         """The rows of one group. Raises PromptTooLong."""
         ids = self.encode(prompt)
         most = room(ids, limit, self.context)
-        return [Ask(ids, prompt.stream, rollout, most) for rollout in range(rollouts)]
+        return [Ask(ids, prompt.stream, rollout, most, prompt.prefill) for rollout in range(rollouts)]
 
     def either(self, cancelled: threading.Event) -> Any:
         """Set where sampling is to stop: it was cancelled, or the policy is being closed."""
@@ -234,7 +235,7 @@ class TransformersPolicy:
 
     def rollout(self, ask: Ask, drawn: Drawn) -> Rollout:
         """What a row has drawn, as text."""
-        text = written(self.tokenizer, drawn.token_ids, drawn.stopped)
+        text = written(self.tokenizer, drawn.token_ids, drawn.stopped, self.dialect, ask.prefill)
         return Rollout(text, drawn.token_ids, drawn.logprobs, ask.prompt, "stop" if drawn.stopped else "length")
 
 

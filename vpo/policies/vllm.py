@@ -45,6 +45,7 @@ class VllmPolicy:
     """
 
     has_logprobs = True
+    continues = True
 
     def __init__(
         self,
@@ -87,7 +88,10 @@ class VllmPolicy:
         async with self._turns.shared():
             rows_drawn: list[Row] = await self._ask("sample", call)
         drawn = iter(rows_drawn)
-        return [[self._rollout(group, next(drawn)) for _ in group.rows] for group in groups]
+        return [
+            [self._rollout(group, next(drawn), prompt) for _ in group.rows]
+            for group, prompt in zip(groups, prompts, strict=True)
+        ]
 
     async def _ask(self, kind: str, content: Any = None) -> Any:
         if self._closed:
@@ -101,10 +105,10 @@ class VllmPolicy:
         except (PolicyUnavailable, BadAddress) as error:
             raise PolicyUnavailable(f"{self.version}: {error}") from None
 
-    def _rollout(self, group: Group, row: Row) -> Rollout:
+    def _rollout(self, group: Group, row: Row, prompt: Prompt) -> Rollout:
         if not np.isfinite(row.logprobs).all():
             raise PolicyUnavailable(f"{self.version}: the model's logits are not finite; try dtype float32")
-        text = written(self.tokenizer, row.token_ids, row.stopped)
+        text = written(self.tokenizer, row.token_ids, row.stopped, self.dialect, prompt.prefill)
         return Rollout(text, row.token_ids, row.logprobs, group.prompt, "stop" if row.stopped else "length")
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:

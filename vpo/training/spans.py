@@ -28,6 +28,7 @@ def answer_of_tokens(rollout: ScoredRollout, tokenizer: Any, dialect: str = "eng
         return owner
     text = rollout.rollout.text
     starts = _token_starts(ids, tokenizer)
+    starts += max(0, len(text) - len(_decoded(ids, tokenizer)))  # what a prefill put before them
     compact = dialect == "maze-compact"
     cuts = (
         [match.start() for match in _COMPACT_START.finditer(text)]
@@ -65,5 +66,8 @@ def _bare(text: str) -> str:
 
 def _token_starts(ids: npt.NDArray[np.int32], tokenizer: Any) -> npt.NDArray[np.int64]:
     """(T,) where in the decoded text each token begins."""
-    settings = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
-    return np.array([len(tokenizer.decode(ids[:i], **settings)) for i in range(len(ids))])
+    return np.array([len(_decoded(ids[:i], tokenizer)) for i in range(len(ids))])
+
+
+def _decoded(ids: npt.NDArray[np.int32], tokenizer: Any) -> str:
+    return tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)

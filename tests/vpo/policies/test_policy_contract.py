@@ -96,3 +96,19 @@ def test_a_rollout_does_not_depend_on_what_shares_its_batch(address: str) -> Non
 def test_prompts_that_share_a_stream_and_text_sample_alike(address: str) -> None:
     groups = tokens(sampled(address, [PROMPTS[2], PROMPTS[5], PROMPTS[2]]))
     assert groups[0] == groups[2]
+
+
+def test_a_rollout_goes_on_from_its_prefill(address: str) -> None:
+    policy = load_policy(address, threads=1)
+    continues = policy.continues
+    asyncio.run(policy.close())
+    if not continues:
+        pytest.skip("cannot begin a rollout")
+    plain = Prompt("Write a function.", stream=4)
+    begun = Prompt("Write a function.", stream=4, prefill="```python\ndef")
+    (free,), (group,) = sampled(address, [plain]), sampled(address, [begun])
+    for rollout in group:
+        assert rollout.text.startswith("```python\ndef")
+        assert len(rollout.token_ids) == len(rollout.logprobs) <= 24, "a prefill is no part of what was sampled"
+        assert len(rollout.prompt_ids) > len(free[0].prompt_ids)
+        assert (rollout.prompt_ids[: len(free[0].prompt_ids) - 1] == free[0].prompt_ids[:-1]).all()

@@ -100,3 +100,10 @@ def test_tagged_texts() -> None:
 
 def test_nothing_sampled() -> None:
     assert answer_of_tokens(rollout(Letters(), np.zeros(0, np.int32), "", []), Letters()).shape == (0,)
+
+
+def test_what_a_prefill_wrote_is_no_token() -> None:
+    tokenizer = build_tokenizer()
+    ids = np.array(tokenizer("20 >00 01 <eos>").input_ids, np.int32)
+    begun = rollout(tokenizer, ids, ">00 10 20 >00 01", ["DD", "R"])
+    assert answer_of_tokens(begun, tokenizer, "maze-compact").tolist() == [0, 1, 1, 1]

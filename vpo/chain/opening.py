@@ -1,0 +1,26 @@
+"""The beginning of an answer, for a policy to go on from: a mutation that keeps what stands before a random place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from problems.contract import ANSWER_FORMATS
+
+
+def opening(text: str, answer_format: str, rng: np.random.Generator) -> str:
+    """A rollout that has come as far as some place inside its first answer, which is `text` until there.
+
+    The layout before it is the one that `instructions` asks for. A program is cut between two of its lines, a route
+    between moves, a text between words, each place being as likely; "" where there is nothing to cut.
+    """
+    if answer_format not in ANSWER_FORMATS:
+        raise ValueError(f"unknown answer format {answer_format!r}: one of {', '.join(ANSWER_FORMATS)}")
+    if answer_format == "python":
+        lines = text.strip("\n").split("\n")
+        places = [i for i in range(1, len(lines)) if lines[i].strip()]
+        return "```python\n" + "\n".join(lines[: rng.choice(places)]) + "\n" if places else ""
+    pieces = list(text.strip()) if answer_format == "route" else text.split()
+    if len(pieces) < 2:
+        return ""
+    kept = pieces[: rng.integers(1, len(pieces))]
+    return "<route_1>" + "".join(kept) if answer_format == "route" else "<answer_1>" + " ".join(kept)
