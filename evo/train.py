@@ -222,6 +222,12 @@ def _prepared(run: TrainRun, weights: str, accelerator: Any, traces: Traces | No
     both = learned & {problem.name for problem in held_out}
     if both:
         raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
+    if run.policy.startswith("vllm:"):
+        plain = run.policy.removeprefix("vllm:").partition("?")[0]
+        raise BadInput(
+            f"evo train samples from the model that it trains, which {run.policy} keeps in an engine of its own; name "
+            f"{plain}, or train beside a search: evo run --train {run.method}"
+        )
     device = run.device if accelerator is None else str(accelerator.device)
     asked = RunConfig(
         policy=weights,

@@ -187,7 +187,7 @@ def check_installed() -> None:
 
 
 def lease(settings: EngineSettings) -> Engine:
-    """An engine of these settings: the one that others have on lease, or a new one that begins to load. Raises BadAddress
+    """An engine of these settings: the one that others have on lease, or a new one, which begins to load. BadAddress
     where there is no vLLM."""
     with _LEASES:
         engine = _LEASED.get(settings)

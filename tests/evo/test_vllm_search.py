@@ -1,0 +1,75 @@
+"""Searches with vllm: policies: training beside them, their weights proved after every sync, and one engine for arms
+that agree in it. The engine is tests/stubs/vllm.py; bench/vllm_policy.py asks vLLM itself."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from command_line import evo
+
+from evo.config import RunConfig
+from evo.launch import launch
+from evo.shared import Shared
+from islands.queries import training_steps
+from islands.store import Store
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+POLICY = "vllm:embedded:base?threads=1"
+
+
+@pytest.fixture
+def stubbed(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "stubs"))
+    monkeypatch.setattr("vpo.policies.vllm_engine.check_installed", lambda: None)
+
+
+def config(**changes):
+    settings = {"problems": ["maze:test"], "limit": 2, "iterations": 2, "rollouts": 2, "answers": 2, "policy": POLICY}
+    return RunConfig.model_validate({**settings, **changes})
+
+
+def test_a_search_trains_the_policy_that_vllm_serves(stubbed, tmp_path):
+    db = f"sqlite:///{tmp_path / 'evo.db'}"
+    training = {"method": "vpo", "every": 2, "lr": 1e-3, "precision": "fp32", "steps": 2}
+
+    async def scenario():
+        launched = await launch(config(iterations=3, train=training), db=db, name="run", command="test")
+        engine = launched.policy._engine
+        try:
+            await launched.search.run()
+            version = launched.policy.version
+        finally:
+            await launched.close()
+        return engine, version
+
+    engine, version = asyncio.run(asyncio.wait_for(scenario(), 240))
+    with Store.open(db, read_only=True) as store:
+        steps = list(training_steps(store, store.run("run").id))
+    made = [step.policy_version for step in steps if step.policy_version]
+    assert len(steps) == 2 and made and version == made[-1]
+    assert all(0 <= step.stats["probe"] < 1e-4 for step in steps if step.policy_version)
+    assert engine._process.poll() is not None
+
+
+def test_arms_that_agree_in_the_engine_share_one_whatever_they_ask_of_it(stubbed):
+    shared = Shared()
+    arms = [config(), config(answers=3), config(temperature=0.5), config(policy=f"{POLICY}&temperature=0.7")]
+    try:
+        policies = [shared.policy(arm, shared.problems(arm)) for arm in arms]
+        assert len({id(policy) for policy in policies}) == 4
+        assert len({policy._engine._process.pid for policy in policies}) == 1
+        assert [policy.temperature for policy in policies] == [1.0, 1.0, 0.5, 0.7]
+        assert policies[1].max_tokens > policies[0].max_tokens
+        several = config(policy=f"{POLICY}&temperature=0.7,{POLICY}")
+        operators = shared.operators(several, shared.problems(several))
+        assert [operator.policy.temperature for operator in operators] == [0.7, 1.0]
+        process = policies[0]._engine._process
+    finally:
+        asyncio.run(shared.close())
+    assert process.poll() is not None
+
+
+def test_evo_train_wants_the_weights_where_it_samples(capsys, tmp_path):
+    out = str(tmp_path / "out")
+    code, _, told = evo(capsys, "train", "grpo", "maze:train/0-1", "--policy", POLICY, "--answers", "1", "-o", out)
+    assert code == 2 and "name embedded:base, or train beside a search" in told and told.count("\n") == 1
