@@ -23,27 +23,24 @@ RESAMPLES = 4000
 
 MEASURES: dict[str, Measure] = {
     "read": (lambda r: bool(r["valid"]) and _well_formed(r["error"]), lambda r: 1),
-    "any": (lambda r: bool(r["valid"]), lambda r: 1),
     "all m": (lambda r: len(r["valid"]) == r["answers"], lambda r: 1),
     "distinct": (lambda r: len(r["valid"]), lambda r: 1),
     "repeats": (lambda r: repeats(r["error"]), lambda r: 1),
     "cut": (lambda r: r["finish"] == "length", lambda r: 1),
     "valid": (lambda r: sum(r["valid"]), lambda r: len(r["valid"])),
     "pass": (lambda r: sum(r["passes"]), lambda r: len(r["valid"])),
-    "good": (lambda r: sum(r["valid"]), lambda r: 1),
     "solved": (lambda r: any(r["passes"]), lambda r: 1),
     "tokens": (lambda r: r["tokens"], lambda r: 1),
     "tokens/distinct": (lambda r: r["tokens"], lambda r: len(r["valid"])),
-    "tokens/good": (lambda r: r["tokens"], lambda r: sum(r["valid"])),
+    "tokens/valid": (lambda r: r["tokens"], lambda r: sum(r["valid"])),
 }
-_PLAIN = {"distinct", "repeats", "good", "tokens", "tokens/distinct", "tokens/good"}
 
 LEGEND = """\
-read: rollouts with an answer and nothing unreadable (fewer than m answers, or repeats, are no fault of reading). any,
-all m: rollouts with at least one and with m distinct answers. distinct, repeats: answers of a rollout with different
-syntax trees, and those dropped. cut: rollouts that the token limit ended. valid: share of the answers that are valid
-Python and define what the task names; pass: share that pass all tests. good: valid answers a rollout. solved: rollouts
-with an answer that passes. tokens: a rollout's, a distinct answer's, a good answer's. Brackets: 95%, tasks resampled.
+read: rollouts with an answer and nothing unreadable (fewer than m answers, or repeats, are no fault of reading). all m:
+rollouts with m distinct answers, that is without any format error. distinct, repeats: answers of a rollout with
+different syntax trees, and those dropped. cut: rollouts that the token limit ended. valid: share of the answers that
+are valid Python and define what the task names; pass: share that pass all tests. solved: rollouts with an answer that
+passes. tokens: a rollout's, a distinct answer's, a valid answer's. Brackets: 95%, tasks resampled.
 """
 
 
@@ -73,7 +70,7 @@ def _key(row: Row) -> tuple[str, str, str, int]:
 
 def _cell(name: str, rows: Sequence[Row]) -> str:
     mean, low, high = ratio(rows, MEASURES[name])
-    if name in ("cut",):
+    if name in ("cut", "repeats"):
         return f"{mean:.2f}"
     if name.startswith("tokens"):
         return f"{mean:.0f} [{low:.0f}, {high:.0f}]"

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import re
 
-from vpo.chain.division import DIVIDER, answers_in, before_the_cut
+from vpo.chain.division import DIVIDER, PROSE, answers_in, before_the_cut
 from vpo.chain.fences import MOST, PYTHON, Block, fenced
 from vpo.chain.syntax import called, defined, is_placeholder, is_program, parsed, without_checks
 
 _CODE_START = re.compile(r"(?m)^(?:async def |def |class |import \w|from [\w.]++ import |@\w)")
-
-_PROSE = re.compile(
-    r"(?m)^(?!(?:async|def|class|import|from|if|elif|else|for|while|return|with|try|except|finally|assert|print)\b|"
-    r"[@#)\]}\"']|[\w.]++\s*+[=(\[:+*/-])\S"
-)
 
 
 def programs(text: str, answers: int) -> tuple[list[str], str]:
@@ -34,7 +29,8 @@ def programs(text: str, answers: int) -> tuple[list[str], str]:
         if answers > 1 or DIVIDER.search(block.code):
             inside = answers_in(block.code, block.closed)
         else:
-            inside = [block.code] if block.closed else [code for code in [before_the_cut(block.code)] if code]
+            code = before_the_cut(block.code) or (block.code if block.closed else "")
+            inside = [code] if code else []
         found += inside
         if not block.closed and tree is None:
             complaint = "unclosed code fence"
@@ -77,7 +73,7 @@ def _stretches(text: str) -> list[str]:
     for start in _CODE_START.finditer(text):
         if start.start() < end:
             continue
-        prose = _PROSE.search(text, start.end())
+        prose = PROSE.search(text, start.end())
         end = prose.start() if prose else len(text)
         code = before_the_cut(text[start.start() : end].strip("\n"))
         if is_program(parsed(code)):

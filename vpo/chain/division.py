@@ -23,6 +23,10 @@ _HEADING = re.compile(
     rf"(?im)^(?:#++[ \t]*+(?:\*\*)?(?:{_WORD}{_PLACE}|{_ORDINAL}{_WORD}\b|p[ \t]?\d\b)[^\n]*+|"
     rf"(?:\*\*)?{_WORD}{_PLACE}[ \t]*+:?(?:\*\*)?:?[ \t]*+)$"
 )
+PROSE = re.compile(
+    r"(?m)^(?!(?:async|def|class|import|from|if|elif|else|for|while|return|with|try|except|finally|assert|print)\b|"
+    r"[@#)\]}\"']|[\w.]++\s*+(?:[=(\[,]|[-+*/|&]=|:[^\n=]*+=))\S"
+)
 _USAGE = re.compile(r"(?:print\b|assert\b|#|if __name__\b|\w++ ?\()")
 
 
@@ -36,15 +40,15 @@ def answers_in(code: str, whole: bool) -> list[str]:
         pieces = [piece.strip("\n") for piece in DIVIDER.split(code, MOST) if piece.strip()]
         found = [version for piece in pieces for version in _under_headings(piece)]
         return [piece for piece in found if parsed(piece) is not None] or (pieces[:1] if whole else [])
-    if not whole:
-        code = before_the_cut(code)
-    found = _under_headings(code) if code else []
+    found = _under_headings(code)
+    if found == [code] and (clean := before_the_cut(code)):
+        found = _under_headings(clean)
     return found if whole else [one for one in found if parsed(one) is not None]
 
 
 def before_the_cut(code: str) -> str:
-    """What is whole of code that the text ended in: all of it where it parses; else less its last statements, where
-    those are a usage example or begin another version of what stands before them; else "".
+    """What is whole of code that was cut, or that runs into prose: all of it where it parses; else less its last lines,
+    where those are prose, a usage example, or the beginning of another version of what stands before them; else "".
     """
     if parsed(code) is not None:
         return code
@@ -56,7 +60,7 @@ def before_the_cut(code: str) -> str:
             continue
         names = defined(parsed(kept))
         begun = set(re.findall(r"(?m)^(?:async[ \t]++)?(?:def|class)[ \t]++(\w++)", "\n".join(lines[i:])))
-        usage = not begun and _USAGE.match(lines[i])
+        usage = not begun and (_USAGE.match(lines[i]) or PROSE.match(lines[i]))
         return kept.strip("\n") if names and (usage or begun and begun <= names) else ""
     return ""
 
@@ -71,6 +75,7 @@ def _under_headings(code: str) -> list[str]:
     edges = [0, *(heading.start() for heading in headings), len(code)]
     pieces = [code[a:b].strip("\n") for a, b in zip(edges, edges[1:], strict=False)]
     pieces = [_without_heading(piece) for piece in pieces if piece.strip()]
+    pieces = [before_the_cut(piece) or piece for piece in pieces]
     trees = [parsed(piece) for piece in pieces]
     counted = Counter(name for tree in trees for name in defined(tree))
     common = {name for name, times in counted.items() if times > 1}

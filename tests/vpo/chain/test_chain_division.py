@@ -123,6 +123,15 @@ def test_a_program_that_was_cut_is_no_answer(text: str) -> None:
         assert parse("```python\n" + text, "python", answers, truncated=True).answers == ()
 
 
+@pytest.mark.parametrize("answers", [1, 2])
+@pytest.mark.parametrize("prose", ["Fitness: 2 of 3", "This adds one, in O(1).", "2. **Another:**\n"])
+def test_prose_inside_a_block_is_cut_off(answers: int, prose: str) -> None:
+    text = f"{fence(f'{ONE}{chr(10)}{chr(10)}{prose}')}\n{fence(TWO)}"
+    assert parse(text, "python", answers).answers == (ONE, TWO)[:answers]
+    reopened = f"```python\n{ONE}\n\n{prose}\n{fence(TWO)}"
+    assert parse(reopened, "python", answers).answers == (ONE, TWO)[:answers]
+
+
 def test_assertions_at_the_end_are_left_out_and_output_is_not() -> None:
     assert parse(fence(f"{ONE}\n\nassert f(1) == 3\nassert f(2) == 3, 'no'"), "python", 1).answers == (ONE,)
     for tail in ("print(f(2))", "assert f(1) == 2\nprint(f(1))", "assert 1"):
