@@ -185,7 +185,7 @@ def _lacks(run: TrainRun, source: TraceRun) -> Callable[[TraceRow], str]:
         if row.rollouts < (2 if compares else 1):
             return "one rollout" if row.rollouts else "no rollouts"
         if row.temperature <= 0:
-            return "sampled at temperature 0"
+            return "sampled at temperature 0, or imported"
         if run.trace_most_behind is not None:
             root, step = lineage(row.version)
             if newest[root] - step > run.trace_most_behind:

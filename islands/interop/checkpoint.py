@@ -87,7 +87,13 @@ def newest(path: Path) -> Path:
 def read_checkpoint(path: Path) -> Checkpoint:
     """All of it, in no particular order. Raises BadCheckpoint, which names the file, where a part is missing or cannot
     be read."""
-    folder = newest(path)
+    try:
+        return _read(newest(path))
+    except OSError as error:
+        raise BadCheckpoint(f"{error.filename or path}: {error.strerror or error}") from None
+
+
+def _read(folder: Path) -> Checkpoint:
     record = _json(folder / METADATA)
     programs_folder = folder / PROGRAMS
     if not programs_folder.is_dir():

@@ -82,7 +82,9 @@ def grown(programs: int = 60, islands: int = 4, seed: int = 0) -> ProgramDatabas
             database.store_artifacts(child.id, {"stderr": f"Zeile {i}\n\u2603", "plot": bytes([i % 256, 255])})
         if i % 4:
             asked = {"system": "You improve programs.", "user": f"Improve this:\n{parent.code}"}
-            database.log_prompt(child.id, "full_rewrite_user", asked, [f"```python\n{child.code}\n```"], {"total_tokens": i})
+            database.log_prompt(
+                child.id, "full_rewrite_user", asked, [f"```python\n{child.code}\n```"], {"total_tokens": i}
+            )
         database.increment_island_generation(island)
         if database.should_migrate():
             database.migrate_programs()

@@ -34,7 +34,10 @@ def checkpoint(tmp_path_factory):
 
 def rows(store):
     with store.read() as connection:
-        return {t.name: connection.execute(select(func.count()).select_from(t)).scalar() for t in Base.metadata.sorted_tables}
+        return {
+            t.name: connection.execute(select(func.count()).select_from(t)).scalar()
+            for t in Base.metadata.sorted_tables
+        }
 
 
 def test_openevolve_loads_again_what_it_saved(store, checkpoint, tmp_path):
@@ -156,9 +159,10 @@ def test_our_own_run_goes_to_openevolve_and_back(store, tmp_path, archive):
     top = store.problems(run.id)[0].best
     assert theirs.best_program_id == originals[top].id
     assert theirs.get_top_programs(1)[0].metrics["combined_score"] == originals[top].metrics["combined_score"]
-    cells = {(i, cell): theirs.programs[id].metadata["evo"]["candidate"] for i, m in enumerate(theirs.island_feature_maps) for cell, id in m.items()}
-    assert cells == {(i, cell): id for i in range(3) for cell, id in made.cells(i).items()}
-    assert all(theirs.programs[id].metadata["island"] == i for i, m in enumerate(theirs.island_feature_maps) for id in m.values())
+    for island, cells in enumerate(theirs.island_feature_maps):
+        occupants = {cell: theirs.programs[id].metadata for cell, id in cells.items()}
+        assert {cell: one["evo"]["candidate"] for cell, one in occupants.items()} == made.cells(island)
+        assert all(one["island"] == island for one in occupants.values())
     back = bring_in(store, place, Words())
     with store.read() as connection:
         query = select(*Candidate.__table__.c).where(Candidate.problem_id == back.problem.id).order_by(Candidate.id)
@@ -244,7 +248,7 @@ DAMAGE = {
     "islands of numbers": (lambda c: edit(c / "metadata.json", islands=[[1]]), "no lists of program ids"),
     "generations of words": (lambda c: edit(c / "metadata.json", island_generations=["x"]), "island_generations"),
     "too many islands": (lambda c: edit(c / "metadata.json", islands=[[]] * 1001), "at most 1,000"),
-    "a circle": (lambda c: [edit(f, parent_id=f.stem, metadata={}) for f in (c / "programs").iterdir()], "own ancestors"),
+    "a circle": (lambda c: [edit(f, parent_id=f.stem) for f in (c / "programs").iterdir()], "own ancestors"),
 }  # fmt: skip
 
 
@@ -314,7 +318,8 @@ def test_a_program_that_failed_is_a_failed_candidate(tmp_path, metrics, told):
 @pytest.mark.parametrize(
     "metrics",
     [{}, {"speed": 0.5, "combined_score": 0.5}, {"speed": 0.5, "accuracy": 0.5}, {"other": 1.0},
-     {"speed": True, "accuracy": 0.5, "combined_score": 1.0}, {"speed": "fast", "accuracy": 0.5, "combined_score": 1.0}],
+     {"speed": True, "accuracy": 0.5, "combined_score": 1.0},
+     {"speed": "fast", "accuracy": 0.5, "combined_score": 1.0}],
 )  # fmt: skip
 def test_metrics_that_do_not_tell_give_no_score(tmp_path, metrics):
     assert the_score(tmp_path, one_program(metrics=metrics)) is None
@@ -329,7 +334,13 @@ def test_an_objective_called_error_is_no_mark_of_failure(tmp_path):
 
 
 def test_what_an_export_wrote_counts_unless_the_metrics_were_changed(tmp_path):
-    own = {"objectives": ["speed", "accuracy"], "rewards": [0.1, 0.2], "fitness": 0.75, "features": {"size": 3.0}, "error": None}
+    own = {
+        "objectives": ["speed", "accuracy"],
+        "rewards": [0.1, 0.2],
+        "fitness": 0.75,
+        "features": {"size": 3.0},
+        "error": None,
+    }
     told = one_program(metadata={"evo": own})
     assert the_score(tmp_path, told).rewards == (0.1, 0.2) and the_score(tmp_path, told).features == {"size": 3.0}
     changed = one_program(metadata={"evo": {**own, "fitness": 0.8}})

@@ -39,7 +39,9 @@ def databases(draw: st.DrawFn) -> ProgramDatabase:
     islands = draw(st.integers(1, 4))
     made = ProgramDatabase(DatabaseConfig(num_islands=islands, archive_size=12, random_seed=None))
     size = draw(st.integers(1, 12))
-    codes = draw(st.lists(texts | st.sampled_from(["x = 1", "x  = 1  # same tree", "y = 'ü'"]), min_size=size, max_size=size))
+    codes = draw(
+        st.lists(texts | st.sampled_from(["x = 1", "x  = 1  # same tree", "y = 'ü'"]), min_size=size, max_size=size)
+    )
     for i, code in enumerate(codes):
         parents = [None, "gone", *list(made.programs)]
         parent = draw(st.sampled_from(parents if i else [None, "gone"]))
