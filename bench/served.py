@@ -116,6 +116,9 @@ def logprobs(url: str, model: Path) -> dict[str, Any]:
         assert isinstance(local, TransformersPolicy)
         rollouts = [one for group in groups for one in group]
         theirs = asyncio.run(local.logprobs(rollouts))
+        if not has:
+            found[f"temperature {temperature:g}"] = {"has_logprobs": False}
+            continue
         gaps = np.abs(np.concatenate([a.logprobs - b for a, b in zip(rollouts, theirs, strict=True)]))
         ids = [
             np.array_equal(group[0].prompt_ids, local.encode(p)) for group, p in zip(groups, prompts(4), strict=True)
@@ -285,6 +288,8 @@ def main() -> None:
     arguments = parser.parse_args()
     model, parts = arguments.model.resolve(), arguments.parts.split(",")
     found: dict[str, Any] = {"model": model.name}
+    if arguments.json and arguments.json.exists():
+        found |= json.loads(arguments.json.read_text())  # parts may be measured one by one
 
     def note(part: str, figures: Any) -> None:
         found[part] = figures

@@ -180,7 +180,10 @@ class CompletionServer:
         if body.get("logprobs"):
             sharpness = 1 / max(body.get("temperature", 1.0), 1e-3) if manners.processed else 1.0
             tops = [{"token": str(i), "logprob": -0.1 - sharpness * i} for i in range(body.get("top_logprobs", 0))]
-            one = {"token": "t", "logprob": -0.1 - sharpness * (bits % 7), "top_logprobs": tops}
+            rank = bits % 90
+            one: dict[str, Any] = {"token": str(rank), "logprob": -0.1 - sharpness * rank, "top_logprobs": tops}
+            if rank >= len(tops):  # vLLM puts the token that was sampled before the likeliest
+                one["top_logprobs"] = [{"token": str(rank), "logprob": one["logprob"]}, *tops]
             choice["logprobs"] = {"content": [one] * (len(ids) + (not cut))}
         if manners.gives_ids and body.get("return_token_ids"):
             choice["token_ids"] = ids + ([] if cut else [0])

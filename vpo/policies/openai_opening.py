@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ _SECONDS = 20.0
 _WITH_IDS = ("vllm", "sglang")
 """Engines that are asked for token ids and log-probabilities; others would refuse the request or bill for it."""
 _NAMES_SHOWN = 5
+_LIKELIEST = 8
+"""Tokens whose distance is looked at; the one that was sampled comes on top where it is none of them."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ def _logprobs(
         "temperature": 1.0,
         "top_p": 1.0,
         "logprobs": True,
-        "top_logprobs": 5,
+        "top_logprobs": _LIKELIEST,
         "return_token_ids": True,
         **NEUTRAL[engine],
     }
@@ -126,7 +129,7 @@ def _logprobs(
         return True, True  # there is nothing that could be left out of them
     sharp = _asked(client, place, {**body, "temperature": 0.5})
     once, twice = (top_logprobs_in(found) for found in (plain, sharp))
-    exact = len(once) > 1 and len(twice) > 1 and (twice[0] - twice[-1]) > 1.5 * (once[0] - once[-1])
+    exact = _spread(twice, once) > 1.5 * _spread(once, twice) > 0.0
     if not exact:
         warnings.warn(
             f"{place.url} gives log-probabilities before temperature and top_p, which nothing can be trained on; "
@@ -134,3 +137,9 @@ def _logprobs(
             stacklevel=2,
         )
     return True, exact
+
+
+def _spread(values: Mapping[str, float], others: Mapping[str, float]) -> float:
+    """How far apart they are at most, over what both have."""
+    shared = [value for token, value in values.items() if token in others]
+    return max(shared) - min(shared) if shared else 0.0

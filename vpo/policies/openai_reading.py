@@ -91,10 +91,10 @@ def logprobs_in(choice: Mapping[str, Any]) -> npt.NDArray[np.float32]:
     return np.minimum(np.array([float(one["logprob"]) for one in content], dtype=np.float32), 0.0)
 
 
-def top_logprobs_in(body: Mapping[str, Any]) -> list[float]:
-    """The likeliest tokens' log-probabilities at the first place, in falling order."""
+def top_logprobs_in(body: Mapping[str, Any]) -> dict[str, float]:
+    """The likeliest tokens at the first place with their log-probabilities; the one sampled may be among them."""
     content = (body["choices"][0].get("logprobs") or {}).get("content") or []
-    return sorted((float(one["logprob"]) for one in content[0].get("top_logprobs", [])), reverse=True)
+    return {str(one["token"]): float(one["logprob"]) for one in content[0].get("top_logprobs", [])}
 
 
 def _ids(value: Any) -> npt.NDArray[np.int32]:
