@@ -49,7 +49,7 @@ class Options(BaseModel):
     sleep: Literal["auto", "on", "off"] = Field(
         "auto", description="free the GPU while a trainer works; auto: on a GPU"
     )
-    threads: int | None = Field(None, ge=1, description="CPU threads; OMP_NUM_THREADS, else one a core")
+    threads: int | None = Field(None, ge=1, description="CPU threads; OMP_NUM_THREADS, else one a core, or 1 if small")
     gpus: int = Field(1, ge=1, le=64, description="GPUs that share the model's layers (tensor parallel)")
 
 
