@@ -70,7 +70,9 @@ def _with(command: F, options: Sequence[Callable[[F], F]]) -> F:
     return command
 
 
-_POLICY = click.option("--policy", help="embedded:base, a hub id or directory, scripted:NAME  [default: embedded:base]")
+_POLICY = click.option(
+    "--policy", help="embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL  [default: embedded:base]"
+)
 _ROLLOUTS = click.option("--rollouts", type=click.IntRange(1, 1024), help="G, rollouts in a prompt group  [default: 1]")
 
 _SAMPLED: list[Callable[[Any], Any]] = [

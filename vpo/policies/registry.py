@@ -9,7 +9,6 @@ from problems.contract import BadAddress
 from vpo.policies.contract import Policy
 
 FORMS = "embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, or scripted:NAME"
-FORMS_NOW = "embedded:NAME, scripted:NAME, openai:MODEL@URL, a hub id or a directory"
 
 
 def load_policy(
