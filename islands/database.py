@@ -6,12 +6,12 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, ProgrammingError
 from sqlalchemy.pool import QueuePool
 
 from islands.errors import DatabaseUnavailable
-from islands.schema import READABLE, REVISION
+from islands.schema import REVISION
 
 SCHEMES = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
 MIGRATION_LOCK = 0x65766F  # an arbitrary number that only this program's migrations lock
@@ -127,7 +127,7 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
     try:
         with reader.connect() as connection:
             found = revision_of(connection)
-        if found == REVISION or (read_only and found in READABLE):
+        if found == REVISION:
             return
         _check_known(url, found)
         if read_only:
@@ -165,8 +165,3 @@ def _upgrade(connection: Connection) -> None:
     config.set_main_option("script_location", str(_folder()).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
-
-
-def has_table(connection: Connection, name: str) -> bool:
-    """Whether the database has it: one of an older revision that is only looked at may not."""
-    return inspect(connection).has_table(name)

@@ -30,9 +30,6 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 REVISION = "0003"
 """The newest Alembic revision; a database that has it is opened without loading Alembic."""
 
-READABLE: tuple[str, ...] = ()
-"""Older revisions that lack tables alone: they can be looked at as they are."""
-
 ESCAPED = "\ue000"
 """First character (private use) of a text that had to be escaped."""
 

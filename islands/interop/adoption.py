@@ -136,8 +136,8 @@ class Adoption:
         rows: list[dict[str, Any]] = [
             dict(
                 run_id=run, problem_id=self._problem.id, sequence=sequence, iteration=sequence, island=one.island,
-                parent_id=self._id(one.parent), inspirations=[], user=one.user, system=one.system,
-                prompt_ids=pack_ids([]), stream=0, seed=0, temperature=NO_TEMPERATURE, answers=1,
+                parent_id=self._id(one.parent), inspirations=[], user=one.user, system=one.system, prefill="",
+                operator=0, prompt_ids=pack_ids([]), stream=0, seed=0, temperature=NO_TEMPERATURE, answers=1,
                 policy_version_id=self._store.policy_version(run, one.version, tx), sampling_seconds=0.0,
                 scoring_seconds=0.0, created=one.created,
             )

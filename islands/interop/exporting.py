@@ -186,7 +186,7 @@ class CheckpointExport:
                 for row in connection.execute(
                     select(
                         PromptGroup.id, PromptGroup.iteration, PromptGroup.system, PromptGroup.user,
-                        PolicyVersion.version,
+                        PromptGroup.prefill, PolicyVersion.version,
                     )
                     .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
                     .where(PromptGroup.id.in_(group_ids))
@@ -228,6 +228,8 @@ class CheckpointExport:
         if asked is not None:
             responses = [] if response is None else [response]
             prompts[TEMPLATE] = {"system": asked.system, "user": asked.user, "responses": responses}
+            if asked.prefill:
+                prompts[TEMPLATE]["prefill"] = asked.prefill
         return {
             "id": found.id_of(row.id, line.island),
             "code": row.text,

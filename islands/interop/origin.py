@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from islands.database import has_table
 from islands.schema import Import, ImportedProgram, Problem
 from islands.store import Store
 
@@ -23,8 +22,6 @@ class OriginalProgram:
 def source_of(store: Store, run_id: int) -> str | None:
     """The checkpoint that a run was imported from, None for a run that began here."""
     with store.read() as connection:
-        if not has_table(connection, Import.__tablename__):
-            return None
         query = select(Import.source).join(Problem, Problem.id == Import.problem_id).where(Problem.run_id == run_id)
         return connection.execute(query).scalar()
 
@@ -32,8 +29,6 @@ def source_of(store: Store, run_id: int) -> str | None:
 def originals_of(store: Store, candidate_id: int) -> list[OriginalProgram]:
     """The programs that a candidate was imported from, the first one first; none for one that was found here."""
     with store.read() as connection:
-        if not has_table(connection, ImportedProgram.__tablename__):
-            return []
         query = select(ImportedProgram.name, ImportedProgram.record).where(ImportedProgram.candidate_id == candidate_id)
         rows = connection.execute(query.order_by(ImportedProgram.position)).all()
     return [

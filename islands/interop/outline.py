@@ -10,7 +10,6 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from islands.database import has_table
 from islands.queries import EliteRecord, elites
 from islands.records import ProblemRecord
 from islands.schema import Candidate, Import, ImportedProgram, Migration, PromptGroup
@@ -151,8 +150,6 @@ def _copy(found: Outline, candidate: int, island: int, created: float) -> None:
 
 def _origin(connection: Connection, problem: int) -> tuple[Mapping[str, Any] | None, int, list[tuple[str, int, int]]]:
     """metadata.json, the last group, and (name, candidate, island) of every program of a checkpoint."""
-    if not has_table(connection, Import.__tablename__):
-        return None, -1, []  # a database of an older revision, opened for reading
     row = connection.execute(select(Import.record, Import.sequence).where(Import.problem_id == problem)).first()
     if row is None:
         return None, -1, []

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from command_line import evo
-from sqlalchemy import text
 
 from evo.report.reading import read_run
 from islands.store import Store
@@ -232,22 +231,6 @@ def test_wrong_exports_and_resumes_are_refused_in_one_line(here, capsys):
     assert "it is there already" in refused(capsys, "export", "mazes", "--openevolve", "b", "--plain")
     for flag, value in (("--policy", "scripted:echo"), ("--answers", "2"), ("--rollouts", "2")):
         assert "keeps its policy, rollouts and answers" in refused(capsys, "resume", "mazes", flag, value, "--plain")
-
-
-def test_a_database_of_the_first_schema_can_be_looked_at_and_exported(here, capsys):
-    searched = ["--policy", "scripted:random-route", "--iterations", "3", "--limit", "1", "--plain", "--name", "old"]
-    assert evo(capsys, "run", "maze:test", *searched)[0] == 0
-    with Store.open("sqlite:///evo.db") as store, store.begin() as tx:
-        for statement in ("DROP TABLE imported_programs", "DROP TABLE imports"):
-            tx.connection.execute(text(statement))
-        tx.connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    assert json.loads(evo(capsys, "runs", "--json")[1])[0]["name"] == "old"
-    assert evo(capsys, "show", "old", "1")[0] == 0
-    assert evo(capsys, "export", "old", "--openevolve", "out", "--plain")[0] == 0
-    assert "keeps its policy" in refused(capsys, "resume", "old", "--policy", "scripted:echo")
-    assert evo(capsys, "resume", "old", "--iterations", "4", "--plain")[0] == 0
-    with Store.open("sqlite:///evo.db", read_only=True) as store, store.read() as connection:
-        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == "0002"
 
 
 class Author:

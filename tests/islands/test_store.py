@@ -12,7 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from island_samples import answer, group, new_problem, put, small_config
@@ -268,6 +270,31 @@ def test_migrations_and_models_agree(store):
         context = MigrationContext.configure(tx.connection, opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
     assert ScriptDirectory(str(database._folder())).get_current_head() == REVISION
+
+
+def test_an_older_database_is_upgraded_when_it_is_opened_for_writing(address):
+    url = database.parse_address(address)
+    writer, reader = database.open_engines(url, read_only=False)
+    with writer.begin() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(database._folder()))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        connection.execute(
+            text(
+                'INSERT INTO runs (name, status, reason, command, seed, "commit", config, summary, created, updated) '
+                "VALUES ('old', 'done', '', 'evo run', 1, '', '{}', '{}', 0, 0)"
+            )
+        )
+    for engine in (writer, reader):
+        engine.dispose()
+    with pytest.raises(DatabaseUnavailable, match="has the older schema 0001; a run or resume upgrades it"):
+        Store.open(address, read_only=True)
+    with Store.open(address) as store:
+        assert [run.name for run in store.runs()] == ["old"]
+        put(store, Population(store, new_problem(store), small_config()))
+    with Store.open(address, read_only=True) as store, store.read() as connection:
+        assert database.revision_of(connection) == REVISION
 
 
 def test_several_may_open_a_new_database_at_once(address):
