@@ -3,8 +3,9 @@
 Calls overlap freely: every rollout of every group in flight is a request of its own in one continuously batched engine,
 and groups whose prompts begin alike share that part's cache. The request of a rollout has its own seed, drawn from
 (seed, prompt.stream, place in the group), so that its tokens do not depend on what shares its batch, save through
-floating-point noise: some 1e-6 in float32, which hardly ever moves a draw, and some 1e-2 in bfloat16, which now and
-then does. vLLM has random numbers of its own, so the tokens differ from those that the transformers policy draws.
+floating-point noise: some 1e-6 in float32, which hardly ever moves a draw, and some 1e-2 in bfloat16, which sooner or
+later does in every second rollout. vLLM has random numbers of its own, so the tokens differ from those that the
+transformers policy draws.
 
 Proved on a CPU. What is for GPUs alone (sleep and wake around training, a fresh process for new weights, several GPUs)
 is written from vLLM's documentation and source, and has not run yet.

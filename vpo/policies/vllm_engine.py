@@ -232,6 +232,8 @@ def reloaded(engine: Engine, settings: EngineSettings) -> Engine:
             fresh.wait()
         except BaseException:
             fresh.close()
+            with _LEASES:
+                engine.users += shared  # it is the holder's still
             raise
         return fresh
     except BadAddress as error:
