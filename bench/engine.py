@@ -11,8 +11,9 @@ prompts are recorded:
   the next at once: no selection, no parsing, no scoring, no database. What it is slower than `bare` is the price of
   proposing from what is known;
 - `bare`: the policy given all prompts at once.
-- `search in calls`, `bare in calls`: the same, in calls of a fixed number of prompts that are waited for whole, for a
-  policy that can sample in rounds (vpo.policies.stream); the bare engine's calls are of the size that suits it best.
+- `search in calls`, `bare in rounds` and the like: the same with a policy that is asked in calls of a fixed number of
+  prompts that are waited for whole, or in rounds that others join meanwhile (vpo.policies.stream), whichever it would
+  choose by itself. The bare engine's calls are of the size that suits it best.
 
 A search's prompts depend on its seed alone, so all sides write the same tokens up to rounding; the counts are compared.
 The shares are of a search's wall time: what the event loop does, and for how long nothing is under way at the policy.
@@ -35,7 +36,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ from islands.store import Store
 from islands.traces import read_groups
 from problems.records import Prompt
 
-SIDES = ("search", "search in calls", "paced", "bare", "bare in calls")
+SIDES = ("search", "paced", "bare")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -193,10 +194,11 @@ class Bench:
         self.batch = self.window = 0
 
     async def turn(self, side: str) -> Turn:
-        kind, _, calls = side.partition(" in ")
-        return await getattr(self, f"_{kind}")(side, not calls)
+        kind, _, how = side.partition(" in ")
+        with asked(self.policy, how):
+            return await getattr(self, f"_{kind}")(side)
 
-    async def _search(self, side: str, rounds: bool) -> Turn:
+    async def _search(self, side: str) -> Turn:
         self.count += 1
         address = f"sqlite:///{self.folder}/search-{self.count}.db"
         with Store.open(address) as store:
@@ -205,7 +207,7 @@ class Bench:
         launched = await relaunch("bench", db=address, shared=self.shared)
         self.batch, self.window = launched.search.batch, launched.search.window
         clock = Clock()
-        with clocked(clock, launched), asked(rounds):
+        with clocked(clock, launched):
             seconds, spent = await self._measured(launched.search.run())
         (batcher,) = launched.search.batchers
         turn = self._turn(side, seconds, spent, batcher.meter)
@@ -217,9 +219,9 @@ class Bench:
         await launched.close()
         return turn
 
-    async def _paced(self, side: str, rounds: bool) -> Turn:
+    async def _paced(self, side: str) -> Turn:
         """As many prompts in flight as the search has; prompt h + window goes out when h is back."""
-        batcher = batcher_for(self.policy, self.rollouts, self.answers, self.config.seed, self.batch, rounds)
+        batcher = batcher_for(self.policy, self.rollouts, self.answers, self.config.seed, self.batch, True)
 
         async def run() -> None:
             flying: deque[asyncio.Future[Any]] = deque()
@@ -237,9 +239,9 @@ class Bench:
 
         return await self._asked(side, batcher, run())
 
-    async def _bare(self, side: str, rounds: bool) -> Turn:
+    async def _bare(self, side: str) -> Turn:
         batcher = batcher_for(
-            self.policy, self.rollouts, self.answers, self.config.seed, self.policy.batch, rounds
+            self.policy, self.rollouts, self.answers, self.config.seed, self.policy.batch, True
         )  # fmt: skip
 
         async def run() -> None:
@@ -276,15 +278,16 @@ async def landed(batcher: Batcher | RoundBatcher, futures: Iterable[asyncio.Futu
 
 
 @contextmanager
-def asked(rounds: bool) -> Iterator[None]:
-    """A search whose policy is asked in rounds where it can, or in calls whatever it can."""
-    from evo import search
-
-    def in_calls(policy: Any, rollouts: int, answers: int, seed: int, batch: int, alone: bool) -> Any:
-        return batcher_for(policy, rollouts, answers, seed, batch, alone=False)
-
-    with nullcontext() if rounds else mock.patch.object(search, "batcher_for", in_calls):
+def asked(policy: Any, how: str) -> Iterator[None]:
+    """A policy that is asked in "rounds", in "calls", or as it would be."""
+    chosen = getattr(policy, "streams", None)
+    if how and chosen is not None:
+        policy.streams = how == "rounds"
+    try:
         yield
+    finally:
+        if chosen is not None:
+            policy.streams = chosen
 
 
 # ---- figures ----------------------------------------------------------------------------------------------------
@@ -364,7 +367,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("problems", nargs="+")
     parser.add_argument("--turns", type=int, default=4)
-    parser.add_argument("--sides", default=",".join(SIDES), help=f"of {', '.join(SIDES)}")
+    parser.add_argument("--sides", default=",".join(SIDES), help="separated by commas")
     parser.add_argument("--json", metavar="FILE")
     for kind, names in (
         (str, "policy dtype device"),

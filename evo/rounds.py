@@ -189,14 +189,11 @@ def _resolve(back: Sequence[tuple[_Asked, list[Rollout] | Exception]], version: 
 def batcher_for(
     policy: Policy, rollouts: int, answers: int, seed: int, batch: int, alone: bool
 ) -> Batcher | RoundBatcher:
-    """What suits the policy: rounds where it can and nothing else has a say in its order, else calls.
+    """What suits the policy: rounds where they are faster and nothing else has a say in its order, else calls.
 
     batch: prompts a call
     alone: no other policy proposes and none learns; the order of groups is then this batcher's own
     """
-    if alone and isinstance(policy, Streaming):
-        try:
-            return RoundBatcher(policy, rollouts, answers, seed)
-        except ValueError:
-            pass  # a model whose rows cannot join others
+    if alone and isinstance(policy, Streaming) and policy.streams:
+        return RoundBatcher(policy, rollouts, answers, seed)
     return Batcher(policy, rollouts, answers, seed, batch if policy.batch else 0)

@@ -19,7 +19,7 @@ IDS = np.zeros(2, np.int32)
 class Rounds:
     """A policy whose group i takes 1 + (7 i) % 5 rounds; notes what joined each round."""
 
-    version, dialect, temperature, has_logprobs, batch = "rounds", "english", 1.0, True, 4
+    version, dialect, temperature, has_logprobs, batch, streams = "rounds", "english", 1.0, True, 4, True
 
     def __init__(self, fail_in=None):
         self.worker, self.joined, self.under_way, self.number = ThreadPoolExecutor(1), {}, {}, 0
@@ -174,6 +174,8 @@ def test_abandon_cancels_what_has_not_begun_and_close_the_rest():
 
 def test_rounds_are_for_a_policy_that_can_and_a_search_that_has_it_alone():
     class Cannot(Rounds):
+        streams = False
+
         def stream(self, **_):
             return None
 

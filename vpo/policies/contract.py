@@ -106,7 +106,12 @@ class Rounds(Protocol):
 @runtime_checkable
 class Streaming(Protocol):
     """A policy that takes up new prompts while others go on, at rounds that the caller decides: where that decision
-    does not depend on timing, one seed gives one sequence of batches."""
+    does not depend on timing, one seed gives one sequence of batches.
+
+    streams: whether that is faster than calls with this model on this machine
+    """
+
+    streams: bool
 
     def stream(
         self,

@@ -68,6 +68,8 @@ class TransformersPolicy:
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
         self._share: bool | None = None  # probed with the first call, in the worker
+        # Where a step costs in proportion to its rows, as tiny ones on a CPU do, refilling saves nothing
+        self.streams = can_join(model) and not (self.parameters < _SMALL and model.device.type == "cpu")
         self._rows = 512 if self.parameters < _SMALL else 256
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
