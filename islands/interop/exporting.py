@@ -148,26 +148,37 @@ class CheckpointExport:
             return
         query = (
             select(
-                ImportedProgram.position, ImportedProgram.candidate_id, ImportedProgram.record, Candidate.text,
-                PromptGroup.system, PromptGroup.user, Rollout.text.label("response"),
+                ImportedProgram.position, ImportedProgram.candidate_id, ImportedProgram.sequence, ImportedProgram.record
             )
-            .join(Candidate, Candidate.id == ImportedProgram.candidate_id)
-            .outerjoin(
-                PromptGroup,
-                (PromptGroup.run_id == self._run.id) & (PromptGroup.sequence == ImportedProgram.sequence),
-            )
-            .outerjoin(Rollout, Rollout.group_id == PromptGroup.id)
             .where(ImportedProgram.problem_id == self._problem.id)
             .order_by(ImportedProgram.position)
             .limit(PAGE)
         )  # fmt: skip
         after = -1
         while True:
+            # each table is asked for its own rows: a join of all of them a planner without statistics gets wrong
             with self._store.read() as connection:
                 rows = connection.execute(query.where(ImportedProgram.position > after)).all()
+                ids = {row.candidate_id for row in rows}
+                named = select(Candidate.id, Candidate.text).where(Candidate.id.in_(ids))
+                texts = {id: text for id, text in connection.execute(named)}
+                sequences = [row.sequence for row in rows if row.sequence is not None]
+                asked = {
+                    row.sequence: row
+                    for row in connection.execute(
+                        select(PromptGroup.sequence, PromptGroup.id, PromptGroup.system, PromptGroup.user).where(
+                            PromptGroup.run_id == self._run.id, PromptGroup.sequence.in_(sequences)
+                        )
+                    )
+                }
+                given = select(Rollout.group_id, Rollout.text).where(
+                    Rollout.group_id.in_([row.id for row in asked.values()])
+                )
+                responses = {group: text for group, text in connection.execute(given)}
             for row in rows:
-                program = unpacked(row.record, row.text, row.system or "", row.user or "", row.response or "")
-                yield row.candidate_id, program
+                group = asked.get(row.sequence)
+                told = ("", "", "") if group is None else (group.system, group.user, responses[group.id])
+                yield row.candidate_id, unpacked(row.record, texts[row.candidate_id], *told)
             if len(rows) < PAGE:
                 return
             after = rows[-1].position
