@@ -17,8 +17,9 @@ prompts are recorded:
 
 A search's prompts depend on its seed alone, so all sides write the same tokens up to rounding; the counts are compared.
 The shares are of a search's wall time: what the event loop does, and for how long nothing is under way at the policy.
-Seconds on a core are read from /proc for each thread, children (sandboxes) apart; they tell of the work where other
-processes share the machine.
+Seconds on a core are read from /proc for each thread, children (sandboxes, an engine that is a process) apart; they
+tell of the work where other processes share the machine. In 16 bits rounding depends on the batch, so that sides write
+other tokens, and searches in another order ask other prompts: rates are what compares then.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def cores() -> dict[str, float]:
         whose = "loop" if name == "MainThread" else "scorer threads" if name.startswith("score") else "engine"
         spent[whose] += _ticks(entry / "stat")
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent["sandboxes"] += ended.ru_utime + ended.ru_stime + sum(map(_tree, _children(os.getpid())))
+    spent["children"] += ended.ru_utime + ended.ru_stime + sum(map(_tree, _children(os.getpid())))
     return dict(spent)
 
 
@@ -301,7 +302,7 @@ def ratio(turns: list[Turn], of: str, to: str, rate: str) -> tuple[float, list[f
 
 
 def report(bench: Bench, turns: list[Turn], sides: Sequence[str], command: str) -> str:
-    whose = ("engine", "loop", "scorer threads", "sandboxes")
+    whose = ("engine", "loop", "scorer threads", "children")
     lines = [
         f"`{command}`",
         "",
