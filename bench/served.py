@@ -111,6 +111,8 @@ def logprobs(url: str, model: Path) -> dict[str, Any]:
     for temperature in (1.0, 0.7):
         settings = {"temperature": temperature, "max_tokens": 64}
         groups, (_, _, _, has) = sampled(f"openai:{NAME}@{url}", prompts(4), 4, **settings)
+        begun = [Prompt(p.user, p.system, p.stream, "```python\ndef") for p in prompts(4)]
+        going_on, _ = sampled(f"openai:{NAME}@{url}", begun, 1, **settings)
         single, _ = sampled(f"openai:{NAME}@{url}?n=off", prompts(4), 4, **settings)
         local = load_policy(str(model), dtype="float32", **settings)
         assert isinstance(local, TransformersPolicy)
@@ -130,6 +132,9 @@ def logprobs(url: str, model: Path) -> dict[str, Any]:
             "mean_difference": float(gaps.mean()),
             "largest_difference": float(gaps.max()),
             "prompts_encoded_alike": all(ids),
+            "prefills_encoded_alike": all(
+                np.array_equal(group[0].prompt_ids, local.encode(p)) for group, p in zip(going_on, begun, strict=True)
+            ),
             "ids_are_the_text": all(
                 local.tokenizer.decode(one.token_ids, skip_special_tokens=True) == one.text for one in rollouts
             ),

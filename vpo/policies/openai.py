@@ -38,10 +38,10 @@ class OpenAIPolicy:
 
     place: where it is; version is its address without options
     has_logprobs: whether rollouts carry token ids and log-probabilities
+    continues: whether the server is known to go on from a beginning
     """
 
     dialect = "english"
-    continues = False
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class OpenAIPolicy:
     ) -> None:
         self.place, self.server = place, server
         self.version = place.version
+        self.continues = server.continues
         self.has_logprobs = has_logprobs
         self.temperature, self.top_p, self.max_tokens = temperature, top_p, max_tokens
         self.batch = batch or 0
@@ -88,14 +89,14 @@ class OpenAIPolicy:
         if rollouts > 1 and self.server.takes_n:
             whole = await self.server.ask(prompt, choices=rollouts, seed=first, limit=limit)
             if whole.refused:
-                return self._rollouts([whole] * rollouts)
+                return self._rollouts([whole] * rollouts, prompt.prefill)
             if len(whole.choices) < rollouts:
                 self.server.takes_n = False
         missing = range(min(len(whole.choices), rollouts), rollouts)
         singles = await together(
             [self.server.ask(prompt, choices=1, seed=first + place, limit=limit) for place in missing]
         )
-        found = self._rollouts([whole, *singles] if whole.choices else singles)[:rollouts]
+        found = self._rollouts([whole, *singles] if whole.choices else singles, prompt.prefill)[:rollouts]
         self._check_sampling(found)
         return found
 
@@ -111,7 +112,7 @@ class OpenAIPolicy:
                 stacklevel=2,
             )
 
-    def _rollouts(self, replies: Sequence[Reply]) -> list[Rollout]:
+    def _rollouts(self, replies: Sequence[Reply], prefill: str) -> list[Rollout]:
         """Every choice of the replies in order, an empty one for a reply without any."""
         prompt_ids = next((reply.prompt_ids for reply in replies if len(reply.prompt_ids)), NOTHING.prompt_ids)
         found = []
@@ -121,7 +122,8 @@ class OpenAIPolicy:
                 if self.has_logprobs and self.temperature == 0.0:
                     logprobs = np.zeros_like(logprobs)  # it could draw nothing else
                 usage = self._usage(reply, choice, first=number == 0)
-                found.append(Rollout(choice.text, choice.token_ids, logprobs, prompt_ids, choice.finish, usage))
+                text = prefill + choice.text
+                found.append(Rollout(text, choice.token_ids, logprobs, prompt_ids, choice.finish, usage))
         return found
 
     def _usage(self, reply: Reply, choice: Choice, first: bool) -> Usage:

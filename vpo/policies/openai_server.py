@@ -46,10 +46,13 @@ NEUTRAL: dict[str, dict[str, Any]] = {
 }
 """By the engine's name in its model list: what makes it sample from the model's own distribution. Without them vLLM
 takes top_k, top_p and penalties from the checkpoint's generation_config.json; llama.cpp has defaults of its own."""
+CONTINUING = ("vllm", "sglang")
+"""Engines that take the last message, where it is the assistant's, as the beginning of the answer."""
 NO_KEY = "none"
 """Sent where the environment holds no key: servers of one's own mostly ask for none."""
 _CHANGES = 12
 """Refused parameters in one request after which it is given up."""
+_NEEDED = {"model", "messages", "continue_final_message", "add_generation_prompt"}
 _NOT_PARAMETERS = (401, 403, 404, 408, 409, 429)
 
 
@@ -58,6 +61,7 @@ class Server:
 
     with_ids: whether token ids and log-probabilities are asked for (vLLM's extension of the protocol)
     context: tokens, None where the server does not tell
+    continues: whether it goes on from a prompt's prefill
     takes_n: whether a request may ask for several choices; learned
     calls: requests answered; `gate.attempts` counts retries too
     """
@@ -68,6 +72,7 @@ class Server:
         self.place, self.temperature, self.top_p = place, temperature, top_p
         self.with_ids, self.context = with_ids, context
         self.takes_n = place.options.n == "auto"
+        self.continues = engine in CONTINUING
         self.calls = 0
         self.gate = Gate(place.options.rpm, place.options.tpm)
         self._extras = NEUTRAL.get(engine, {}) | ({"return_token_ids": True} if with_ids else {})
@@ -127,6 +132,10 @@ class Server:
         messages = [{"role": "user", "content": user}]
         if system:
             messages.insert(0, {"role": "system", "content": system})
+        going_on: dict[str, Any] = {}
+        if prompt.prefill:
+            messages.append({"role": "assistant", "content": prompt.prefill})
+            going_on = {"continue_final_message": True, "add_generation_prompt": False}
         request: dict[str, Any] = {
             "model": self.place.model,
             "messages": messages,
@@ -137,6 +146,7 @@ class Server:
             **({"n": choices} if choices > 1 else {}),
             **({"logprobs": True} if self.with_ids else {}),
             **self._extras,
+            **going_on,
         }
         return {name: value for name, value in request.items() if name not in self._without}
 
@@ -186,7 +196,7 @@ class Server:
 
     def _changed(self, error: openai.APIStatusError, request: dict[str, Any]) -> bool:
         """Whether the next request will be another one, without what this refusal was about."""
-        name = refused_parameter(error, request.keys() - {"model", "messages"})
+        name = refused_parameter(error, request.keys() - _NEEDED)
         if name == "max_tokens" and "max_completion_tokens" in words(error):
             self._limit_name = "max_completion_tokens"  # reasoning models count what they think too
             return True
