@@ -122,7 +122,7 @@ class Decoding:
         self._random = torch.zeros((0, 0), dtype=torch.float64, device=device)
         self._tokens = torch.zeros((0, 0), dtype=torch.long, device=device)
         self._logprobs = torch.zeros((0, 0), device=device)
-        self._alive = self._stopped = torch.zeros(0, dtype=torch.bool, device=device)
+        self._alive = self._stopped = self._told = torch.zeros(0, dtype=torch.bool, device=device)
 
     def __len__(self) -> int:
         """Rows in the batch."""
@@ -158,12 +158,14 @@ class Decoding:
         self._number, self._limit = torch.cat([self._number, number]), torch.cat([self._limit, limit])
         self._taken = torch.cat([self._taken, torch.zeros_like(limit)])
         self._alive, self._stopped = torch.cat([self._alive, ~flags]), torch.cat([self._stopped, flags])
+        self._told = torch.cat([self._told, flags])
         self._count += fresh
         return self._count - fresh
 
     @torch.inference_mode()
     def run(self, steps: int | None, cancelled: threading.Event | None = None) -> list[tuple[int, Drawn]]:
-        """That many steps, or all: (number, what was drawn) of the rows that have ended meanwhile.
+        """That many steps, or all: (number, what was drawn) of the rows that have ended meanwhile. A few of them may
+        stay in the batch for a while.
 
         Raises Stopped once `cancelled` is set, FloatingPointError on broken logits.
         """
@@ -185,33 +187,39 @@ class Decoding:
             self._alive = self._alive & ~stopping & (self._taken < self._limit)
             left, steps = int(self._alive.sum()), steps - 1
             ended = len(self) - left
-            if ended and (ended * _LEAVE >= len(self) or not steps):
+            leave = ended and ended * _LEAVE >= len(self)
+            if leave or (ended and not steps):
+                done += self._tell()
+            if leave:
                 kept = self._alive.nonzero().squeeze(-1)
-                done += self._leave(kept)
+                self._keep(kept)
                 tokens = tokens[kept]
             if len(self):
                 self._logits = self._rows.step(tokens)
         return done
 
-    def _leave(self, kept: torch.Tensor) -> list[tuple[int, Drawn]]:
-        """Drop all rows but these, and tell what the others have drawn."""
-        assert self._rows is not None
-        gone = (~self._alive).nonzero().squeeze(-1)
-        ids = self._tokens[gone].to("cpu", torch.int32).numpy()
-        values = self._logprobs[gone].cpu().numpy()
-        told = zip(*(own[gone].tolist() for own in (self._number, self._taken, self._stopped)), strict=True)
-        done = [
+    def _tell(self) -> list[tuple[int, Drawn]]:
+        """What the rows have drawn that have ended and were not told of."""
+        ended = (~self._alive & ~self._told).nonzero().squeeze(-1)
+        self._told = ~self._alive
+        ids = self._tokens[ended].to("cpu", torch.int32).numpy()
+        values = self._logprobs[ended].cpu().numpy()
+        rows = zip(*(own[ended].tolist() for own in (self._number, self._taken, self._stopped)), strict=True)
+        return [
             (number, Drawn(ids[i, :end].copy(), values[i, :end].copy(), stopped))
-            for i, (number, end, stopped) in enumerate(told)
+            for i, (number, end, stopped) in enumerate(rows)
         ]
+
+    def _keep(self, kept: torch.Tensor) -> None:
+        """Drop all rows but these."""
+        assert self._rows is not None
         if len(kept):
             self._rows.keep(kept)
         else:
             self._rows = None
         self._number, self._taken, self._limit = self._number[kept], self._taken[kept], self._limit[kept]
         self._random, self._tokens, self._logprobs = self._random[kept], self._tokens[kept], self._logprobs[kept]
-        self._alive, self._stopped = self._alive[kept], self._stopped[kept]
-        return done
+        self._alive, self._stopped, self._told = self._alive[kept], self._stopped[kept], self._told[kept]
 
 
 def _below(above: torch.Tensor, rows: torch.Tensor, width: int) -> torch.Tensor:

@@ -134,7 +134,7 @@ class Stream:
         settings = self._policy.settings()
         if self._decoding is None:
             self._decoding = Decoding(self._policy.model, self._seed, settings)
-        there, joining = len(self._places), list[tuple[_Group, int]]()
+        there, joining = len(self._decoding), list[tuple[_Group, int]]()
         columns = max((wanted(group) for group, _ in self._places.values()), default=0)
         prompts = longest = 0
         cells = settings.cells + self._decoding.cells
