@@ -188,7 +188,7 @@ def _schema(arrow: Any) -> Any:
             ("logprobs", many(arrow.float32())),
         ]
     )
-    prompt = arrow.struct([("system", text), ("user", text), ("token_ids", many(arrow.int32()))])
+    prompt = arrow.struct([("system", text), ("user", text), ("prefill", text), ("token_ids", many(arrow.int32()))])
     return arrow.schema(
         [
             ("id", whole),
@@ -201,6 +201,7 @@ def _schema(arrow: Any) -> Any:
             ("policy_version", text),
             ("prompt", prompt),
             ("answers", whole),
+            ("operator", whole),
             ("seed", whole),
             ("stream", whole),
             ("temperature", real),
