@@ -2,10 +2,10 @@
 that agree in it. The engine is tests/stubs/vllm.py; bench/vllm_policy.py asks vLLM itself."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from command_line import evo
+from vllm_stubbed import stubbed_vllm
 
 from evo.config import RunConfig
 from evo.launch import launch
@@ -18,9 +18,9 @@ POLICY = "vllm:embedded:base?threads=1"
 
 
 @pytest.fixture
-def stubbed(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "stubs"))
-    monkeypatch.setattr("vpo.policies.vllm_engine.check_installed", lambda: None)
+def stubbed():
+    with stubbed_vllm():
+        yield
 
 
 def config(**changes):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from completion_server import CompletionServer, completion_server
+from vllm_stubbed import engine_kept, stubbed_vllm
 
 import vpo
 
@@ -95,32 +96,6 @@ def served() -> Iterator[CompletionServer]:
     """A server with the manners of vLLM."""
     with completion_server() as server:
         yield server
-
-
-STUBS = Path(__file__).parents[2] / "stubs"
-
-
-@contextlib.contextmanager
-def stubbed_vllm() -> Iterator[None]:
-    """Engines that start meanwhile have tests/stubs/vllm.py in the place of vLLM."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(STUBS))
-        patch.setattr("vpo.policies.vllm_engine.check_installed", lambda: None)
-        yield
-
-
-@contextlib.contextmanager
-def engine_kept(address: str) -> Iterator[str]:
-    """The address, whose engine stays loaded from test to test where they ask for one thread."""
-    from vpo.policies.vllm_address import parse
-    from vpo.policies.vllm_engine import lease, release
-
-    engine = lease(parse(address.removeprefix("vllm:"), device=None, dtype=None, threads=1))
-    try:
-        engine.wait()
-        yield address
-    finally:
-        release(engine)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import save_model, stubbed_vllm
+from vllm_stubbed import stubbed_vllm
 
 from problems.contract import BadAddress
 from problems.records import Prompt
@@ -250,8 +251,8 @@ def test_an_engine_that_dies_is_unavailable_for_those_who_wait_and_those_who_com
     within(scenario())
 
 
-def test_models_that_cannot_be_had_are_one_line_and_leave_no_process(tmp_path):
-    hungry = save_model(tmp_path / "hungry", "llama")
+def test_models_that_cannot_be_had_are_one_line_and_leave_no_process(llama, tmp_path):
+    hungry = shutil.copytree(llama, tmp_path / "hungry")
     bare = tmp_path / "bare"
     bare.mkdir()
     (bare / "config.json").write_text("{}")
@@ -268,12 +269,12 @@ def test_models_that_cannot_be_had_are_one_line_and_leave_no_process(tmp_path):
 
 def test_the_engine_ends_with_the_process_that_asked_for_it(qwen2):
     script = (
-        "import os, sys\nfrom conftest import stubbed_vllm\nfrom vpo.policies.registry import load_policy\n"
+        "import os, sys\nfrom vllm_stubbed import stubbed_vllm\nfrom vpo.policies.registry import load_policy\n"
         "with stubbed_vllm():\n    policy = load_policy(sys.argv[1], threads=1)\n"
         "print(policy._engine._process.pid, flush=True)\nos.kill(os.getpid(), 9)\n"
     )
-    here = Path(__file__).parent
-    path = os.pathsep.join(map(str, (here, here.parents[1], here.parents[2])))
+    tests = Path(__file__).parents[2]
+    path = os.pathsep.join(map(str, (tests, tests.parent)))
     told = subprocess.run(
         [sys.executable, "-c", script, f"vllm:{qwen2}"],
         capture_output=True,

@@ -1,0 +1,34 @@
+"""Engines of vllm: policies for tests: over a stub of vLLM, or kept loaded from one test to the next."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+STUBS = Path(__file__).parent / "stubs"
+
+
+@contextlib.contextmanager
+def stubbed_vllm() -> Iterator[None]:
+    """Engines that start meanwhile have tests/stubs/vllm.py in the place of vLLM."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(STUBS))
+        patch.setattr("vpo.policies.vllm_engine.check_installed", lambda: None)
+        yield
+
+
+@contextlib.contextmanager
+def engine_kept(address: str) -> Iterator[str]:
+    """The address, whose engine stays loaded from test to test where they ask for one thread."""
+    from vpo.policies.vllm_address import parse
+    from vpo.policies.vllm_engine import lease, release
+
+    engine = lease(parse(address.removeprefix("vllm:"), device=None, dtype=None, threads=1))
+    try:
+        engine.wait()
+        yield address
+    finally:
+        release(engine)
