@@ -348,13 +348,18 @@ def shares(searches: list[Turn]) -> str:
 
 
 async def measure(
-    config: RunConfig, turns: int, sides: Sequence[str], folder: str, command: str
+    config: RunConfig, turns: int, most: float, sides: Sequence[str], folder: str, command: str
 ) -> tuple[str, list[Turn]]:
+    started = time.perf_counter()
     bench = Bench(config, folder)
     done: list[Turn] = []
     try:
         await bench.turn("search")  # recorded, not counted: the engine warms up
         for number in range(turns):
+            spent = time.perf_counter() - started
+            if number and spent + sum(turn.seconds for turn in done) / number > most:
+                print(f"no time for turn {number}", flush=True)
+                break
             for side in sides if number % 2 == 0 else sides[::-1]:
                 done.append(await bench.turn(side))
                 turn = done[-1]
@@ -368,6 +373,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("problems", nargs="+")
     parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("--most", type=float, default=540.0, help="seconds after which no turn is begun")
     parser.add_argument("--sides", default=",".join(SIDES), help="separated by commas")
     parser.add_argument("--json", metavar="FILE")
     for kind, names in (
@@ -378,12 +384,13 @@ def main() -> None:
         for name in names.split():
             parser.add_argument(f"--{name}", type=kind)
     options = vars(parser.parse_args())
-    turns, sides, output = options.pop("turns"), options.pop("sides").split(","), options.pop("json")
+    turns, most, output = options.pop("turns"), options.pop("most"), options.pop("json")
+    sides = options.pop("sides").split(",")
     given = {name: value for name, value in options.items() if value is not None}
     shown = " ".join(f"--{k.replace('_', '-')} {Path(str(v)).name}" for k, v in given.items() if k != "problems")
     command = f"python -m bench.engine {' '.join(given['problems'])} {shown} --turns {turns}"
     with tempfile.TemporaryDirectory() as folder:
-        text, done = asyncio.run(measure(validated(given, "the options"), turns, sides, folder, command))
+        text, done = asyncio.run(measure(validated(given, "the options"), turns, most, sides, folder, command))
     print(text)
     if output:
         Path(output).write_text(json.dumps([vars(turn) for turn in done], indent=1) + "\n", encoding="utf-8")
