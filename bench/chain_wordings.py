@@ -25,6 +25,7 @@ _SYSTEM = (
     "You write better answers to a task than those found so far. Keep exactly to the layout that is asked for and "
     "write nothing besides."
 )
+_PLAIN_SYSTEM = "You are an expert programmer. You reply in exactly the layout that is asked for, with code alone."
 _IDEAS = (
     "the most direct way",
     "a different algorithm",
@@ -113,6 +114,19 @@ def _oneshot(m: int, seed: str) -> str:
     )
 
 
+def _begin(m: int, seed: str) -> str:
+    """What to write and why first, the layout last, where its beginning is the reply's."""
+    from vpo.chain.wording import _layout
+
+    layout = _layout(m, seed)
+    if m == 1:
+        return f"Write one complete program. No tests, no examples, no explanations: the reply is just\n\n{layout}"
+    return (
+        f"Write {m} different programs for the task. {_EARLY_SPREAD.format(m=m)} Every block must be complete and work "
+        f"alone. No tests, no examples, no explanations: the reply is just\n\n{layout}"
+    )
+
+
 def _idea(i: int) -> str:
     return _IDEAS[(i - 1) % len(_IDEAS)]
 
@@ -121,6 +135,7 @@ WORDINGS: dict[str, Wording] = {
     "product": Wording(),
     "early": Wording(_EARLY_SYSTEM, _early, scores_last=True),
     "early-turned": Wording(_SYSTEM, _early),
+    "begin": Wording(_PLAIN_SYSTEM, _begin),
     "ideas": Wording(_SYSTEM, _ideas),
     "header": Wording(_SYSTEM, _header),
     "onefence": Wording(_SYSTEM, _onefence),
