@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from problems.identity import identity
 from vpo.chain import blocks, edits, tags
-from vpo.chain.syntax import parsed, without_docstrings
+from vpo.chain.syntax import essence, parsed
 from vpo.chain.wording import check_request
 
 _THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
@@ -17,8 +17,8 @@ _THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 class Chain:
     """A rollout's answers.
 
-    answers: at most m, in the order written, no two the same: programs that differ in comments, layout or docstrings
-        alone are; those with a variable renamed are not (nor are they to problems.identity)
+    answers: at most m, in the order written, no two the same: programs that differ in comments, layout, docstrings or
+        examples of use at their end are; those with a variable renamed are not (nor are they to problems.identity)
     error: in one line what is missing or was left out, None where all m are there
     """
 
@@ -121,7 +121,7 @@ def _compact(text: str) -> tuple[list[str], str]:
 
 
 def _compared(answer: str, answer_format: str) -> str:
-    return without_docstrings(answer) if answer_format == "python" else answer
+    return essence(answer) if answer_format == "python" else answer
 
 
 def _distinct(found: list[str], complaint: str, answer_format: str, answers: int) -> Chain:

@@ -72,12 +72,21 @@ def first_line(node: ast.stmt) -> int:
     return int(min([node.lineno, *(one.lineno for one in decorators)])) - 1
 
 
-def without_docstrings(code: str) -> str:
-    """The program less its docstrings, to compare it by; as it is where it has none or is not valid Python."""
+def essence(code: str) -> str:
+    """What programs are compared by: without docstrings, and without examples at the end that print or check what they
+    define for values written out. As it is where it has none of them or is not valid Python.
+    """
     tree = parsed(code)
-    if tree is None or not any(_docstring(node) for node in ast.walk(tree)):
+    if tree is None:
+        return code
+    names = defined(tree)
+    kept = len(tree.body)
+    while kept and names and _is_example(tree.body[kept - 1], names):
+        kept -= 1
+    if kept == len(tree.body) and not any(_docstring(node) for node in ast.walk(tree)):
         return code
     fresh = ast.parse(code)  # the other is shared
+    del fresh.body[kept:]
     for node in ast.walk(fresh):
         if _docstring(node):
             node.body[:1] = [] if len(node.body) > 1 or isinstance(node, ast.Module) else [ast.Pass()]  # type: ignore
@@ -85,6 +94,14 @@ def without_docstrings(code: str) -> str:
         return ast.unparse(ast.fix_missing_locations(fresh))
     except (RecursionError, ValueError):
         return code
+
+
+def _is_example(node: ast.stmt, names: set[str]) -> bool:
+    """`print(f(1, "a"))`, `f(2)`, `assert f(3) == 4`: no names but f and print, so nothing that is read or computed."""
+    if not isinstance(node, (ast.Expr, ast.Assert)):
+        return False
+    functions = called([node])
+    return bool(functions & names) and used([node]) <= names | {"print"} and functions <= names | {"print"}
 
 
 def _docstring(node: ast.AST) -> bool:

@@ -154,19 +154,28 @@ def test_code_without_fences_between_prose() -> None:
     [
         "def f( x ):  # adds one\n\n    # here\n    return (x+1)",
         'def f(x):\n    """Adds one."""\n    return x + 1',
+        f"{ONE}\n\n# Example\nprint(f(2), 'is 3')\nassert f(1) == 2\nf([1, -2])",
         '"""A module."""\ndef f(x):\n    "Adds\\n one."\n    return x + 1',
     ],
 )
-def test_repeats_that_differ_in_layout_comments_or_docstrings_are_dropped(same: str) -> None:
+def test_repeats_that_differ_in_layout_comments_docstrings_or_examples_are_dropped(same: str) -> None:
     chain = parse(f"{fence(ONE)}\n{fence(same)}", "python", 2)
     assert chain.answers == (ONE,)
     assert chain.error == "1 of 2 answers found: 1 repeated another"
 
 
 @pytest.mark.parametrize(
-    "other", [ONE.replace("x", "y"), ONE + " + 0", 'def f(x):\n    """Stub."""', "def f(x):\n    pass"]
+    "other",
+    [
+        ONE.replace("x", "y"),
+        ONE + " + 0",
+        f"{ONE}\nprint(f(int(input())))",
+        f"{ONE}\ny = f(1)",
+        'def f(x):\n    """Stub."""',
+        "def f(x):\n    pass",
+    ],
 )
-def test_renamed_variables_and_other_bodies_make_another_answer(other: str) -> None:
+def test_renamed_variables_other_bodies_and_what_is_read_make_another_answer(other: str) -> None:
     assert parse(f"{fence(ONE)}\n{fence(other)}", "python", 2).answers == (ONE, other)
 
 
