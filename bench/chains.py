@@ -68,6 +68,7 @@ def main() -> None:
     measure = commands.add_parser("measure")
     measure.add_argument("folders", type=Path, nargs="+")
     measure.add_argument("--replay", action="store_true", help="read and score again what has been measured before")
+    measure.add_argument("--by-stage", action="store_true", help="prompts without and with a parent apart")
     measure.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     if given.command == "sample":
@@ -78,7 +79,7 @@ def main() -> None:
     for folder in given.folders:
         if given.replay or not (folder / OUTCOMES).is_file():
             asyncio.run(measured(folder))
-    text = table([(folder, list(lines(folder / OUTCOMES))) for folder in given.folders])
+    text = table([(folder, list(lines(folder / OUTCOMES))) for folder in given.folders], given.by_stage)
     if given.output:
         given.output.write_text(text, encoding="utf-8")
     print(text)

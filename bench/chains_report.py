@@ -44,28 +44,26 @@ passes. tokens: a rollout's, a distinct answer's, a valid answer's. Brackets: 95
 """
 
 
-def table(folders: Sequence[tuple[Path, Sequence[Row]]]) -> str:
-    """One Markdown table, a line for every model, wording, stage and m; then why answers are missing."""
-    heads = ["model", "wording", "prompt", "m", "rollouts", *MEASURES]
+def table(folders: Sequence[tuple[Path, Sequence[Row]]], by_stage: bool = False) -> str:
+    """One Markdown table, a line for every model, wording and m; then why answers are missing.
+
+    by_stage: prompts without and with a parent on lines of their own
+    """
+    grouped: dict[tuple[str, int, str, str], list[Row]] = {}
+    for _, rows in folders:
+        for row in rows:
+            key = (row["model"], row["answers"], row["wording"], row["stage"] if by_stage else "both")
+            grouped.setdefault(key, []).append(row)
+    heads = ["model", "m", "wording", "prompts", "rollouts", *MEASURES]
     out = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     reasons = []
-    for _, rows in folders:
-        for key in sorted({_key(row) for row in rows}, key=lambda k: (k[0], k[1], k[3], k[2])):
-            for stage in dict.fromkeys(row["stage"] for row in rows):
-                if key[2] != stage:
-                    continue
-                mine = [row for row in rows if _key(row) == key]
-                cells = [_cell(name, mine) for name in MEASURES]
-                out.append("| " + " | ".join([*map(str, (*key, len(mine))), *cells]) + " |")
-                counted = Counter(reason for row in mine for reason in _reasons(row["error"]))
-                if counted:
-                    told = ", ".join(f"{n} {reason}" for reason, n in counted.most_common(6))
-                    reasons.append(f"- {key[0]}, {key[1]}, {key[2]}, m = {key[3]}: {told}")
+    for key, mine in sorted(grouped.items()):
+        out.append("| " + " | ".join([*map(str, (*key, len(mine))), *(_cell(name, mine) for name in MEASURES)]) + " |")
+        counted = Counter(reason for row in mine for reason in _reasons(row["error"]))
+        if counted:
+            told = ", ".join(f"{n} {reason}" for reason, n in counted.most_common(6))
+            reasons.append(f"- {key[0]}, m = {key[1]}, {key[2]}, {key[3]}: {told}")
     return "\n".join([*out, "", LEGEND, "Why answers are missing, in rollouts:", "", *reasons, ""])
-
-
-def _key(row: Row) -> tuple[str, str, str, int]:
-    return row["model"], row["wording"], row["stage"], row["answers"]
 
 
 def _cell(name: str, rows: Sequence[Row]) -> str:
