@@ -12,6 +12,7 @@ from typing import Any
 
 from evo.prompt import EnglishStyle
 from islands.records import Candidate
+from vpo.chain.wording import layout
 
 _EARLY_SYSTEM = (
     "You take part in an evolutionary search. You are shown a task, an earlier answer with its scores, and other "
@@ -73,22 +74,17 @@ def _early(m: int, seed: str) -> str:
     )
 
 
-def _ideas(m: int, seed: str) -> str:
-    """Headings outside the fences, an idea for each program."""
+def _layout_first(m: int, seed: str) -> str:
+    """The layout in the middle, what to heed after it."""
     if m == 1:
-        return _ONE
-    layout = "\n\n".join(f"## Program {i}: {_idea(i)}\n```python\n...\n```" for i in range(1, m + 1))
-    return f"Write {m} different programs for the task in this layout:\n\n{layout}\n\n{_ALONE}"
-
-
-def _header(m: int, seed: str) -> str:
-    """An idea as each block's first line, and the first line of the program that is asked for."""
-    if m == 1:
-        return _ONE
-    head = next((line for line in seed.split("\n") if line.startswith(("def ", "class "))), "")
-    inside = f"\n{head}\n    ..." if head else "\n..."
-    layout = "\n\n".join(f"```python\n# Program {i}: {_idea(i)}{inside}\n```" for i in range(1, m + 1))
-    return f"Write {m} different programs for the task in this layout:\n\n{layout}\n\n{_ALONE}"
+        return (
+            f"Answer with one complete program in a single code block:\n\n{layout(1, seed)}\n\nNo tests, no examples, "
+            "no explanations."
+        )
+    return (
+        f"Write {m} different programs for the task in this layout:\n\n{layout(m, seed)}\n\nEvery block must be "
+        f"complete and work alone. No tests, no examples, no explanations. {_EARLY_SPREAD.format(m=m)}"
+    )
 
 
 def _onefence(m: int, seed: str) -> str:
@@ -116,14 +112,14 @@ def _oneshot(m: int, seed: str) -> str:
 
 def _begin(m: int, seed: str) -> str:
     """What to write and why first, the layout last, where its beginning is the reply's."""
-    from vpo.chain.wording import _layout
-
-    layout = _layout(m, seed)
     if m == 1:
-        return f"Write one complete program. No tests, no examples, no explanations: the reply is just\n\n{layout}"
+        return (
+            "Write one complete program. No tests, no examples, no explanations: the reply is just\n\n"
+            f"{layout(1, seed)}"
+        )
     return (
         f"Write {m} different programs for the task. {_EARLY_SPREAD.format(m=m)} Every block must be complete and work "
-        f"alone. No tests, no examples, no explanations: the reply is just\n\n{layout}"
+        f"alone. No tests, no examples, no explanations: the reply is just\n\n{layout(m, seed)}"
     )
 
 
@@ -134,10 +130,8 @@ def _idea(i: int) -> str:
 WORDINGS: dict[str, Wording] = {
     "product": Wording(),
     "early": Wording(_EARLY_SYSTEM, _early, scores_last=True),
-    "early-turned": Wording(_SYSTEM, _early),
+    "layout": Wording(_SYSTEM, _layout_first),
     "begin": Wording(_PLAIN_SYSTEM, _begin),
-    "ideas": Wording(_SYSTEM, _ideas),
-    "header": Wording(_SYSTEM, _header),
     "onefence": Wording(_SYSTEM, _onefence),
     "oneshot": Wording(_SYSTEM, _oneshot),
 }

@@ -23,6 +23,7 @@ SYSTEM = (
     "You write better answers to a task than those found so far. Keep exactly to the layout that is asked for and "
     "write nothing besides."
 )
+PROGRAMMER = "You are an expert programmer. You reply in exactly the layout that is asked for, with code alone."
 
 
 class PromptStyle(Protocol):
@@ -104,7 +105,7 @@ class EnglishStyle:
         self.task = f"# Task\n{problem.statement().strip()}"
         start = problem.seed_answer() if problem.answer_format == "python" else ""
         self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff, start=start)
-        self.system = SYSTEM
+        self.system = PROGRAMMER if problem.answer_format == "python" else SYSTEM
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         sections = [self.task]

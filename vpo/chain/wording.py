@@ -11,7 +11,7 @@ _SPREAD = (
     "Make the {m} answers spread over the trade-offs: each should be the best of the {m} at something, so where the "
     "objectives pull apart let a different one give way each time. An answer that repeats another is thrown away."
 )
-_NOTHING_ELSE = "No tests, no examples, no explanations."
+_NOTHING_ELSE = "No tests, no examples, no explanations"
 _IDEAS = (
     "the most direct way",
     "a different algorithm",
@@ -21,17 +21,17 @@ _IDEAS = (
 )
 """What tells the programs of a layout apart. A small model that is asked for "different" programs alone repeats one."""
 
+# A layout that is shown is kept far more often than one that is described, and most often where it comes last
 _SINGLE = {
-    "python": f"Answer with one complete program in a single code block:\n\n{{layout}}\n\n{_NOTHING_ELSE}",
+    "python": f"Write one complete program. {_NOTHING_ELSE}: the reply is just this code block:\n\n{{layout}}",
     "route": "End with your route, nothing but its moves, between <route_1> and </route_1>.",
     "text": "Write your answer, and nothing else, between <answer_1> and </answer_1>.",
 }
 
 _CHAIN = {
-    # Small models keep to a layout that they are shown far more often than to one that is described
     "python": (
-        "Write {m} different programs for the task in this layout:\n\n{layout}\n\n"
-        f"Every block must be complete and work alone. {_NOTHING_ELSE} {_SPREAD}"
+        f"Write {{m}} new programs for the task, no two alike. {_SPREAD} Every block must be complete and work alone. "
+        f"{_NOTHING_ELSE}: the reply is just these {{m}} code blocks:\n\n{{layout}}"
     ),
     "route": (
         "Give {m} different routes, one after another, each between its own numbered tags and with nothing but its "
@@ -69,10 +69,10 @@ def instructions(answer_format: str, answers: int, *, diff: bool = False, start:
     if diff:
         return _DIFF
     request = _SINGLE[answer_format] if answers == 1 else _CHAIN[answer_format]
-    return request.format(m=answers, layout=_layout(answers, start) if answer_format == "python" else "")
+    return request.format(m=answers, layout=layout(answers, start) if answer_format == "python" else "")
 
 
-def _layout(answers: int, start: str) -> str:
+def layout(answers: int, start: str) -> str:
     inside = outline(start) or "..."
     if answers == 1:
         return f"```python\n{inside}\n```"
