@@ -20,6 +20,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -251,11 +252,19 @@ def ran(folder: Path, *command: str) -> dict[str, Any]:
     started = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+    places = (f"{Path(sys.executable).parent}/", f"{folder}/", f"{VALLEY.parent.parent}/")
+
+    def bare(text: str) -> str:
+        """Without the places of this machine."""
+        for place in places:
+            text = text.replace(place, "")
+        return re.sub(r"(?<![\w.:/])/[^\s:'@]*/", "", text)
+
     return {
-        "command": " ".join(Path(part).name if part == sys.executable else part for part in command),
+        "command": bare(" ".join(command)),
         "exit_code": done.returncode,
         "seconds": round(time.perf_counter() - started, 1),
-        "end": [line for line in lines if "it/s" not in line][-8:],
+        "end": [bare(line) for line in lines if "it/s" not in line][-8:],
         "errors": sum("LLM generation failed" in line for line in lines),
     }
 
