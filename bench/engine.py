@@ -27,25 +27,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import itertools
 import json
-import os
-import resource
-import statistics
 import tempfile
-import threading
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
+from bench.engine_clock import Clock, clocked, cores
+from bench.engine_report import Turn, report
 from evo.batching import Batcher, SamplingMeter
 from evo.config import RunConfig, validated
-from evo.launch import Launched, relaunch
+from evo.launch import relaunch
 from evo.rounds import RoundBatcher, batcher_for
 from evo.settings import settled, stored_form
 from evo.shared import Shared, address_of
@@ -54,129 +49,6 @@ from islands.traces import read_groups
 from problems.records import Prompt
 
 SIDES = ("search", "paced", "bare")
-TICKS = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass
-class Turn:
-    """One side's turn. busy: seconds with something under way at the policy; rows: rollouts under way on average;
-    cores: CPU seconds by whose they were; shares: exclusive seconds of the event loop's work."""
-
-    side: str
-    seconds: float
-    rollouts: int
-    tokens: int
-    answers: int
-    busy: float
-    rows: float
-    cores: dict[str, float]
-    shares: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def rate(self) -> float:
-        return self.tokens / self.seconds
-
-    @property
-    def core_rate(self) -> float:
-        """Tokens a second on a core, everything counted."""
-        return self.tokens / sum(self.cores.values())
-
-
-# ---- measuring --------------------------------------------------------------------------------------------------
-
-
-class Clock:
-    """Exclusive time of nested pieces of work in one thread."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)
-        self._open: list[str] = []
-        self._since = 0.0
-        self._thread = threading.get_ident()
-
-    def wrap(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*arguments: Any, **named: Any) -> Any:
-            if threading.get_ident() != self._thread:
-                return function(*arguments, **named)
-            self._switch()
-            self._open.append(name)
-            try:
-                return function(*arguments, **named)
-            finally:
-                self._switch()
-                self._open.pop()
-
-        return timed
-
-    def _switch(self) -> None:
-        now = time.perf_counter()
-        if self._open:
-            self.seconds[self._open[-1]] += now - self._since
-        self._since = now
-
-
-def cores() -> dict[str, float]:
-    """CPU seconds so far: of the event loop's thread, of the scorer's threads, of every other thread (the engine), of
-    children that have ended or go on."""
-    names = {thread.native_id: thread.name for thread in threading.enumerate()}
-    spent: dict[str, float] = defaultdict(float)
-    for entry in Path("/proc/self/task").iterdir():
-        name = names.get(int(entry.name), "")
-        whose = "loop" if name == "MainThread" else "scorer threads" if name.startswith("score") else "engine"
-        spent[whose] += _ticks(entry / "stat")
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent["children"] += ended.ru_utime + ended.ru_stime + sum(map(_tree, _children(os.getpid())))
-    return dict(spent)
-
-
-def _ticks(stat: Path, of_children: bool = False) -> float:
-    try:
-        fields = stat.read_text().rsplit(")", 1)[1].split()
-    except OSError:  # it has just ended
-        return 0.0
-    return sum(map(int, fields[11 : 15 if of_children else 13])) / TICKS
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += map(int, task.read_text().split())
-        except OSError:
-            continue
-    return found
-
-
-def _tree(pid: int) -> float:
-    return _ticks(Path(f"/proc/{pid}/stat"), True) + sum(map(_tree, _children(pid)))
-
-
-@contextmanager
-def clocked(clock: Clock, launched: Launched) -> Iterator[None]:
-    """Time what the event loop does for this search."""
-    from evo import iteration
-    from problems import scoring
-
-    search = launched.search
-    with ExitStack() as stack:
-
-        def timed(name: str, owner: Any, attribute: str) -> None:
-            stack.enter_context(mock.patch.object(owner, attribute, clock.wrap(name, getattr(owner, attribute))))
-
-        timed("database", search, "_land_ready")
-        timed("proposing", search, "_propose")
-        timed("reporting", search, "_report")
-        timed("scoring in the loop", scoring, "_judged")
-        timed("identity", iteration, "identity")
-        for lane in launched.lanes:
-            timed("selection", lane.population, "select")
-            for style in lane.styles:
-                timed("prompts", style, "build")
-                timed("parsing", style, "parse")
-        yield
-
-
-# ---- the sides --------------------------------------------------------------------------------------------------
 
 
 class Bench:
@@ -194,9 +66,17 @@ class Bench:
         self.prompts: list[Prompt] = []
         self.batch = self.window = 0
 
+    @property
+    def asked(self) -> str:
+        """One line on what every side is asked."""
+        return (
+            f"{len(self.prompts)} prompts x {self.rollouts} rollouts x {self.answers} answers; the search has "
+            f"{self.window} groups in flight, in calls {self.batch or 'of one prompt'}"
+        )
+
     async def turn(self, side: str) -> Turn:
         kind, _, how = side.partition(" in ")
-        with asked(self.policy, how):
+        with policy_asked(self.policy, how):
             return await getattr(self, f"_{kind}")(side)
 
     async def _search(self, side: str) -> Turn:
@@ -279,7 +159,7 @@ async def landed(batcher: Batcher | RoundBatcher, futures: Iterable[asyncio.Futu
 
 
 @contextmanager
-def asked(policy: Any, how: str) -> Iterator[None]:
+def policy_asked(policy: Any, how: str) -> Iterator[None]:
     """A policy that is asked in "rounds", in "calls", or as it would be."""
     chosen = getattr(policy, "streams", None)
     if how and chosen is not None:
@@ -289,62 +169,6 @@ def asked(policy: Any, how: str) -> Iterator[None]:
     finally:
         if chosen is not None:
             policy.streams = chosen
-
-
-# ---- figures ----------------------------------------------------------------------------------------------------
-
-
-def ratio(turns: list[Turn], of: str, to: str, rate: str) -> tuple[float, list[float]]:
-    """Tokens a second of one side by another's: the median over turns, and turn by turn."""
-    ours, theirs = ([getattr(turn, rate) for turn in turns if turn.side == side] for side in (of, to))
-    each = [a / b for a, b in zip(ours, theirs, strict=True)]
-    return statistics.median(each), each
-
-
-def report(bench: Bench, turns: list[Turn], sides: Sequence[str], command: str) -> str:
-    whose = ("engine", "loop", "scorer threads", "children")
-    lines = [
-        f"`{command}`",
-        "",
-        f"{len(bench.prompts)} prompts x {bench.rollouts} rollouts x {bench.answers} answers; the search has "
-        f"{bench.window} groups in flight, in calls {bench.batch or 'of one prompt'}",
-        "",
-        "| side | answers/s | tokens/s | tokens | seconds | engine busy | rollouts at it | "
-        f"core s: {', '.join(whose)} |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for side in sides:
-        own = [turn for turn in turns if turn.side == side]
-        spent = [statistics.median(turn.cores.get(name, 0.0) for turn in own) for name in whose]
-        cells = [
-            side,
-            f"{statistics.median(turn.answers / turn.seconds for turn in own):.1f}",
-            f"{statistics.median(turn.rate for turn in own):.0f}",
-            f"{own[0].tokens:,}",
-            ", ".join(f"{turn.seconds:.1f}" for turn in own),
-            f"{statistics.median(turn.busy / turn.seconds for turn in own):.1%}",
-            f"{statistics.median(turn.rows for turn in own):.0f}",
-            ", ".join(f"{seconds:.2f}" for seconds in spent),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", "| tokens/s of | by the clock (every turn) | on a core (every turn) |", "|---|---|---|"]
-    for of, to in itertools.combinations(sides, 2):
-        shown = []
-        for rate in ("rate", "core_rate"):
-            middle, each = ratio(turns, of, to, rate)
-            shown.append(f"**{middle:.1%}** ({', '.join(f'{one:.0%}' for one in each)})")
-        lines.append(f"| {of} / {to} | {' | '.join(shown)} |")
-    for side in sides:
-        if side.startswith("search"):
-            lines += ["", f"{side}, shares of its wall time: {shares([turn for turn in turns if turn.side == side])}"]
-    return "\n".join(lines)
-
-
-def shares(searches: list[Turn]) -> str:
-    names = sorted({name for turn in searches for name in turn.shares})
-    found = {name: statistics.median(turn.shares.get(name, 0.0) / turn.seconds for turn in searches) for name in names}
-    found["engine idle"] = 1 - statistics.median(turn.busy / turn.seconds for turn in searches)
-    return ", ".join(f"{name} {share:.2%}" for name, share in found.items())
 
 
 async def measure(
@@ -364,7 +188,7 @@ async def measure(
                 done.append(await bench.turn(side))
                 turn = done[-1]
                 print(f"{number} {side}: {turn.seconds:.2f} s, {sum(turn.cores.values()):.2f} on a core", flush=True)
-        return report(bench, done, sides, command), done
+        return report(bench.asked, done, sides, command), done
     finally:
         await bench.shared.close()
 
