@@ -25,6 +25,8 @@ class Telemetry:
     policy_busy: share of the time that the policy was sampling
     scoring_queue: answers that wait to be scored or are being scored now
     errors: faults of answers by kind
+    in_flight, sampled_ahead: of searches in which nothing was committed for a while: groups asked for, and those of
+        them that are sampled and wait for the oldest
     """
 
     answers_per_second: float | None = None
@@ -37,6 +39,8 @@ class Telemetry:
     repeats: int | None = None
     missing_answers: int | None = None
     errors: Mapping[str, int] = field(default_factory=dict)
+    in_flight: int | None = None
+    sampled_ahead: int | None = None
 
 
 @dataclass(frozen=True)

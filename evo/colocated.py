@@ -32,6 +32,9 @@ from vpo.metrics import diversity
 from vpo.training.trainer import PolicyTrainer
 
 PROBE_ROLLOUTS = 4
+PROBE_TOKENS = 1024
+"""The probe is read twice a sync, by the policy and by the trainer: rollouts, and tokens with their prompts, at most;
+one rollout is always read."""
 DIVERSITY_STEPS = 5
 """Steps that a judgement of the answers' diversity is over."""
 
@@ -289,4 +292,6 @@ def _load_newest(records: Sequence[TrainingStepRecord], trainer: PolicyTrainer) 
 
 def _probe_of(groups: Sequence[ScoredGroup]) -> tuple[list[Rollout], float] | None:
     rollouts = [one.rollout for group in groups for one in group.rollouts if len(one.rollout.token_ids)]
-    return (rollouts[:PROBE_ROLLOUTS], groups[0].temperature) if rollouts else None
+    read = np.cumsum([len(one.prompt_ids) + len(one.token_ids) for one in rollouts])
+    count = min(PROBE_ROLLOUTS, max(1, int(np.searchsorted(read, PROBE_TOKENS, side="right"))))
+    return (rollouts[:count], groups[0].temperature) if rollouts else None

@@ -30,6 +30,8 @@ from problems.scoring import Scorer
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.training.contract import TrainingDiverged
 
+HEARTBEAT_SECONDS = 5.0
+"""How long nothing may be committed before a search says how many groups are sampled and wait for the oldest."""
 GROUPS_PER_TRANSACTION = 32
 """Groups that are ready together share a transaction, up to this many; a group is never split."""
 
@@ -119,7 +121,8 @@ class Search:
                 batcher = self.batchers[head.proposal.operator]
                 if batcher.holds(head.sampled):
                     batcher.flush()  # nothing ahead of it can fill the batch any more
-                await asyncio.wait([head.group])
+                while not (await asyncio.wait([head.group], timeout=HEARTBEAT_SECONDS))[0]:
+                    self._beat()
                 if head.group.cancelled():
                     break  # let go by an interrupt, as is everything behind it
                 self._land_ready()
@@ -273,6 +276,16 @@ class Search:
         if now - self._summarised >= SUMMARY_SECONDS and self.lanes:
             self._summarised = now
             figures = self.status.figures(self.scorer.queued)
+            self.store.set_summary(self.lanes[0].record.run_id, figures, transaction)
+
+    def _beat(self) -> None:
+        """While the oldest group in flight keeps the others waiting, say on record how many are there already."""
+        self.status.sampling_seconds = sum(batcher.meter.busy() for batcher in self.batchers)
+        figures = self.status.figures(self.scorer.queued)
+        self._summarised = 0.0  # what lands next takes this back
+        figures["in_flight"] = len(self._flying)
+        figures["sampled_ahead"] = sum(flying.sampled.done() for flying in self._flying)
+        with self.store.begin() as transaction:
             self.store.set_summary(self.lanes[0].record.run_id, figures, transaction)
 
     def _report(self, lane: Lane, group: ScoredGroup) -> None:

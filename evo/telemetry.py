@@ -30,6 +30,8 @@ def told(records: Sequence[RunRecord]) -> Telemetry:
         repeats=_whole(_sum(records, "repeats")),
         missing_answers=_whole(_sum(records, "missing_answers")),
         errors=dict(sorted(errors.items(), key=lambda item: (-item[1], item[0]))),
+        in_flight=_whole(_sum(running, "in_flight")),
+        sampled_ahead=_whole(_sum(running, "sampled_ahead")),
     )
 
 

@@ -152,6 +152,8 @@ def plain_lines(board: Board, now: float) -> list[str]:
             parts.append(f"{rate(told.tokens_per_second)} tokens/s")
         if told.policy_busy is not None:
             parts.append(f"policy busy {told.policy_busy:.0%}")
+        if told.in_flight:
+            parts.append(f"{told.sampled_ahead or 0:,} of {told.in_flight:,} groups in flight sampled")
         if told.errors:
             parts.append("errors: " + ", ".join(f"{kind} {n:,}" for kind, n in list(told.errors.items())[:3]))
         silent = board.silent(now)

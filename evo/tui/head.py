@@ -87,6 +87,9 @@ def _progress(board: Board, width: int) -> Line:
             for arm in board.arms
         )  # fmt: skip
         words += f", {costs:,} answers left"
+    flying = sum(arm.telemetry.in_flight or 0 for arm in board.arms)
+    if flying and left > 0:
+        words += f", {sum(arm.telemetry.sampled_ahead or 0 for arm in board.arms):,} of {flying:,} in flight sampled"
     line = Line(width)
     bar = max(10, width - width_of(words))
     full = int(bar * min(1.0, groups / planned))

@@ -308,3 +308,38 @@ def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
     whole = search_with([digits("a")], digits_policy(), db, name="whole", iterations=10).status
     for key in ("errors", "repeats", "missing_answers", "answers", "tokens", "migrations"):
         assert figures[key] == whole.figures()[key], key
+
+
+def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_there(
+    search_with, digits, digits_policy, tmp_path, monkeypatch
+):
+    from evo import search as searching
+    from evo.telemetry import told
+    from islands.store import Store
+
+    class SlowFirst(digits_policy):
+        async def sample(self, prompts, **settings):
+            if not self.calls:
+                self.calls.append(None)
+                await asyncio.wait_for(overtaken.wait(), 20)
+            return await super().sample(prompts, **settings)
+
+    overtaken, seen, kept = asyncio.Event(), [], Store.set_summary
+
+    def watching(store, run_id, figures, transaction):
+        kept(store, run_id, figures, transaction)
+        if "in_flight" in figures:
+            seen.append(figures)
+            if figures["sampled_ahead"] == figures["in_flight"] - 1:
+                overtaken.set()
+
+    monkeypatch.setattr(Store, "set_summary", watching)
+    monkeypatch.setattr(searching, "HEARTBEAT_SECONDS", 0.02)
+    db = f"sqlite:///{tmp_path / 'evo.db'}"
+    launched = search_with([digits("a")], SlowFirst(batch=0), db, iterations=20, parallel=8)
+    assert seen[-1]["in_flight"] == 8 and seen[-1]["sampled_ahead"] == 7 and seen[-1]["groups"] == 0
+    assert seen[-1]["policy_busy"] > 0.5
+    assert launched.status.groups == 20
+    with Store.open(db, read_only=True) as store:
+        run = store.run("run")
+    assert "in_flight" not in run.summary and told([run]).in_flight is None

@@ -87,3 +87,12 @@ def test_plain_lines_are_harmless():
 
     (line,) = plain_lines(Board("x", (ArmBoard("a\x1b[2J\n", "p", 1, {"running": 1}, 1, 2, 3),)), 0.0)
     assert line.isprintable() and "1/2 iterations" in line
+
+
+def test_a_plain_line_tells_what_waits_for_the_oldest_group():
+    from evo.board import ArmBoard, Telemetry
+    from evo.cli.watch import plain_lines
+
+    arm = ArmBoard("a", "p", 1, {"running": 1}, 0, 350, 3, telemetry=Telemetry(in_flight=140, sampled_ahead=37))
+    (line,) = plain_lines(Board("x", (arm,)), 0.0)
+    assert "37 of 140 groups in flight sampled" in line

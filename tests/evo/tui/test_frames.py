@@ -140,6 +140,13 @@ def test_answers_that_a_budget_leaves():
     assert f"{(1600 - 22 * 72) + (1600 - 21 * 72) + 1600:,} answers left" in line
 
 
+def test_groups_that_wait_for_the_oldest():
+    board = samples.running()
+    first = replace(board.arms[0], telemetry=replace(board.arms[0].telemetry, in_flight=140, sampled_ahead=37))
+    line = text_of(frame(replace(board, arms=(first, *board.arms[1:])), View(), 160, 24, samples.NOW).lines[1])
+    assert "37 of 140 in flight sampled" in line
+
+
 def test_deltas_are_earlier_iterations_where_both_solved_and_fitness_elsewhere():
     from evo.tui.problem_table import delta, solved_text
 
