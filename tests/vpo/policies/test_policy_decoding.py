@@ -312,9 +312,33 @@ def test_draws_follow_the_distribution() -> None:
     assert (logprobs - expected.log()[tokens]).abs().max() < 1e-5
 
 
-def test_a_flat_distribution_needs_more_than_the_first_tokens_for_its_nucleus() -> None:
-    logprobs = torch.log_softmax(torch.randn(3, 3000, generator=torch.Generator().manual_seed(0)) * 0.01, -1)
+@pytest.mark.parametrize("size", [3000, 6000])
+def test_a_flat_distribution_needs_more_than_the_first_tokens_for_its_nucleus(size: int) -> None:
+    logprobs = torch.log_softmax(torch.randn(3, size, generator=torch.Generator().manual_seed(0)) * 0.01, -1)
     cut = nucleus(logprobs, 0.9).exp()
     for row, whole in zip(cut.numpy(), logprobs.exp().numpy(), strict=True):
         assert abs(row.sum() - 1) < 1e-4
         assert (row > 0).sum() == (reference_nucleus(whole.astype(np.float64), 0.9) > 0).sum()
+
+
+@pytest.mark.parametrize("top_p", [1.0, 0.9, 0.3])
+def test_a_row_of_a_large_vocabulary_is_drawn_in_a_batch_as_alone(top_p: float) -> None:
+    random = torch.Generator().manual_seed(1)
+    logits = torch.randn(6, 20_000, generator=random) * torch.tensor([0.01, 1, 2, 3, 5, 20])[:, None]
+    logits = logits.bfloat16()  # with ties, at the border of the nucleus too
+    uniform = torch.rand(6, generator=random, dtype=torch.float64)
+    tokens, logprobs = draw(logits, uniform, 0.7, top_p)
+    for i in range(6):
+        token, logprob = draw(logits[i : i + 1], uniform[i : i + 1], 0.7, top_p)
+        assert token == tokens[i] and logprob == logprobs[i]
+        probabilities = torch.softmax(logits[i].double() / 0.7, -1).numpy()
+        ranked = reference_nucleus(probabilities, top_p) if top_p < 1 else probabilities
+        assert ranked[tokens[i]] == pytest.approx(logprobs[i].double().exp().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("top_p", [1.0, 0.9])
+def test_broken_logits_of_a_large_vocabulary_are_found(top_p: float) -> None:
+    logits = torch.zeros(3, 20_000)
+    logits[1, 7] = float("nan")
+    with pytest.raises(FloatingPointError, match="not finite"):
+        draw(logits, torch.full((3,), 0.5, dtype=torch.float64), 1.0, top_p)
