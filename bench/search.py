@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def main() -> None:
         found = outcomes(store, comparison)
         stand = standings(found, comparison.reference, crossed_seeds=comparison.learns)
         costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
-        parts = [head(comparison), arms_table(comparison, found, stand, costs), differences(stand), evolution(found)]
+        parts = [head(comparison), arms_table(comparison, found, stand, costs), by_set(comparison, found)]
+        parts += [differences(stand), evolution(found)]
         parts = [part for part in parts if part]
         record = as_dict(comparison, stand, costs)
         if options.training:
@@ -52,24 +54,45 @@ def main() -> None:
             parts.append(training_section(trained, of_seeds))
     output = Path(options.output)
     output.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    output.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    folders = re.compile(r"(?<=:)[^\"\s]*/(?=[^/\"\s]+\.jsonl\b)")  # that a file of problems lay in
+    output.with_suffix(".json").write_text(folders.sub("", json.dumps(record, indent=1)) + "\n", encoding="utf-8")
 
 
 def head(comparison: Comparison) -> str:
     run = comparison.runs[0]
     seeds = sorted({run.seed for run in comparison.runs})
-    kept = "and seeds, which act on all mazes at once" if comparison.learns else "a maze's seeds kept together"
+    kept = "and seeds, which act on all problems at once" if comparison.learns else "a problem's seeds kept together"
+    sets = [f"{count} of {name}" for name, count in Counter(set_of(problem.name) for problem in comparison.problems).items()]
     return "\n".join(
         [
-            f"# Search on {len(comparison.problems)} of maze:hard, {comparison.iterations} iterations of "
-            f"{comparison.arms[0].answers} answers, {len(seeds)} seeds",
+            f"# Search on {' and '.join(sets)}, {comparison.iterations} iterations of "
+            f"{comparison.arms[0].answers} answers, {len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}",
             "",
             f"    {command_of(comparison)}",
             "",
-            f"Commit {run.commit}, search seeds {seeds[0]} to {seeds[-1]}, two cores, arms side by side. "
-            f"Intervals: 95% over mazes ({kept}); p of several arms against one by Holm.",
+            f"Commit {run.commit}, search seeds {seeds[0]} to {seeds[-1]}, arms side by side. "
+            f"Intervals: 95% over problems ({kept}); p of several arms against one by Holm.",
         ]
     )
+
+
+def set_of(problem: str) -> str:
+    """The address of the set that a problem is of, without the folders that its file lay in."""
+    kind, _, rest = problem.rpartition("/")[0].partition(":")
+    return f"{kind}:{Path(rest).name}"
+
+
+def by_set(comparison: Comparison, found: Mapping[str, Outcomes]) -> str:
+    """Solve rates at the end set by set, where there are several."""
+    sets = np.array([set_of(problem.name) for problem in comparison.problems])
+    names = list(dict.fromkeys(sets.tolist()))
+    if len(names) == 1:
+        return ""
+    rows = [["solved at the end", *names]]
+    for name, outcome in found.items():
+        solved = np.isfinite(outcome.solved_at).mean(axis=1)
+        rows.append([name, *(f"{solved[sets == one].mean():.3f}" for one in names)])
+    return _table(rows)
 
 
 def command_of(comparison: Comparison) -> str:
@@ -98,8 +121,8 @@ def arms_table(
     return (
         _table(rows)
         + "\n\n`[interval]`: of the solve rate at the end. `area`: under the solve curve. `L1`: mean distance of "
-        "two elites' reward vectors.\n`only`: mazes that this arm alone solved under any seed. All arms solved "
-        f"{len(stand.by_all)} of the mazes, none solved {len(stand.by_none)}."
+        "two elites' reward vectors.\n`only`: problems that this arm alone solved under any seed. All arms solved "
+        f"{len(stand.by_all)} of the problems, none solved {len(stand.by_none)}."
     )
 
 
@@ -173,7 +196,7 @@ def training_section(comparison: Comparison, methods: Mapping[str, Outcomes]) ->
             f"## {seeds} training seeds each",
             f"    {command_of(comparison)}",
             f"Commit {comparison.runs[0].commit}; search seed {comparison.runs[0].seed}, {len(comparison.problems)} "
-            "mazes; intervals over mazes and training seeds.",
+            "problems; intervals over problems and training seeds.",
             _table(rows),
             _lines(lines),
         ]
