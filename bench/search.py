@@ -62,7 +62,9 @@ def head(comparison: Comparison) -> str:
     run = comparison.runs[0]
     seeds = sorted({run.seed for run in comparison.runs})
     kept = "and seeds, which act on all problems at once" if comparison.learns else "a problem's seeds kept together"
-    sets = [f"{count} of {name}" for name, count in Counter(set_of(problem.name) for problem in comparison.problems).items()]
+    sets = [
+        f"{count} of {name}" for name, count in Counter(set_of(problem.name) for problem in comparison.problems).items()
+    ]
     return "\n".join(
         [
             f"# Search on {' and '.join(sets)}, {comparison.iterations} iterations of "
