@@ -28,7 +28,7 @@ from evo.stats import TestedDifference, verdict
 from islands.store import Store
 from vpo.metrics import Interval
 
-AT = (1, 3, 10, 30, 60, 100, 200)
+AT = (1, 3, 10, 30, 60, 100, 200, 500, 1000)
 
 
 def main() -> None:
