@@ -9,19 +9,22 @@ reached are left out of the tables, and of the differences, so that all arms are
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from evo.comparison import Arm, Comparison, gather
-from islands.queries import training_steps
-from islands.store import Store
-from islands.traces import read_groups
-from problems.records import ScoredGroup
-from vpo.metrics import Interval, paired_difference
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.tables import markdown, signed  # noqa: E402
+from evo.comparison import Arm, Comparison, gather  # noqa: E402
+from islands.queries import training_steps  # noqa: E402
+from islands.store import Store  # noqa: E402
+from islands.traces import read_groups  # noqa: E402
+from problems.records import ScoredGroup  # noqa: E402
+from vpo.metrics import paired_difference  # noqa: E402
 
 FIGURES = {
     "whole": "rollouts that hold all the answers asked of them",
@@ -107,7 +110,7 @@ def told(written: dict[str, Written]) -> str:
         digits = 0 if name == "tokens" else 3
         rows = [[name, *(f"@{i + 1}" for i in at)]]
         rows += [[arm, *(f"{figures[name][:, i].mean():.{digits}f}" for i in at)] for arm, figures in written.items()]
-        parts.append(_table(rows))
+        parts.append(markdown(rows))
     return "\n\n".join(parts)
 
 
@@ -123,9 +126,9 @@ def differences(written: dict[str, Written], reference: str) -> str:
         for name in FIGURES:
             for which in halves.values():
                 ours, theirs = (written[one][name][:, which].mean(axis=1) for one in (arm, reference))
-                cells.append(_signed(paired_difference(ours, theirs)))
+                cells.append(signed(paired_difference(ours, theirs)))
         rows.append(cells)
-    return _table([list(row) for row in zip(*rows, strict=True)]) if len(rows) > 1 else ""
+    return markdown([list(row) for row in zip(*rows, strict=True)]) if len(rows) > 1 else ""
 
 
 def steps(store: Store, arm: Arm) -> str:
@@ -140,20 +143,12 @@ def steps(store: Store, arm: Arm) -> str:
                 [str(one.step), *(f"{one.stats.get(name, float('nan')):.{_digits(name)}f}" for name in names)]
                 for one in records
             ]
-            parts.append(f"Steps of {arm.name}, search seed {run.seed}:\n\n{_table(rows)}")
+            parts.append(f"Steps of {arm.name}, search seed {run.seed}:\n\n{markdown(rows)}")
     return "\n\n".join(parts)
 
 
 def _digits(name: str) -> int:
     return 0 if name in (*SECONDS, "spreadless", "stale") else 3
-
-
-def _signed(one: Interval) -> str:
-    return f"{one.mean:+.3f} [{one.low:.3f}, {one.high:.3f}]"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from bench.maze import (
     sweep_folder,
     test_file,
 )
+from bench.tables import markdown
 from evo.stats import resampled_means
 
 KS = ("best@1", "best@3", "best@10", "best@30")
@@ -162,14 +163,14 @@ def page(record: dict[str, Any], seeds: dict[str, int]) -> str:
 
 def results_table(table: dict[str, Any]) -> str:
     rows = [[arm, *(interval(figures[name]) for name in TABLE)] for arm, figures in table.items()]
-    return markdown(["arm", *TABLE], rows)
+    return markdown([["arm", *TABLE], *rows])
 
 
 def difference_table(differences: dict[str, Any]) -> str:
     rows = []
     for pair, figures in differences.items():
         rows.append([pair, *(verdict(figures[name]) for name in COMPARED)])
-    return markdown(["difference", *COMPARED], rows)
+    return markdown([["difference", *COMPARED], *rows])
 
 
 def curve_table(every: dict[str, Any]) -> str:
@@ -177,7 +178,7 @@ def curve_table(every: dict[str, Any]) -> str:
     for arm, lines in every.items():
         for line in lines:
             rows.append([arm, str(line["step"]), *(whole_or_three(line[name]) for name in CURVE)])
-    return markdown(["arm", "step", *CURVE], rows)
+    return markdown([["arm", "step", *CURVE], *rows])
 
 
 def sweep_table(record: dict[str, Any]) -> str:
@@ -187,7 +188,7 @@ def sweep_table(record: dict[str, Any]) -> str:
         best = f"lr {record['chosen'][arm]['lr']:g}, kl {record['chosen'][arm]['kl']:g}"
         cells = [f"{ends[s][CHOSEN_BY]:.3f}" for s in settings]
         rows.append([arm, *(f"**{cell}**" if s == best else cell for s, cell in zip(settings, cells, strict=True))])
-    return markdown(["arm", *settings], rows)
+    return markdown([["arm", *settings], *rows])
 
 
 def interval(figure: dict[str, Any]) -> str:
@@ -201,7 +202,3 @@ def verdict(figure: dict[str, float]) -> str:
 
 def whole_or_three(value: float) -> str:
     return f"{value:,.0f}" if value >= 20 or value == 0 else f"{value:.3f}"
-
-
-def markdown(head: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])

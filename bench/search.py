@@ -13,20 +13,24 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from evo.comparison import Comparison, gather, outcomes
-from evo.outcomes import Outcomes
-from evo.solve_curves import area_difference, best_difference, solve_difference
-from evo.standings import Standings, standings, verdict_lines
-from evo.standings_table import Costs, as_dict, costs_of
-from evo.stats import TestedDifference, verdict
-from islands.store import Store
-from vpo.metrics import Interval
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.tables import markdown, signed  # noqa: E402
+from evo.comparison import Comparison, gather, outcomes  # noqa: E402
+from evo.outcomes import Outcomes  # noqa: E402
+from evo.solve_curves import area_difference, best_difference, solve_difference  # noqa: E402
+from evo.standings import Standings, standings, verdict_lines  # noqa: E402
+from evo.standings_table import Costs, as_dict, costs_of  # noqa: E402
+from evo.stats import verdict  # noqa: E402
+from islands.store import Store  # noqa: E402
+from vpo.metrics import Interval  # noqa: E402
 
 AT = (1, 3, 10, 30, 60, 100, 200, 500, 1000)
 
@@ -44,8 +48,8 @@ def main() -> None:
         found = outcomes(store, comparison)
         stand = standings(found, comparison.reference, crossed_seeds=comparison.learns)
         costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
-        parts = [head(comparison), arms_table(comparison, found, stand, costs), by_set(comparison, found)]
-        parts += [differences(stand), evolution(found)]
+        parts = [head(comparison), arms_table(comparison, found, stand, costs)]
+        parts += [by_set(comparison, found, stand.horizon), differences(stand), evolution(found)]
         parts = [part for part in parts if part]
         record = as_dict(comparison, stand, costs)
         if options.training:
@@ -84,17 +88,17 @@ def set_of(problem: str) -> str:
     return f"{kind}:{Path(rest).name}"
 
 
-def by_set(comparison: Comparison, found: Mapping[str, Outcomes]) -> str:
-    """Solve rates at the end set by set, where there are several."""
+def by_set(comparison: Comparison, found: Mapping[str, Outcomes], t: int) -> str:
+    """Solve rates after t iterations set by set, where there are several."""
     sets = np.array([set_of(problem.name) for problem in comparison.problems])
     names = list(dict.fromkeys(sets.tolist()))
     if len(names) == 1:
         return ""
     rows = [["solved at the end", *names]]
     for name, outcome in found.items():
-        solved = np.isfinite(outcome.solved_at).mean(axis=1)
-        rows.append([name, *(f"{solved[sets == one].mean():.3f}" for one in names)])
-    return _table(rows)
+        judged = sets[outcome.judged]
+        rows.append([name, *(f"{outcome.solved_by(t)[judged == one].mean():.3f}" for one in names)])
+    return markdown(rows)
 
 
 def command_of(comparison: Comparison) -> str:
@@ -121,7 +125,7 @@ def arms_table(
             ]
         )  # fmt: skip
     return (
-        _table(rows)
+        markdown(rows)
         + "\n\n`[interval]`: of the solve rate at the end. `area`: under the solve curve. `L1`: mean distance of "
         "two elites' reward vectors.\n`only`: problems that this arm alone solved under any seed. All arms solved "
         f"{len(stand.by_all)} of the problems, none solved {len(stand.by_none)}."
@@ -134,9 +138,9 @@ def differences(stand: Standings) -> str:
         cells = [f"{arm} - {stand.reference}"]
         for figure in ("solved", "area", "best"):
             one = figures[figure]
-            cells += [_signed(one), f"{one.p:.3g}"]
+            cells += [signed(one.interval), f"{one.p:.3g}"]
         rows.append(cells)
-    return f"## Against {stand.reference}\n\n" + _table(rows) + "\n\nVerdicts:\n\n" + _lines(verdict_lines(stand))
+    return f"## Against {stand.reference}\n\n" + markdown(rows) + "\n\nVerdicts:\n\n" + _lines(verdict_lines(stand))
 
 
 def evolution(found: Mapping[str, Outcomes]) -> str:
@@ -148,12 +152,12 @@ def evolution(found: Mapping[str, Outcomes]) -> str:
         alone = found.get(f"best-of-n-{name}")
         if alone is not None:
             made = [make(found[name], alone) for make in (solve_difference, area_difference, best_difference)]
-            rows.append([name, *(f"{_signed(one)} p {one.p:.2g}" for one in made)])
+            rows.append([name, *(f"{signed(one.interval)} p {one.p:.2g}" for one in made)])
     pairs = [["difference", "solve rate at the end", "area", "mean best"]]
     for a, b in (("grpo", "base"), ("vpo", "base")):
         made = [make(found[a], found[b]) for make in (solve_difference, area_difference, best_difference)]
-        pairs.append([f"{a} - {b}", *(f"{_signed(one)} p {one.p:.2g}" for one in made)])
-    return "## What evolution adds, and training\n\n" + _table(rows) + "\n\n" + _table(pairs)
+        pairs.append([f"{a} - {b}", *(f"{signed(one.interval)} p {one.p:.2g}" for one in made)])
+    return "## What evolution adds, and training\n\n" + markdown(rows) + "\n\n" + markdown(pairs)
 
 
 def by_method(arms: Mapping[str, Outcomes]) -> dict[str, Outcomes]:
@@ -199,14 +203,10 @@ def training_section(comparison: Comparison, methods: Mapping[str, Outcomes]) ->
             f"    {command_of(comparison)}",
             f"Commit {comparison.runs[0].commit}; search seed {comparison.runs[0].seed}, {len(comparison.problems)} "
             "problems; intervals over problems and training seeds.",
-            _table(rows),
+            markdown(rows),
             _lines(lines),
         ]
     )
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(row) + " |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))
 
 
 def _lines(lines: Sequence[str]) -> str:
@@ -219,10 +219,6 @@ def _mean(found: Interval | None, digits: int = 3) -> str:
 
 def _brackets(found: Interval | None) -> str:
     return "-" if found is None else f"[{found.low:.2f}, {found.high:.2f}]"
-
-
-def _signed(one: TestedDifference) -> str:
-    return f"{one.interval.mean:+.3f} [{one.interval.low:.3f}, {one.interval.high:.3f}]"
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from problems.scoring import Scorer
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.training.contract import TrainingDiverged
 
-HEARTBEAT_SECONDS = 5.0
+WAITING_SECONDS = 5.0
 """How long nothing may be committed before a search says how many groups are sampled and wait for the oldest."""
 GROUPS_PER_TRANSACTION = 32
 """Groups that are ready together share a transaction, up to this many; a group is never split."""
@@ -121,8 +121,8 @@ class Search:
                 batcher = self.batchers[head.proposal.operator]
                 if batcher.holds(head.sampled):
                     batcher.flush()  # nothing ahead of it can fill the batch any more
-                while not (await asyncio.wait([head.group], timeout=HEARTBEAT_SECONDS))[0]:
-                    self._beat()
+                while not (await asyncio.wait([head.group], timeout=WAITING_SECONDS))[0]:
+                    self._tell_waiting()
                 if head.group.cancelled():
                     break  # let go by an interrupt, as is everything behind it
                 self._land_ready()
@@ -275,21 +275,25 @@ class Search:
         now = time.monotonic()
         if now - self._summarised >= SUMMARY_SECONDS and self.lanes:
             self._summarised = now
-            figures = self.status.figures(self.scorer.queued)
-            self.store.set_summary(self.lanes[0].record.run_id, figures, transaction)
+            self._tell(transaction)
 
-    def _beat(self) -> None:
+    def _tell_waiting(self) -> None:
         """While the oldest group in flight keeps the others waiting, say on record how many are there already."""
-        self.status.sampling_seconds = sum(batcher.meter.busy() for batcher in self.batchers)
-        figures = self.status.figures(self.scorer.queued)
+        self._time_sampling()
         self._summarised = 0.0  # what lands next takes this back
-        figures["in_flight"] = len(self._flying)
-        figures["sampled_ahead"] = sum(flying.sampled.done() for flying in self._flying)
+        ahead = sum(flying.sampled.done() for flying in self._flying)
         with self.store.begin() as transaction:
-            self.store.set_summary(self.lanes[0].record.run_id, figures, transaction)
+            self._tell(transaction, in_flight=len(self._flying), sampled_ahead=ahead)
+
+    def _tell(self, transaction: Transaction, **more: int) -> None:
+        figures = self.status.figures(self.scorer.queued) | more
+        self.store.set_summary(self.lanes[0].record.run_id, figures, transaction)
+
+    def _time_sampling(self) -> None:
+        self.status.sampling_seconds = sum(batcher.meter.busy() for batcher in self.batchers)
 
     def _report(self, lane: Lane, group: ScoredGroup) -> None:
-        self.status.sampling_seconds = sum(batcher.meter.busy() for batcher in self.batchers)
+        self._time_sampling()
         lane.describe(self.status.lanes[self._index[lane.record.id]])
         if self.on_commit is not None:
             self.on_commit(group)

@@ -334,7 +334,7 @@ def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_ther
                 overtaken.set()
 
     monkeypatch.setattr(Store, "set_summary", watching)
-    monkeypatch.setattr(searching, "HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr(searching, "WAITING_SECONDS", 0.02)
     db = f"sqlite:///{tmp_path / 'evo.db'}"
     launched = search_with([digits("a")], SlowFirst(batch=0), db, iterations=20, parallel=8)
     assert seen[-1]["in_flight"] == 8 and seen[-1]["sampled_ahead"] == 7 and seen[-1]["groups"] == 0
