@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from evo.prompt import EnglishStyle
-from islands.records import Candidate
+from evo.prompts.chat import EnglishStyle
+from islands.types import Candidate
 from vpo.chain.wording import layout
 
 _EARLY_SYSTEM = (

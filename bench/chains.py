@@ -31,14 +31,14 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.chain_wordings import WORDINGS, worded  # noqa: E402
-from evo.config import PromptConfig  # noqa: E402
-from evo.grading import NOTHING_SHOWN, grade  # noqa: E402
-from evo.prompt import EnglishStyle  # noqa: E402
-from islands.records import Candidate, Selection  # noqa: E402
+from evo.config.run import PromptConfig  # noqa: E402
+from evo.prompts.chat import EnglishStyle  # noqa: E402
+from evo.search.score import NOTHING_SHOWN, grade  # noqa: E402
+from islands.types import Candidate, Selection  # noqa: E402
 from problems.contract import Problem  # noqa: E402
-from problems.records import Rollout  # noqa: E402
 from problems.registry import close_shared_sandbox, resolve  # noqa: E402
 from problems.scoring import Scorer  # noqa: E402
+from problems.types import Rollout  # noqa: E402
 
 ROLLOUTS, OUTCOMES, PARENTS = "rollouts.jsonl", "outcomes.jsonl", "parents.jsonl"
 STAGES = ("first", "later")

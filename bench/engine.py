@@ -12,8 +12,8 @@ prompts are recorded:
   proposing from what is known;
 - `bare`: the policy given all prompts at once.
 - `search in calls`, `bare in rounds` and the like: the same with a policy that is asked in calls of a fixed number of
-  prompts that are waited for whole, or in rounds that others join meanwhile (vpo.policies.stream), whichever it would
-  choose by itself. The bare engine's calls are of the size that suits it best.
+  prompts that are waited for whole, or in rounds that others join meanwhile (vpo.hf.continuous_batching), whichever it
+  would choose by itself. The bare engine's calls are of the size that suits it best.
 
 A search's prompts depend on its seed alone, so all sides write the same tokens up to rounding; the counts are compared.
 The shares are of a search's wall time: what the event loop does, and for how long nothing is under way at the policy.
@@ -38,15 +38,15 @@ from typing import Any
 
 from bench.engine_clock import Clock, clocked, cores
 from bench.engine_report import Turn, report
-from evo.batching import Batcher, SamplingMeter
-from evo.config import RunConfig, validated
-from evo.launch import relaunch
-from evo.rounds import RoundBatcher, batcher_for
-from evo.settings import settled, stored_form
-from evo.shared import Shared, address_of
-from islands.store import Store
-from islands.traces import read_groups
-from problems.records import Prompt
+from evo.config.run import RunConfig, validated
+from evo.runs.launch import relaunch
+from evo.search.batching import Batcher, SamplingMeter
+from evo.search.continuous_batching import RoundBatcher, batcher_for
+from evo.search.defaults import settled, stored_form
+from evo.search.resources import Shared, address_of
+from islands.db.store import Store
+from islands.queries.groups import read_groups
+from problems.types import Prompt
 
 SIDES = ("search", "paced", "bare")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from evo.launch import Launched
+from evo.runs.launch import Launched
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -87,7 +87,7 @@ def _tree(pid: int) -> float:
 @contextmanager
 def clocked(clock: Clock, launched: Launched) -> Iterator[None]:
     """Time what the event loop does for this search."""
-    from evo import iteration
+    from evo.search import iteration
     from problems import scoring
 
     search = launched.search

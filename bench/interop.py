@@ -111,13 +111,13 @@ def timed(parts: dict[str, float], part: str, work: Callable[[], Any]) -> Any:
 
 def measure(size: int, repeats: int, db: str | None) -> dict[str, Any]:
     """Seconds by part for one size."""
-    from islands.config import PopulationConfig
+    from islands.db.store import Store
     from islands.interop.checkpoint import read_checkpoint
     from islands.interop.exporting import CheckpointExport
     from islands.interop.importing import RunPlan, import_checkpoint
     from islands.interop.metrics import score_of
     from islands.interop.timeline import timeline
-    from islands.store import Store
+    from islands.population.config import PopulationConfig
 
     logging.disable(logging.WARNING)
     problem, parts = Weighed(), dict[str, float]()

@@ -19,11 +19,11 @@ import numpy.typing as npt
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.tables import markdown, signed  # noqa: E402
-from evo.comparison import Arm, Comparison, gather  # noqa: E402
-from islands.queries import training_steps  # noqa: E402
-from islands.store import Store  # noqa: E402
-from islands.traces import read_groups  # noqa: E402
-from problems.records import ScoredGroup  # noqa: E402
+from evo.comparison.load import Arm, Comparison, gather  # noqa: E402
+from islands.db.store import Store  # noqa: E402
+from islands.queries.groups import read_groups  # noqa: E402
+from islands.queries.runs import training_steps  # noqa: E402
+from problems.types import ScoredGroup  # noqa: E402
 from vpo.metrics import paired_difference  # noqa: E402
 
 FIGURES = {

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
-from islands.candidates import CandidateReader
-from islands.config import PopulationConfig
-from islands.population import Population
-from islands.store import Store
+from islands.db.store import Store
+from islands.population.config import PopulationConfig
+from islands.population.population import Population
+from islands.queries.candidates import CandidateReader
 from problems.contract import Score
-from problems.records import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
 OBJECTIVES = ("completion", "gold", "diamond", "safety")
 GROUPS_PER_TRANSACTION = 500

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, insert, select, update
 
-from islands.blobs import pack_floats, pack_ids
-from islands.comparisons import PlannedRun, plan
-from islands.records import RunRecord
-from islands.schema import Answer, Candidate, Elite, Problem, PromptGroup, Rollout, table
-from islands.store import Store
+from islands.db.blobs import pack_floats, pack_ids
+from islands.db.comparisons import PlannedRun, plan
+from islands.db.schema import Answer, Candidate, Elite, Problem, PromptGroup, Rollout, table
+from islands.db.store import Store
+from islands.types import RunRecord
 
 OBJECTIVES = ("completion", "gold", "diamond", "safety")
 DIMENSIONS = ("diamond", "gold", "length")

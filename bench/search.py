@@ -23,13 +23,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.tables import markdown, signed  # noqa: E402
-from evo.comparison import Comparison, gather, outcomes  # noqa: E402
-from evo.outcomes import Outcomes  # noqa: E402
-from evo.solve_curves import area_difference, best_difference, solve_difference  # noqa: E402
-from evo.standings import Standings, standings, verdict_lines  # noqa: E402
-from evo.standings_table import Costs, as_dict, costs_of  # noqa: E402
+from evo.comparison.load import Comparison, gather, outcomes  # noqa: E402
+from evo.comparison.results import Outcomes  # noqa: E402
+from evo.comparison.survival import area_difference, best_difference, solve_difference  # noqa: E402
+from evo.comparison.table import Costs, as_dict, costs_of  # noqa: E402
+from evo.comparison.verdict import Standings, standings, verdict_lines  # noqa: E402
 from evo.stats import verdict  # noqa: E402
-from islands.store import Store  # noqa: E402
+from islands.db.store import Store  # noqa: E402
 from vpo.metrics import Interval  # noqa: E402
 
 AT = (1, 3, 10, 30, 60, 100, 200, 500, 1000)

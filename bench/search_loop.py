@@ -146,9 +146,9 @@ class InlineProblem:
 
 def our_rate(folder: Path, size: int, iterations: int, inline: bool) -> tuple[float, dict[str, float]]:
     """Iterations a second of evo's search on a population of `size`, and where the time went."""
-    from evo import launch as launching
-    from evo import shared
-    from evo.config import RunConfig
+    from evo.config.run import RunConfig
+    from evo.runs import launch as launching
+    from evo.search import resources as shared
     from problems.registry import resolve
 
     problem: Any = InlineProblem() if inline else resolve(str(folder))[0]
@@ -184,7 +184,7 @@ def our_rate(folder: Path, size: int, iterations: int, inline: bool) -> tuple[fl
 def fill(launched: Any, size: int) -> None:
     """Add candidates as groups, a thousand to a transaction, until the population holds `size`."""
     from problems.identity import identity
-    from problems.records import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+    from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
     lane = launched.lanes[0]
     problem = InlineProblem()

@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 
 from bench.faulty_proxy import Proxy
-from problems.records import Prompt, Rollout
-from vpo.policies.openai import OpenAIPolicy
+from problems.types import Prompt, Rollout
+from vpo.openai.policy import OpenAIPolicy
 from vpo.policies.registry import load_policy
 
 NAME = "served"
@@ -108,7 +108,7 @@ def sampled(address: str, asked: list[Prompt], rollouts: int, **settings: Any) -
 
 def logprobs(url: str, model: Path) -> dict[str, Any]:
     """Differences in nats a token, at a temperature and a nucleus that raw log-probabilities would get wrong."""
-    from vpo.policies.transformers import TransformersPolicy
+    from vpo.hf.policy import TransformersPolicy
 
     found: dict[str, Any] = {}
     for temperature in (1.0, 0.7):
@@ -231,7 +231,7 @@ def openevolve(url: str, model: Path, folder: Path) -> list[dict[str, Any]]:
     )
     found = []
     for name, module, llm in (
-        ("hook", "evo.openevolve_client", f"  models: [{{name: {model}, provider: evo}}]\n  max_tokens: 160\n"),
+        ("hook", "evo.openevolve.client", f"  models: [{{name: {model}, provider: evo}}]\n  max_tokens: 160\n"),
         ("served", "openevolve.cli", f"  api_base: {url}/v1\n  primary_model: {NAME}\n  max_tokens: 160\n"),
     ):
         config = folder / f"{name}.yaml"

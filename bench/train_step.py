@@ -75,7 +75,7 @@ def load(path: str) -> Any:
 
 def our_step(path: str, prompt: int, completion: int, shared: bool) -> Step:
     from problems.contract import Score
-    from problems.records import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+    from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
     from vpo.training.config import TrainConfig
     from vpo.training.examples import Estimation
     from vpo.training.loss import LossConfig

@@ -31,7 +31,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-from problems.records import Prompt, Rollout  # noqa: E402
+from problems.types import Prompt, Rollout  # noqa: E402
 from vpo.policies.registry import load_policy  # noqa: E402
 
 TASK = (

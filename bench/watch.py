@@ -52,7 +52,7 @@ class Writer:
         """The next groups, in one transaction, over the problems in turns."""
         from sqlalchemy import func, insert, select, update
 
-        from islands.schema import Answer, Candidate, Elite, Problem, PromptGroup, Rollout, table
+        from islands.db.schema import Answer, Candidate, Elite, Problem, PromptGroup, Rollout, table
 
         rng, now = self.rng, time.time()
         with self.store.begin() as tx:
@@ -112,8 +112,8 @@ class Writer:
 
 def make(path: str, problems: int, iterations: int, seeds: int, left: int) -> list[Writer]:
     """A comparison of four arms, all but the last `left` iterations of each search committed."""
-    from islands.comparisons import PlannedRun, plan, runs_named
-    from islands.store import Store
+    from islands.db.comparisons import PlannedRun, plan, runs_named
+    from islands.db.store import Store
 
     config = dict(problems=[f"maze:hard/{i}" for i in range(problems)], iterations=iterations, rollouts=1, answers=3,
                   policy="synthetic", until_solved=False, max_answers=None, max_seconds=None)  # fmt: skip
@@ -257,8 +257,8 @@ def slowdown(problems: int, iterations: int, turns: int) -> dict[str, Any]:
 @contextlib.contextmanager
 def _watching(db: str) -> Iterator[Watched]:
     """A screen on the run as soon as the run is there."""
+    from islands.db.store import Store
     from islands.errors import DatabaseUnavailable
-    from islands.store import Store
 
     until = time.monotonic() + 60
     while time.monotonic() < until:

@@ -20,7 +20,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from evo.figures import FEWEST_PAIRS, Difference
+from evo.evaluation.metrics import FEWEST_PAIRS, Difference
 from vpo.metrics import Interval, bootstrap
 
 Floats = npt.NDArray[np.float64]

@@ -10,24 +10,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from islands.config import PopulationConfig
+    from islands.db.store import Store
     from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
-    from islands.population import Population
-    from islands.records import Candidate, Placement, ProblemRecord, RunRecord, Selection
-    from islands.store import Store
+    from islands.population.config import PopulationConfig
+    from islands.population.population import Population
+    from islands.types import Candidate, Placement, ProblemRecord, RunRecord, Selection
 
 _HOMES = {
-    "Candidate": "records",
+    "Candidate": "types",
     "DatabaseUnavailable": "errors",
-    "Placement": "records",
-    "Population": "population",
-    "PopulationConfig": "config",
-    "ProblemRecord": "records",
+    "Placement": "types",
+    "Population": "population.population",
+    "PopulationConfig": "population.config",
+    "ProblemRecord": "types",
     "RunBusy": "errors",
     "RunExists": "errors",
-    "RunRecord": "records",
-    "Selection": "records",
-    "Store": "store",
+    "RunRecord": "types",
+    "Selection": "types",
+    "Store": "db.store",
     "UnknownRun": "errors",
 }
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from problems.contract import BadAddress, Problem, Score, ScorerFault
 
 if TYPE_CHECKING:
+    from problems.custom.scorer_file import AnswerError
     from problems.registry import describe_sets, register, resolve, set_sandbox_mode
-    from problems.scorer_file import AnswerError
     from problems.scoring import Scorer
 
 _LAZY = {
-    "AnswerError": "problems.scorer_file",
+    "AnswerError": "problems.custom.scorer_file",
     "Scorer": "problems.scoring",
     "describe_sets": "problems.registry",
     "register": "problems.registry",

@@ -4,8 +4,8 @@
     maze:train/900-999  programs:easy/0-4        a part of a set, both ends included
     programs:shipped  programs:easy/3            programming problems that ship (shipped, easy, medium, hard)
     programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP or LiveCodeBench lines, counted from 0
-    PATH/scorer.py                               a file with score(answer) (problems.scorer_file)
-    PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve_dir)
+    PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
+    PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve.directory)
     NAME  NAME:REST                              registered with @problems.register("NAME"), or under the entry point
                                                  group "evo.problems"
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from problems.contract import BadAddress, Problem
-from problems.shared_sandbox import close_shared_sandbox, set_sandbox_mode, shared_sandbox
+from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shared_sandbox
 
 if TYPE_CHECKING:
     from problems.sandbox import Sandbox
@@ -142,8 +142,8 @@ def _programs(rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> l
 
 
 def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
-    from problems.openevolve_dir import OpenEvolveProblem
-    from problems.scorer_file import ScorerFileProblem
+    from problems.custom.scorer_file import ScorerFileProblem
+    from problems.openevolve.directory import OpenEvolveProblem
 
     path = Path(address).expanduser()
     try:

@@ -10,7 +10,7 @@ import torch
 
 from problems.contract import Score
 from problems.identity import identity
-from problems.records import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
 VOCABULARY = 96
 END, PAD = 0, 1

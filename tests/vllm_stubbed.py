@@ -16,15 +16,15 @@ def stubbed_vllm() -> Iterator[None]:
     """Engines that start meanwhile have tests/stubs/vllm.py in the place of vLLM."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(STUBS))
-        patch.setattr("vpo.policies.vllm_engine.check_installed", lambda: None)
+        patch.setattr("vpo.vllm.engine.check_installed", lambda: None)
         yield
 
 
 @contextlib.contextmanager
 def engine_kept(address: str) -> Iterator[str]:
     """The address, whose engine stays loaded from test to test where they ask for one thread."""
-    from vpo.policies.vllm_address import parse
-    from vpo.policies.vllm_engine import lease, release
+    from vpo.vllm.address import parse
+    from vpo.vllm.engine import lease, release
 
     engine = lease(parse(address.removeprefix("vllm:"), device=None, dtype=None, threads=1))
     try:

@@ -32,7 +32,7 @@ import torch
 
 from problems.contract import Score, ScorerFault
 from problems.identity import identity
-from problems.records import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 from vpo.advantage import METHODS
 from vpo.chain import parse as parse_chain
 from vpo.scalarize import Sampler

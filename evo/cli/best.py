@@ -24,7 +24,7 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt"}
 @json_option
 def best(name: str, output: str | None, db: str, as_json: bool) -> None:
     """Print the best answer of each problem of RUN, or write it with -o."""
-    from islands.queries import best as best_of
+    from islands.queries.runs import best as best_of
 
     with opened(db) as store:
         found = best_of(store, store.run(name).id)

@@ -74,9 +74,9 @@ def compare(
     evo compare maze:hard --arm base=embedded:base --arm grpo=embedded:grpo --arm vpo=embedded:vpo --iterations 200
     evo compare programs:medium --arm one=DIR,answers=1 --arm chain=DIR,answers=3 --seeds 3
     """
-    from evo.cli.comparing import conduct
-    from evo.compare import arms_of, begin, load_comparison, parse_arm, planned_runs
-    from evo.config import validated
+    from evo.cli.execute_comparison import conduct
+    from evo.comparison.plan import arms_of, begin, load_comparison, parse_arm, planned_runs
+    from evo.config.run import validated
     from evo.errors import BadInput
 
     given = overrides(options)

@@ -49,9 +49,9 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
     """
     from rich.console import Console
 
-    from evo.cli.comparing import conduct
-    from evo.compare import begin, load_comparison, planned_runs
-    from evo.config import validated
+    from evo.cli.execute_comparison import conduct
+    from evo.comparison.plan import begin, load_comparison, planned_runs
+    from evo.config.run import validated
 
     folder = Path(output)
     policies = {"grpo": "embedded:grpo", "vpo": "embedded:vpo"}
@@ -86,9 +86,9 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
 def _trained(method: str, place: Path, steps: int, seed: int, console: Console, plain: bool) -> int:
     """Train in `place`, or go on where that was interrupted, or find it done; the exit code."""
     from evo.cli.train import drive_training
-    from evo.train import begin, resume, validated
-    from evo.train_screen import Display
-    from evo.training_record import SETTINGS
+    from evo.training.display import Display
+    from evo.training.run_directory import SETTINGS
+    from evo.training.setup import begin, resume, validated
 
     if (place / "config.json").is_file():
         console.print(f"  was trained before: {place}", style="dim", soft_wrap=True)
@@ -107,8 +107,8 @@ def _trained(method: str, place: Path, steps: int, seed: int, console: Console, 
 def _report(name: str, folder: Path, db: str, console: Console) -> None:
     """The page, where what draws it is installed."""
     from evo.errors import BadInput
-    from evo.report.writing import write_report
-    from islands.store import Store
+    from evo.report.files import write_report
+    from islands.db.store import Store
 
     folder.mkdir(parents=True, exist_ok=True)
     try:

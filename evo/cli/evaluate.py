@@ -19,8 +19,8 @@ from evo.cli.options import json_option, overrides, plain_option, sampling_optio
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from evo.config import RunConfig
-    from evo.figures import Evaluation
+    from evo.config.run import RunConfig
+    from evo.evaluation.metrics import Evaluation
     from problems.contract import Problem
 
 PLAIN_SECONDS = 10.0
@@ -57,8 +57,8 @@ def evaluate(
     """
     from rich.console import Console
 
-    from evo.config import load_config
-    from evo.evaluation_file import (
+    from evo.config.run import load_config
+    from evo.evaluation.file import (
         check_writable,
         comparison_record,
         name_beside,
@@ -66,9 +66,9 @@ def evaluate(
         verdicts,
         write_evaluation,
     )
-    from evo.figures import compared
-    from evo.settings import settled
-    from evo.shared import resolve_problems
+    from evo.evaluation.metrics import compared
+    from evo.search.defaults import settled
+    from evo.search.resources import resolve_problems
 
     config = load_config(None, {**overrides(options), "problems": problems})
     if output:
@@ -107,10 +107,10 @@ def evaluate(
 async def _evaluated(
     config: RunConfig, problems: Sequence[Problem], total: int, seeds: int, console: Console, plain: bool
 ) -> tuple[Evaluation, str]:
-    from evo.evaluation import check_request, styles_of
-    from evo.evaluation import evaluate as evaluate_policy
-    from evo.settings import workers
-    from evo.shared import open_policy
+    from evo.evaluation.evaluate import check_request, styles_of
+    from evo.evaluation.evaluate import evaluate as evaluate_policy
+    from evo.search.defaults import workers
+    from evo.search.resources import open_policy
     from problems.scoring import Scorer
 
     check_request(problems, config.answers, total)
@@ -169,7 +169,7 @@ def _progress(console: Console, live: bool, title: str) -> Iterator[Callable[[in
 
 def provenance(config: RunConfig) -> dict[str, Any]:
     """How to get the figures again."""
-    from evo.settings import source_commit
+    from evo.search.defaults import source_commit
 
     return {
         "temperature": 1.0 if config.temperature is None else config.temperature,
@@ -184,7 +184,7 @@ def provenance(config: RunConfig) -> dict[str, Any]:
 def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> None:
     from rich.table import Table
 
-    from evo.progress import clock, spent
+    from evo.search.progress import clock, spent
 
     seeds = record["seeds"]
     apart = seeds if 1 < len(seeds) <= SEEDS_SHOWN else []

@@ -14,8 +14,8 @@ import click
 from evo.cli.options import db_option, plain_option
 
 if TYPE_CHECKING:
-    from islands.records import ProblemRecord
-    from islands.store import Store
+    from islands.db.store import Store
+    from islands.types import ProblemRecord
 
 ROWS_PER_BATCH = 200
 
@@ -53,8 +53,8 @@ def _checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: boo
     from rich.console import Console
 
     from evo.errors import BadInput
+    from islands.db.store import Store
     from islands.interop.exporting import CheckpointExport
-    from islands.store import Store
 
     console = Console(stderr=True)
     with Store.open(db, read_only=True) as store:
@@ -107,9 +107,9 @@ def _traces(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> No
     from rich.progress import track
 
     from evo.errors import BadInput
-    from islands.progress import run_progress
-    from islands.store import Store
-    from islands.traces import export_groups
+    from islands.db.store import Store
+    from islands.queries.groups import export_groups
+    from islands.queries.progress import run_progress
 
     path = Path(output)
     if path.suffix not in (".jsonl", ".parquet"):
@@ -171,7 +171,7 @@ def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _schema(arrow: Any) -> Any:
-    """The columns of islands.traces.export_groups, fixed so that a batch of all-null values has its type."""
+    """The columns of islands.queries.groups.export_groups, fixed so that a batch of all-null values has its type."""
     text, whole, real = arrow.string(), arrow.int64(), arrow.float64()
     many = arrow.list_
     rollout = arrow.struct(

@@ -13,7 +13,7 @@ import click
 from evo.cli.options import DEFAULT_DB, db_option, json_option, plain_option, without_password
 
 if TYPE_CHECKING:
-    from evo.checkpoint_import import Scoring
+    from evo.openevolve.import_run import Scoring
     from islands.interop.importing import Imported
 
 
@@ -53,7 +53,7 @@ def import_(
     from rich.console import Console
     from rich.progress import Progress
 
-    from evo.checkpoint_import import import_run
+    from evo.openevolve.import_run import import_run
 
     command = without_password(shlex.join(["evo", *sys.argv[1:]]))
     console = Console(stderr=True)

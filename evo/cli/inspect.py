@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from islands.queries import VersionUse
-    from islands.records import Candidate, ProblemRecord, RunRecord
-    from islands.store import Store
+    from islands.db.store import Store
+    from islands.queries.runs import VersionUse
+    from islands.types import Candidate, ProblemRecord, RunRecord
 
 LINEAGE_SHOWN = 20
 VERSIONS_SHOWN = 10
 
 
 def opened(db: str) -> Store:
-    from islands.store import Store
+    from islands.db.store import Store
 
     return Store.open(db, read_only=True)
 
@@ -53,7 +53,7 @@ def runs(db: str, as_json: bool) -> None:
     """List the runs in a database."""
     from rich.table import Table
 
-    from islands.queries import overview
+    from islands.queries.runs import overview
 
     with opened(db) as store:
         lines = overview(store)
@@ -121,9 +121,9 @@ def show(name: str, candidate_id: int | None, db: str, as_json: bool) -> None:
 def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     from rich.table import Table
 
-    from evo.progress import spent
-    from islands.progress import run_progress
-    from islands.queries import best, format_errors, versions_used
+    from evo.search.progress import spent
+    from islands.queries.progress import run_progress
+    from islands.queries.runs import best, format_errors, versions_used
 
     versions = versions_used(store, run.id)
     progress = run_progress(store, run.id)
@@ -237,8 +237,8 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
     from rich.syntax import Syntax
 
     from islands.interop.origin import originals_of
-    from islands.queries import candidate as detail_of
-    from islands.queries import lineage
+    from islands.queries.runs import candidate as detail_of
+    from islands.queries.runs import lineage
 
     detail = detail_of(store, run.id, candidate_id)
     line = lineage(store, candidate_id)

@@ -11,11 +11,11 @@ from rich.console import Console
 
 from evo.cli.options import DEFAULT_DB, without_password
 from evo.cli.watch import plain_lines, plain_pause
-from evo.feed import Feed
+from evo.monitor.poller import Feed
 from evo.tui.palette import spelled
 from evo.tui.screen import Controls, showing
 from evo.tui.terminal import able
-from islands.store import Store
+from islands.db.store import Store
 
 
 @contextlib.asynccontextmanager

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from evo.pipelines.file import Pipeline
     from evo.pipelines.plan import Planned
+    from evo.pipelines.stage import Place
     from evo.pipelines.state import State
-    from evo.pipelines.work import Place
 
 
 @click.command()
@@ -61,8 +61,8 @@ def pipeline(
     from evo.errors import BadInput
     from evo.pipelines.checks import checked
     from evo.pipelines.file import read_pipeline
+    from evo.pipelines.stage import Place
     from evo.pipelines.state import State, load, locked
-    from evo.pipelines.work import Place
 
     read = read_pipeline(file)
     chosen = _chosen(read, only, first)
@@ -95,7 +95,7 @@ def pipeline(
         if as_json:
             sys.stdout.write(json.dumps(_plan_record(plan, file, place)) + "\n")
         else:
-            from evo.pipelines.screen import print_plan
+            from evo.pipelines.display import print_plan
 
             print_plan(console, plan, place)
         return 0
@@ -115,8 +115,8 @@ def _conduct(
     console: Console,
     again: str,
 ) -> int:
-    from evo.pipelines.running import Runner
-    from evo.pipelines.screen import Teller, print_end, summary
+    from evo.pipelines.display import Teller, print_end, summary
+    from evo.pipelines.runner import Runner
 
     teller = Teller(console, plan, place)
     outcome = Runner(place, state, lock, plain=plain, quiet=as_json, tell=teller).run(plan, keep_going=keep_going)
@@ -167,7 +167,7 @@ def _again(file: str, output: str | None, db: str | None) -> str:
 
 
 def _plan_record(plan: Sequence[Planned], file: str, place: Place) -> dict[str, Any]:
-    from evo.pipelines.screen import plan_record
+    from evo.pipelines.display import plan_record
 
     return {
         "pipeline": file,

@@ -20,7 +20,7 @@ from evo.cli.options import db_option, json_option
 @json_option
 def report(name: str, output: str, png: str | None, against: str | None, db: str, as_json: bool) -> None:
     """Write RUN, a run or a comparison, finished or under way, as one HTML page that needs no network."""
-    from evo.report.writing import write_report
+    from evo.report.files import write_report
 
     started = time.perf_counter()
     with opened(db) as store:

@@ -9,7 +9,7 @@ import click
 from evo.cli.options import Manner, db_option, json_option, plain_option
 
 if TYPE_CHECKING:
-    from islands.records import RunRecord
+    from islands.types import RunRecord
 
 ASKED = {"policy", "rollouts", "answers"}
 
@@ -31,12 +31,12 @@ ASKED = {"policy", "rollouts", "answers"}
 def resume(name: str, db: str, processes: int | None, plain: bool, as_json: bool, **budgets: Any) -> int:
     """Go on with RUN after its last committed group, on the same seed; nothing committed is scored again. RUN may be a
     comparison: all its runs go on, and those begin that have not. A run that evo import made is given a policy."""
-    from evo.cli.running import drive
+    from evo.cli.execute_run import drive
     from evo.errors import BadInput
-    from evo.launch import relaunch
-    from islands.comparisons import runs_named
+    from evo.runs.launch import relaunch
+    from islands.db.comparisons import runs_named
+    from islands.db.store import Store
     from islands.interop.origin import source_of
-    from islands.store import Store
 
     changed = {key: value for key, value in budgets.items() if value is not None}
     with Store.open(db, read_only=True) as store:
@@ -51,9 +51,9 @@ def resume(name: str, db: str, processes: int | None, plain: bool, as_json: bool
 
 
 def _resume_comparison(name: str, runs: list[RunRecord], changed: dict[str, Any], manner: Manner) -> int:
-    from evo.cli.comparing import conduct
-    from evo.compare import waves
-    from evo.config import validated
+    from evo.cli.execute_comparison import conduct
+    from evo.comparison.plan import waves
+    from evo.config.run import validated
 
     unfinished = [run for run in runs if run.status != "done" or changed]
     configs = {run.name: validated({**run.config, **changed}, f"run {run.name}") for run in unfinished}

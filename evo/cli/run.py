@@ -36,9 +36,9 @@ def run(
     evo run programs:easy --policy Qwen/Qwen2.5-Coder-0.5B-Instruct --rollouts 4 --answers 1
     evo run my_scorer.py --policy DIR --until-solved
     """
-    from evo.cli.running import drive
-    from evo.config import load_config
-    from evo.launch import launch
+    from evo.cli.execute_run import drive
+    from evo.config.run import load_config
+    from evo.runs.launch import launch
 
     config = load_config(config_path, {**overrides(options), "problems": problems})
     command = without_password(shlex.join(["evo", *sys.argv[1:]]))

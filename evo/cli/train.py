@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 import click
 
 from evo.cli.options import json_option, plain_option, without_password
-from evo.train_config import TrainRun
+from evo.config.train import TrainRun
 
 _POSITIONAL = ("method", "problems")
 _RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}
@@ -81,10 +81,10 @@ def train(
     """
     from rich.console import Console
 
-    from evo.config import read_yaml
+    from evo.config.run import read_yaml
     from evo.errors import BadInput
-    from evo.train import begin, resume, validated
-    from evo.train_screen import Display
+    from evo.training.display import Display
+    from evo.training.setup import begin, resume, validated
 
     given = {name: _plain(value) for name, value in options.items() if value not in (None, ())}
     console = Console(highlight=False, stderr=as_json)
@@ -114,7 +114,7 @@ async def drive_training(training: Any, display: Any, *, as_json: bool) -> int:
     """Train to the end or to an interrupt; the exit code."""
     import json
 
-    from evo.cli.running import obeying_interrupts
+    from evo.cli.execute_run import obeying_interrupts
 
     try:
         with display.shown(training), obeying_interrupts(training.loop.stop):

@@ -16,8 +16,8 @@ from evo.cli.options import db_option, plain_option
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from evo.board import Board
-    from evo.feed import Feed
+    from evo.monitor.poller import Feed
+    from evo.monitor.snapshot import Board
 
 PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
 ONCE_WIDTH, ONCE_HEIGHT = 100, 40
@@ -79,8 +79,8 @@ async def _live(name: str, db: str, against: str | None, console: Console) -> in
 
 @contextlib.contextmanager
 def _feed(name: str, db: str, against: str | None) -> Iterator[Feed]:
-    from evo.feed import Feed
-    from islands.store import Store
+    from evo.monitor.poller import Feed
+    from islands.db.store import Store
 
     with Store.open(db, read_only=True) as store:
         yield Feed(store, name, against)

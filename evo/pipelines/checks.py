@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evo.compare import CompareConfig, planned_runs
-from evo.config import PromptConfig, RunConfig
-from evo.config import validated as run_validated
+from evo.comparison.plan import CompareConfig, planned_runs
+from evo.config.run import PromptConfig, RunConfig
+from evo.config.run import validated as run_validated
+from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.pipelines.file import Pipeline, Stage
 from evo.pipelines.references import addresses, stage_named
-from evo.prompt import prompt_style
-from evo.settings import iterations_for, settled
-from evo.shared import problems_at
-from evo.train_config import TrainRun
+from evo.prompts.chat import prompt_style
+from evo.search.defaults import iterations_for, settled
+from evo.search.resources import problems_at
 from problems.contract import BadAddress, Problem
 
 _NO_WEIGHTS = ("scripted:", "vllm:", "openai:")
@@ -102,7 +102,7 @@ class _Checks:
         return Cost(text + _limits(run), answers, run.max_seconds is not None)
 
     def _evaluate(self, stage: Stage) -> Cost:
-        from evo.evaluation import TASK_ALONE, check_request
+        from evo.evaluation.evaluate import TASK_ALONE, check_request
 
         settings = stage.settings
         config = settings.run_config()
@@ -202,7 +202,7 @@ def dialect_at(policy: str) -> str:
     if kind == "embedded":
         return dialect_of(checkpoint_path(rest))
     if kind == "openai":
-        from vpo.policies.openai_address import endpoint
+        from vpo.openai.address import endpoint
 
         endpoint(rest)
         return "english"

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from evo.errors import BadInput
 from evo.pipelines.checks import Cost
 from evo.pipelines.file import Pipeline, Stage
+from evo.pipelines.stage import SEARCHES, Place
 from evo.pipelines.state import StageState, State
-from evo.pipelines.work import SEARCHES, Place
 
 Next = Literal["to do", "goes on", "again", "done", "not chosen"]
 

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from evo.compare import COMPARED, CompareConfig, arms_of, check_name
-from evo.config import RunConfig
+from evo.comparison.plan import COMPARED, CompareConfig, arms_of, check_name
+from evo.config.run import RunConfig
+from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.train_config import TrainRun
 
 KINDS = ("pretrain", "train", "evaluate", "search", "compare", "report")
 POLICY, RUN, FILE = "policy", "run", "file"
@@ -160,7 +160,7 @@ def known_keys(kind: str, section: list[str]) -> list[str]:
     if not section:
         return sorted(set(fields) - ({"search", "policy", "rollouts"} if kind == "compare" else set()))
     if kind == "compare" and section[0] == "arms":
-        from evo.compare import ArmConfig
+        from evo.comparison.plan import ArmConfig
 
         return sorted(ArmConfig.model_fields)
     inner = fields[section[0]].annotation if section[0] in fields else None

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy import Text, cast, select
 
-from evo.report.reading import RunReading, SearchReading
-from islands.config import PopulationConfig
-from islands.features import FeatureSpace
-from islands.schema import Candidate
-from islands.store import Store
+from evo.report.load import RunReading, SearchReading
+from islands.db.schema import Candidate
+from islands.db.store import Store
+from islands.population.config import PopulationConfig
+from islands.population.features import FeatureSpace
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from evo.outcomes import Outcomes
-from evo.report.reading import RunReading, SearchReading
-from evo.solve_curves import CURVE_RESAMPLES, Curve
+from evo.comparison.results import Outcomes
+from evo.comparison.survival import CURVE_RESAMPLES, Curve
+from evo.report.load import RunReading, SearchReading
 from evo.stats import LEVEL, resampled_means
 from vpo.metrics import diversity
 

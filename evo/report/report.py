@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from evo.comparison import Comparison, gather, outcomes
+from evo.comparison.load import Comparison, gather, outcomes
+from evo.comparison.results import Outcomes
+from evo.comparison.verdict import ArmStanding, Standings, farthest, standings, verdict_lines
 from evo.errors import BadInput
-from evo.outcomes import Outcomes
 from evo.report.archive import archive_maps
 from evo.report.cells import Table
+from evo.report.lineage import Story, longest, told
+from evo.report.load import RunReading, read_run
 from evo.report.measures import measured, relative_best
 from evo.report.plots.curves import best_at_k_plot, diversity_plot, multiples_plot, solve_plot, training_plot
 from evo.report.plots.maps import archive_plot, heat_map_plot
 from evo.report.plots.rewards import reward_plot
 from evo.report.plots.style import Look, Plot, looks, styled
 from evo.report.plots.tree import tree_plot
-from evo.report.reading import RunReading, read_run
 from evo.report.settings import commands, runs_table, settings_tables
-from evo.report.stories import Story, longest, told
 from evo.report.tables import (
     arms_table,
     cost_table,
@@ -31,8 +32,7 @@ from evo.report.tables import (
     problems_table,
     versions_table,
 )
-from evo.standings import ArmStanding, Standings, farthest, standings, verdict_lines
-from islands.store import Store
+from islands.db.store import Store
 
 PICTURED = 3
 """Problems whose reward space and archive are drawn."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evo.cli.options import without_password
-from evo.comparison import Comparison
+from evo.comparison.load import Comparison
 from evo.report.cells import NONE, Cell, Column, Table, number, word
 
 LISTED = 6

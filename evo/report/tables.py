@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from evo.comparison import Comparison
-from evo.outcomes import Outcomes
+from evo.comparison.load import Comparison
+from evo.comparison.results import Outcomes
+from evo.comparison.verdict import FIGURES, Standings
 from evo.report.cells import NONE, Cell, Column, Table, interval, number, word
+from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, seed_mean
-from evo.report.reading import RunReading
-from evo.standings import FIGURES, Standings
 from evo.stats import TestedDifference, adjusted, difference, mean_interval
 from vpo.metrics import Interval
 

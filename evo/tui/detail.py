@@ -6,7 +6,7 @@ import difflib
 
 from rich.style import Style
 
-from evo.board import Board, Detail
+from evo.monitor.snapshot import Board, Detail
 from evo.tui.line import PLAIN, Line, Lines, clean, shortened, wrapped
 from evo.tui.numbers import fitness, signed
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, look

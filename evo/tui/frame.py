@@ -13,8 +13,8 @@ from functools import lru_cache
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 
-from evo.board import Board
-from evo.solve_curves import Curve
+from evo.comparison.survival import Curve
+from evo.monitor.snapshot import Board
 from evo.tui import head, side_panels
 from evo.tui.detail import detail
 from evo.tui.help_page import help_page

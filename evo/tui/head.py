@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from rich.style import Style
 
-from evo.board import ArmBoard, Board
+from evo.monitor.snapshot import ArmBoard, Board
 from evo.tui.line import PLAIN, Line, Lines, clean, shortened, width_of
 from evo.tui.numbers import clock, common_prefix, count, fitness, rate
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, WARN, look

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evo.board import ArmBoard, Board
+from evo.monitor.snapshot import ArmBoard, Board
 from evo.tui.line import PLAIN, Line, Lines, clean, shortened, width_of
 from evo.tui.numbers import common_prefix, fitness, signed, sparkline
 from evo.tui.palette import BAD, DIM, SELECTED, STRONG, look

@@ -15,13 +15,13 @@ from typing import Protocol
 
 from rich.console import Console
 
-from evo.board import Board
-from evo.feed import Feed
+from evo.monitor.poller import Feed
+from evo.monitor.snapshot import Board
 from evo.tui.frame import frame
 from evo.tui.terminal import Terminal
 from evo.tui.view import View, pressed
+from islands.db.store import Store
 from islands.errors import DatabaseUnavailable
-from islands.store import Store
 
 REFRESH_SECONDS = 0.25
 POLL_SECONDS = 1.0

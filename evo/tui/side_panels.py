@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evo.board import ArmBoard, Board, ImprovementLine, Population
+from evo.monitor.snapshot import ArmBoard, Board, ImprovementLine, Population
 from evo.tui.line import PLAIN, Line, Lines, clean, shortened, width_of
 from evo.tui.numbers import BARS, ago, common_prefix, count, fitness, signed, sparkline
 from evo.tui.palette import BAD, DIM, STRONG, WARN, look

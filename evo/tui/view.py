@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from evo.board import Board
+from evo.monitor.snapshot import Board
 
 Action = Literal["quit", "pause", "repaint"]
 PANELS = ("problems", "curves", "population", "improvements", "training", "errors")

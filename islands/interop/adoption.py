@@ -13,14 +13,14 @@ from typing import Any
 
 from sqlalchemy import bindparam, insert, update
 
-from islands.blobs import pack_floats, pack_ids
-from islands.config import PopulationConfig
-from islands.memory import Memory
-from islands.records import ProblemRecord
-from islands.schema import Answer, Candidate, PromptGroup, Rollout, table
-from islands.store import Store, Transaction
-from islands.writer import GroupWriter
-from problems.records import ScoredAnswer
+from islands.db.blobs import pack_floats, pack_ids
+from islands.db.schema import Answer, Candidate, PromptGroup, Rollout, table
+from islands.db.store import Store, Transaction
+from islands.db.writer import GroupWriter
+from islands.population.config import PopulationConfig
+from islands.population.memory import Memory
+from islands.types import ProblemRecord
+from problems.types import ScoredAnswer
 
 NO_TEMPERATURE = 0.0
 """An imported group's: it is not known, and training leaves out what was sampled at temperature 0."""

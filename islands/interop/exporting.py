@@ -16,13 +16,13 @@ from typing import Any
 
 from sqlalchemy import select
 
+from islands.db.schema import Answer, Candidate, ImportedProgram, PolicyVersion, PromptGroup, Rollout
+from islands.db.store import Store
 from islands.interop.checkpoint import write_checkpoint
 from islands.interop.metrics import FITNESS, OWN
 from islands.interop.outline import Copy, Line, outline
 from islands.interop.record import unpacked
-from islands.records import ProblemRecord, RunRecord
-from islands.schema import Answer, Candidate, ImportedProgram, PolicyVersion, PromptGroup, Rollout
-from islands.store import Store
+from islands.types import ProblemRecord, RunRecord
 
 PAGE = 500
 TEMPLATE = "prompt"

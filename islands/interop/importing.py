@@ -10,17 +10,17 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from islands.config import PopulationConfig
+from islands.db.schema import Import, ImportedProgram, table
+from islands.db.store import Store, Transaction
 from islands.interop.adoption import Adoption, Asked, Copied, Found
 from islands.interop.checkpoint import Checkpoint, Program
 from islands.interop.metrics import own_record
 from islands.interop.record import exchange_of, packed
 from islands.interop.timeline import Timeline
-from islands.records import ProblemRecord, RunRecord
-from islands.schema import Import, ImportedProgram, table
-from islands.store import Store, Transaction
+from islands.population.config import PopulationConfig
+from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem, Score
-from problems.records import ScoredAnswer
+from problems.types import ScoredAnswer
 
 POLICY = "openevolve"
 """Policy and policy version of what OpenEvolve wrote; it is no address that could be asked again."""

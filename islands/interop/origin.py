@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from islands.schema import Import, ImportedProgram, Problem
-from islands.store import Store
+from islands.db.schema import Import, ImportedProgram, Problem
+from islands.db.store import Store
 
 
 @dataclass(frozen=True)

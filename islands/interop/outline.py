@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from islands.queries import EliteRecord, elites
-from islands.records import ProblemRecord
-from islands.schema import Candidate, Import, ImportedProgram, Migration, PromptGroup
-from islands.store import Store
+from islands.db.schema import Candidate, Import, ImportedProgram, Migration, PromptGroup
+from islands.db.store import Store
+from islands.queries.runs import EliteRecord, elites
+from islands.types import ProblemRecord
 
 
 @dataclass(frozen=True)

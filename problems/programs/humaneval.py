@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from problems.programs.cases import Task
-from problems.programs.tests_code import cases_of
+from problems.programs.test_statements import cases_of
 
 
 def is_humaneval(row: Mapping[str, Any]) -> bool:

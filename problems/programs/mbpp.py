@@ -13,7 +13,7 @@ from typing import Any
 
 from problems.programs import assertions
 from problems.programs.cases import Task, public_examples
-from problems.programs.tests_code import cases_of
+from problems.programs.test_statements import cases_of
 
 
 def is_mbpp(row: Mapping[str, Any]) -> bool:

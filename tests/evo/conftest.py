@@ -5,11 +5,11 @@ import asyncio
 import numpy as np
 import pytest
 
-from evo import launch as launching
-from evo import shared
-from evo.config import RunConfig
+from evo.config.run import RunConfig
+from evo.runs import launch as launching
+from evo.search import resources as shared
 from problems.contract import Score, ScorerFault
-from problems.records import Rollout
+from problems.types import Rollout
 
 
 class DigitsProblem:

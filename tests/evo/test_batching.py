@@ -3,8 +3,8 @@ import asyncio
 import numpy as np
 import pytest
 
-from evo.batching import Batcher
-from problems.records import Prompt, Rollout
+from evo.search.batching import Batcher
+from problems.types import Prompt, Rollout
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 
 

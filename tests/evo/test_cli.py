@@ -220,8 +220,8 @@ def started(here, *extra):
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    from islands.store import Store
-    from islands.traces import read_groups
+    from islands.db.store import Store
+    from islands.queries.groups import read_groups
 
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from evo.cli import invoke
-from evo.colocated import CoLocated
-from evo.config import RunConfig
+from evo.config.run import RunConfig
 from evo.errors import SearchFailed
-from evo.launch import launch, relaunch
-from evo.promotion import Promotion
-from islands.queries import training_steps
-from islands.store import Store
-from islands.traces import read_groups
+from evo.runs.launch import launch, relaunch
+from evo.training.colocated import CoLocated
+from evo.training.promotion import Promotion
+from islands.db.store import Store
+from islands.queries.groups import read_groups
+from islands.queries.runs import training_steps
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -297,7 +297,7 @@ def test_every_objective_learns_from_a_search(db, method):
 
 
 def test_archive_vpo_is_paid_for_what_the_search_did_not_have(db):
-    from islands.traces import rewards_before
+    from islands.queries.groups import rewards_before
 
     run(db, config(train={"method": "archive_vpo"}))
     groups = groups_of(db)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evo.compare import arms_of, load_comparison, parse_arm, planned_runs, waves
-from evo.config import validated
+from evo.comparison.plan import arms_of, load_comparison, parse_arm, planned_runs, waves
+from evo.config.run import validated
 from evo.errors import BadInput
 
 THREE = {

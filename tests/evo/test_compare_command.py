@@ -11,7 +11,7 @@ import pytest
 from command_line import evo
 from sqlalchemy import text
 
-from islands.store import Store
+from islands.db.store import Store
 
 ARMS = ["--arm", "guess=scripted:random-route,answers=3", "--arm", "mutant=scripted:mutate,answers=1"]
 SMALL = ["maze:test", "--limit", "6", "--iterations", "8", "--seeds", "2", "--name", "c", "--plain", *ARMS]

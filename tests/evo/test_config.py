@@ -1,6 +1,6 @@
 import pytest
 
-from evo.config import RunConfig, load_config, validated
+from evo.config.run import RunConfig, load_config, validated
 from evo.errors import BadInput
 
 

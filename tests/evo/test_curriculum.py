@@ -1,9 +1,9 @@
 import numpy as np
 
-from evo.curriculum import Curriculum
-from evo.grading import NOTHING_SHOWN
+from evo.search.score import NOTHING_SHOWN
+from evo.training.curriculum import Curriculum
 from problems.contract import Score
-from problems.records import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
 
 def group(problem, *texts, error=None):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from evo.errors import BadInput
-from evo.evaluation import evaluate, format_kinds, prompts_a_call, sample_answers
+from evo.evaluation.evaluate import evaluate, format_kinds, prompts_a_call, sample_answers
 from problems.contract import Score, ScorerFault
-from problems.records import Rollout
 from problems.scoring import Scorer
+from problems.types import Rollout
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evo.comparison import gather, outcomes
-from evo.feed import Feed
-from islands.comparisons import PlannedRun, plan
+from evo.comparison.load import gather, outcomes
+from evo.monitor.poller import Feed
+from islands.db.comparisons import PlannedRun, plan
+from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, UnknownRun
-from islands.store import Store
 
 ITERATIONS = 12
 
@@ -95,7 +95,7 @@ def test_the_board_says_what_the_comparison_says(address, search):
 
 def test_improvements_are_the_newest_rises_with_what_they_gained(address, search):
     search("base", 0)
-    from islands.queries import improvements_by_problem
+    from islands.queries.runs import improvements_by_problem
 
     with Store.open(address, read_only=True) as store:
         board = settled(Feed(store, "cmp"))
@@ -116,7 +116,7 @@ def test_improvements_are_the_newest_rises_with_what_they_gained(address, search
 
 def test_archives_are_read_as_they_are(address, search):
     search("base", 0)
-    from islands.queries import elites
+    from islands.queries.runs import elites
     from vpo.metrics import diversity
 
     with Store.open(address, read_only=True) as store:
@@ -184,7 +184,7 @@ def test_trainers_steps(address, search):
 
 
 def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
-    from evo.telemetry import told
+    from evo.monitor.telemetry import told
 
     search("base", 0, 3)
     search("base", 1, 3)

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from evo.evaluation import Sampled
-from evo.figures import FEWEST_PAIRS, Difference, ProblemAnswers, compared, figures_of, summarised
+from evo.evaluation.evaluate import Sampled
+from evo.evaluation.metrics import FEWEST_PAIRS, Difference, ProblemAnswers, compared, figures_of, summarised
 from problems.contract import ScorerFault
 from vpo.metrics import Interval
 

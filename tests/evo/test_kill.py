@@ -10,7 +10,7 @@ import time
 import pytest
 from sqlalchemy import text
 
-from islands.store import Store
+from islands.db.store import Store
 
 KILLS = 26
 SETTINGS = ["--iterations", "150", "--rollouts", "2", "--answers", "2", "--islands", "3", "--seed", "3", "--plain"]
@@ -26,7 +26,7 @@ def forked(arguments, problems, policy):
         os.dup2(silence, 1)
         os.dup2(silence, 2)
         from evo import cli
-        from evo import shared as launching
+        from evo.search import resources as launching
 
         launching.resolve_problems = lambda config: problems
         launching.open_policy = lambda config, problems: policy

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from islands.queries import training_steps
-from islands.store import Store
-from islands.traces import read_groups
+from islands.db.store import Store
+from islands.queries.groups import read_groups
+from islands.queries.runs import training_steps
 
 KILLS = 4
 RUN = [

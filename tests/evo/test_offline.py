@@ -13,10 +13,10 @@ from training_runs import figures, trained, weights
 
 from evo.cli import invoke
 from evo.errors import BadInput
-from evo.offline import FOREIGN, SILENT, TOO_LONG, unusable
-from evo.train import begin, resume, validated
-from islands.store import Store
-from islands.traces import read_groups
+from evo.training.offline import FOREIGN, SILENT, TOO_LONG, unusable
+from evo.training.setup import begin, resume, validated
+from islands.db.store import Store
+from islands.queries.groups import read_groups
 
 SEARCH = ["--policy", "embedded:base", "--rollouts", "4", "--iterations", "4", "--name", "a", "--plain"]
 SMALL = {"prompts": 4, "lr": 1e-3, "kl": 0.01, "precision": "fp32", "save_every": 2, "policy": "embedded:base"}
@@ -178,7 +178,7 @@ def test_a_resume_needs_the_same_traces(db, tmp_path, monkeypatch, capsys):
 
 
 def test_filters_choose_whole_groups(db):
-    from evo.trace_selection import open_traces
+    from evo.training.trace_selection import open_traces
 
     execute(db, "UPDATE prompt_groups SET created = 1.7e9 + sequence * 3600")
 
@@ -203,7 +203,7 @@ def test_filters_choose_whole_groups(db):
 
 
 def test_versions_filter_by_name_and_by_age(digits, digits_policy, search_with, tmp_path):
-    from evo.trace_selection import open_traces
+    from evo.training.trace_selection import open_traces
 
     class Learning(digits_policy):
         @property
@@ -232,7 +232,7 @@ def test_versions_filter_by_name_and_by_age(digits, digits_policy, search_with, 
 
 
 def test_a_comparison_stands_for_its_runs_of_the_methods_chain_length(db, tmp_path):
-    from evo.trace_selection import open_traces
+    from evo.training.trace_selection import open_traces
 
     for name, answers in (("b", 3), ("c", 1)):
         more = ["run", "maze:train/0", *SEARCH, "--name", name, "--answers", str(answers), "--db", db]

@@ -15,8 +15,8 @@ from completion_server import completion_server
 from openevolve.config import Config, LLMModelConfig
 from openevolve.llm.ensemble import LLMEnsemble
 
-from evo import openevolve_client
-from evo.openevolve_client import PolicyClient, policy_client, with_policies
+from evo.openevolve import client as openevolve_client
+from evo.openevolve.client import PolicyClient, policy_client, with_policies
 from problems.registry import resolve
 from vpo.embedded import prompt_text
 from vpo.policies.contract import PolicyUnavailable
@@ -108,7 +108,7 @@ def test_which_models_of_a_configuration_are_ours() -> None:
 
 
 def ran(*arguments: str, config: Path, output: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "evo.openevolve_client", str(VALLEY / "initial_program.py")]
+    command = [sys.executable, "-m", "evo.openevolve.client", str(VALLEY / "initial_program.py")]
     command += [str(VALLEY / "evaluator.py"), "--config", str(config), "--output", str(output), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, cwd=output.parent)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from command_line import evo
 
-from evo.report.reading import read_run
-from islands.store import Store
+from evo.report.load import read_run
+from islands.db.store import Store
 
 PROGRAM = """# EVOLVE-BLOCK-START
 def value():
@@ -194,7 +194,7 @@ def test_wrong_imports_are_refused_in_one_line_and_write_nothing(hill, climbed, 
 
 def test_a_taken_name_is_refused_before_anything_is_scored(hill, climbed, capsys, monkeypatch):
     assert evo(capsys, "import", "output", "--problem", "hill", "--name", "climb")[0] == 0
-    monkeypatch.setattr("evo.checkpoint_import.fill", None)
+    monkeypatch.setattr("evo.openevolve.import_run.fill", None)
     told = refused(capsys, "import", "output", "--problem", "hill", "--name", "climb", "--score", "all")
     assert "has a run named climb already" in told
 

@@ -5,16 +5,16 @@ import asyncio
 import numpy as np
 import pytest
 
-from evo import shared
 from evo.cli import invoke
-from evo.config import RunConfig
+from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.launch import launch, relaunch
-from evo.operators import Bandit, Front, Turns
-from islands.store import Store
-from islands.traces import read_groups
+from evo.runs.launch import launch, relaunch
+from evo.search import resources as shared
+from evo.search.operator_selection import Bandit, Front, Turns
+from islands.db.store import Store
+from islands.queries.groups import read_groups
 from problems.contract import Score
-from problems.records import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
 
 def group(*answers, sequence=0, version="a", m=1, temperature=1.0):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from evo.outcomes import (
+from evo.comparison.results import (
     Outcomes,
     ProblemSearch,
     common_best_horizon,

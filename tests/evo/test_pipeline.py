@@ -12,7 +12,7 @@ import pytest
 from command_line import evo
 from sqlalchemy import text
 
-from islands.store import Store
+from islands.db.store import Store
 
 SEARCH = "search: {problems: [maze:test], limit: 2, iterations: %d, policy: '%s', parallel: 2}"
 EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy: '%s'}"

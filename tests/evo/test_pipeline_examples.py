@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from evo.cli import invoke
-from evo.train_config import TrainRun
+from evo.config.train import TrainRun
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "pipelines"
 NAMES = ("maze", "programs", "traces")

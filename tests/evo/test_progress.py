@@ -1,5 +1,5 @@
-from evo.progress import clock, figures, lane_row
-from evo.status import LaneStatus, SearchStatus, error_kind
+from evo.search.progress import clock, figures, lane_row
+from evo.search.status import LaneStatus, SearchStatus, error_kind
 
 
 def status(lanes=3, done=5):

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from evo.config import PromptConfig
+from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.prompt import CompactStyle, EnglishStyle, cut, prompt_style
-from islands.records import Candidate, Selection
-from problems.records import Rollout
+from evo.prompts.chat import CompactStyle, EnglishStyle, cut, prompt_style
+from islands.types import Candidate, Selection
+from problems.types import Rollout
 
 
 def candidate(id, text, fitness=0.5, rewards=(0.25, 0.75), feedback="", error=None):
@@ -149,7 +149,7 @@ def test_an_answer_is_begun_with_a_part_of_the_parent_and_read_whole():
 
 
 def test_an_openevolve_directory_is_asked_in_its_own_templates(tmp_path):
-    from evo.openevolve_prompt import OpenEvolveStyle
+    from evo.prompts.openevolve import OpenEvolveStyle
 
     class Directory(PythonProblem):
         settings = {"system_message": "You are a careful expert.", "num_top_programs": 1, "diff_based_evolution": True}

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from evo.batching import Batcher
-from evo.rounds import LAG, RoundBatcher, batcher_for
-from problems.records import Prompt, Rollout
+from evo.search.batching import Batcher
+from evo.search.continuous_batching import LAG, RoundBatcher, batcher_for
+from problems.types import Prompt, Rollout
 from vpo.policies.contract import PolicyUnavailable
 
 IDS = np.zeros(2, np.int32)

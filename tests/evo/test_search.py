@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from evo.errors import BadInput, SearchFailed
-from islands.store import Store
+from islands.db.store import Store
 from vpo.policies.contract import PolicyUnavailable
 
 
@@ -250,7 +250,7 @@ def test_a_database_that_goes_away_fails_the_run_with_its_reason(search_with, di
 
 
 def test_a_paused_search_goes_on_as_if_it_had_not_been(search_with, digits, digits_policy, tmp_path, monkeypatch):
-    from evo.search import Search
+    from evo.search.loop import Search
 
     def texts(launched):
         return [[r.rollout.text for r in group.rollouts] for group in launched.groups]
@@ -272,7 +272,7 @@ def test_a_paused_search_goes_on_as_if_it_had_not_been(search_with, digits, digi
 
 
 def test_a_paused_search_can_be_interrupted(search_with, digits, digits_policy, tmp_path, monkeypatch):
-    from evo.search import Search
+    from evo.search.loop import Search
 
     report = Search._report
 
@@ -290,8 +290,8 @@ def test_a_paused_search_can_be_interrupted(search_with, digits, digits_policy, 
 def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
     search_with, digits, digits_policy, tmp_path, monkeypatch
 ):
-    from evo import search as searching
-    from islands.store import Store
+    from evo.search import loop as searching
+    from islands.db.store import Store
 
     monkeypatch.setattr(searching, "SUMMARY_SECONDS", 0.0)
     db = f"sqlite:///{tmp_path / 'evo.db'}"
@@ -313,9 +313,9 @@ def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
 def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_there(
     search_with, digits, digits_policy, tmp_path, monkeypatch
 ):
-    from evo import search as searching
-    from evo.telemetry import told
-    from islands.store import Store
+    from evo.monitor.telemetry import told
+    from evo.search import loop as searching
+    from islands.db.store import Store
 
     class SlowFirst(digits_policy):
         async def sample(self, prompts, **settings):

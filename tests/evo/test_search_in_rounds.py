@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-import evo.iteration
+import evo.search.iteration
 from problems.registry import resolve
 from vpo.policies.registry import load_policy
 
@@ -15,7 +15,7 @@ def searched(search_with, tmp_path, monkeypatch):
     """searched(delay, name=..., streams=..., **settings) -> the groups of a search of four mazes, seconds of scoring
     drawn by `delay`."""
 
-    score_once = evo.iteration.score_once
+    score_once = evo.search.iteration.score_once
 
     def run(delay=None, *, name, streams=True, **settings):
         async def late(*arguments):
@@ -23,7 +23,7 @@ def searched(search_with, tmp_path, monkeypatch):
                 await asyncio.sleep(delay())
             return await score_once(*arguments)
 
-        monkeypatch.setattr(evo.iteration, "score_once", late)
+        monkeypatch.setattr(evo.search.iteration, "score_once", late)
         policy = load_policy("embedded:base", max_tokens=48)
         policy.streams = streams
         settings = settings if settings.get("resume") else dict(iterations=6, rollouts=2, answers=1, seed=3) | settings

@@ -9,8 +9,8 @@ import pytest
 from completion_server import completion_server
 
 from evo.cli import invoke
-from islands.store import Store
-from islands.traces import read_groups
+from islands.db.store import Store
+from islands.queries.groups import read_groups
 
 SECRET = "sk-very-secret-key-12345"
 

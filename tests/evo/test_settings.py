@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from evo.config import RunConfig
-from evo.settings import in_flight, iterations_for, population_config, settled, stored_form, workers
+from evo.config.run import RunConfig
+from evo.search.defaults import in_flight, iterations_for, population_config, settled, stored_form, workers
 
 
 def lanes(count, islands=5):

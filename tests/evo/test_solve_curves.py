@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from evo.outcomes import Outcomes, levelled
-from evo.solve_curves import (
+from evo.comparison.results import Outcomes, levelled
+from evo.comparison.survival import (
     answer_axis,
     area_difference,
     best_curve,

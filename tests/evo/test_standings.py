@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from evo.outcomes import Outcomes
-from evo.standings import farthest, standings, verdict_lines
-from evo.standings_table import other_lines, short
+from evo.comparison.results import Outcomes
+from evo.comparison.table import other_lines, short
+from evo.comparison.verdict import farthest, standings, verdict_lines
 from evo.stats import holm, mcnemar
 
 T = 10

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from evo.figures import FEWEST_PAIRS, Difference
+from evo.evaluation.metrics import FEWEST_PAIRS, Difference
 from evo.stats import (
     EXACT_PAIRS,
     TestedDifference,

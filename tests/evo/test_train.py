@@ -15,8 +15,8 @@ from training_runs import figures, trained, weights
 
 from evo.cli import invoke
 from evo.errors import BadInput
-from evo.train import begin, resume, validated
-from evo.training_record import TrainingRecord
+from evo.training.run_directory import TrainingRecord
+from evo.training.setup import begin, resume, validated
 
 SMALL = {
     "problems": ["maze:train/0-7"],

@@ -7,11 +7,11 @@ import pytest
 from command_line import evo
 from vllm_stubbed import stubbed_vllm
 
-from evo.config import RunConfig
-from evo.launch import launch
-from evo.shared import Shared
-from islands.queries import training_steps
-from islands.store import Store
+from evo.config.run import RunConfig
+from evo.runs.launch import launch
+from evo.search.resources import Shared
+from islands.db.store import Store
+from islands.queries.runs import training_steps
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 POLICY = "vllm:embedded:base?threads=1"

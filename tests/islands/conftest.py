@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from islands.store import Store
+from islands.db.store import Store
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

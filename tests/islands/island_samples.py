@@ -7,13 +7,13 @@ from copy import deepcopy
 
 import numpy as np
 
-from islands.config import PopulationConfig
-from islands.population import Population
-from islands.records import ProblemRecord
-from islands.store import Store
+from islands.db.store import Store
+from islands.population.config import PopulationConfig
+from islands.population.population import Population
+from islands.types import ProblemRecord
 from problems.contract import Score
 from problems.identity import identity
-from problems.records import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
 OBJECTIVES = ("left", "right")
 

@@ -12,14 +12,14 @@ from typing import Any
 from openevolve.config import DatabaseConfig
 from openevolve.database import Program, ProgramDatabase
 
-from islands.config import PopulationConfig
+from islands.db.store import Store
 from islands.interop.checkpoint import read_checkpoint
 from islands.interop.exporting import CheckpointExport
 from islands.interop.importing import Imported, RunPlan, import_checkpoint
 from islands.interop.metrics import score_of
 from islands.interop.timeline import timeline
-from islands.population import Population
-from islands.store import Store
+from islands.population.config import PopulationConfig
+from islands.population.population import Population
 from problems.contract import Score
 
 logging.getLogger("openevolve").setLevel(logging.ERROR)

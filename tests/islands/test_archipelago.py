@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from island_samples import small_config
 
-from islands.memory import Memory
+from islands.population.memory import Memory
 
 ISLANDS = 3
 DIMENSIONS = ("score", "reward:a")
@@ -16,7 +16,7 @@ DIMENSIONS = ("score", "reward:a")
 
 @dataclass
 class Naive:
-    """The rules of islands.archipelago, written as directly as they can be."""
+    """The rules of islands.population.archipelago, written as directly as they can be."""
 
     cap: int | None
     hall_size: int

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from islands.config import PopulationConfig
-from islands.features import FeatureSpace, check_features, default_dimensions, expand_dimensions, sketch
+from islands.population.config import PopulationConfig
+from islands.population.features import FeatureSpace, check_features, default_dimensions, expand_dimensions, sketch
 from problems.contract import Score, ScorerFault
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

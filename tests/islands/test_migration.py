@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from island_samples import small_config
 
-from islands import migration
-from islands.memory import Memory
-from islands.migration import Move
+from islands.population import migration
+from islands.population.memory import Memory
+from islands.population.migration import Move
 
 
 def populated(counts: list[int], **settings) -> Memory:

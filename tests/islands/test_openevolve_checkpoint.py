@@ -13,15 +13,15 @@ from openevolve.database import Program
 from openevolve_samples import Weighed, bring_in, code, content, grown, loaded, population, replayed, send_out
 from sqlalchemy import func, select
 
+from islands.db.schema import Base, Candidate, PromptGroup, Run
 from islands.errors import BadCheckpoint, RunExists
 from islands.interop.checkpoint import newest, read_checkpoint
 from islands.interop.metrics import score_of
 from islands.interop.origin import originals_of, source_of
 from islands.interop.timeline import in_order, timeline
-from islands.population import Population
-from islands.queries import best, candidate, elites, lineage
-from islands.schema import Base, Candidate, PromptGroup, Run
-from islands.traces import read_groups
+from islands.population.population import Population
+from islands.queries.groups import read_groups
+from islands.queries.runs import best, candidate, elites, lineage
 
 
 @pytest.fixture(scope="module")

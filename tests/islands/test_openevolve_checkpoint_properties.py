@@ -13,13 +13,13 @@ from openevolve.config import DatabaseConfig
 from openevolve.database import Program, ProgramDatabase
 from openevolve_samples import Weighed, content, loaded, population, send_out
 
+from islands.db.store import Store
 from islands.interop.checkpoint import read_checkpoint
 from islands.interop.importing import RunPlan, import_checkpoint
 from islands.interop.metrics import score_of
 from islands.interop.timeline import timeline
-from islands.population import Population
-from islands.queries import elites
-from islands.store import Store
+from islands.population.population import Population
+from islands.queries.runs import elites
 
 texts = st.text(st.characters(), max_size=30)  # NUL and lone surrogates too
 numbers = st.floats() | st.integers(-(10**400), 10**400) | st.booleans() | texts | st.none()

@@ -7,10 +7,10 @@ import pytest
 from island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config, state
 from sqlalchemy import func, select
 
-from islands.config import PopulationConfig
-from islands.population import Population
-from islands.schema import Answer, Candidate, Elite, Migration, PromptGroup, Rollout
-from islands.store import Store
+from islands.db.schema import Answer, Candidate, Elite, Migration, PromptGroup, Rollout
+from islands.db.store import Store
+from islands.population.config import PopulationConfig
+from islands.population.population import Population
 from problems.contract import ScorerFault
 from problems.identity import identity
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from island_samples import OBJECTIVES, answer, group, new_problem, put, search, small_config
 
-from islands import queries, traces
 from islands.errors import UnknownRun
-from islands.population import Population
+from islands.population.population import Population
+from islands.queries import groups as traces
+from islands.queries import runs as queries
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from islands.sampling import LEAST_WEIGHT, MOST_WEIGHT, Bag, Wheel
+from islands.population.weighted_sampler import LEAST_WEIGHT, MOST_WEIGHT, Bag, Wheel
 
 operations = st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.floats(-10, 1e4)), max_size=80)
 

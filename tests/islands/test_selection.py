@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from island_samples import small_config
 
-from islands import selection
-from islands.memory import Memory
+from islands.population import selection
+from islands.population.memory import Memory
 
 
 def made(rewards: list[tuple[float, float]], island_of=lambda n: 0, fitness=None, **settings) -> Memory:

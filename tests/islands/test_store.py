@@ -21,12 +21,13 @@ from island_samples import answer, group, new_problem, put, small_config
 from postgres import PostgresServer
 from sqlalchemy import create_engine, insert, select, text, update
 
-from islands import claims, database
+from islands.db import engine as database
+from islands.db import lease as claims
+from islands.db.schema import REVISION, Base, PolicyVersion, PromptGroup, Run
+from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
-from islands.population import Population
-from islands.queries import training_steps
-from islands.schema import REVISION, Base, PolicyVersion, PromptGroup, Run
-from islands.store import Store
+from islands.population.population import Population
+from islands.queries.runs import training_steps
 
 
 def make_run(store, name="first", **more):
@@ -190,7 +191,8 @@ def test_a_writer_elsewhere_is_judged_by_its_heartbeat(store, age, free):
 def test_a_dead_writer_here_is_replaced_at_once(store, address):
     run = make_run(store)
     code = (
-        "import os, sys; from islands.store import Store; Store.open(sys.argv[1]).claim(int(sys.argv[2])); os._exit(9)"
+        "import os, sys; from islands.db.store import Store; "
+        "Store.open(sys.argv[1]).claim(int(sys.argv[2])); os._exit(9)"
     )
     done = subprocess.run([sys.executable, "-c", code, address, str(run.id)], cwd=Path(__file__).parents[2])
     assert done.returncode == 9

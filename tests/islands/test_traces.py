@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from island_samples import answer, group, new_problem, put, search, small_config
 
-from islands import traces
-from islands.population import Population
+from islands.population.population import Population
+from islands.queries import groups as traces
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from problems.evolve_block import NotSpliceable, regions, splice
+from problems.openevolve.evolve_block import NotSpliceable, regions, splice
 
 PROGRAM = """import math  
 

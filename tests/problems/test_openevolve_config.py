@@ -2,9 +2,9 @@
 
 import pytest
 
-from islands.config import PopulationConfig
+from islands.population.config import PopulationConfig
 from problems import BadAddress
-from problems.openevolve_config import DEFAULTS, read_config
+from problems.openevolve.config import DEFAULTS, read_config
 
 FULL = """
 max_iterations: 12

@@ -9,7 +9,7 @@ from problems import BadAddress, Problem, ScorerFault, resolve
 from problems.programs.cases import JudgeCase, StdinCase, Task
 from problems.programs.problem import ProgramProblem
 from problems.programs.sets import DIFFICULTIES, set_sizes
-from problems.shared_sandbox import shared_sandbox
+from problems.sandbox.shared import shared_sandbox
 
 SHIPPED = [f"programs:{level}/{index}" for level in DIFFICULTIES for index in range(set_sizes()[level])]
 

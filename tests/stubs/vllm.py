@@ -143,7 +143,7 @@ class LLMEngine:
         if params.temperature == 0:
             token, logprobs = int(logits.argmax()), logits.log_softmax(-1)
         else:
-            from vpo.policies.drawing import nucleus
+            from vpo.hf.sampling import nucleus
 
             logprobs = (logits / params.temperature).log_softmax(-1)
             if params.top_p < 1:

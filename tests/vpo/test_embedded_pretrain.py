@@ -147,7 +147,7 @@ def test_the_trained_policies_know_what_gold_is_worth():
     """Sampled on 30 held-out boards, both beat the base: GRPO at its single answers, VPO with its best of three."""
     import asyncio
 
-    from problems.records import Prompt
+    from problems.types import Prompt
     from vpo.policies.registry import load_policy
 
     problems = problem_set("maze:test", 30)

@@ -17,7 +17,7 @@ from datasets import Dataset  # noqa: E402
 from trl import GRPOConfig  # noqa: E402
 
 from problems.contract import Score, ScorerFault  # noqa: E402
-from problems.records import ScoredGroup  # noqa: E402
+from problems.types import ScoredGroup  # noqa: E402
 from vpo.training.config import TrainConfig  # noqa: E402
 from vpo.training.examples import Estimation, group_advantages, token_advantages  # noqa: E402
 from vpo.training.loss import LossConfig  # noqa: E402

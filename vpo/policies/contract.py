@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from problems.records import Prompt, Rollout
+from problems.types import Prompt, Rollout
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from problems.contract import BadAddress
-from problems.records import Prompt
+from problems.types import Prompt
 from vpo.policies.contract import DIALECTS, PromptTooLong
 
 _LEAST_ROOM = 64

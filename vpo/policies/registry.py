@@ -47,7 +47,7 @@ def load_policy(
 
         return scripted_policy(rest, temperature=temperature, batch=batch)
     if kind == "openai":
-        from vpo.policies.openai import load_openai
+        from vpo.openai.policy import load_openai
 
         return load_openai(rest, temperature=temperature, top_p=top_p, max_tokens=max_tokens, batch=batch)
     settings: dict[str, Any] = {
@@ -60,7 +60,7 @@ def load_policy(
         "threads": threads,
     }
     if kind == "vllm":
-        from vpo.policies.vllm import load_vllm
+        from vpo.vllm.policy import load_vllm
 
         return load_vllm(rest, **settings)
     if kind == "embedded":
@@ -89,6 +89,6 @@ def _checkpoint(address: str) -> str:
 
 
 def _transformers(source: str, address: str, settings: dict[str, Any]) -> Policy:
-    from vpo.policies.transformers import load_transformers
+    from vpo.hf.policy import load_transformers
 
     return load_transformers(source, address=address, **settings)

@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 
 from problems.contract import BadAddress
-from problems.records import Prompt, Rollout
+from problems.types import Prompt, Rollout
 from vpo.policies.contract import PolicyUnavailable
 
 _LOG_UNIFORM = -math.log(256.0)

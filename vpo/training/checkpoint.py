@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from vpo.policies.bars import without_bars
+from vpo.hf.progress_bars import without_bars
 from vpo.policies.trained import write_trained
 from vpo.training.adapters import has_adapter, merged
 

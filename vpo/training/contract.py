@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from problems.records import ScoredGroup
+from problems.types import ScoredGroup
 
 
 class TrainingDiverged(RuntimeError):

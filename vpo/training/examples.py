@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from problems.records import ScoredGroup
+from problems.types import ScoredGroup
 from vpo.advantage import METHODS, GroupRewards, advantages
 from vpo.scalarize import Floats, Sampler, dirichlet_weights
 from vpo.training.spans import answer_of_tokens

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from vpo.policies.cache import is_windowed
+from vpo.hf.cache import is_windowed
 from vpo.training.examples import ExampleGroup
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from problems.records import ScoredRollout
+from problems.types import ScoredRollout
 from vpo.chain import blocks, tags
 
 _COMPACT_START = re.compile(r"(?:^|\s)>")  # with its space, which decodes as part of the token

@@ -21,9 +21,9 @@ import numpy.typing as npt
 import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from problems.records import Rollout, ScoredGroup
-from vpo.policies.bars import without_bars
-from vpo.policies.cache import is_windowed
+from problems.types import Rollout, ScoredGroup
+from vpo.hf.cache import is_windowed
+from vpo.hf.progress_bars import without_bars
 from vpo.training.adapters import (
     adapter_weights,
     has_adapter,

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from evo.outcomes import Outcomes
+from evo.comparison.results import Outcomes
+from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
+from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, seed_mean
 from evo.report.plots.style import FAINT, Look, Plot, drawn, figure, label, legend_above
-from evo.report.reading import RunReading
-from evo.solve_curves import Curve, answer_axis, best_curve, solve_curve
 
 Floats = npt.NDArray[np.float64]
 

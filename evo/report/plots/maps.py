@@ -11,7 +11,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from evo.outcomes import Outcomes
+from evo.comparison.results import Outcomes
 from evo.report.archive import ArchiveMap
 from evo.report.measures import seed_mean
 from evo.report.plots.style import MAP, UNKNOWN, Plot, drawn, figure, label

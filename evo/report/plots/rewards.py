@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.lines import Line2D
 
+from evo.report.load import RunReading
 from evo.report.measures import distinct_vectors
 from evo.report.plots.style import Look, Plot, drawn, figure, label, legend_above
-from evo.report.reading import RunReading
 from vpo.metrics import pareto_mask
 
 Floats = npt.NDArray[np.float64]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.collections import LineCollection
 
+from evo.report.lineage import Story
 from evo.report.plots.style import FAINT, Look, Plot, drawn, figure, label
-from evo.report.stories import Story
 
 MOST = 3000
 """Candidates drawn beside the line: of a larger search those that were born first in each stretch."""

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import update
 
 from bench.report import made_up
-from islands.schema import Run
-from islands.store import Store
+from islands.db.schema import Run
+from islands.db.store import Store
 from problems.contract import Score
 
 HOSTILE = (

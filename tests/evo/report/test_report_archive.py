@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from evo.report.archive import archive_maps
-from evo.report.reading import read_run
-from islands.config import PopulationConfig
-from islands.population import Population
-from islands.store import Store
+from evo.report.load import read_run
+from islands.db.store import Store
+from islands.population.config import PopulationConfig
+from islands.population.population import Population
 
 
 @pytest.mark.parametrize("population", [{}, {"feature_dimensions": ["complexity", "reward:even", "spread"]}])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from evo.cli import invoke
-from islands.store import Store
+from islands.db.store import Store
 
 
 def test_it_writes_the_page_and_its_plots(made, tmp_path, capsys):
@@ -72,8 +72,9 @@ def test_a_missing_library_is_named_with_its_extra(made, tmp_path, capsys, monke
 
 
 def test_a_page_that_cannot_be_finished_leaves_the_old_one(made, tmp_path, capsys, monkeypatch):
+    from evo.report import files as writing
     from evo.report import page as pages
-    from evo.report import report, writing
+    from evo.report import report
 
     monkeypatch.setattr(report, "report_of", lambda *_: SimpleNamespace(plots=[]))
     monkeypatch.setattr(pages, "page_of", lambda _: "a new one")

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evo.comparison import gather, outcomes
-from evo.outcomes import Outcomes
+from evo.comparison.load import gather, outcomes
+from evo.comparison.results import Outcomes
+from evo.report.load import read_run
 from evo.report.measures import banded, measured, relative_best, seed_mean, spaced, subset_weights
 from evo.report.plots.curves import most_telling
-from evo.report.reading import read_run
-from islands.store import Store
+from islands.db.store import Store
 from vpo.metrics import best_at_k, diversity
 
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert, update
 
-from evo.comparison import gather, outcomes
+from evo.comparison.load import gather, outcomes
+from evo.comparison.verdict import standings, verdict_lines
 from evo.report.page import page_of
 from evo.report.tables import differences, differences_table, problems_table
-from evo.standings import standings, verdict_lines
-from islands.schema import PromptGroup, Run, TrainingStep
-from islands.store import Store
+from islands.db.schema import PromptGroup, Run, TrainingStep
+from islands.db.store import Store
 
 
 class Elements(html.parser.HTMLParser):
@@ -173,7 +173,7 @@ class HostilePolicy:
         self.words = words
 
     async def sample(self, prompts, *, rollouts, answers, seed):
-        from problems.records import Rollout as Sampled
+        from problems.types import Rollout as Sampled
 
         def one(prompt):
             word = f"<answer>{self.words * (1 + prompt.stream % 3)}{prompt.stream}</answer>"

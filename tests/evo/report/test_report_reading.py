@@ -5,14 +5,14 @@ import pytest
 from sqlalchemy import update
 
 from bench.report import made_up
-from evo.comparison import gather
+from evo.comparison.load import gather
 from evo.report.archive import archive_maps
-from evo.report.reading import read_run
-from evo.report.stories import longest, told
-from islands.progress import run_progress
-from islands.queries import best, elites, lineage
-from islands.schema import Candidate
-from islands.store import Store
+from evo.report.lineage import longest, told
+from evo.report.load import read_run
+from islands.db.schema import Candidate
+from islands.db.store import Store
+from islands.queries.progress import run_progress
+from islands.queries.runs import best, elites, lineage
 
 
 @pytest.fixture

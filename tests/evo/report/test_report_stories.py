@@ -2,11 +2,11 @@
 
 import pytest
 
-from evo.comparison import gather
-from evo.report.reading import read_run
-from evo.report.stories import SHOWN_CHARS, STEPS, STORIES, difference, longest, told, unit_of
+from evo.comparison.load import gather
+from evo.report.lineage import SHOWN_CHARS, STEPS, STORIES, difference, longest, told, unit_of
+from evo.report.load import read_run
 from evo.report.text import visible
-from islands.store import Store
+from islands.db.store import Store
 
 
 def test_routes_differ_by_characters_texts_by_words_programs_by_lines():

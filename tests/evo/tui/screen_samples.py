@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from evo.board import (
+from evo.comparison.results import Outcomes
+from evo.comparison.survival import best_curve, solve_curve
+from evo.monitor.snapshot import (
     Ancestor,
     ArmBoard,
     Board,
@@ -13,8 +15,6 @@ from evo.board import (
     Telemetry,
     TrainingCurve,
 )
-from evo.outcomes import Outcomes
-from evo.solve_curves import best_curve, solve_curve
 
 NOW = 1_700_000_600.0
 OBJECTIVES = ("completion", "gold", "diamond", "safety")

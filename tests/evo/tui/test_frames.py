@@ -12,7 +12,7 @@ import pytest
 import screen_samples as samples
 from rich.cells import cell_len
 
-from evo.board import ArmBoard, Board
+from evo.monitor.snapshot import ArmBoard, Board
 from evo.tui.frame import frame
 from evo.tui.line import text_of
 from evo.tui.view import PANELS, View

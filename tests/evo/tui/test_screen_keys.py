@@ -68,7 +68,7 @@ def test_the_detail_has_keys_of_its_own():
 
 
 def test_no_detail_before_there_are_problems():
-    from evo.board import Board
+    from evo.monitor.snapshot import Board
 
     assert not pressed(View(), "enter", Board("new", ()))[0].detail
 

@@ -11,8 +11,8 @@ import screen_samples as samples
 from rich.console import Console
 
 from evo.tui.screen import Screen, Watcher, showing
+from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, UnknownRun
-from islands.store import Store
 
 
 class Remembered:

@@ -220,7 +220,7 @@ def searched(tmp_path, search_with, digits, digits_policy):
     """The address of a database with a finished run named `run`."""
     db = f"sqlite:///{tmp_path}/evo.db"
     search_with([digits("a", target=0.9), digits("b", target=0.9)], digits_policy(), db, iterations=12)
-    from islands.store import Store
+    from islands.db.store import Store
 
     with Store.open(db) as store:
         store.finish_run(store.run("run").id, "done")

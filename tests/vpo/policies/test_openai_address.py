@@ -9,7 +9,7 @@ import pytest
 from completion_server import completion_server, send
 
 from problems.contract import BadAddress
-from vpo.policies.openai_address import based, endpoint
+from vpo.openai.address import based, endpoint
 from vpo.policies.registry import load_policy
 
 SECRET = "sk-very-secret-key-12345"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from completion_server import CompletionServer, completion_server, garbage, gone, half, limited
 
-from problems.records import Prompt, Rollout, prompt_tokens
+from problems.types import Prompt, Rollout, prompt_tokens
+from vpo.openai.policy import OpenAIPolicy
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
-from vpo.policies.openai import OpenAIPolicy
 from vpo.policies.registry import load_policy
 
 PROMPT = Prompt("Write a line.", "Be brief.", stream=4)

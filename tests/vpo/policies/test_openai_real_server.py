@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from problems.contract import BadAddress
-from problems.records import Prompt, Rollout, prompt_tokens
+from problems.types import Prompt, Rollout, prompt_tokens
 from vpo.policies.registry import load_policy
 
 pytest.importorskip("fastapi")

@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from problems.records import Prompt, Rollout
+from problems.types import Prompt, Rollout
 from vpo.policies.contract import Policy
 from vpo.policies.registry import load_policy
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from problems.records import Prompt, Rollout
+from problems.types import Prompt, Rollout
+from vpo.hf.decode import Ask, Settings, batches, decode
+from vpo.hf.rows import can_share
+from vpo.hf.sampling import draw, inverse_cdf, nucleus, uniforms
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
-from vpo.policies.decoding import Ask, Settings, batches, decode
-from vpo.policies.drawing import draw, inverse_cdf, nucleus, uniforms
 from vpo.policies.registry import load_policy
-from vpo.policies.rows import can_share
 
 PROMPTS = [Prompt("word " * (1 + 3 * i), stream=i) for i in range(5)]
 
@@ -122,7 +122,7 @@ def test_sharing_a_prompt_samples_what_copies_of_it_do(llama, qwen2, mistral) ->
 
 def test_a_model_whose_attention_is_its_own_is_not_shared(llama, monkeypatch) -> None:
     policy = policy_of(llama)
-    import vpo.policies.rows as rows
+    import vpo.hf.rows as rows
 
     exact = rows.SharedRows.by_row
     monkeypatch.setattr(rows.SharedRows, "by_row", lambda self, grouped, queries: exact(self, grouped, queries) * 1.5)
@@ -192,7 +192,7 @@ def test_a_cancelled_call_stops_and_a_closed_policy_says_so(llama) -> None:
 
 
 def test_the_cache_has_bounded_room_however_often_rows_leave() -> None:
-    from vpo.policies.cache import RoomyLayer
+    from vpo.hf.cache import RoomyLayer
 
     rng = torch.Generator().manual_seed(0)
     layer, expected = RoomyLayer(), torch.empty(40, 2, 0, 4)
@@ -213,7 +213,7 @@ def test_the_cache_has_bounded_room_however_often_rows_leave() -> None:
     "exhausted", [torch.OutOfMemoryError("out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
 )
 def test_memory_that_runs_out_halves_the_batch_and_changes_nothing(llama, monkeypatch, exhausted) -> None:
-    import vpo.policies.transformers as module
+    import vpo.hf.policy as module
 
     policy = policy_of(llama)
     expected = [[r.text for r in g] for g in sampled(policy, PROMPTS)]
@@ -241,7 +241,7 @@ def test_broken_weights_make_the_policy_unavailable(llama) -> None:
 
 
 def test_a_set_event_stops_decoding(llama) -> None:
-    from vpo.policies.decoding import Stopped
+    from vpo.hf.decode import Stopped
 
     policy = policy_of(llama)
     stop = threading.Event()

@@ -10,7 +10,7 @@ import pytest
 
 from problems.contract import BadAddress
 from problems.identity import identity
-from problems.records import Prompt, Rollout
+from problems.types import Prompt, Rollout
 from vpo.chain import instructions, parse
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.registry import load_policy

@@ -8,11 +8,11 @@ import threading
 import numpy as np
 import pytest
 
-from problems.records import Prompt
+from problems.types import Prompt
+from vpo.hf.decode import Ask, Decoding, Settings, decode
+from vpo.hf.rows import ExpandedRows, SharedRows, can_join
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong, Streaming
-from vpo.policies.decoding import Ask, Decoding, Settings, decode
 from vpo.policies.registry import load_policy
-from vpo.policies.rows import ExpandedRows, SharedRows, can_join
 
 PROMPTS = [Prompt("word " * (1 + 3 * (i % 5)), stream=i) for i in range(12)]
 

@@ -9,7 +9,7 @@ import pytest
 from problems.contract import BadAddress
 from vpo.policies.registry import load_policy
 from vpo.policies.trained import trained_answers, write_trained
-from vpo.policies.vllm_address import parse, sampling_of
+from vpo.vllm.address import parse, sampling_of
 
 
 def settings(address: str, **changes):

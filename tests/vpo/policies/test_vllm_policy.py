@@ -20,11 +20,11 @@ import torch
 from vllm_stubbed import stubbed_vllm
 
 from problems.contract import BadAddress
-from problems.records import Prompt
-from vpo.policies import vllm_engine
+from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong, Updatable
 from vpo.policies.registry import load_policy
-from vpo.policies.vllm import Turns
+from vpo.vllm import engine as vllm_engine
+from vpo.vllm.policy import Turns
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 PROMPTS = [Prompt(f"Say {word}.", "Be brief." * (i % 2), stream=i) for i, word in enumerate(("one", "two", "three"))]

@@ -19,7 +19,7 @@ from training_samples import (
     tokens,
 )
 
-from problems.records import ScoredGroup
+from problems.types import ScoredGroup
 from vpo.training import trainer as trainer_module
 from vpo.training.config import TrainConfig
 from vpo.training.examples import Estimation, group_advantages

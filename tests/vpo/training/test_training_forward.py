@@ -10,8 +10,8 @@ import pytest
 import torch
 from training_samples import gradients, logprobs_of, relative_error, tiny_model, tiny_tokenizer, tokens
 
-from problems.records import Prompt
-from vpo.policies.transformers import TransformersPolicy
+from problems.types import Prompt
+from vpo.hf.policy import TransformersPolicy
 from vpo.training import forward
 from vpo.training.examples import Example, ExampleGroup
 from vpo.training.forward import can_share, completion_logprobs, pack

@@ -12,7 +12,7 @@ import pytest
 import torch
 from training_samples import random_groups, scored_group, tiny_model
 
-from problems.records import ScoredGroup
+from problems.types import ScoredGroup
 from vpo.training.config import TrainConfig
 from vpo.training.loss import LossConfig
 from vpo.training.trainer import PolicyTrainer, TrainingDiverged

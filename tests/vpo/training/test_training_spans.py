@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from problems.contract import Score
-from problems.records import Rollout, ScoredAnswer, ScoredRollout
+from problems.types import Rollout, ScoredAnswer, ScoredRollout
 from vpo.embedded.checkpoint import build_tokenizer
 from vpo.training.spans import answer_of_tokens
 

@@ -1,0 +1,125 @@
+"""What `compare`, `resume` and `demo` share: drive a comparison's runs, obey Ctrl-C, say where the arms stand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from evo.cli.execute_run import obeying_interrupts
+from evo.cli.live import shown
+from evo.cli.options import DEFAULT_DB, Manner, without_password
+from evo.comparison.load import gather, outcomes
+from evo.comparison.runner import Ended, Fleet, Wave
+from evo.comparison.verdict import standings
+from evo.comparison.workers import Crews
+from evo.config.run import RunConfig
+from evo.search.resources import policy_key
+from evo.tui.terminal import able
+from islands.db.store import Store
+
+Begin = Callable[[], tuple[str, Sequence[Wave]]]
+"""Stores what is to be searched; the comparison's name and its waves."""
+
+
+def conduct(
+    begin: Begin,
+    configs: Sequence[RunConfig],
+    manner: Manner,
+    *,
+    overrides: dict[str, Any] | None = None,
+    ending: Callable[[Console, str], None] | None = None,
+) -> int:
+    """Prepare for the runs' configurations, then begin and search all waves; the exit code.
+
+    What is wrong with the input is found before `begin` is called; everything committed stays, however it ends.
+    `ending` prints something more after a comparison that is done.
+    """
+    try:
+        return asyncio.run(_conduct(begin, configs, manner, overrides, ending))
+    except asyncio.CancelledError:  # a second Ctrl-C before anything was searched
+        return 130
+
+
+async def _conduct(
+    begin: Begin,
+    configs: Sequence[RunConfig],
+    manner: Manner,
+    overrides: dict[str, Any] | None,
+    ending: Callable[[Console, str], None] | None,
+) -> int:
+    console = Console(stderr=manner.as_json, highlight=False)
+    fleet = fleet_for(configs, manner.processes)
+    interrupted = False
+    ended: list[Ended] = []
+    try:
+        with obeying_interrupts(fleet.interrupt):
+            live = not manner.plain and able(console)
+            with console.status("loading") if live else contextlib.nullcontext():
+                await fleet.prepare(configs)
+            if fleet.stopping:
+                return 130  # nothing was begun, nothing is stored
+            comparison, waves = begin()
+            async with shown(manner.db, comparison, console, manner.plain, fleet, manner.against):
+                try:
+                    ended = await fleet.search(manner.db, waves, overrides)
+                except asyncio.CancelledError:
+                    interrupted = True
+    finally:
+        await fleet.close()
+    interrupted = interrupted or bool(fleet.stopping) or any(one.outcome == "interrupted" for one in ended)
+    failed = [one for one in ended if one.outcome == "failed"]
+    report(comparison, manner, console)
+    suffix = "" if manner.db == DEFAULT_DB else f" --db {without_password(manner.db)}"
+    if not manner.as_json:
+        if interrupted or failed:
+            console.print(f"go on with: evo resume {comparison}{suffix}", soft_wrap=True)
+        console.print(f"look at it: evo watch {comparison}{suffix}   evo report {comparison}{suffix}", soft_wrap=True)
+        if ending is not None and not interrupted and not failed:
+            ending(console, comparison)
+    for one in failed:
+        print(f"evo: {one.run}: {one.reason}", file=sys.stderr)
+    for fault in dict.fromkeys(fault for one in ended for fault in one.faults):
+        print(f"evo: {fault}", file=sys.stderr)
+    return 130 if interrupted else 1 if failed or any(one.faults for one in ended) else 0
+
+
+def fleet_for(configs: Sequence[RunConfig], processes: int | None) -> Fleet | Crews:
+    """Processes side by side where every policy is small and on the CPU, or as many as asked; else this one alone,
+    where all searches of a policy share one engine."""
+    arms = len({(policy_key(config), repr(config.prompt), repr(config.train)) for config in configs})
+    if processes is None:
+        small = all(_small(config) for config in configs)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        processes = cores if small else 1
+    processes = min(processes, arms)
+    return Crews(processes) if processes > 1 else Fleet()
+
+
+def _small(config: RunConfig) -> bool:
+    from vpo.embedded import DIALECT, dialect_of
+
+    if config.device not in (None, "cpu"):
+        return False
+    return config.policy.startswith(("embedded:", "scripted:")) or dialect_of(config.policy) == DIALECT
+
+
+def report(name: str, manner: Manner, console: Console) -> None:
+    """Where the arms stand, as a table or as JSON."""
+    from evo.comparison.table import as_dict, costs_of, print_standings
+
+    with Store.open(manner.db, read_only=True) as store:
+        comparison = gather(store, name, manner.against)
+        found = outcomes(store, comparison)
+        costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
+    stand = standings(found, comparison.reference, crossed_seeds=comparison.learns) if found else None
+    if manner.as_json:
+        sys.stdout.write(json.dumps(as_dict(comparison, stand, costs)) + "\n")
+    else:
+        print_standings(console, comparison, stand, costs)

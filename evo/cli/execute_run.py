@@ -1,0 +1,141 @@
+"""What `run`, `resume` and `demo` share: drive a search, obey Ctrl-C, say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evo.cli.live import shown
+from evo.cli.options import DEFAULT_DB, without_password
+from evo.comparison.runner import FINISHING
+from evo.runs.launch import Launched
+from evo.runs.result import concluded
+from evo.search.loop import Search
+from evo.search.progress import clock, figures, lane_row, spent
+from evo.tui.terminal import able
+
+SHOWN_PROBLEMS = 30
+
+
+def drive(
+    prepare: Callable[[], Awaitable[Launched]],
+    *,
+    db: str,
+    plain: bool,
+    as_json: bool,
+    ending: Callable[[Console, Launched], None] | None = None,
+) -> int:
+    """Launch and run a search; returns the exit code. Everything committed stays, however it ends."""
+    console = Console(stderr=as_json, highlight=False)
+    return asyncio.run(_drive(prepare, db, plain, as_json, console, ending))
+
+
+async def _drive(
+    prepare: Callable[[], Awaitable[Launched]],
+    db: str,
+    plain: bool,
+    as_json: bool,
+    console: Console,
+    ending: Callable[[Console, Launched], None] | None,
+) -> int:
+    waiting = console.status("loading") if not plain and able(console) else contextlib.nullcontext()
+    with waiting:
+        launched = await prepare()
+    search, status = launched.search, launched.status
+    try:
+        async with shown(db, status.run, console, plain, OfSearch(search)):
+            with obeying_interrupts(search.interrupt):
+                found = await concluded(launched)
+        if as_json:
+            sys.stdout.write(json.dumps(found.summary) + "\n")
+        else:
+            print_summary(console, launched, found.summary, db)
+            if ending is not None and found.outcome == "done":
+                ending(console, launched)
+        for fault in found.faults:
+            print(f"evo: {fault}", file=sys.stderr)
+        if found.failure is not None:
+            raise found.failure
+        return 130 if found.outcome == "interrupted" else 1 if found.faults else 0
+    finally:
+        await launched.close()
+
+
+class OfSearch:
+    """What a person at the screen can do to one search."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self.paused = search.paused
+
+    def pause(self) -> None:
+        self._search.pause()
+        self.paused = True
+
+    def resume(self) -> None:
+        self._search.resume()
+        self.paused = False
+
+    def stop(self) -> None:
+        self._search.interrupt(FINISHING)
+
+
+@contextlib.contextmanager
+def obeying_interrupts(interrupt: Callable[[str], None]) -> Any:
+    """First Ctrl-C (or a TERM signal): finish what is in flight. Second: stop at once."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    seen = [0]
+
+    def interrupted() -> None:
+        seen[0] += 1
+        if seen[0] == 1:
+            interrupt(f"{FINISHING} (again to stop at once)")
+        else:
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupted)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def print_summary(console: Console, launched: Launched, summary: dict[str, Any], db: str) -> None:
+    status = launched.status
+    table = Table(box=None, pad_edge=False)
+    for title in ("problem", "iterations", "best", "target", ""):
+        table.add_column(title, justify="right" if title in ("iterations", "best", "target") else "left")
+    for lane in status.lanes[:SHOWN_PROBLEMS]:
+        table.add_row(*(escape(cell) for cell in lane_row(lane)))
+    console.print(table)
+    if len(status.lanes) > SHOWN_PROBLEMS:
+        console.print(f"... and {len(status.lanes) - SHOWN_PROBLEMS} more (evo show {status.run})")
+    ended = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}[summary["outcome"]]
+    why = f" ({escape(summary['reason'])})" if summary["reason"] and summary["outcome"] != "interrupted" else ""
+    known = sum(lane.target is not None for lane in status.lanes)
+    solved = f"{status.solved} of {known} solved, " if known else ""
+    console.print(
+        f"\n[bold]{ended}[/bold]{why}: run [bold]{escape(status.run)}[/bold], {solved}{status.groups:,} groups, "
+        f"{status.answers:,} answers, {spent(status.tokens, status.prompt_tokens, status.cost)} "
+        f"in {clock(status.elapsed)}"
+    )
+    console.print(figures(status), style="dim")
+    if launched.config.sandbox == "none":
+        console.print("warning: --sandbox none: code written by the policy ran without isolation", style="yellow")
+    suffix = "" if db == DEFAULT_DB else f" --db {without_password(db)}"
+    if summary["outcome"] != "done":
+        console.print(f"go on with: evo resume {status.run}{suffix}")
+    console.print(f"look at it: evo show {status.run}{suffix}   evo best {status.run}{suffix}")

@@ -1,0 +1,138 @@
+"""A comparison as the database has it: arms, each a policy's searches of the same problems under several seeds, and
+what they have come to. A run by itself is a comparison of one arm under one seed. Read only, also while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evo.comparison.results import Outcomes, ProblemSearch
+from evo.config.run import RunConfig
+from islands.db.comparisons import runs_named
+from islands.db.store import Store
+from islands.queries.progress import groups_by_problem
+from islands.queries.runs import improvements_by_problem, solved_iterations
+from islands.types import ProblemRecord, RunRecord
+
+BASELINE = "grpo"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One policy with its settings. runs: by seed, one each, in the order of the comparison's seeds."""
+
+    name: str
+    runs: tuple[RunRecord, ...]
+
+    @property
+    def policy(self) -> str:
+        return str(self.runs[0].config["policy"])
+
+    @property
+    def config(self) -> RunConfig:
+        return RunConfig.model_validate(self.runs[0].config)
+
+    @property
+    def answers(self) -> int:
+        """What an iteration costs: G rollouts of m answers."""
+        return int(self.runs[0].config["rollouts"]) * int(self.runs[0].config["answers"])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Arms in the order in which they were named, and the problems of them all.
+
+    problems: of the first run that has any, in order; the other runs have the same ones under ids of their own
+    failed: problems that a fault of their scorer stopped in some run, and that are therefore compared in none; they
+        are not among `problems`
+    reference: the arm that the others are measured against; None where there is one arm alone
+    """
+
+    name: str
+    arms: tuple[Arm, ...]
+    problems: tuple[ProblemRecord, ...]
+    reference: str | None
+    failed: tuple[ProblemRecord, ...] = ()
+
+    @property
+    def runs(self) -> list[RunRecord]:
+        return [run for arm in self.arms for run in arm.runs]
+
+    @property
+    def learns(self) -> bool:
+        """Whether some arm's policy learns while it searches, so that a seed acts on all problems at once."""
+        return any(run.config.get("train") for run in self.runs)
+
+    @property
+    def iterations(self) -> int:
+        """Planned for each problem."""
+        return max(planned(run) for run in self.runs)
+
+    def arm(self, name: str) -> Arm:
+        return next(arm for arm in self.arms if arm.name == name)
+
+
+def gather(store: Store, name: str, against: str | None = None) -> Comparison:
+    """The comparison, or the run, of that name. `against` names the reference in place of the arm called grpo, or the
+    first. Raises UnknownRun; BadInput where no arm is called `against`."""
+    from evo.errors import BadInput
+
+    runs = runs_named(store, name)
+    by_arm: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        by_arm.setdefault(run.arm or run.name, []).append(run)
+    arms = tuple(Arm(arm, tuple(sorted(of_arm, key=lambda run: run.seed))) for arm, of_arm in by_arm.items())
+    if against is not None and against not in by_arm:
+        raise BadInput(f"{name} has no arm {against}; it has {', '.join(by_arm)}")
+    reference = against or (BASELINE if BASELINE in by_arm else arms[0].name)
+    begun = [records for records in (store.problems(run.id) for run in runs) if records]
+    faulty = {record.index: record for records in begun for record in records if record.status == "failed"}
+    problems = tuple(record for record in (begun[0] if begun else ()) if record.index not in faulty)
+    return Comparison(
+        name, arms, problems, reference if len(arms) > 1 else None, tuple(faulty[index] for index in sorted(faulty))
+    )
+
+
+def planned(run: RunRecord) -> int:
+    """Iterations of each problem."""
+    from evo.search.defaults import DEFAULT_ITERATIONS
+
+    return int(run.config.get("iterations") or DEFAULT_ITERATIONS)
+
+
+def outcomes(store: Store, comparison: Comparison) -> dict[str, Outcomes]:
+    """Each arm's searches so far, (problems, seeds), on one cost of an iteration. Nothing where none has begun."""
+    if not comparison.problems:
+        return {}
+    found = {}
+    for arm in comparison.arms:
+        by_seed = [searches(store, run, comparison.problems) for run in arm.runs]
+        columns = [[seed[row] for seed in by_seed] for row in range(len(comparison.problems))]
+        until_solved = bool(arm.runs[0].config.get("until_solved"))
+        found[arm.name] = Outcomes.of(columns, comparison.iterations, answers=arm.answers, until_solved=until_solved)
+    return found
+
+
+def searches(store: Store, run: RunRecord, problems: Sequence[ProblemRecord]) -> list[ProblemSearch]:
+    """A run's searches, one for each of these problems (the comparison's) in order; those of a run that has not begun
+    are at iteration 0."""
+    by_index = {record.index: record for record in store.problems(run.id)}
+    if not by_index:
+        return [ProblemSearch(0, None, problem.target is not None) for problem in problems]
+    done, solved, steps = (
+        groups_by_problem(store, run.id),
+        solved_iterations(store, run.id),
+        improvements_of(store, run),
+    )
+    return [
+        ProblemSearch(done.get(record.id, 0), solved[record.id], record.target is not None, steps.get(record.id, ()))
+        for record in (by_index[problem.index] for problem in problems)
+    ]
+
+
+def improvements_of(store: Store, run: RunRecord) -> Mapping[int, list[tuple[int, float]]]:
+    """Problem id -> (iteration from 0, -1 for the seed; best fitness from there on)."""
+    return {
+        problem: [(step.iteration, step.fitness) for step in steps]
+        for problem, steps in improvements_by_problem(store, run.id).items()
+    }

@@ -1,0 +1,243 @@
+"""What one arm's searches have come to, as arrays, finished or still going; and which problems which arm solved.
+
+A search is one problem under one seed. Arms of a comparison have the same P problems in the same order; statistics
+over searches that have come different distances would favour whatever is quick to be known (a search that was solved
+is known for good, one that was not only as far as it has come), so figures of single searches are given up to the
+*horizon* alone, the iteration that every one has come to. Curves that use the rest too are in evo.comparison.survival.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class ProblemSearch:
+    """One search, as the database has it.
+
+    done: iterations committed so far
+    solved_at: iterations it took, 0 where the seed answer solves it; None for not, or not yet
+    has_target: whether the problem can be solved at all
+    improvements: (iteration from 0, or -1 for the seed answer; best fitness from there on), rising
+    """
+
+    done: int
+    solved_at: int | None = None
+    has_target: bool = True
+    improvements: Sequence[tuple[int, float]] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """One arm's searches of P problems under S seeds, planned for T iterations each.
+
+    solved_at: (P, S) iterations it took to solve, 0 where the seed answer does; inf for not (yet); a problem without
+        a target is NaN under every seed, and takes part in fitness alone
+    done: (P, S) iterations committed so far
+    iterations: T; a solution later than that is none
+    answers: what an iteration costs: G rollouts of m answers count G * m
+    best: (P, S, T) best fitness after each iteration; NaN before anything and beyond what is done; None: not asked for
+    until_solved: whether a search stops once it is solved, so that its best fitness then stays what it is
+    Raises ValueError on shapes or values that do not fit.
+    """
+
+    solved_at: Floats
+    done: Ints
+    iterations: int
+    answers: int = 1
+    best: Floats | None = None
+    until_solved: bool = False
+
+    def __post_init__(self) -> None:
+        solved_at, done = np.asarray(self.solved_at, dtype=np.float64), np.asarray(self.done)
+        if solved_at.ndim != 2 or not solved_at.size:
+            raise ValueError(f"solved_at must be (problems, seeds), not {solved_at.shape}")
+        if done.shape != solved_at.shape:
+            raise ValueError(f"done must be shaped as solved_at, {solved_at.shape}, not {done.shape}")
+        if self.iterations < 1 or self.answers < 1:
+            raise ValueError(f"at least one iteration of one answer is needed: {self.iterations}, {self.answers}")
+        if (solved_at < 0).any() or (done < 0).any():
+            raise ValueError("iterations are counted from 0")
+        if (np.isnan(solved_at).any(axis=1) != np.isnan(solved_at).all(axis=1)).any():
+            raise ValueError("a problem has a target under every seed or under none")
+        best = None if self.best is None else np.asarray(self.best, dtype=np.float64)
+        if best is not None:
+            if best.shape != (*solved_at.shape, self.iterations):
+                raise ValueError(f"best must be {(*solved_at.shape, self.iterations)}, not {best.shape}")
+            best = np.fmax.accumulate(best, axis=-1)  # over gaps too
+        object.__setattr__(self, "solved_at", solved_at)
+        object.__setattr__(self, "done", np.minimum(done, self.iterations).astype(np.int64))
+        object.__setattr__(self, "best", best)
+
+    @classmethod
+    def of(
+        cls, searches: Sequence[Sequence[ProblemSearch]], iterations: int, *, answers: int, until_solved: bool = False
+    ) -> Outcomes:
+        """searches[problem][seed] as arrays. Raises ValueError where a problem has more seeds than another."""
+        if not searches or not searches[0] or len({len(seeds) for seeds in searches}) > 1:
+            raise ValueError("every problem needs a search under every seed, at least one")
+        solved_at = [[_number(search) for search in seeds] for seeds in searches]
+        best = np.full((len(searches), len(searches[0]), iterations), np.nan)
+        for row, seeds in enumerate(searches):
+            for column, search in enumerate(seeds):
+                for iteration, fitness in search.improvements:
+                    best[row, column, max(iteration, 0) :] = fitness
+        done = np.array([[search.done for search in seeds] for seeds in searches])
+        return cls(np.array(solved_at), done, iterations, answers, best, until_solved)
+
+    @property
+    def judged(self) -> Bools:
+        """(P,) problems with a target; J of them."""
+        return ~np.isnan(self.solved_at[:, 0])
+
+    @property
+    def horizon(self) -> int:
+        """Iterations after which it is known of every search whether it was solved; 0 where there is no target."""
+        solved_at, done = self.solved_at[self.judged], self.done[self.judged]
+        if not len(done):
+            return 0
+        return int(np.where(solved_at <= self.iterations, self.iterations, done).min())
+
+    @property
+    def best_horizon(self) -> int:
+        """Iterations after which every search's best fitness is known; 0 where it was not given."""
+        if self.best is None:
+            return 0
+        ended = (self.solved_at <= self.iterations) & self.until_solved
+        return int(np.where(ended, self.iterations, self.done).min())
+
+    def solved_by(self, t: int) -> Floats:
+        """(J, S) 1 where it was solved within t iterations, else 0. Raises ValueError beyond the horizon."""
+        self._known(t, 0)
+        return (self.solved_at[self.judged] <= t).astype(np.float64)
+
+    def solve_areas(self, t: int) -> Floats:
+        """(J, S) share of the iterations 1..t after which it was solved; the mean is the area under the solve curve,
+        from 0 to 1. Raises ValueError beyond the horizon."""
+        self._known(t, 1)
+        return np.maximum(0.0, t + 1 - np.maximum(self.solved_at[self.judged], 1)) / t
+
+    def solve_times(self, t: int) -> Floats:
+        """(J, S) iterations it took to solve, t where it took longer or was not: the mean is the restricted mean
+        time (lower is better; times `answers` for answers). Raises ValueError beyond the horizon."""
+        self._known(t, 1)
+        return np.minimum(self.solved_at[self.judged], t)
+
+    def best_at(self, t: int, nothing: float = 0.0) -> Floats:
+        """(P, S) best fitness after t iterations; `nothing` where there was no valid answer yet, as a missing answer
+        counts in an evaluation (NaN leaves the problem out). Raises ValueError beyond the best_horizon."""
+        if self.best is None:
+            raise ValueError("these outcomes hold no best fitness")
+        _within(t, 1, self.best_horizon)
+        found = self.best[:, :, t - 1]
+        return np.where(np.isnan(found), nothing, found)
+
+    def only(self, problems: npt.ArrayLike | None = None, seeds: npt.ArrayLike | None = None) -> Outcomes:
+        """These problems and seeds alone, by index or mask; all of what is not given. A problem whose search failed
+        in one arm goes from all, and seeds that not every arm has begun may wait."""
+        rows = slice(None) if problems is None else np.asarray(problems)
+        columns = slice(None) if seeds is None else np.asarray(seeds)
+        kept = {name: getattr(self, name)[rows][:, columns] for name in ("solved_at", "done")}
+        return replace(self, **kept, best=None if self.best is None else self.best[rows][:, columns])
+
+    def coarsened(self, k: int) -> Outcomes:
+        """k iterations counted as one of k times the answers; a last one that is not whole is left out."""
+        if not 1 <= k <= self.iterations:
+            raise ValueError(f"{k} iterations cannot be one: {self.iterations} are planned")
+        whole = self.iterations // k
+        best = None if self.best is None else self.best[:, :, k - 1 : whole * k : k]
+        return replace(
+            self,
+            solved_at=np.ceil(self.solved_at / k),
+            done=self.done // k,
+            iterations=whole,
+            answers=self.answers * k,
+            best=best,
+        )
+
+    def _known(self, t: int, least: int) -> None:
+        if not self.judged.any():
+            raise ValueError("none of the problems has a target")
+        _within(t, least, self.horizon)
+
+
+def _within(t: int, least: int, horizon: int) -> None:
+    if not least <= t <= horizon:
+        raise ValueError(f"iteration {t}: every search has come to {horizon}, and {least} is the first that counts")
+
+
+def levelled(*arms: Outcomes) -> tuple[Outcomes, ...]:
+    """The arms with iterations of equal cost, so that iteration t of one is as many answers as of another: where
+    their costs differ, the least common multiple's. Raises ValueError where no arm's budget holds one of those."""
+    cost = math.lcm(*(arm.answers for arm in arms))
+    return tuple(arm if arm.answers == cost else arm.coarsened(cost // arm.answers) for arm in arms)
+
+
+def common_horizon(*arms: Outcomes) -> int:
+    """The iteration that every search of every arm has come to. Raises ValueError where arms do not compare."""
+    _comparable(arms)
+    return min(arm.horizon for arm in arms)
+
+
+def common_best_horizon(*arms: Outcomes) -> int:
+    """The iteration that every arm's best fitness is known for. Raises ValueError where arms do not compare."""
+    _comparable(arms)
+    return min(arm.best_horizon for arm in arms)
+
+
+def _comparable(arms: Sequence[Outcomes]) -> None:
+    if len({len(arm.solved_at) for arm in arms}) > 1:
+        raise ValueError(f"arms must have the same problems: {', '.join(str(len(arm.solved_at)) for arm in arms)}")
+    if any((arm.judged != arms[0].judged).any() for arm in arms):
+        raise ValueError("arms must have the same problems: not the same ones have a target")
+    if len({arm.answers for arm in arms}) > 1:
+        raise ValueError("an iteration costs the arms different numbers of answers: bring them to one by levelled()")
+
+
+@dataclass(frozen=True)
+class Solvers:
+    """Who solved what within `iterations`: indices of problems, of those with a target.
+
+    alone: arm -> those that no other arm solved
+    """
+
+    iterations: int
+    alone: Mapping[str, tuple[int, ...]]
+    by_all: tuple[int, ...]
+    by_none: tuple[int, ...]
+
+
+def solvers(arms: Mapping[str, Outcomes], t: int | None = None, seeds_needed: int = 1) -> Solvers:
+    """Which problems only one arm solved, all did, none did, within t iterations (default: the common horizon).
+
+    An arm solved a problem where at least `seeds_needed` of its searches did. Raises ValueError where arms do not
+    compare, also by their number of seeds: more tries solve more.
+    """
+    horizon = common_horizon(*arms.values())
+    t = horizon if t is None else t
+    if len({arm.solved_at.shape[1] for arm in arms.values()}) > 1:
+        raise ValueError("arms need the same number of seeds: more tries solve more")
+    indices = np.flatnonzero(next(iter(arms.values())).judged)
+    solved = np.array([arm.solved_by(t).sum(axis=1) >= seeds_needed for arm in arms.values()])  # (arms, J)
+    by = solved.sum(axis=0)
+
+    def listed(mask: Bools) -> tuple[int, ...]:
+        return tuple(int(i) for i in indices[mask])
+
+    alone = {name: listed(row & (by == 1)) for name, row in zip(arms, solved, strict=True)}
+    return Solvers(t, alone, listed(by == len(arms)), listed(by == 0))
+
+
+def _number(search: ProblemSearch) -> float:
+    if not search.has_target:
+        return math.nan
+    return math.inf if search.solved_at is None else search.solved_at

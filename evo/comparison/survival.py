@@ -1,0 +1,197 @@
+"""Curves of one arm over iterations or answers, with bands, and paired differences of two arms at an iteration.
+
+Live, searches have come different distances. Shares of what is known would run to 1 at the end, since a solved search
+is known for good and an open one only as far as it has come. The solve rate is therefore the Kaplan-Meier estimate
+(1958): of the searches that came to iteration t unsolved, the share that t solved, chained. It is the plain share once
+all have come that far, and right before that as long as how far a search has come has nothing to do with how hard it
+is, which taking turns over problems and arms sees to. A curve ends where fewer than half of the open searches have
+come. Differences are of problems in pairs and wait for the last of them: they are known up to the common horizon.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.comparison.results import Outcomes, common_best_horizon, common_horizon
+from evo.stats import LEVEL, RESAMPLES, TestedDifference, difference, resampled_means, wilson
+
+Floats = npt.NDArray[np.float64]
+
+FEWEST_REACHED = 0.5
+CURVE_RESAMPLES = 2_000
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A figure after iterations 1..T with its pointwise band; NaN where it is not known.
+
+    mean, low, high: (T,)
+    """
+
+    mean: Floats
+    low: Floats
+    high: Floats
+
+    def over_answers(self, per_iteration: int, budgets: npt.ArrayLike) -> Curve:
+        """The curve at budgets of answers, (A,) in place of (T,): after the iterations that are paid for in full. NaN
+        below the first and beyond the last, so arms of different cost can be drawn on one axis."""
+        if per_iteration < 1:
+            raise ValueError(f"an iteration costs at least one answer, not {per_iteration}")
+        paid = np.asarray(budgets, dtype=np.int64) // per_iteration
+        inside = (paid >= 1) & (paid <= len(self.mean))
+        at = np.where(inside, paid - 1, 0)
+        return Curve(*(np.where(inside, values[at], np.nan) for values in (self.mean, self.low, self.high)))
+
+
+def answer_axis(*arms: Outcomes) -> npt.NDArray[np.int64]:
+    """(A,) every number of answers after which some arm's iteration ends, rising: an axis for `over_answers`."""
+    return np.unique(np.concatenate([arm.answers * np.arange(1, arm.iterations + 1) for arm in arms]))
+
+
+@dataclass(frozen=True, eq=False)
+class SolveCurve(Curve):
+    """The solve rate. reached: (T,) of the searches that may be open then, the share that has come that far."""
+
+    reached: Floats
+
+    def reaches(self, share: float = 0.5) -> Crossing | None:
+        """When this share of searches was solved, the median time by default; None where that is not known to be."""
+        least = share - 1e-9  # rates are products, right to the last bits only
+        times = [_first(values >= least) for values in (self.mean, self.high, self.low)]
+        return None if times[0] is None else Crossing(times[0], times[1] or times[0], times[2] or math.inf)
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The iteration at which a curve first reached a share, with the interval read off its band (Brookmeyer and
+    Crowley 1982); high is inf where the band's lower edge has not come there."""
+
+    at: int
+    low: int
+    high: float
+
+
+def solve_curve(arm: Outcomes, *, crossed_seeds: bool = False, level: float = LEVEL) -> SolveCurve:
+    """The share of searches that were solved within t iterations, t = 1..T, by Kaplan-Meier where some are under way.
+
+    The band is Wilson's with an effective sample size, rate (1 - rate) / variance, where the variance is that of the
+    rate over problems: by the infinitesimal jackknife, a problem's seeds kept together (with crossed seeds a seed's
+    problems too: Cameron, Gelbach and Miller 2011), never below that of independent searches. For one seed and
+    finished searches it is Wilson's interval as it is in books. Unlike a bootstrap's it has a width at rates of 0 and
+    1, and it is cheap enough for every refresh. Raises ValueError where no problem has a target.
+    """
+    solved_at, done = arm.solved_at[arm.judged], arm.done[arm.judged]  # (J, S)
+    if not len(done):
+        raise ValueError("none of the problems has a target")
+    followed = np.where(np.isfinite(solved_at), np.maximum(done, solved_at), done)  # the two may be read apart
+    times = np.arange(arm.iterations + 1)  # from 0: a seed answer may be a solution
+    event = solved_at[..., None] == times  # (J, S, T + 1)
+    open_ = solved_at[..., None] >= times
+    at_risk = open_ & (followed[..., None] >= times)
+    n, n_open = at_risk.sum(axis=(0, 1)), open_.sum(axis=(0, 1))  # (T + 1,)
+    hazard = event.sum(axis=(0, 1)) / np.maximum(n, 1)
+    unsolved = np.cumprod(1 - hazard)
+    reached = np.where(n_open, n / np.maximum(n_open, 1), 1.0)
+    known = np.logical_and.accumulate(reached >= FEWEST_REACHED)
+
+    # d log(unsolved) / d weight of a search; past a hazard of 1 nothing varies any more
+    slope = (event - hazard * at_risk) / (np.maximum(n, 1) * np.where(hazard < 1, 1 - hazard, np.inf))
+    influence = unsolved * np.cumsum(slope, axis=-1)  # (J, S, T + 1)
+    variance = _variance(influence, crossed_seeds)
+    varies = (unsolved < 1) & (unsolved > 0)
+    size = np.divide(unsolved * (1 - unsolved), variance, out=np.full(len(times), float(len(done))), where=varies)
+    # with none solved the problems that have come so far count; with all, no more of them than counted before
+    size = np.where(unsolved == 1, np.maximum(at_risk.any(axis=1).sum(axis=0), 1), size)
+    if (unsolved == 0).any():
+        last = int(np.argmax(unsolved == 0))
+        size[last:] = min(size[last - 1], len(done)) if last else len(done)
+    rate = np.where(known, 1 - unsolved, np.nan)
+    low, high = wilson(rate, size, level)
+    return SolveCurve(rate[1:], low[1:], high[1:], reached[1:])
+
+
+def best_curve(
+    arm: Outcomes,
+    *,
+    nothing: float = 0.0,
+    crossed_seeds: bool = False,
+    level: float = LEVEL,
+    resamples: int = CURVE_RESAMPLES,
+) -> Curve:
+    """Mean best fitness after t iterations, t = 1..T, with a bootstrap band over problems; NaN beyond the
+    best_horizon. `nothing` is what a search without a valid answer counts as. Raises ValueError without best."""
+    if arm.best is None:
+        raise ValueError("these outcomes hold no best fitness")
+    horizon = arm.best_horizon
+    values = arm.best[:, :, :horizon]
+    values = np.where(np.isnan(values), nothing, values)
+    values = values if crossed_seeds else values.mean(axis=1, keepdims=True)
+    mean, low, high = (np.full(arm.iterations, np.nan) for _ in range(3))
+    mean[:horizon] = values.mean(axis=(0, 1))
+    means = resampled_means(values, resamples=resamples)  # (R, horizon)
+    low[:horizon], high[:horizon] = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return Curve(mean, low, high)
+
+
+def solve_difference(
+    a: Outcomes, b: Outcomes, t: int | None = None, *, crossed_seeds: bool = False, resamples: int = RESAMPLES
+) -> TestedDifference:
+    """Solve rate of a - b after t iterations (default: the common horizon). Raises ValueError where the arms do not
+    compare, where t is beyond what all have come to, and where no problem has a target; so do the others."""
+    horizon = common_horizon(a, b)
+    t = horizon if t is None else t
+    return difference(a.solved_by(t), b.solved_by(t), crossed_seeds=crossed_seeds, resamples=resamples)
+
+
+def area_difference(
+    a: Outcomes, b: Outcomes, t: int | None = None, *, crossed_seeds: bool = False, resamples: int = RESAMPLES
+) -> TestedDifference:
+    """Area under the solve curve, the mean solve rate over iterations 1..t, of a - b."""
+    horizon = common_horizon(a, b)
+    t = horizon if t is None else t
+    return difference(a.solve_areas(t), b.solve_areas(t), crossed_seeds=crossed_seeds, resamples=resamples)
+
+
+def time_difference(
+    a: Outcomes, b: Outcomes, t: int | None = None, *, crossed_seeds: bool = False, resamples: int = RESAMPLES
+) -> TestedDifference:
+    """Restricted mean time to solve, in iterations, of a - b: below 0 where a is the faster."""
+    horizon = common_horizon(a, b)
+    t = horizon if t is None else t
+    return difference(a.solve_times(t), b.solve_times(t), crossed_seeds=crossed_seeds, resamples=resamples)
+
+
+def best_difference(
+    a: Outcomes,
+    b: Outcomes,
+    t: int | None = None,
+    *,
+    nothing: float = 0.0,
+    crossed_seeds: bool = False,
+    resamples: int = RESAMPLES,
+) -> TestedDifference:
+    """Mean best fitness after t iterations of a - b."""
+    horizon = common_best_horizon(a, b)
+    t = horizon if t is None else t
+    return difference(a.best_at(t, nothing), b.best_at(t, nothing), crossed_seeds=crossed_seeds, resamples=resamples)
+
+
+def _variance(influence: Floats, crossed_seeds: bool) -> Floats:
+    """(J, S, ...) what each search moves the estimate by -> (...) its variance."""
+    single = (influence**2).sum(axis=(0, 1))
+    clustered = (influence.sum(axis=1) ** 2).sum(axis=0)
+    variance = np.maximum(single, clustered)
+    seeds = influence.shape[1]
+    if crossed_seeds and seeds > 1:
+        by_seed = (influence.sum(axis=0) ** 2).sum(axis=0) * seeds / (seeds - 1)
+        variance = np.maximum(variance, clustered + by_seed - single)
+    return variance
+
+
+def _first(mask: npt.NDArray[np.bool_]) -> int | None:
+    """The iteration, from 1, of the first True."""
+    return int(np.argmax(mask)) + 1 if mask.any() else None

@@ -1,0 +1,200 @@
+"""Where the arms of a comparison stand, for a terminal and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evo.comparison.load import Arm, Comparison
+from evo.comparison.verdict import FIGURES, ArmStanding, Standings, verdict_lines
+from evo.search.progress import clock
+from evo.stats import mean_interval
+from islands.db.store import Store
+from islands.queries.progress import run_progress
+from islands.queries.runs import elite_rewards
+from vpo.metrics import Interval, diversity
+
+ONLY_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What an arm has spent over all its seeds, and what its populations are like.
+
+    seconds, sampling_seconds: of its runs' processes, which shared the machine with the other arms'
+    diversity: mean L1 distance of two elites' reward vectors, mean over problems; None before there are any
+    """
+
+    answers: int
+    tokens: int
+    seconds: float
+    sampling_seconds: float
+    diversity: Interval | None
+    prompt_tokens: int = 0
+    cost: float = 0.0
+
+
+def costs_of(store: Store, arm: Arm) -> Costs:
+    progress = [run_progress(store, run.id) for run in arm.runs]
+    summaries = [run.summary for run in arm.runs]
+    spread: dict[int, list[float]] = {}
+    for run in arm.runs:
+        index_of = {problem.id: problem.index for problem in store.problems(run.id)}
+        for problem, rewards in elite_rewards(store, run.id).items():
+            spread.setdefault(index_of[problem], []).append(diversity(np.array(rewards)))
+    by_problem = [float(np.mean(seeds)) for seeds in spread.values()]
+    return Costs(
+        answers=sum(one.answers for one in progress),
+        tokens=sum(one.tokens for one in progress),
+        seconds=sum(float(one.get("seconds", 0.0)) for one in summaries),
+        sampling_seconds=sum(float(one.get("sampling_seconds", 0.0)) for one in summaries),
+        diversity=mean_interval(by_problem) if by_problem else None,
+        prompt_tokens=sum(one.prompt_tokens for one in progress),
+        cost=sum(one.cost for one in progress),
+    )
+
+
+def print_standings(
+    console: Console, comparison: Comparison, stand: Standings | None, costs: Mapping[str, Costs]
+) -> None:
+    """A table of the arms, what each alone solved, and the verdict.
+
+    area: under the solve curve; half: the iteration at which half were solved; best: mean best fitness; L1: diversity
+    of the elites; time: spent sampling
+    """
+    if stand is None:
+        console.print(f"{escape(comparison.name)}: no search has begun yet")
+        return
+    known = stand.horizon or stand.best_horizon
+    progress = "" if known >= stand.iterations else f" of {stand.iterations}: under way"
+    console.print(
+        f"[bold]{escape(comparison.name)}[/bold]: {len(comparison.problems)} problems, "
+        f"{stand.seeds} {'seed' if stand.seeds == 1 else 'seeds'}, at iteration {known}{progress}, "
+        f"{stand.answers} answers an iteration"
+    )
+    table = Table(box=None, pad_edge=False)
+    priced = any(one.cost for one in costs.values())
+    columns = ("arm", "solved", "area", "half", "best", "L1", "answers", "tokens", *["cost"][:priced], "time")
+    for title in columns:
+        table.add_column(title, justify="left" if title == "arm" else "right", no_wrap=True)
+    for arm in comparison.arms:
+        one, cost = stand.arms[arm.name], costs[arm.name]
+        table.add_row(
+            escape(arm.name), _interval(one.solved), _mean(one.area), _median(one), _mean(one.best, 3),
+            _mean(cost.diversity), short(cost.answers), short(cost.tokens),
+            *[f"{cost.cost:.4g}"][: priced], clock(cost.sampling_seconds),
+        )  # fmt: skip
+    console.print(table)
+    for arm in comparison.arms:
+        only = stand.arms[arm.name].only
+        if only and len(comparison.arms) > 1:
+            names = ", ".join(comparison.problems[i].name for i in only[:ONLY_SHOWN])
+            more = f" and {len(only) - ONLY_SHOWN} more" if len(only) > ONLY_SHOWN else ""
+            console.print(f"only {escape(arm.name)} solved: {escape(names)}{more}", style="dim", soft_wrap=True)
+    for problem in comparison.failed:
+        console.print(f"left out, its scorer failed: {escape(problem.name)}", style="yellow", soft_wrap=True)
+    lines = verdict_lines(stand)
+    if lines:
+        figure = "solve rate" if stand.horizon else "mean best fitness"
+        console.print(f"\n{figure} after {known} iterations:")
+        for line in lines:
+            console.print(f"  [bold]{escape(line)}[/bold]", soft_wrap=True)
+        for line in other_lines(stand):
+            console.print(f"  {escape(line)}", style="dim", soft_wrap=True)
+
+
+def other_lines(stand: Standings) -> list[str]:
+    """Differences in the figures beside the verdict's that are shown."""
+    lines = []
+    for arm, figures in stand.against.items():
+        for figure, one in figures.items():
+            if figure in ("area", "time", "best") and one.shown:
+                mean, low, high = one.interval.mean, one.interval.low, one.interval.high
+                digits = 1 if figure == "time" else 3
+                lines.append(
+                    f"{FIGURES[figure]}: {arm} - {stand.reference} = "
+                    f"{mean:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+                )
+    return lines
+
+
+def as_dict(comparison: Comparison, stand: Standings | None, costs: Mapping[str, Costs]) -> dict[str, Any]:
+    """Everything that is printed, and the intervals and p-values behind it."""
+    shown: dict[str, Any] = {
+        "comparison": comparison.name,
+        "reference": comparison.reference,
+        "problems": [problem.name for problem in comparison.problems],
+        "failed": [problem.name for problem in comparison.failed],
+        "runs": [{"name": run.name, "arm": run.arm, "seed": run.seed, "status": run.status} for run in comparison.runs],
+    }
+    if stand is None:
+        return {**shown, "arms": {}, "against": {}, "verdicts": []}
+    return {
+        **shown,
+        "iterations": stand.iterations,
+        "answers_per_iteration": stand.answers,
+        "seeds": stand.seeds,
+        "horizon": stand.horizon,
+        "best_horizon": stand.best_horizon,
+        "arms": {
+            arm.name: {
+                "policy": arm.policy,
+                "answers_per_rollout": arm.runs[0].config["answers"],
+                "rollouts": arm.runs[0].config["rollouts"],
+                **_arm_dict(stand.arms[arm.name], comparison),
+                **_costs_dict(costs[arm.name]),
+            }
+            for arm in comparison.arms
+        },
+        "against": {
+            arm: {
+                figure: {**asdict(one.interval), "p": one.p, "pairs": one.pairs, "shown": one.shown}
+                for figure, one in figures.items()
+            }
+            for arm, figures in stand.against.items()
+        },
+        "solved_by_all": [comparison.problems[i].name for i in stand.by_all],
+        "solved_by_none": [comparison.problems[i].name for i in stand.by_none],
+        "verdicts": verdict_lines(stand),
+    }
+
+
+def _arm_dict(one: ArmStanding, comparison: Comparison) -> dict[str, Any]:
+    median = one.median
+    return {
+        "solved": None if one.solved is None else asdict(one.solved),
+        "area": None if one.area is None else asdict(one.area),
+        "half_solved_at": None if median is None else median.at,
+        "best": None if one.best is None else asdict(one.best),
+        "only": [comparison.problems[i].name for i in one.only],
+    }
+
+
+def _costs_dict(costs: Costs) -> dict[str, Any]:
+    return asdict(costs)
+
+
+def short(count: float) -> str:
+    """950, 14.4k, 2.31M."""
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.3g}{letter}"
+    return f"{count:g}"
+
+
+def _interval(found: Interval | None) -> str:
+    return "-" if found is None else f"{found.mean:.2f} [dim]\\[{found.low:.2f}, {found.high:.2f}][/dim]"
+
+
+def _mean(found: Interval | None, digits: int = 2) -> str:
+    return "-" if found is None else f"{found.mean:.{digits}f}"
+
+
+def _median(one: ArmStanding) -> str:
+    return "-" if one.median is None else f"{one.median.at}"

@@ -1,0 +1,156 @@
+"""Where the arms of a comparison stand: figures with intervals, differences against the reference, and the verdict.
+
+Figures are taken at the horizon, the iteration that every search of every arm has come to, so a comparison under way
+has standings too: of the seeds that have come about as far as any, since seeds may be searched in turn. The first
+figure, the solve rate at the horizon, is what a comparison is judged by; the others say how it came about. p-values of
+several arms against one reference are corrected for each figure (Holm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from evo.comparison.results import Outcomes, common_best_horizon, common_horizon, levelled, solvers
+from evo.comparison.survival import (
+    Crossing,
+    area_difference,
+    best_difference,
+    solve_curve,
+    solve_difference,
+    time_difference,
+)
+from evo.stats import RESAMPLES, TestedDifference, adjusted, mean_interval, verdict
+from vpo.metrics import Interval
+
+NEARLY = 0.9
+
+FIGURES: Mapping[str, str] = {
+    "solved": "solve rate",
+    "area": "area under the solve curve",
+    "time": "iterations to solve",
+    "best": "mean best fitness",
+}
+
+
+@dataclass(frozen=True)
+class ArmStanding:
+    """One arm at the horizon; None where no problem has a target, or nothing is known yet.
+
+    solved: share of searches that were solved, with the band of its curve
+    area: mean solve rate over the iterations up to the horizon
+    median: iteration at which half of the searches were solved, None where that has not come
+    best: mean best fitness; a search without a valid answer counts 0
+    only: problems, by index, that this arm alone solved (under any seed)
+    """
+
+    solved: Interval | None = None
+    area: Interval | None = None
+    median: Crossing | None = None
+    best: Interval | None = None
+    only: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Standings:
+    """All arms, in their order.
+
+    iterations: planned, each of `answers` answers: those of the costliest arm where arms differ
+    seeds: how many the figures are of
+    horizon, best_horizon: the iteration that solve rates, and best fitnesses, stand at
+    against: arm -> figure -> arm - reference, for the figures that are known
+    by_all, by_none: problems, by index, that every arm solved, and none
+    """
+
+    iterations: int
+    answers: int
+    seeds: int
+    horizon: int
+    best_horizon: int
+    reference: str | None
+    arms: Mapping[str, ArmStanding]
+    against: Mapping[str, Mapping[str, TestedDifference]] = field(default_factory=dict)
+    by_all: tuple[int, ...] = ()
+    by_none: tuple[int, ...] = ()
+
+
+def standings(
+    outcomes: Mapping[str, Outcomes], reference: str | None, *, resamples: int = RESAMPLES, crossed_seeds: bool = False
+) -> Standings:
+    """From the searches of all arms. Raises ValueError for none, and where the arms do not compare.
+
+    crossed_seeds: a seed acts on all problems at once (evo.stats), as where the policy learns while it searches.
+    """
+    if not outcomes:
+        raise ValueError("there is nothing to compare")
+    arms = farthest(dict(zip(outcomes, levelled(*outcomes.values()), strict=True)))
+    first = next(iter(arms.values()))
+    horizon, best_horizon = common_horizon(*arms.values()), common_best_horizon(*arms.values())
+    solved = solvers(arms, horizon) if horizon else None
+    standing = {}
+    for name, arm in arms.items():
+        shown = ArmStanding()
+        if horizon:
+            curve = solve_curve(arm, crossed_seeds=crossed_seeds)
+            at = horizon - 1
+            shown = ArmStanding(
+                solved=Interval(float(curve.mean[at]), float(curve.low[at]), float(curve.high[at])),
+                area=mean_interval(arm.solve_areas(horizon), crossed_seeds=crossed_seeds, resamples=resamples),
+                median=curve.reaches(),
+                only=solved.alone[name] if solved else (),
+            )
+        if best_horizon:
+            best = mean_interval(arm.best_at(best_horizon), crossed_seeds=crossed_seeds, resamples=resamples)
+            shown = ArmStanding(shown.solved, shown.area, shown.median, best, shown.only)
+        standing[name] = shown
+    against: dict[str, dict[str, TestedDifference]] = {name: {} for name in arms if name != reference}
+    if reference is not None:
+        figures: dict[str, tuple[Callable[..., TestedDifference], int]] = {
+            "solved": (solve_difference, horizon),
+            "area": (area_difference, horizon),
+            "time": (time_difference, horizon),
+            "best": (best_difference, best_horizon),
+        }
+        for figure, (difference, known) in figures.items():
+            if known:
+                options = {"crossed_seeds": crossed_seeds, "resamples": resamples}
+                of_arms = {name: difference(arms[name], arms[reference], known, **options) for name in against}
+                for name, one in adjusted(of_arms).items():
+                    against[name][figure] = one
+    return Standings(
+        first.iterations,
+        first.answers,
+        first.solved_at.shape[1],
+        horizon,
+        best_horizon,
+        reference,
+        standing,
+        against if reference is not None else {},
+        solved.by_all if solved else (),
+        solved.by_none if solved else (),
+    )
+
+
+def verdict_lines(found: Standings) -> list[str]:
+    """A line for every arm against the reference, by solve rate; by mean best fitness where nothing has a target."""
+    lines = []
+    for name, figures in found.against.items():
+        figure = next((figure for figure in ("solved", "best") if figure in figures), None)
+        if figure is not None:
+            lines.append(verdict(name, str(found.reference), figures[figure]))
+    return lines
+
+
+def farthest(arms: Mapping[str, Outcomes]) -> dict[str, Outcomes]:
+    """The arms with those seeds alone that have come nearly as far, in every arm, as any seed has. Raises ValueError
+    where arms have different numbers of seeds."""
+    if len({arm.solved_at.shape[1] for arm in arms.values()}) > 1:
+        raise ValueError("every arm needs the same seeds")
+    seeds = range(next(iter(arms.values())).solved_at.shape[1])
+    reached = [min(_reached(arm.only(seeds=[seed])) for arm in arms.values()) for seed in seeds]
+    kept = [seed for seed in seeds if reached[seed] >= NEARLY * max(reached)]
+    return {name: arm.only(seeds=kept) for name, arm in arms.items()}
+
+
+def _reached(arm: Outcomes) -> int:
+    return arm.horizon if arm.judged.any() else arm.best_horizon

@@ -1,0 +1,215 @@
+"""Fleets in processes of their own, so that small policies on a CPU do not wait for one another's interpreter.
+
+A crew is one such process with its fleet. It is driven over a pipe: it takes orders, and answers with how each step
+went. When the pipe breaks, because the process at the terminal is gone, the crew finishes what is in flight and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import signal
+import traceback
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+from evo.comparison.runner import FINISHING, Ended, Fleet, Wave
+from evo.config.run import RunConfig
+from evo.errors import BadInput, SearchFailed
+from evo.search.resources import policy_key
+
+JOIN_SECONDS = 20.0
+
+
+class CrewFailed(Exception):
+    """A fault inside a crew that is no known one; the message is its traceback."""
+
+
+class Crews:
+    """Several crews that act as one fleet. The runs of a wave are dealt out in turn, so that arms which take long are
+    spread; a policy may be loaded by several crews, which is why only small ones are searched like this."""
+
+    def __init__(self, count: int) -> None:
+        self.paused = False
+        self.stopping = ""
+        self._crews = [Crew() for _ in range(count)]
+
+    async def prepare(self, configs: Sequence[RunConfig]) -> None:
+        """Start the processes and let them load every policy once between them, to find what is wrong."""
+        different = list({policy_key(config): config for config in configs}.values())
+        with _interrupts_ignored():  # children start with that too: a Ctrl-C is the parent's to pass on
+            for crew in self._crews:
+                crew.start()
+        for seat, crew in enumerate(self._crews):
+            crew.tell("prepare", different[seat :: len(self._crews)])
+        await self._answers()
+
+    async def search(self, db: str, waves: Sequence[Wave], overrides: dict[str, Any] | None = None) -> list[Ended]:
+        """Deal out the runs and wait for all of them."""
+        for seat, crew in enumerate(self._crews):
+            own = [wave[seat :: len(self._crews)] for wave in waves]
+            crew.tell("search", db, [wave for wave in own if wave], overrides)
+        return [ended for answer in await self._answers() for ended in answer]
+
+    async def _answers(self) -> list[Any]:
+        """Every crew's answer. The first fault stops the others, whose answers are awaited all the same."""
+        waiting = [asyncio.create_task(crew.answer()) for crew in self._crews]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
+            if any(task.done() and task.exception() for task in waiting):
+                self.interrupt("interrupted; another process failed")
+            results = await asyncio.gather(*waiting, return_exceptions=True)
+        except asyncio.CancelledError:
+            for crew in self._crews:
+                crew.tell("cancel")
+            await asyncio.gather(*waiting, return_exceptions=True)
+            raise
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return list(results)
+
+    def pause(self) -> None:
+        self.paused = True
+        self._tell_all("pause")
+
+    def resume(self) -> None:
+        self.paused = False
+        self._tell_all("resume")
+
+    def interrupt(self, reason: str) -> None:
+        self.stopping = reason
+        self._tell_all("interrupt", reason)
+
+    def stop(self) -> None:
+        self.interrupt(FINISHING)
+
+    def _tell_all(self, *order: Any) -> None:
+        for crew in self._crews:
+            crew.tell(*order)
+
+    async def close(self) -> None:
+        for crew in self._crews:
+            crew.tell("close")
+        for crew in self._crews:
+            await asyncio.to_thread(crew.join)
+
+
+class Crew:
+    """The parent's end of one process."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would copy threads of torch in no known state
+        self._pipe, self._theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(self._theirs,), name="evo crew", daemon=False)
+
+    def start(self) -> None:
+        self._process.start()
+        self._theirs.close()
+
+    def tell(self, *order: Any) -> None:
+        """An order: the name of a Fleet's method and its arguments, `cancel`, or `close`."""
+        with contextlib.suppress(BrokenPipeError, OSError):  # a crew that is gone says so where its answer is awaited
+            self._pipe.send(order)
+
+    async def answer(self) -> Any:
+        """What the last order came to; raises what it raised in the process."""
+        try:
+            kind, content = await asyncio.to_thread(self._pipe.recv)
+        except (EOFError, OSError):
+            await asyncio.to_thread(self._process.join, JOIN_SECONDS)
+            code = self._process.exitcode
+            raise SearchFailed(f"a search process ended by itself (exit code {code}); evo resume goes on") from None
+        if kind == "fault":
+            raise content
+        if kind == "bug":
+            raise CrewFailed(content)
+        return content
+
+    def join(self) -> None:
+        if self._process.pid is None:
+            return
+        self._process.join(JOIN_SECONDS)
+        if self._process.is_alive():
+            self._process.terminate()
+            self._process.join(JOIN_SECONDS)
+        self._pipe.close()
+
+
+@contextlib.contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT,)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _work(pipe: Connection) -> None:
+    """The process: obeys until it is told to close, or nobody is there to tell it anything."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asyncio.run(_obey(pipe))
+    os._exit(0)  # threads of a policy that was cancelled in a call may still run
+
+
+async def _obey(pipe: Connection) -> None:
+    fleet = Fleet()
+    loop = asyncio.get_running_loop()
+    orders: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
+    work: list[asyncio.Task[Any]] = []
+
+    def heard() -> None:
+        try:
+            order = pipe.recv()
+        except (EOFError, OSError):
+            loop.remove_reader(pipe.fileno())
+            fleet.interrupt("interrupted; the process that watched over it is gone")
+            orders.put_nowait(("close",))
+            return
+        kind, *rest = order
+        if kind in ("pause", "resume", "interrupt"):
+            getattr(fleet, kind)(*rest)
+        elif kind == "cancel":
+            for task in work:
+                task.cancel()
+        else:
+            orders.put_nowait(order)
+
+    loop.add_reader(pipe.fileno(), heard)
+    for number in (signal.SIGTERM,):
+        loop.add_signal_handler(number, lambda: fleet.interrupt("interrupted; asked to end"))
+    while True:
+        kind, *rest = await orders.get()
+        if kind == "close":
+            break
+        work[:] = [asyncio.create_task(getattr(fleet, kind)(*rest))]
+        answer = await _outcome(work[0])
+        with contextlib.suppress(BrokenPipeError, OSError):
+            pipe.send(answer)
+    await fleet.close()
+
+
+async def _outcome(task: asyncio.Task[Any]) -> tuple[str, Any]:
+    from evo.cli import exit_code_of
+
+    try:
+        return "done", await task
+    except asyncio.CancelledError:
+        return "fault", BadInput("cancelled")
+    except Exception as error:
+        if exit_code_of(error) is None:
+            return "bug", traceback.format_exc()
+        return "fault", portable(error)
+
+
+def portable(error: Exception) -> Exception:
+    """The error as another process can raise it: of its class, with its message alone."""
+    message = " ".join(str(error).split())
+    try:
+        return type(error)(message)
+    except TypeError:
+        return SearchFailed(message)

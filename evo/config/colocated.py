@@ -1,0 +1,49 @@
+"""How a search trains the policy that it searches with."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from evo.config.trainer import TrainerSettings
+
+
+class SearchTraining(TrainerSettings):
+    """Training beside a search: its prompt groups, as they are stored, are the batches.
+
+    A group is learned from by the version of the policy that is newest when enough groups are there; what that differs
+    from the version that wrote it is corrected by the PPO ratio, the truncated importance weights, and the cap.
+    """
+
+    method: str = Field(description="a row of the table of methods (vpo, grpo, ...)")
+    every: int = Field(16, ge=1, description="prompt groups a training step learns from")
+    steps: int | None = Field(None, ge=1, description="stop training after so many steps; the search goes on")
+    most_behind: int = Field(8, ge=0, description="groups of versions older than this many are dropped and counted")
+    truncate: float | None = Field(2.0, gt=0.0, description="cap of truncated importance weights")
+    unsolved: bool = Field(False, description="learn from problems alone that were not solved before the group")
+    tolerance: float = Field(
+        0.05, gt=0.0, description="nats a token by which sampler and trainer may differ on the probe after a sync"
+    )
+    save_every: int = Field(
+        10, ge=1, description="steps between checkpoints; those since the last are made again on resume"
+    )
+    keep: int = Field(2, ge=1, description="checkpoints kept, beside that of the version promoted last")
+    min_diversity: float | None = Field(
+        None,
+        ge=0.0,
+        description="stop training when the answers of the last steps' groups are more alike than this (L1)",
+    )
+    check: list[str] = Field(
+        default_factory=list, description="held-out problem addresses; a version that does harm there is rolled back"
+    )
+    check_every: int = Field(4, ge=1, description="steps between checks; versions between them do not search")
+    check_limit: int | None = Field(None, ge=1, description="problems of each held-out address")
+    check_answers: int = Field(12, ge=1, description="answers a problem in a check")
+
+    @model_validator(mode="after")
+    def _sensible(self) -> SearchTraining:
+        if self.check and self.check_every > self.most_behind:
+            raise ValueError(
+                f"check_every {self.check_every} must be at most most_behind {self.most_behind}: between checks the "
+                "groups are those of the version that was promoted last"
+            )
+        return self

@@ -1,0 +1,138 @@
+"""The configuration of a run: one validated object, filled from YAML, then flags, each overriding the one before.
+
+The object is stored with the run, so `evo resume` needs nothing but the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from evo.config.colocated import SearchTraining
+from evo.errors import BadInput
+from islands.population.config import PopulationConfig
+
+
+class PromptConfig(BaseModel):
+    """What a prompt shows beside the task."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    style: Literal["auto", "evo", "openevolve"] = Field(
+        "auto", description="auto: OpenEvolve's templates for an OpenEvolve directory, ours elsewhere"
+    )
+    diff: bool | None = Field(
+        None, description="SEARCH/REPLACE edits instead of whole answers; needs one answer a rollout"
+    )
+    max_answer_chars: int = Field(8000, ge=100, description="longer programs are cut in the middle when shown")
+    max_feedback_chars: int = Field(1500, ge=0, description="feedback shown per candidate")
+    show_parent: bool = Field(True, description="off: every prompt is the task alone, i.e. best-of-n without evolution")
+    prefill: float = Field(
+        0.0,
+        ge=0.0,
+        le=1.0,
+        description="share of the prompts whose answer is begun with the first part of the parent, for the policy to "
+        "go on from",
+    )
+
+
+class RunConfig(BaseModel):
+    """Everything that decides a run. One seed and one configuration give one run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    problems: list[str] = Field(default_factory=list, description="problem addresses")
+    limit: int | None = Field(None, ge=1, description="only the first K problems of each set")
+    policy: str = Field(
+        "embedded:base", description="policy address; several, separated by commas, are operators of one search"
+    )
+    mixing: Literal["bandit", "turns"] = Field("bandit", description="how several operators are chosen between")
+    temperature: float | None = Field(
+        None, ge=0.0, le=5.0, description="default 1.0, or what an OpenEvolve config says"
+    )
+    top_p: float = Field(1.0, gt=0.0, le=1.0)
+    max_new_tokens: int | None = Field(None, ge=1, description="per rollout; default by answer format and count")
+
+    iterations: int | None = Field(
+        None, ge=1, description="prompt groups per problem; default 100, or an OpenEvolve config's"
+    )
+    rollouts: int = Field(1, ge=1, le=1024, description="G, rollouts in a prompt group")
+    answers: int = Field(3, ge=1, le=32, description="m, answers asked of each rollout")
+    seed: int = Field(0, ge=0, description="decides every random choice of the run")
+
+    max_answers: int | None = Field(None, ge=1, description="budget: answers asked for in all, a chain of m counting m")
+    max_tokens: int | None = Field(None, ge=1, description="budget: generated tokens in all")
+    max_cost: float | None = Field(None, gt=0, description="budget: what a policy with ?price= has cost in all")
+    max_seconds: float | None = Field(None, gt=0, description="budget: wall-clock seconds of this process")
+    until_solved: bool = Field(False, description="stop a problem when it is solved")
+
+    parallel: int | None = Field(None, ge=1, description="prompt groups in flight; default by policy and problem count")
+    population: PopulationConfig = Field(default_factory=PopulationConfig)
+    prompt: PromptConfig = Field(default_factory=PromptConfig)
+    train: SearchTraining | None = Field(None, description="train the policy beside the search")
+    sandbox: Literal["auto", "bwrap", "landlock", "none"] = Field("auto", description="isolation of hostile code")
+    scoring_workers: int | None = Field(None, ge=1, le=256, description="answers scored at once; default: CPU count")
+    device: str | None = Field(None, description="for transformers: cpu, cuda, cuda:1")
+    dtype: Literal["float32", "bfloat16", "float16"] | None = None
+
+
+def load_config(path: str | None, overrides: Mapping[str, Any], besides: Collection[str] = ()) -> RunConfig:
+    """YAML at `path` (or none), then `overrides` (dotted keys reach into sections; None values are not given).
+
+    besides: keys of the file that are not a run's, and somebody else's to read
+
+    Raises BadInput with one line naming the key and what is wrong with it.
+    """
+    values = {key: value for key, value in read_yaml(path).items() if key not in besides}
+    for dotted, value in overrides.items():
+        if value is None or value == ():
+            continue
+        *sections, key = dotted.split(".")
+        target = values
+        for section in sections:
+            inner = target.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise BadInput(f"--config {path}: {section} must be a section")
+            target = inner
+        target[key] = list(value) if isinstance(value, tuple) else value
+    return validated(values, f"--config {path}" if path else "the options")
+
+
+def read_yaml(path: str | None) -> dict[str, Any]:
+    """The keys and values of a --config file, none without a file. Raises BadInput with one line."""
+    if path is None:
+        return {}
+    try:
+        loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"--config {path}: {error.strerror or error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadInput(f"--config {path}: not YAML: {' '.join(str(error).split())}") from error
+    if loaded is not None and not isinstance(loaded, dict):
+        raise BadInput(f"--config {path}: expected keys and values, found {type(loaded).__name__}")
+    return loaded or {}
+
+
+def validated(values: Mapping[str, Any], source: str) -> RunConfig:
+    """A RunConfig, or BadInput whose one line names the first wrong key."""
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(sorted(RunConfig.model_fields if "." not in key else _section_fields(key)))
+            raise BadInput(f"{source}: unknown key {key}; known: {known}") from error
+        raise BadInput(f"{source}: {key} = {first.get('input')!r}: {first['msg']}") from error
+
+
+def _section_fields(key: str) -> list[str]:
+    section = key.split(".")[0]
+    models: dict[str, type[BaseModel]] = {
+        "population": PopulationConfig, "prompt": PromptConfig, "train": SearchTraining,
+    }  # fmt: skip
+    return list(models[section].model_fields) if section in models else []

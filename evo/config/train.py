@@ -1,0 +1,79 @@
+"""The configuration of a training run: one validated object, from YAML and flags, stored beside its checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from evo.config.traces import DEFAULT_DB, TraceSettings, without_login
+from evo.config.trainer import TrainerSettings
+from vpo.advantage import METHODS
+
+_OF_SAMPLING = ("problems", "limit", "rollouts", "parents")
+"""What decides which prompts are asked, and how; traces have been asked already."""
+
+
+class TrainRun(TraceSettings, TrainerSettings):
+    """Everything that decides a training run. One seed and one configuration give one run."""
+
+    problems: list[str] = Field(default_factory=list, description="problem addresses to learn from")
+    limit: int | None = Field(None, ge=1, description="only the first K problems of each set")
+    policy: str = Field("embedded:base", description="where training starts")
+    steps: int = Field(200, ge=1, description="optimiser steps")
+    max_seconds: float | None = Field(None, gt=0, description="stop after this long, held-out evaluation left out")
+    max_answers: int | None = Field(None, ge=1, description="stop after this many answers were asked for")
+    seed: int = Field(0, ge=0, description="decides every random choice")
+
+    prompts: int = Field(8, ge=1, description="prompt groups a step")
+    rollouts: int = Field(8, ge=1, le=1024, description="G, rollouts in a prompt group")
+    answers: int | None = Field(None, ge=1, le=32, description="m, answers a rollout; default 3 for chains, else 1")
+    temperature: float = Field(1.0, gt=0.0, le=5.0, description="of sampling, in training")
+    max_new_tokens: int | None = Field(None, ge=1, description="per rollout; default by answer format and count")
+    parents: float = Field(
+        0.25, ge=0.0, le=1.0, description="share of prompts that show a parent, an answer of the step before"
+    )
+
+    evaluate: list[str] = Field(default_factory=list, description="held-out problem addresses")
+    evaluate_every: int = Field(50, ge=1, description="steps between held-out evaluations")
+    evaluate_limit: int | None = Field(None, ge=1)
+    evaluate_answers: int = Field(30, ge=1, description="answers a problem in an evaluation")
+    save_every: int = Field(50, ge=1, description="steps between checkpoints")
+    keep: int = Field(2, ge=1, description="checkpoints kept beside the final one")
+    sandbox: Literal["auto", "bwrap", "landlock", "none"] = "auto"
+    device: str | None = None
+    trackers: list[Literal["tensorboard", "wandb"]] = Field(default_factory=list, description="where figures also go")
+
+    @model_validator(mode="after")
+    def _sensible(self) -> TrainRun:
+        if self.answers is not None and self.answers > 1 and not METHODS[self.method].chain:
+            raise ValueError(f"{self.method} learns from single answers: answers must be 1, not {self.answers}")
+        if self.rollouts < 2 and METHODS[self.method].credit == "rollout":
+            raise ValueError("a group of one rollout has nothing to compare: rollouts must be 2 or more")
+        if self.from_traces:
+            self._as_stored()
+        else:
+            self._without_traces()
+        return self
+
+    def _as_stored(self) -> None:
+        for name in _OF_SAMPLING:
+            if getattr(self, name) != TrainRun.model_fields[name].get_default(call_default_factory=True):
+                instead = "; --trace-problems chooses among them" if name == "problems" else ""
+                raise ValueError(f"traces are learned from as they are stored: no {name} can be named{instead}")
+
+    def _without_traces(self) -> None:
+        self.db = DEFAULT_DB  # of no concern, whatever the environment says
+        for name, field in TraceSettings.model_fields.items():
+            if getattr(self, name) != field.get_default(call_default_factory=True):
+                raise ValueError(f"{name.replace('_', '-')} is for --from-traces RUN, which is not given")
+
+    def stored(self) -> dict[str, Any]:
+        """Plain values as they may be kept: without the passwords of databases."""
+        kept = self.model_dump(mode="json")
+        return kept | {"db": without_login(self.db), "from_traces": [without_login(one) for one in self.from_traces]}
+
+    @property
+    def chain(self) -> int:
+        """m, as the method needs it."""
+        return self.answers or (3 if METHODS[self.method].chain else 1)

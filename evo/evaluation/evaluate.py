@@ -1,0 +1,245 @@
+"""How good a policy is without search: answers to each problem asked alone, at an equal number for every policy.
+
+Every problem is asked, with no parent shown, for as many chains of m answers as make up the total; what the last chain
+holds beyond it is cut, so that policies with different m are compared at equal numbers of answers. An answer that a
+chain lacks, or repeats, counts as a zero vector of fitness 0: a policy does not gain by writing less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
+
+from evo.config.run import PromptConfig
+from evo.errors import BadInput
+from evo.evaluation.metrics import Evaluation, ProblemAnswers, summarised
+from evo.prompts.chat import PromptStyle, prompt_style
+from evo.search.batching import Batcher
+from evo.search.score import NOTHING_SHOWN, grade
+from evo.search.status import error_kind
+from problems.contract import Problem, Score, ScorerFault
+from problems.scoring import Scorer
+from problems.types import Rollout
+from vpo.policies.contract import Policy, PromptTooLong
+
+TASK_ALONE = PromptConfig(show_parent=False, diff=False)
+ROWS_PER_BATCH = 4
+"""Rollouts in a call, as a multiple of what suits the policy: nothing waits for them as a search's next prompt does."""
+OVERLAPPING = 32
+"""Prompts under way at once at a policy that does its own batching."""
+
+Progress = Callable[[int, int], None]
+"""(problems done, problems in all)"""
+
+
+@dataclass
+class Sampled:
+    """What one seed gave.
+
+    problems: one entry per problem that could be judged, in order
+    faults: problem -> why it could not (its scorer failed, its prompt is too long); its answers count nowhere
+    format_errors: why answers are missing, counted a reason at a time; answer_errors: the kinds of failed answers
+    seconds: wall-clock; sampling_seconds: the part with the policy at work; scoring_seconds: summed over workers
+    """
+
+    seed: int
+    answers: int
+    problems: list[ProblemAnswers] = field(default_factory=list)
+    faults: dict[str, str] = field(default_factory=dict)
+    rollouts: int = 0
+    tokens: int = 0
+    prompt_tokens: int = 0
+    cost: float = 0.0
+    format_errors: Counter[str] = field(default_factory=Counter)
+    answer_errors: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    sampling_seconds: float = 0.0
+    scoring_seconds: float = 0.0
+
+    @property
+    def missing(self) -> int:
+        """Answers asked for and not written, repeats within a chain included."""
+        return sum(int((~answers.written).sum()) for answers in self.problems)
+
+
+async def evaluate(
+    policy: Policy,
+    problems: Sequence[Problem],
+    *,
+    answers: int,
+    total: int,
+    seeds: Sequence[int],
+    scorer: Scorer,
+    prompt: PromptConfig = TASK_ALONE,
+    on_progress: Progress | None = None,
+) -> Evaluation:
+    """The figures of `sample_answers` over several seeds, one after another; arguments and errors as there.
+
+    on_progress: is told of problems times seeds
+    """
+    samples = []
+    for done, seed in enumerate(seeds):
+
+        def report(problems_done: int, of: int, before: int = done) -> None:
+            if on_progress is not None:
+                on_progress(before * of + problems_done, len(seeds) * of)
+
+        samples.append(
+            await sample_answers(
+                policy,
+                problems,
+                answers=answers,
+                total=total,
+                seed=seed,
+                scorer=scorer,
+                prompt=prompt,
+                on_progress=report,
+            )
+        )
+    return summarised(samples)
+
+
+async def sample_answers(
+    policy: Policy,
+    problems: Sequence[Problem],
+    *,
+    answers: int,
+    total: int,
+    seed: int,
+    scorer: Scorer,
+    prompt: PromptConfig = TASK_ALONE,
+    on_progress: Progress | None = None,
+) -> Sampled:
+    """`total` answers to each problem in chains of `answers`, scored. The policy and the scorer stay open.
+
+    One seed gives one result, and a problem's answers do not depend on which others are asked.
+    A fault of one problem's scorer, or a prompt too long for the model, takes that problem out (Sampled.faults).
+    Raises BadInput where policy and problems do not go together, ScorerFault or BadInput where no problem could be
+    judged, and whatever concerns all of them (PolicyUnavailable, SandboxUnavailable, SandboxFault).
+    """
+    check_request(problems, answers, total)
+    styles = styles_of(problems, policy, answers, prompt)
+    chains = -(-total // answers)
+    batcher = Batcher(policy, chains, answers, seed, prompts_a_call(policy, chains))
+    sampled, started, scoring_before = Sampled(seed, answers), time.perf_counter(), scorer.busy_seconds
+    overlapping = asyncio.Semaphore(OVERLAPPING)
+    finished = 0
+
+    async def asked(style: PromptStyle, stream: int) -> list[Rollout]:
+        question = style.build(NOTHING_SHOWN, stream)
+        if batcher.batch:
+            return (await batcher.submit(question))[0]
+        async with overlapping:
+            return (await batcher.submit(question))[0]
+
+    async def judged(problem: Problem, style: PromptStyle) -> ProblemAnswers | ScorerFault | PromptTooLong:
+        nonlocal finished
+        outcome: ProblemAnswers | ScorerFault | PromptTooLong
+        try:
+            rollouts = await asked(style, stream_of(problem))
+            outcome = await judge(problem, style, rollouts, answers, total, scorer, sampled)
+        except (ScorerFault, PromptTooLong) as fault:
+            outcome = fault
+        finished += 1
+        if on_progress is not None:
+            on_progress(finished, len(problems))
+        return outcome
+
+    tasks = [asyncio.create_task(judged(*pair)) for pair in zip(problems, styles, strict=True)]
+    try:
+        await asyncio.sleep(0)  # every task has handed in its prompt: the last batch need not wait to be full
+        batcher.flush()
+        outcomes = await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await batcher.close()
+    for problem, outcome in zip(problems, outcomes, strict=True):
+        if isinstance(outcome, ProblemAnswers):
+            sampled.problems.append(outcome)
+        else:
+            sampled.faults[problem.name] = str(outcome)
+    if not sampled.problems:
+        for outcome in outcomes:
+            if isinstance(outcome, ScorerFault):
+                raise outcome
+        raise BadInput(f"{problems[0].name}: {sampled.faults[problems[0].name]}")
+    meter = batcher.meter
+    sampled.rollouts, sampled.tokens = meter.rollouts, meter.tokens
+    sampled.prompt_tokens, sampled.cost = meter.prompt_tokens, meter.cost
+    sampled.seconds, sampled.sampling_seconds = time.perf_counter() - started, meter.busy_seconds
+    sampled.scoring_seconds = scorer.busy_seconds - scoring_before
+    return sampled
+
+
+async def judge(
+    problem: Problem,
+    style: PromptStyle,
+    rollouts: Sequence[Rollout],
+    answers: int,
+    total: int,
+    scorer: Scorer,
+    counts: Sampled,
+) -> ProblemAnswers:
+    """Parse one problem's chains and score what they hold, an answer that several hold once.
+
+    Within a chain the first of equal answers counts, and those that are equal once in canonical form are equal.
+    """
+    rewards, fitness = np.zeros((total, len(problem.objectives))), np.zeros(total)
+    written, failed = np.zeros(total, dtype=bool), np.zeros(total, dtype=bool)
+    for number, rollout in enumerate(await grade(problem, style, rollouts, scorer)):
+        distinct: dict[bytes, Score] = {}
+        for answer in rollout.answers:
+            distinct.setdefault(answer.identity, answer.score)
+        for place, score in enumerate(distinct.values(), number * answers):
+            if place >= total:
+                break
+            rewards[place], fitness[place], written[place] = score.rewards, score.fitness, True
+            if score.error is not None:
+                failed[place] = True
+                counts.answer_errors[error_kind(score.error)] += 1
+        if len(distinct) < answers:
+            counts.format_errors.update(format_kinds(rollout.format_error or "repeated an answer"))
+    return ProblemAnswers(problem.name, tuple(problem.objectives), problem.target, rewards, fitness, written, failed)
+
+
+def styles_of(
+    problems: Sequence[Problem], policy: Policy, answers: int, prompt: PromptConfig = TASK_ALONE
+) -> list[PromptStyle]:
+    """How each problem is put to the policy; BadInput where they do not go together."""
+    return [prompt_style(problem, policy.dialect, prompt, answers) for problem in problems]
+
+
+def stream_of(problem: Problem) -> int:
+    """A random stream of the problem's own, by its name: 62 bits."""
+    return int.from_bytes(blake2b(problem.name.encode("utf-8", "surrogatepass"), digest_size=8).digest()) >> 2
+
+
+def prompts_a_call(policy: Policy, chains: int) -> int:
+    """How many problems go into one call of the policy; 0 for one that does its own batching."""
+    return max(1, policy.batch * ROWS_PER_BATCH // chains) if policy.batch else 0
+
+
+def format_kinds(error: str) -> list[str]:
+    """The reasons in a Chain's error, as classes to count by."""
+    reasons = (error.partition(" answers found: ")[2] or error).split("; ")
+    return ["repeated an answer" if re.match(r"\d+ repeated", reason) else error_kind(reason) for reason in reasons]
+
+
+def check_request(problems: Sequence[Problem], answers: int, total: int) -> None:
+    """BadInput for an evaluation that makes no sense."""
+    if not problems:
+        raise BadInput("no problem to evaluate on; try maze:test, or `evo problems` for what there is")
+    if answers < 1 or total < 1:
+        raise BadInput(f"{total} answers a problem in chains of {answers}: both must be 1 or more")
+    (name, count), *_ = Counter(problem.name for problem in problems).most_common(1)
+    if count > 1:
+        raise BadInput(f"{name} is there {count} times; name each problem once")

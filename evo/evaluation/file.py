@@ -1,0 +1,101 @@
+"""An evaluation as a file: written whole, read back with care, and compared problem by problem."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evo.errors import BadInput
+from evo.evaluation.metrics import Difference
+from problems.contract import Problem
+
+
+def check_writable(output: str) -> None:
+    """BadInput where -o names what cannot be written: found out before the work, not after it."""
+    path = Path(output)
+    if path.is_dir() or not path.parent.is_dir():
+        raise BadInput(f"-o {output}: {'is a directory' if path.is_dir() else f'there is no directory {path.parent}'}")
+    if not os.access(path.parent, os.W_OK):
+        raise BadInput(f"-o {output}: the directory {path.parent} cannot be written to")
+
+
+def write_evaluation(path: Path, record: Mapping[str, Any]) -> None:
+    """Write the record; a file under its own name is always whole."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_evaluation(path: str, problems: Sequence[Problem], total: int) -> dict[str, Any]:
+    """What `evo evaluate -o` wrote on the same problems at equal numbers of answers; BadInput where it is not that."""
+    try:
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"--against {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadInput(f"--against {path}: not JSON; name a file that evo evaluate -o wrote") from error
+    rows = record.get("per_problem") if isinstance(record, dict) else None
+    if not isinstance(rows, list) or not all(
+        isinstance(row, dict) and isinstance(row.get("problem"), str) for row in rows
+    ):
+        raise BadInput(f"--against {path}: holds no problem's figures; name a file that evo evaluate -o wrote")
+    theirs = {row["problem"]: row for row in rows}
+    left_out = record.get("faults")
+    left_out = left_out if isinstance(left_out, dict) else {}
+    ours = {problem.name: problem for problem in problems}
+    for name in ours:
+        if name not in theirs and name not in left_out:
+            raise BadInput(f"--against {path}: has no {name}; compare on the same problems")
+    for name, row in theirs.items():
+        if name not in ours:
+            raise BadInput(f"--against {path}: has {name}, which is not among these; compare on the same problems")
+        then, now = (row.get("objectives"), row.get("target")), (list(ours[name].objectives), ours[name].target)
+        if then != now:
+            raise BadInput(f"--against {path}: its {name} had other objectives or another target; evaluate it again")
+    if record.get("answers_total") != total:
+        raise BadInput(
+            f"--against {path}: {record.get('answers_total')} answers a problem there, {total} here; "
+            "compare at equal numbers (--answers-total)"
+        )
+    return record
+
+
+def verdicts(differences: Mapping[str, Difference], first: str, second: str) -> list[str]:
+    """One line a figure: the difference with its interval, or that none is shown."""
+    lines = []
+    for name, difference in differences.items():
+        if not name.startswith("mean["):
+            told = f"{first} - {second} = {difference.interval}" if difference.shown else "no difference shown"
+            lines.append(f"{name}: {told}")
+    return lines
+
+
+def name_beside(policy: str, rival: Mapping[str, Any], path: str) -> str:
+    """What to call the file's policy in a comparison with `policy`."""
+    name = str(rival.get("policy", path))
+    return f"{name} ({Path(path).name})" if name == policy else name
+
+
+def comparison_record(path: str, rival: Mapping[str, Any], differences: Mapping[str, Difference]) -> dict[str, Any]:
+    """The comparison as JSON takes it."""
+    return {
+        "file": path,
+        "policy": rival.get("policy"),
+        "policy_version": rival.get("policy_version"),
+        "commit": rival.get("commit"),
+        "differences": {
+            name: {
+                "mean": difference.interval.mean,
+                "interval": [difference.interval.low, difference.interval.high],
+                "problems": difference.pairs,
+                "shown": difference.shown,
+            }
+            for name, difference in differences.items()
+        },
+    }

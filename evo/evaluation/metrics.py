@@ -1,0 +1,241 @@
+"""What an evaluation comes to: best@k, solve@k, diversity and the like, with intervals over problems, and comparisons.
+
+Pure functions of what was sampled. Problems are the unit everywhere: a figure is worked out for each, averaged over
+seeds, then over problems; the interval is the bootstrap's over problems, and a comparison pairs them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from problems.contract import ScorerFault
+from vpo.metrics import (
+    Interval,
+    best_at_k,
+    best_of_scalarized,
+    bootstrap,
+    diversity,
+    paired_difference,
+    pareto_fraction,
+    pass_at_k,
+)
+from vpo.scalarize import dirichlet_weights
+
+if TYPE_CHECKING:
+    from evo.evaluation.evaluate import Sampled
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+KS = (1, 3, 10, 30)
+WEIGHTS = 100
+"""Dirichlet weights that E_w[best] is estimated with; the same for every policy, so they cancel in a comparison."""
+FEWEST_PAIRS = 6
+"""Below it not even differences of one sign throughout are significant at 5%, two-sided (2 / 2^6 = .03)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemAnswers:
+    """The n answers to one problem, d objectives.
+
+    rewards: (n, d), zero rows for missing answers
+    fitness: (n,), 0 for missing answers
+    written: (n,) whether there is an answer at all; failed: (n,) whether it is one with an error of its own
+    """
+
+    name: str
+    objectives: tuple[str, ...]
+    target: float | None
+    rewards: Floats
+    fitness: Floats
+    written: Bools
+    failed: Bools
+
+    @property
+    def valid(self) -> Bools:
+        """(n,) answers that achieved anything: written, without an error, and not the zero vector (a maze's exit was
+        reached, a test case passed). The others are all alike, and a distance from them is no diversity."""
+        return self.written & ~self.failed & self.rewards.any(axis=1)
+
+    @property
+    def solved(self) -> Bools | None:
+        """(n,) fitness >= target, as the search has it; None where the problem has no target."""
+        return None if self.target is None else self.written & ~self.failed & (self.fitness >= self.target)
+
+
+def figures_of(answers: ProblemAnswers) -> dict[str, float]:
+    """One problem's figures; NaN for those that it has not.
+
+    best@k, solve@k: expected best fitness, and chance of a solution, among k of the n answers; k = 1, 3, 10, 30 and n
+    diversity: mean L1 distance of two answers' vectors, over all and over valid answers
+    E_w[best]: the set's worth to a random taste, w ~ Dir(1); it grows with n, as pareto_fraction and
+        distinct_vectors depend on n: compare them at equal n
+    written, valid: shares of the n; mean[...]: of each objective over all n
+    """
+    n, solved = len(answers.fitness), answers.solved
+    ks = sorted({k for k in (*KS, n) if k <= n})
+    figures = {f"best@{k}": best_at_k(answers.fitness, k) for k in ks}
+    for k in ks:
+        figures[f"solve@{k}"] = math.nan if solved is None else pass_at_k(n, int(solved.sum()), k)
+    weights = _weights(answers.rewards.shape[1])
+    figures |= {
+        "diversity": diversity(answers.rewards),
+        "diversity_valid": diversity(answers.rewards[answers.valid]),
+        "pareto_fraction": pareto_fraction(answers.rewards),
+        "E_w[best]": best_of_scalarized(answers.rewards, weights),
+        "distinct_vectors": float(len(np.unique(answers.rewards.round(6), axis=0))),
+        "written": float(answers.written.mean()),
+        "valid": float(answers.valid.mean()),
+    }
+    means = answers.rewards.mean(axis=0)
+    return figures | {f"mean[{name}]": float(mean) for name, mean in zip(answers.objectives, means, strict=True)}
+
+
+@lru_cache(maxsize=256)
+def _weights(dimensions: int) -> Floats:
+    return dirichlet_weights(WEIGHTS, dimensions, sampler="sobol", seed=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Figures of one policy on a set of problems.
+
+    samples: what each seed gave, its answers included
+    per_problem: figure -> (P,) averaged over seeds; NaN where a problem has no such figure
+    problems: the P problems that every seed could judge; faults: the others, with the reason
+    figures: figure -> mean with its 95% interval; None where no problem has it (solve@k without targets)
+    per_seed: seed -> figure -> mean over problems, None likewise
+    """
+
+    samples: tuple[Sampled, ...]
+    problems: tuple[ProblemAnswers, ...]
+    per_problem: Mapping[str, Floats]
+    figures: Mapping[str, Interval | None]
+    per_seed: Mapping[int, Mapping[str, float | None]]
+    faults: Mapping[str, str]
+
+    def mean(self, figure: str) -> float | None:
+        """The figure's mean over problems; None where no problem has it. Raises KeyError on an unknown name."""
+        interval = self.figures[figure]
+        return None if interval is None else interval.mean
+
+    def record(self) -> dict[str, Any]:
+        """The summary as JSON takes it: figures, their intervals, each seed's means, and what it cost."""
+        samples = self.samples
+        return {
+            "problems": len(self.problems),
+            "answers": samples[0].answers,
+            "answers_total": len(self.problems[0].fitness),
+            "seeds": [sample.seed for sample in samples],
+            **{name: self.mean(name) for name in self.figures},
+            "intervals": {name: [i.low, i.high] for name, i in self.figures.items() if i and len(self.problems) > 1},
+            "per_seed": [{"seed": seed, **means} for seed, means in self.per_seed.items()],
+            "rollouts": sum(sample.rollouts for sample in samples),
+            "tokens": sum(sample.tokens for sample in samples),
+            "prompt_tokens": sum(sample.prompt_tokens for sample in samples),
+            "cost": round(sum(sample.cost for sample in samples), 6),
+            "missing_answers": sum(sample.missing for sample in samples),
+            "format_errors": _counted([sample.format_errors for sample in samples]),
+            "answer_errors": _counted([sample.answer_errors for sample in samples]),
+            "faults": dict(self.faults),
+            "seconds": round(sum(sample.seconds for sample in samples), 3),
+            "sampling_seconds": round(sum(sample.sampling_seconds for sample in samples), 3),
+            "scoring_seconds": round(sum(sample.scoring_seconds for sample in samples), 3),
+        }
+
+    def problem_records(self) -> list[dict[str, Any]]:
+        """Each problem's figures, averaged over seeds, as `compared` reads them back."""
+        return [
+            {
+                "problem": problem.name,
+                "objectives": list(problem.objectives),
+                "target": problem.target,
+                **{name: _or_none(values[row]) for name, values in self.per_problem.items()},
+            }
+            for row, problem in enumerate(self.problems)
+        ]
+
+
+def summarised(samples: Sequence[Sampled]) -> Evaluation:
+    """Several seeds on the same problems as one Evaluation. A problem that a seed could not judge is left out of all.
+
+    Raises ScorerFault where no problem is left.
+    """
+    faults = {name: reason for sample in samples for name, reason in sample.faults.items()}
+    kept = [[answers for answers in sample.problems if answers.name not in faults] for sample in samples]
+    if not kept or not kept[0]:
+        raise ScorerFault(
+            f"no problem could be judged with every seed: {next(iter(faults.values()), 'there are none')}"
+        )
+    rows = [[figures_of(answers) for answers in answers_of_seed] for answers_of_seed in kept]
+    shared = len({answers.objectives for answers in kept[0]}) == 1
+    # means of objectives that only some problems have would be of different problems
+    names = [name for name in rows[0][0] if shared or not name.startswith("mean[")]
+    cube = {name: np.array([[row[name] for row in seed] for seed in rows]) for name in names}  # (seeds, P)
+    per_problem = {name: values.mean(axis=0) for name, values in cube.items()}
+    return Evaluation(
+        samples=tuple(samples),
+        problems=tuple(kept[0]),
+        per_problem=per_problem,
+        figures={name: _interval(values) for name, values in per_problem.items()},
+        per_seed={
+            sample.seed: {name: _mean(values[i]) for name, values in cube.items()} for i, sample in enumerate(samples)
+        },
+        faults=faults,
+    )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """First minus second over `pairs` problems, with its 95% interval."""
+
+    interval: Interval
+    pairs: int
+
+    @property
+    def shown(self) -> bool:
+        """Whether the interval keeps clear of 0, over enough problems for it to mean anything."""
+        return self.pairs >= FEWEST_PAIRS and (self.interval.low > 0 or self.interval.high < 0)
+
+
+def compared(first: Evaluation, second: Sequence[Mapping[str, Any]]) -> dict[str, Difference]:
+    """Paired differences over the problems that both judged, of every figure that both have; `second` as
+    `Evaluation.problem_records` gave it. Empty where they share no problem."""
+    theirs = {record["problem"]: record for record in second}
+    differences = {}
+    for name, values in first.per_problem.items():
+        others = np.array([_number(theirs.get(problem.name, {}).get(name)) for problem in first.problems])
+        both = np.isfinite(values) & np.isfinite(others)
+        if both.any():
+            differences[name] = Difference(paired_difference(values[both], others[both]), int(both.sum()))
+    return differences
+
+
+def _interval(values: Floats) -> Interval | None:
+    known = values[np.isfinite(values)]
+    return bootstrap(known) if len(known) else None
+
+
+def _mean(values: Floats) -> float | None:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def _or_none(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _counted(counters: Sequence[Counter[str]]) -> dict[str, int]:
+    return dict(sum(counters, Counter[str]()).most_common(20))

@@ -1,0 +1,101 @@
+"""Curves and the verdict of a comparison under way, made again only so often that they cost little."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from evo.comparison.results import Outcomes
+from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
+from evo.comparison.verdict import farthest, standings, verdict_lines
+from evo.monitor.live_cache import Mirror
+
+CURVES_SHARE, VERDICT_SHARE = 0.005, 0.003
+"""Of one core."""
+LIVE_RESAMPLES, FINAL_RESAMPLES = 1_000, 10_000
+LIVE_CURVE_RESAMPLES = 200
+
+Made = TypeVar("Made")
+
+
+class Throttled:
+    """A figure that is made again only when enough time has passed for its making to be a small share of it."""
+
+    def __init__(self, share: float) -> None:
+        self.share, self.due, self.version = share, 0.0, -1
+
+    def wants(self, version: int, final: bool) -> bool:
+        return version != self.version and (final or time.monotonic() >= self.due)
+
+    def make(self, version: int, make: Callable[[], Made]) -> Made:
+        began = time.thread_time()
+        made = make()
+        self.due = time.monotonic() + max(1.0, (time.thread_time() - began) / self.share)
+        self.version = version
+        return made
+
+
+class LiveFigures:
+    """outcomes: by arm, as of the last update; curves, verdict: of that time or a little earlier."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, Outcomes] = {}
+        self.curves: dict[str, Curve] = {}
+        self.verdict: tuple[str, ...] = ()
+        self._version = -1
+        self._curve_turn, self._verdict_turn = Throttled(CURVES_SHARE), Throttled(VERDICT_SHARE)
+        self._final = self._loaded = False
+
+    def update(self, mirror: Mirror, final: bool, loaded: bool) -> None:
+        """Catch up with the mirror. final: everything has ended and been read; loaded: all of it has been read."""
+        # what is drawn is from one version of the arrays; a board keeps the outcomes that it was made with
+        if self._version != mirror.version:
+            self.outcomes = {
+                of.name: Outcomes(
+                    arm.solved_at.copy(), arm.done, mirror.iterations, of.answers, arm.best,
+                    bool(of.runs[0].config.get("until_solved")),
+                )
+                for of, arm in zip(mirror.comparison.arms, mirror.arms, strict=True)
+            }  # fmt: skip
+            self._version = mirror.version
+        # at the end, and once everything that was there at the start has been read, nothing waits for its turn
+        at_once = (final and not self._final) or (loaded and not self._loaded)
+        self._final, self._loaded = final, loaded
+        if at_once:
+            self._curve_turn.version = self._verdict_turn.version = -1
+        judged = self._judged(mirror)
+        if self._curve_turn.wants(self._version, at_once):
+            self.curves = self._curve_turn.make(self._version, lambda: _curves(judged, final))
+        if len(self.outcomes) > 1 and self._verdict_turn.wants(self._version, at_once):
+            resamples = FINAL_RESAMPLES if final else LIVE_RESAMPLES
+            reference, learns = mirror.comparison.reference, mirror.comparison.learns
+            self.verdict = self._verdict_turn.make(
+                self._version,
+                lambda: tuple(verdict_lines(standings(judged, reference, resamples=resamples, crossed_seeds=learns))),
+            )
+
+    def _judged(self, mirror: Mirror) -> dict[str, Outcomes]:
+        """The outcomes without the problems that stopped, in any arm, at a fault of their scorer: they would hold the
+        iteration that all have come to where they stopped."""
+        failed = mirror.failed
+        kept = [row for row in range(len(mirror.problems)) if row not in failed]
+        if not failed or not kept:
+            return self.outcomes
+        return {name: of.only(kept) for name, of in self.outcomes.items()}
+
+
+def _curves(outcomes: Mapping[str, Outcomes], final: bool) -> dict[str, Curve]:
+    """Of the solve rate where problems have targets, else of mean best fitness, on one axis."""
+    curves: dict[str, Curve] = {}
+    # seeds are searched in turn: one that has just begun would hide what those before it have come to
+    outcomes = {name: farthest({name: arm})[name] for name, arm in outcomes.items()}
+    for name, arm in outcomes.items():
+        if arm.judged.any():
+            curves[name] = solve_curve(arm)
+        elif arm.best_horizon:
+            curves[name] = best_curve(arm, resamples=FINAL_RESAMPLES if final else LIVE_CURVE_RESAMPLES)
+    if len({arm.answers for arm in outcomes.values()}) > 1:
+        axis = answer_axis(*outcomes.values())
+        curves = {name: curve.over_answers(outcomes[name].answers, axis) for name, curve in curves.items()}
+    return curves

@@ -1,0 +1,246 @@
+"""What a live screen shows of a run or a comparison, as plain values: no database, no terminal, no clock.
+
+A board is never changed once made: the feed (evo.monitor.poller) makes a new one when the database has something new,
+and a frame (evo.tui.frame) is a pure function of a board, so frames can be kept as text and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evo.comparison.results import Outcomes
+from evo.comparison.survival import Curve
+
+STALE_SECONDS = 60.0
+"""A running search that was not heard of for so long is said to be silent; a writer beats every 15 seconds."""
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """What the runs of an arm last said of themselves; None for what none of them says.
+
+    Rates are summed over the runs under way, or, where all have ended, answers over the seconds that they took.
+
+    policy_busy: share of the time that the policy was sampling
+    scoring_queue: answers that wait to be scored or are being scored now
+    errors: faults of answers by kind
+    in_flight, sampled_ahead: of searches in which nothing was committed for a while: groups asked for, and those of
+        them that are sampled and wait for the oldest
+    """
+
+    answers_per_second: float | None = None
+    tokens_per_second: float | None = None
+    policy_busy: float | None = None
+    scoring_queue: int | None = None
+    answers: int | None = None
+    tokens: int | None = None
+    migrations: int | None = None
+    repeats: int | None = None
+    missing_answers: int | None = None
+    errors: Mapping[str, int] = field(default_factory=dict)
+    in_flight: int | None = None
+    sampled_ahead: int | None = None
+
+
+@dataclass(frozen=True)
+class Population:
+    """Archives as they were when last read: of one problem, or the mean over those that were read.
+
+    cells: filled, for each island, means over problems and seeds
+    diversity: mean L1 distance of the elites' reward vectors, over all islands together
+    """
+
+    cells: tuple[float, ...]
+    diversity: float
+
+
+@dataclass(frozen=True)
+class TrainingCurve:
+    """A trainer's steps so far. figures: name -> values over `steps`, which rise; version: the newest policy."""
+
+    run: str
+    steps: tuple[int, ...]
+    figures: Mapping[str, tuple[float, ...]]
+    version: str
+
+
+@dataclass(frozen=True)
+class ArmBoard:
+    """One arm.
+
+    statuses: status of a run -> how many runs, those that have any
+    versions: the policies that answered, as they call themselves
+    groups, planned: iterations committed, and to come to (fewer where a search ended once it was solved)
+    answers_per_iteration: G rollouts of m answers
+    max_answers: the arm's own budget of answers, all runs together, where it has one
+    outcomes: (P, S) searches; None before the problems are known
+    curve: the solve rate, or the mean best fitness where no problem has a target, over `Board.axis`
+    failed: problem index -> what its scorer said
+    read: searches whose archives have been read, of P x S
+    populations: problem index -> its archives, for the problems that were read
+    """
+
+    name: str
+    policy: str
+    seeds: int
+    statuses: Mapping[str, int]
+    groups: int
+    planned: int
+    answers_per_iteration: int
+    max_answers: int | None = None
+    outcomes: Outcomes | None = None
+    curve: Curve | None = None
+    telemetry: Telemetry = Telemetry()
+    failed: Mapping[int, str] = field(default_factory=dict)
+    population: Population | None = None
+    populations: Mapping[int, Population] = field(default_factory=dict)
+    read: int = 0
+    training: TrainingCurve | None = None
+
+    @property
+    def answers_planned(self) -> int:
+        """Answers that it may ask for in all."""
+        asked = self.planned * self.answers_per_iteration
+        return asked if self.max_answers is None else min(asked, self.max_answers)
+
+
+@dataclass(frozen=True)
+class ProblemLine:
+    """A problem that all arms have."""
+
+    name: str
+    target: float | None
+    objectives: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ImprovementLine:
+    """A new best of one search, with what its reward vector gained over its parent's; change is None for one without
+    a parent. before: the best fitness that it beat, None for a first valid answer."""
+
+    arm: str
+    seed: int
+    problem: int
+    iteration: int
+    candidate: int
+    fitness: float
+    before: float | None
+    created: float
+    rewards: tuple[float, ...] = ()
+    change: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Ancestor:
+    """One step of a lineage."""
+
+    candidate: int
+    fitness: float
+
+
+@dataclass(frozen=True)
+class Detail:
+    """An arm's best answer to a problem. candidate is None where it has no valid one yet; parent_text is None for an
+    answer without a parent. texts and feedback are as the model and the scorer wrote them."""
+
+    arm: str
+    problem: int
+    candidate: int | None = None
+    seed: int = 0
+    iteration: int | None = None
+    fitness: float = 0.0
+    rewards: tuple[float, ...] = ()
+    features: Mapping[str, float] = field(default_factory=dict)
+    version: str = ""
+    island: int = 0
+    generation: int = 0
+    found: int = 0
+    text: str = ""
+    feedback: str = ""
+    answer_format: str = "text"
+    lineage: tuple[Ancestor, ...] = ()
+    parent_text: str | None = None
+    parent_rewards: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Board:
+    """All of it. Times are seconds since 1970.
+
+    axis: (T,) answers after each iteration where arms differ in what one costs, else iterations; `axis_unit` says
+    verdict: a line for each arm against the reference
+    loaded, runs: how many runs have been read to their end, of how many; a board of a large comparison fills up
+    rate: iterations committed per second lately, of all runs; None where too little was seen
+    seconds_left: what a budget of seconds leaves to the runs under way
+    heard: when any of the runs last showed signs of life
+    fault: why the database cannot be read at the moment
+    """
+
+    name: str
+    arms: tuple[ArmBoard, ...]
+    problems: tuple[ProblemLine, ...] = ()
+    reference: str | None = None
+    iterations: int = 1
+    axis: tuple[int, ...] = ()
+    axis_unit: str = "iterations"
+    verdict: tuple[str, ...] = ()
+    improvements: tuple[ImprovementLine, ...] = ()
+    details: Mapping[tuple[int, str], Detail] = field(default_factory=dict)
+    created: float = 0.0
+    updated: float = 0.0
+    heard: float = 0.0
+    rate: float | None = None
+    seconds_left: float | None = None
+    loaded: int = 0
+    runs: int = 0
+    fault: str = ""
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> int:
+        return sum(arm.groups for arm in self.arms)
+
+    @property
+    def planned(self) -> int:
+        return sum(arm.planned for arm in self.arms)
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """Status -> how many runs of all arms."""
+        counts: dict[str, int] = {}
+        for arm in self.arms:
+            for status, n in arm.statuses.items():
+                counts[status] = counts.get(status, 0) + n
+        return counts
+
+    @property
+    def ended(self) -> bool:
+        """Whether no run is under way, nor waits for its turn; behind one that was interrupted or failed none does."""
+        statuses = self.statuses
+        if not statuses or statuses.get("running"):
+            return False
+        return not statuses.get("waiting") or bool(statuses.get("interrupted") or statuses.get("failed"))
+
+    @property
+    def has_targets(self) -> bool:
+        return any(problem.target is not None for problem in self.problems)
+
+    def elapsed(self, now: float) -> float:
+        """From the beginning to the end, or to now."""
+        return max(0.0, (self.updated if self.ended else now) - self.created)
+
+    def silent(self, now: float) -> float | None:
+        """For how long nothing was heard of a search that is said to be running; None where that is not long."""
+        quiet = now - self.heard
+        return quiet if self.statuses.get("running") and quiet > STALE_SECONDS else None
+
+    def eta(self) -> float | None:
+        """Seconds to the planned end at the rate of late; None where there is no rate."""
+        left = self.planned - self.groups
+        if self.ended or left <= 0:
+            return 0.0
+        if not self.rate:
+            return None
+        seconds = left / self.rate
+        return seconds if self.seconds_left is None else min(seconds, max(0.0, self.seconds_left))

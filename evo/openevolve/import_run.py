@@ -1,0 +1,143 @@
+"""A checkpoint of OpenEvolve as a run of ours: the problem it is of, the scores of its programs, and the configuration
+that a search goes on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from evo.config.run import RunConfig, validated
+from evo.errors import BadInput
+from evo.search.defaults import iterations_for, population_config, settled, source_commit, stored_form, workers
+from evo.search.resources import address_of, resolve_problems
+from islands.db.store import Store
+from islands.errors import RunExists, UnknownRun
+from islands.interop.checkpoint import Checkpoint, read_checkpoint
+from islands.interop.importing import POLICY, Imported, RunPlan, import_checkpoint
+from islands.interop.metrics import failed_elsewhere, feature_names, names_objective, score_of
+from islands.interop.timeline import Timeline, timeline
+from problems.contract import Problem, Score
+from problems.scoring import Scorer
+
+Scoring = Literal["none", "missing", "all"]
+"""Which programs are scored anew: those whose metrics do not tell, or all of them."""
+
+SCORED_AT_ONCE = 64
+
+
+async def import_run(
+    path: str,
+    address: str,
+    *,
+    db: str,
+    name: str | None,
+    command: str,
+    scoring: Scoring = "none",
+    sandbox: str = "auto",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Imported:
+    """Import the checkpoint at `path`, or the newest in that output folder. `progress` is told of the programs that are
+    scored. Raises BadCheckpoint, BadInput, BadAddress, RunExists, DatabaseUnavailable, each in one line, and
+    ScorerFault; no run is there then."""
+    checkpoint = read_checkpoint(Path(path))
+    config = validated({"problems": [address], "policy": POLICY, "sandbox": sandbox}, "the options")
+    problem = the_problem(config, address)
+    line = timeline(checkpoint, problem.answer_format)
+    scores: list[Score | None] = [None] * len(line.first)
+    if scoring != "all":
+        check_same_problem(checkpoint, problem)
+        scores = read_scores(line, problem)
+    missing = [number for number, score in enumerate(scores) if score is None]
+    if missing and scoring == "none":
+        first = line.first[missing[0]]
+        had = ", ".join(sorted(first.metrics)) or "no metrics"
+        raise BadInput(
+            f"{checkpoint.path}: {len(missing):,} of {len(scores):,} programs have no score on {problem.name} by their "
+            f"metrics (program {first.id} has {had}; the objectives are {', '.join(problem.objectives)}); "
+            "--score missing scores them in the sandbox"
+        )
+    config = run_config(config, problem, checkpoint, line)
+    with Store.open(db) as store:
+        if name is not None:
+            check_free(store, name)
+        await fill(scores, missing, line, problem, config, progress)
+        plan = RunPlan(name, command, source_commit(), config.seed, stored_form(config, [address_of(problem)]))
+        told = [score for score in scores if score is not None]
+        grid = population_config(config, problem)
+        return import_checkpoint(store, plan, checkpoint, line, problem, address_of(problem), told, grid)
+
+
+def the_problem(config: RunConfig, address: str) -> Problem:
+    """The one problem of an address. BadInput for a set; ScorerFault where an OpenEvolve directory cannot be measured,
+    whose objectives are not known then."""
+    problems = resolve_problems(config)
+    if len(problems) != 1:
+        raise BadInput(f"--problem {address}: {len(problems):,} problems; a checkpoint is of one, as in {address}/0")
+    if hasattr(problems[0], "score_of_metrics"):
+        problems[0].score(problems[0].seed_answer())
+    return problems[0]
+
+
+def check_same_problem(checkpoint: Checkpoint, problem: Problem) -> None:
+    """BadInput where no program has a metric that is an objective of the problem, though some were evaluated."""
+    evaluated = [program for program in checkpoint.programs if not failed_elsewhere(program, problem)]
+    if not evaluated or any(names_objective(program, problem) for program in evaluated):
+        return
+    names = sorted({name for program in evaluated for name in program.metrics})
+    raise BadInput(
+        f"{checkpoint.path} is a checkpoint of another problem: its metrics ({', '.join(names[:8]) or 'none'}) are "
+        f"none of the objectives of {problem.name} ({', '.join(problem.objectives[:8])}); --score all scores it anew"
+    )
+
+
+def read_scores(line: Timeline, problem: Problem) -> list[Score | None]:
+    """By candidate; None where the metrics do not tell."""
+    features = feature_names(line.first)
+    return [score_of(program, problem, features) for program in line.first]
+
+
+async def fill(
+    scores: list[Score | None],
+    missing: Sequence[int],
+    line: Timeline,
+    problem: Problem,
+    config: RunConfig,
+    progress: Callable[[int, int], None],
+) -> None:
+    """Score what is missing."""
+    if not missing:
+        return
+    scorer = Scorer(workers(config, [problem]))
+    try:
+        for start in range(0, len(missing), SCORED_AT_ONCE):
+            progress(start, len(missing))
+            numbers = missing[start : start + SCORED_AT_ONCE]
+            judged = await scorer.score(problem, [line.first[number].code for number in numbers])
+            for number, (score, _) in zip(numbers, judged, strict=True):
+                scores[number] = score
+    finally:
+        scorer.close()
+
+
+def run_config(config: RunConfig, problem: Problem, checkpoint: Checkpoint, line: Timeline) -> RunConfig:
+    """What a search goes on with: the problem's own settings, on the checkpoint's islands, with room for all that is
+    imported, and as many iterations more as a new run would have."""
+    config = settled(config, [problem])
+    asked = sum(event.kind == "answer" for event in line.events)
+    grid: dict[str, int] = {"islands": checkpoint.islands}
+    room = population_config(config, problem).population_size
+    members = len(line.events) + checkpoint.islands  # seeds live on every island
+    if room is not None and room < members:
+        grid["population_size"] = members
+    changes = {"population": grid, "iterations": asked + iterations_for(config, problem)}
+    return validated({**config.model_dump(exclude_unset=True), **changes}, str(checkpoint.path))
+
+
+def check_free(store: Store, name: str) -> None:
+    """RunExists before anything is scored for a name that is taken."""
+    try:
+        store.run(name)
+    except UnknownRun:
+        return
+    raise RunExists(f"{store.address} has a run named {name} already; choose another name")

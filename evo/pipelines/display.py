@@ -1,0 +1,166 @@
+"""What a pipeline prints: its plan, a line where a stage begins and ends, and what came of it all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from evo.cli.options import without_password
+from evo.pipelines.plan import Planned
+from evo.pipelines.stage import SEARCHES, Place, stands_for
+from evo.pipelines.state import StageState, State
+from evo.search.progress import clock
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES = {"done": "green", "failed": "bold red", "interrupted": "yellow", "not run": "dim", "not chosen": "dim"}
+
+
+def print_plan(console: Console, plan: Sequence[Planned], place: Place) -> None:
+    """A row a stage, with what it reads, makes and may spend below its name; fits 80 columns."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("stage", no_wrap=True)
+    table.add_column("budget, what it reads and makes", overflow="fold")
+    table.add_column("answers", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for planned in plan:
+        stage, cost = planned.stage, planned.cost
+        makes = f"{', '.join(stage.reads)} -> " if stage.reads else "-> "
+        what = Text(f"{cost.text}\n")
+        what.append(f"{makes}{made(planned.record, place)}", "dim")
+        table.add_row(
+            Text(f"{stage.name}\n").append(stage.kind, "dim"),
+            what,
+            _count(planned),
+            Text(planned.next, _STYLES.get(planned.next, "")),
+        )
+    console.print(table, soft_wrap=False)
+    record = plan_record(plan, place)
+    most = "at most " if any(planned.cost.at_most for planned in plan if planned.works) else ""
+    spent = record["answers"] - record["answers_to_do"]
+    known = f", {spent:,} of them in stages that are done or not chosen" if spent else ""
+    console.print(f"\nanswers in all: {record['answers']:,}{known}; to do: {most}{record['answers_to_do']:,}")
+    console.print(f"directory {place.folder}, database {without_password(place.db)}; nothing was written")
+
+
+def plan_record(plan: Sequence[Planned], place: Place) -> dict[str, Any]:
+    """The plan as JSON takes it. answers: of all stages; answers_to_do: of those that are not done, counted whole
+    though they may go on in their midst."""
+    stages = [
+        {
+            "name": planned.stage.name,
+            "kind": planned.stage.kind,
+            "reads": list(planned.stage.reads),
+            "makes": stands_for(planned.stage),
+            "output": made(planned.record, place),
+            "budget": planned.cost.text,
+            "answers": planned.cost.answers,
+            "at_most": planned.cost.at_most,
+            "next": planned.next,
+        }
+        for planned in plan
+    ]
+    return {
+        "stages": stages,
+        "answers": sum(planned.cost.answers or 0 for planned in plan),
+        "answers_to_do": sum(planned.cost.answers or 0 for planned in plan if planned.works),
+    }
+
+
+class Teller:
+    """Says which stage begins, and how it ended."""
+
+    def __init__(self, console: Console, plan: Sequence[Planned], place: Place) -> None:
+        self.console, self.place = console, place
+        self._number = {planned.stage.name: index for index, planned in enumerate(plan, 1)}
+        self._count = len(plan)
+        for planned in plan:
+            if planned.next == "done":
+                self._print(planned, "done before: ", made(planned.record, place))
+
+    def __call__(self, planned: Planned, record: StageState, what: str) -> None:
+        if what == "begins":
+            self.console.print()
+            on = "goes on, " if planned.next == "goes on" else ""
+            self._print(planned, f"{on}{planned.stage.kind}, ", planned.cost.text)
+        elif record.state == "done":
+            self._print(planned, f"done in {clock(record.seconds)}: ", made(record, self.place))
+        else:
+            self._print(
+                planned, f"{record.state} after {clock(record.seconds)}", f": {record.reason}" * bool(record.reason)
+            )
+
+    def _print(self, planned: Planned, told: str, more: str) -> None:
+        where = f"[{self._number[planned.stage.name]}/{self._count}] "
+        self.console.print(
+            Text(where, "dim").append(planned.stage.name, "bold not dim").append(f": {told}{more}", "not dim")
+        )
+
+
+def summary(plan: Sequence[Planned], state: State, place: Place, outcome: str) -> dict[str, Any]:
+    """What came of it, as JSON takes it. skipped: was done before; seconds: of all that was worked on it."""
+    stages = []
+    for planned in plan:
+        record = state.stages.get(planned.stage.name, planned.record)
+        how = "not run" if record.state == "waiting" else record.state
+        waits = [name for name in planned.stage.reads if state.stages.get(name, record).state != "done"]
+        reason = record.reason or (f"reads {', '.join(waits)}" if how == "not run" and planned.works and waits else "")
+        stages.append(
+            {
+                "name": planned.stage.name,
+                "kind": planned.stage.kind,
+                "state": how,
+                "skipped": planned.next == "done",
+                "chosen": planned.next != "not chosen",
+                "reads": list(planned.stage.reads),
+                "output": made(record, place) if how == "done" else None,
+                "seconds": record.seconds,
+                "attempt": record.attempt,
+                "reason": reason,
+            }
+        )
+    return {
+        "outcome": outcome,
+        "directory": str(place.folder),
+        "db": without_password(place.db),
+        "stages": stages,
+    }
+
+
+def print_end(console: Console, record: dict[str, Any], again: str) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("stage", "kind", "state", "time", "gives"):
+        table.add_column(
+            title, justify="right" if title == "time" else "left", no_wrap=title != "gives", overflow="fold"
+        )
+    for stage in record["stages"]:
+        how = stage["state"]
+        table.add_row(
+            stage["name"],
+            stage["kind"],
+            Text(how, _STYLES.get(how, "")),
+            clock(stage["seconds"]) if stage["seconds"] else "-",
+            stage["output"] or stage["reason"] or "-",
+        )
+    console.print()
+    console.print(table, soft_wrap=False)
+    if record["outcome"] != "done":
+        console.print(f"go on with: {again}")
+    runs = [stage["output"] for stage in record["stages"] if stage["kind"] in SEARCHES and stage["output"]]
+    if runs:
+        console.print(f"look at it: evo watch {runs[-1].removeprefix('run ')} --db {record['db']}")
+
+
+def made(record: StageState, place: Place) -> str:
+    """What a stage makes, to be printed: a path, or `run NAME`."""
+    return f"run {record.gives}" if record.kind in SEARCHES else place.address(record)
+
+
+def _count(planned: Planned) -> str:
+    if planned.cost.answers is None:
+        return "-"
+    return f"{'<' if planned.cost.at_most else ''}{planned.cost.answers:,}"

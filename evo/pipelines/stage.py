@@ -1,0 +1,215 @@
+"""A stage's work: what it makes and where, how much of it is there already, and the command that does the rest.
+
+Every stage is one `evo` command in a process of its own. So a stage that crashes, or runs out of memory, takes nothing
+with it; torch's memory is given back between stages; screens, Ctrl-C, exit codes and what is stored of a run are
+exactly those of the command; and going on is that command's resume.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evo.cli.options import without_password
+from evo.errors import BadInput
+from evo.pipelines.file import Stage
+from evo.pipelines.references import replaced
+from evo.pipelines.settings import POLICY
+from evo.pipelines.state import StageState, State
+from islands.db.store import Store
+from islands.errors import DatabaseUnavailable, RunBusy, UnknownRun
+from islands.types import RunRecord
+
+SEARCHES = ("search", "compare")
+BUSY_SECONDS = 30.0
+_FOLDERS = {"pretrain": "policies", "train": "policies", "evaluate": "evaluations", "report": "reports"}
+_ENDINGS = {"pretrain": "", "train": "", "evaluate": ".json", "report": ".html"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a pipeline's work lies. db: the address as it is used, password and all."""
+
+    folder: Path
+    db: str
+
+    def gives(self, state: State, stage: Stage, attempt: int) -> str:
+        """What an attempt at the stage makes: a path below the directory, or a run's name."""
+        name = stage.name if attempt == 1 else f"{stage.name}.{attempt}"
+        if stage.kind in SEARCHES:
+            return f"{state.name}-{name}"
+        return f"{_FOLDERS[stage.kind]}/{name}{_ENDINGS[stage.kind]}"
+
+    def address(self, record: StageState) -> str:
+        """What a reference to the stage stands for, as a command takes it."""
+        return record.gives if record.kind in SEARCHES else str(self.folder / record.gives)
+
+    def present(self, record: StageState) -> bool:
+        """Whether what a finished stage gave is still there."""
+        if record.kind in SEARCHES:
+            return bool(self.runs(record.gives))
+        path = self.folder / record.gives
+        return (path / "config.json").is_file() if record.kind in ("pretrain", "train") else path.is_file()
+
+    def left(self, record: StageState) -> bool:
+        """Whether an unfinished stage left something that other settings must not be mixed with."""
+        if record.kind in SEARCHES:
+            return bool(self.runs(record.gives))
+        return (self.folder / record.gives).exists()
+
+    def finished(self, record: StageState) -> bool:
+        """Whether a stage that nobody saw end has ended all the same: its process was through when all was killed."""
+        if record.kind in SEARCHES:
+            runs = self.runs(record.gives)
+            return bool(runs) and all(run.status == "done" and not _faults(run) for run in runs)
+        path = self.folder / record.gives
+        if record.kind == "evaluate" and path.is_file():
+            return not json.loads(path.read_text(encoding="utf-8")).get("faults")
+        if record.kind == "pretrain":
+            return (path / "config.json").is_file()
+        return record.kind == "report" and path.is_file()
+
+    def runs(self, name: str) -> list[RunRecord]:
+        """The stored runs of that name or of the comparison of that name; none where there is no database yet."""
+        from islands.db.comparisons import runs_named
+
+        if self._missing():
+            return []
+        try:
+            with Store.open(self.db, read_only=True) as store:
+                return runs_named(store, name)
+        except UnknownRun:
+            return []
+        except DatabaseUnavailable as error:
+            if "holds no runs yet" in str(error):
+                return []
+            raise
+
+    def check_database(self) -> None:
+        """Raises DatabaseUnavailable where it cannot be used."""
+        if self._missing():
+            from islands.db.engine import parse_address
+
+            where = Path(str(parse_address(self.db).database)).parent
+            if not where.is_dir() and where.resolve() != self.folder.resolve():
+                raise DatabaseUnavailable(f"{self.db}: there is no directory {where}")
+            return
+        self.runs("")
+
+    def _missing(self) -> bool:
+        from islands.db.engine import parse_address
+
+        url = parse_address(self.db)
+        return url.drivername == "sqlite" and not Path(str(url.database)).exists()
+
+    def command(self, stage: Stage, record: StageState, state: State) -> list[str]:
+        """The arguments of `evo` that do the stage, or what is left of it; its files are made ready."""
+        values = replaced(dict(stage.given), lambda name: self.address(state.stages[name]))
+        target = self.folder / record.gives
+        if stage.kind in ("pretrain", "train", "evaluate", "report"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        arguments: list[str] = {
+            "pretrain": self._pretrain,
+            "train": self._train,
+            "evaluate": self._evaluate,
+            "search": self._search,
+            "compare": self._compare,
+            "report": self._report,
+        }[stage.kind](stage, record, values, target)
+        return arguments
+
+    def _pretrain(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
+        for half in target.parent.glob(f"{target.name}.writing-*"):  # what a kill cut short; the whole has the name
+            shutil.rmtree(half)
+        language = values.pop("language", "maze")
+        return ["pretrain", language, "-o", str(target), *_flags(values)]
+
+    def _train(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
+        if _readable(target / "train.json"):
+            return ["train", "--resume", str(target)]
+        if values.get("from_traces") and "db" not in values and self.db == without_password(self.db):
+            values["db"] = self.db  # one with a password is told through the environment alone
+        return ["train", "--config", self._config(stage, record, values), "-o", str(target)]
+
+    def _evaluate(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
+        problems = values.pop("problems", [])
+        return ["evaluate", *problems, *_flags(values), "-o", str(target)]
+
+    def _search(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
+        if self._freed(record.gives):
+            return ["resume", record.gives]
+        return ["run", "--config", self._config(stage, record, values), "--name", record.gives]
+
+    def _compare(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
+        against, processes = values.pop("against", None), values.pop("processes", None)
+        options = [] if processes is None else ["--processes", str(processes)]
+        if self._freed(record.gives):
+            return ["resume", record.gives, *options]
+        options += [] if against is None else ["--against", against]
+        return ["compare", "--config", self._config(stage, record, values), "--name", record.gives, *options]
+
+    def _report(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
+        return ["report", values.pop("run"), *_flags(values), "-o", str(target)]
+
+    def _config(self, stage: Stage, record: StageState, values: dict[str, Any]) -> str:
+        folder = self.folder / "settings"
+        folder.mkdir(exist_ok=True)
+        path = folder / f"{stage.name if record.attempt == 1 else f'{stage.name}.{record.attempt}'}.yaml"
+        path.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
+        return str(path)
+
+    def _freed(self, name: str) -> bool:
+        """Whether runs of that name are stored. Waits for processes that have yet to notice that theirs was killed."""
+        runs = [run for run in self.runs(name) if run.status != "done"]
+        if not runs:
+            return bool(self.runs(name))
+        deadline = time.monotonic() + BUSY_SECONDS
+        with Store.open(self.db) as store:
+            for run in runs:
+                while True:
+                    try:
+                        store.claim(run.id).release()
+                        break
+                    except RunBusy:
+                        if time.monotonic() > deadline:
+                            raise
+                        time.sleep(0.2)
+        return True
+
+
+def stands_for(stage: Stage) -> str:
+    """What the stage gives, in a word, for a plan."""
+    return {"evaluate": "figures", "report": "page"}.get(stage.kind, "run" if stage.kind in SEARCHES else POLICY)
+
+
+def _flags(values: dict[str, Any]) -> list[str]:
+    flags: list[str] = []
+    for name, value in values.items():
+        if value is not None:
+            flags += [f"--{name.replace('_', '-')}", str(value)]
+    return flags
+
+
+def _readable(path: Path) -> bool:
+    """Whether a training run is in the directory; one whose first file a kill cut short is none, and makes room."""
+    try:
+        json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return False
+    except ValueError:
+        if any((path.parent / "checkpoints").glob("*")):
+            raise BadInput(f"{path}: cannot be read; its stage can be done again with --redo") from None
+        path.unlink()
+        return False
+    return True
+
+
+def _faults(run: RunRecord) -> bool:
+    problems = run.summary.get("problems", [])
+    return any(str(problem.get("stopped", "")).startswith("failed") for problem in problems)

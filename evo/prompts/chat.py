@@ -1,0 +1,175 @@
+"""From a selection to a prompt, and from what the policy wrote back to answers.
+
+Building and parsing stand together because they must agree: what a prompt asks for is what its parser reads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from evo.config.run import PromptConfig
+from evo.errors import BadInput
+from problems.contract import Problem
+from problems.types import Prompt, Rollout
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from islands.types import Candidate, Selection
+    from problems.maze.problem import MazeProblem
+    from vpo.chain import Chain
+
+SYSTEM = (
+    "You write better answers to a task than those found so far. Keep exactly to the layout that is asked for and "
+    "write nothing besides."
+)
+PROGRAMMER = "You are an expert programmer. You reply in exactly the layout that is asked for, with code alone."
+
+
+class PromptStyle(Protocol):
+    """How one problem is put to one policy."""
+
+    def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
+        """rng: decides whether the answer is begun, and how far; without one it never is."""
+        ...
+
+    def parse(self, rollout: Rollout, selection: Selection) -> Chain: ...
+
+
+def prompt_style(problem: Problem, dialect: str, config: PromptConfig, answers: int) -> PromptStyle:
+    """The style that fits the problem and what the policy speaks; BadInput where they do not go together."""
+    if dialect == "maze-compact":
+        from problems.maze.problem import MazeProblem
+
+        if not isinstance(problem, MazeProblem):
+            raise BadInput(
+                f"this policy speaks the maze language alone and cannot search {problem.name}; name another --policy"
+            )
+        return CompactStyle(problem, config, answers)
+    settings = getattr(problem, "settings", {})
+    openevolve = config.style == "openevolve" or (config.style == "auto" and bool(settings))
+    if config.style == "openevolve" and not settings:
+        raise BadInput(f"prompt.style openevolve needs an OpenEvolve problem directory; {problem.name} is none")
+    diff = config.diff
+    if diff is None:
+        diff = bool(settings.get("diff_based_evolution", False)) and answers == 1
+    if diff and config.prefill:
+        raise BadInput("prompt.prefill begins a whole answer; with prompt.diff there is none to begin")
+    if diff and answers > 1:
+        raise BadInput("prompt.diff edits one parent: it needs --answers 1")
+    if diff and problem.answer_format == "route":
+        raise BadInput(f"prompt.diff edits programs; {problem.name} asks for routes")
+    if openevolve:
+        from evo.prompts.openevolve import OpenEvolveStyle
+
+        return OpenEvolveStyle(problem, config, answers, diff)
+    return EnglishStyle(problem, config, answers, diff)
+
+
+class CompactStyle:
+    """The token language of the embedded maze policy: board, mode, and a parent with its reward vector."""
+
+    def __init__(self, problem: MazeProblem, config: PromptConfig, answers: int):
+        from vpo.embedded import prompt_text
+
+        self.problem, self.config, self.answers = problem, config, answers
+        try:
+            prompt_text(problem, answers=answers)
+        except ValueError as error:
+            raise BadInput(f"{problem.name}: {error}") from error
+
+    def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
+        from vpo.embedded import opening, prompt_text
+
+        parent = selection.parent
+        if not self.config.show_parent or parent is None or not parent.text or parent.error:
+            return Prompt(prompt_text(self.problem, answers=self.answers), stream=stream)
+        if rng is not None and begins(self.config, rng) and (begun := opening(self.problem, parent.text, rng)):
+            # what is kept of the parent is in plain sight: a second copy would only make the prompt longer
+            return Prompt(prompt_text(self.problem, answers=self.answers), stream=stream, prefill=begun)
+        return Prompt(prompt_text(self.problem, parent.text, parent.rewards, answers=self.answers), stream=stream)
+
+    def parse(self, rollout: Rollout, selection: Selection) -> Chain:
+        from vpo.chain import parse
+
+        return parse(rollout.text, self.problem.answer_format, self.answers, dialect="maze-compact")
+
+
+class EnglishStyle:
+    """A chat prompt for an ordinary instruction model."""
+
+    def __init__(self, problem: Problem, config: PromptConfig, answers: int, diff: bool = False):
+        from vpo.chain import instructions
+
+        self.problem, self.config, self.answers, self.diff = problem, config, answers, diff
+        self.task = f"# Task\n{problem.statement().strip()}"
+        start = problem.seed_answer() if problem.answer_format == "python" else ""
+        self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff, start=start)
+        self.system = PROGRAMMER if problem.answer_format == "python" else SYSTEM
+
+    def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
+        sections = [self.task]
+        if self.config.show_parent:
+            parent = selection.parent
+            if parent is not None and parent.text.strip():
+                sections.append("# Answer to improve\n" + self.shown(parent))
+            others = {c.id: c for c in (*selection.best, *selection.inspirations) if c.text.strip()}
+            if parent is not None:
+                others.pop(parent.id, None)
+            if others:
+                shown = "\n\n".join(self.shown(c, feedback=False) for c in others.values())
+                sections.append("# Other answers found so far\n" + shown)
+        sections.append(self.request)
+        begun = begun_answer(self.problem, self.config, selection, rng)
+        return Prompt("\n\n".join(sections), self.system, stream, begun)
+
+    def shown(self, candidate: Candidate, feedback: bool = True) -> str:
+        """A candidate as a prompt shows it: its reward vector by name, its feedback, the answer last.
+
+        The other way round small models copy the scores too, below every answer that they write.
+        """
+        text = cut(candidate.text, self.config.max_answer_chars)
+        if self.problem.answer_format == "python":
+            text = f"```python\n{text.rstrip()}\n```"
+        vector = ", ".join(
+            f"{name} {value:.3g}" for name, value in zip(self.problem.objectives, candidate.rewards, strict=True)
+        )
+        lines = [f"Fitness {candidate.fitness:.4g} ({vector})"]
+        if feedback and candidate.feedback and self.config.max_feedback_chars:
+            lines.append("Feedback: " + cut(candidate.feedback, self.config.max_feedback_chars))
+        return "\n".join([*lines, text])
+
+    def parse(self, rollout: Rollout, selection: Selection) -> Chain:
+        return read(rollout, self.problem, self.answers, selection if self.diff else None)
+
+
+def begins(config: PromptConfig, rng: np.random.Generator) -> bool:
+    """Whether this prompt's answer is begun. Draws once where any may be, so that nothing else moves with the share."""
+    return config.prefill > 0 and rng.random() < config.prefill
+
+
+def begun_answer(problem: Problem, config: PromptConfig, selection: Selection, rng: np.random.Generator | None) -> str:
+    """The prefill of an English prompt: the first part of the parent, "" for none."""
+    from vpo.chain import opening
+
+    parent = selection.parent if config.show_parent else None
+    if parent is None or parent.error or rng is None or not begins(config, rng):
+        return ""
+    return opening(parent.text, problem.answer_format, rng)
+
+
+def read(rollout: Rollout, problem: Problem, answers: int, edited: Selection | None) -> Chain:
+    """The answers in a rollout that was asked in English; with `edited`, edits of that selection's parent."""
+    from vpo.chain import parse
+
+    parent = edited.parent.text if edited is not None and edited.parent is not None else None
+    truncated = rollout.finish == "length"
+    return parse(rollout.text, problem.answer_format, answers, diff_parent=parent, truncated=truncated)
+
+
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters: the head and the tail, with the gap named."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit * 2 // 3, limit // 3
+    return f"{text[:head]}\n[... {len(text) - head - tail} characters left out ...]\n{text[len(text) - tail :]}"

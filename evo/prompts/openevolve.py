@@ -1,0 +1,85 @@
+"""OpenEvolve's own prompt templates, for a problem directory that was written against them.
+
+OpenEvolve's PromptSampler builds the text, so a directory's system message, template folder and section sizes work as
+they do there. Only the closing request is ours where a rollout holds a chain of several answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from evo.config.run import PromptConfig
+from evo.prompts.chat import begun_answer, cut, read
+from problems.contract import Problem
+from problems.types import Prompt, Rollout
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from islands.types import Candidate, Selection
+    from vpo.chain import Chain
+
+
+class OpenEvolveStyle:
+    """Prompts by OpenEvolve's PromptSampler (openevolve.prompt.sampler)."""
+
+    def __init__(self, problem: Problem, config: PromptConfig, answers: int, diff: bool):
+        from openevolve.config import PromptConfig as SamplerConfig
+        from openevolve.prompt.sampler import PromptSampler
+
+        self.problem, self.config, self.answers, self.diff = problem, config, answers, diff
+        self.settings: dict[str, Any] = dict(getattr(problem, "settings", {}))
+        sampler = SamplerConfig(
+            system_message=self.settings.get("system_message") or "system_message",
+            template_dir=self.settings.get("template_dir"),
+            num_top_programs=self.settings.get("num_top_programs", 3),
+            num_diverse_programs=self.settings.get("num_diverse_programs", 2),
+            include_artifacts=self.settings.get("include_artifacts", True),
+            # its template variations draw from the process-wide random state, and one seed must give one run
+            use_template_stochasticity=False,
+        )
+        self.sampler = PromptSampler(sampler)
+        self.top = sampler.num_top_programs
+        self.features = list(self.settings.get("feature_dimensions", ("complexity", "diversity")))
+        self.language = self.settings.get("language") or "python"
+
+    def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
+        from vpo.chain import instructions
+
+        parent = selection.parent if self.config.show_parent else None
+        shown = parent is not None
+        current = parent.text if parent is not None else self.problem.seed_answer()
+        built = self.sampler.build_prompt(
+            current_program=cut(current, self.config.max_answer_chars) if not self.diff else current,
+            parent_program=current,
+            program_metrics=self._metrics(parent) if parent is not None else {},
+            previous_programs=[self._program(c) for c in selection.best] if shown else [],
+            # no more than the sampler shows: from a longer list it would draw at random, outside the run's seed
+            top_programs=[self._program(c) for c in selection.best[: self.top]] if shown else [],
+            inspirations=[self._program(c) for c in selection.inspirations] if shown else [],
+            language=self.language,
+            diff_based_evolution=self.diff,
+            program_artifacts=self._artifacts(parent) if parent is not None else None,
+            feature_dimensions=self.features,
+        )
+        request = ""
+        if self.answers > 1:
+            request = "\n\n" + instructions(self.problem.answer_format, self.answers)
+        begun = begun_answer(self.problem, self.config, selection, rng)
+        return Prompt(built["user"] + request, built["system"], stream, begun)
+
+    def _metrics(self, candidate: Candidate) -> dict[str, float]:
+        vector = dict(zip(self.problem.objectives, candidate.rewards, strict=True))
+        return {**vector, "combined_score": candidate.fitness}
+
+    def _program(self, candidate: Candidate) -> dict[str, Any]:
+        code = cut(candidate.text, self.config.max_answer_chars)
+        return {"id": str(candidate.id), "code": code, "metrics": self._metrics(candidate), "metadata": {}}
+
+    def _artifacts(self, candidate: Candidate) -> dict[str, str | bytes] | None:
+        if not candidate.feedback:
+            return None
+        return {"feedback": cut(candidate.feedback, self.config.max_feedback_chars)}
+
+    def parse(self, rollout: Rollout, selection: Selection) -> Chain:
+        return read(rollout, self.problem, self.answers, selection if self.diff else None)

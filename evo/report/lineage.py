@@ -1,0 +1,216 @@
+"""Lineages worth reading: how the best answer of a problem came about, step by step, with the difference to each
+parent. Bounded, whatever a model wrote: so many steps, and so many characters of each."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evo.report.load import RunReading, SearchReading
+from islands.db.store import Store
+from islands.queries.candidates import CandidateReader
+from islands.types import Candidate
+
+STORIES = 6
+STEPS = 14
+COMPARED_LINES, COMPARED_CHARS = 400, 40_000
+"""Of a text, what a difference is worked out on: matching costs the square."""
+SHOWN_LINES, SHOWN_CHARS, LINE_CHARS = 160, 6_000, 400
+CONTEXT = 2
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a difference. kind: same, new, old, or gap for what is left out."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """A candidate on the line. iteration counts from 1, 0 for a seed; skipped: ancestors left out before it.
+
+    unit: what the difference is in: characters, words or lines
+    gain: fitness above its parent's; rewards and moved: each objective's value and its change, by name
+    """
+
+    candidate: int
+    iteration: int
+    island: int
+    fitness: float
+    gain: float | None
+    rewards: tuple[tuple[str, float, float | None], ...]
+    difference: tuple[Piece, ...]
+    unit: str
+    skipped: int
+
+
+@dataclass(frozen=True, eq=False)
+class Story:
+    """The line of one search's best candidate. row: the problem's place in the comparison; rises: ancestors that were
+    better than all before them."""
+
+    arm: str
+    seed: int
+    row: int
+    problem: str
+    target: float | None
+    search: SearchReading
+    line: tuple[int, ...]
+    rises: int
+    steps: tuple[Step, ...] = ()
+
+
+def longest(readings: Mapping[str, Sequence[RunReading]], most: int = STORIES) -> list[Story]:
+    """The longest line of each arm first, then of other problems, longest first; without their steps yet."""
+    found = [
+        story
+        for arm, runs in readings.items()
+        for run in runs
+        for row, search in enumerate(run.searches)
+        if (story := _story(arm, run, row, search)) is not None
+    ]
+    found.sort(key=lambda story: (-story.rises, -len(story.line), story.row))
+    chosen: list[Story] = []
+    for arm in readings:
+        chosen += [story for story in found if story.arm == arm][:1]
+    chosen = sorted(chosen, key=found.index)[:most]
+    for story in found:
+        if len(chosen) == most:
+            break
+        if all(story.row != other.row for other in chosen):
+            chosen.append(story)
+    return sorted(chosen, key=found.index)
+
+
+def _story(arm: str, run: RunReading, row: int, search: SearchReading) -> Story | None:
+    best = search.problem.best
+    if best is None or search.ordinal(best) is None:
+        return None
+    line = search.line(best)
+    rises, highest = 0, float("-inf")
+    for at in line:
+        if search.valid[at] and search.fitness[at] > highest:
+            rises, highest = rises + 1, float(search.fitness[at])
+    return Story(arm, run.run.seed, row, search.problem.name, search.problem.target, search, tuple(line), rises)
+
+
+def told(store: Store, stories: Sequence[Story]) -> list[Story]:
+    """The stories with their steps, whose texts are read here: one query for all."""
+    kept = [_kept(story) for story in stories]
+    wanted: dict[int, None] = {}
+    for story, places in zip(stories, kept, strict=True):
+        for place in places:
+            for at in story.line[max(0, place - 1) : place + 1]:
+                wanted[int(story.search.ids[at])] = None
+    texts = dict(zip(wanted, CandidateReader(store, 0).fetch(list(wanted)), strict=True)) if wanted else {}
+    return [_told(story, places, texts) for story, places in zip(stories, kept, strict=True)]
+
+
+def _kept(story: Story) -> list[int]:
+    """Places on the line to show: all of a short one, else its ends and the steps that gained the most."""
+    places = range(len(story.line))
+    if len(story.line) <= STEPS:
+        return list(places)
+    fitness = story.search.fitness
+
+    def gain(place: int) -> float:
+        return float(fitness[story.line[place]] - fitness[story.line[place - 1]])
+
+    middle = sorted(places[1:-1], key=lambda place: (-gain(place), place))[: STEPS - 2]
+    return [0, *sorted(middle), len(story.line) - 1]
+
+
+def _told(story: Story, places: Sequence[int], texts: Mapping[int, Candidate]) -> Story:
+    search, steps, before = story.search, [], -1
+    for place in places:
+        at = story.line[place]
+        here = texts[int(search.ids[at])]
+        parent = texts[int(search.ids[story.line[place - 1]])] if place else None
+        before_text = "" if parent is None else parent.text
+        unit = unit_of(search.problem.answer_format, before_text, here.text)
+        moved = [None] * len(here.rewards) if parent is None else _minus(here.rewards, parent.rewards)
+        steps.append(
+            Step(
+                here.id,
+                int(search.born[at]) + 1,
+                here.island,
+                here.fitness,
+                None if parent is None else here.fitness - parent.fitness,
+                tuple(zip(search.problem.objectives, here.rewards, moved, strict=True)),
+                tuple(whole(here.text, unit) if parent is None else difference(before_text, here.text, unit)),
+                unit,
+                place - before - 1,
+            )
+        )
+        before = place
+    return Story(
+        story.arm, story.seed, story.row, story.problem, story.target, search, story.line, story.rises, tuple(steps)
+    )
+
+
+def _minus(a: Sequence[float], b: Sequence[float]) -> list[float | None]:
+    return [x - y for x, y in zip(a, b, strict=True)]
+
+
+def unit_of(answer_format: str, old: str, new: str) -> str:
+    """What two answers are told apart by: programs and texts of several lines by lines, others by words, and single
+    words, as routes are, by characters."""
+    if answer_format == "python" or "\n" in old.strip() + new.strip():
+        return "lines"
+    return "words" if len(old.split()) > 1 or len(new.split()) > 1 else "characters"
+
+
+def difference(old: str, new: str, unit: str) -> list[Piece]:
+    """What changed from old to new, by characters, words, or lines with a little around each change; bounded."""
+    together = unit != "lines"
+    a, b = (_units(text, unit) for text in (old, new))
+    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
+    pieces: list[Piece] = []
+    for number, group in enumerate(matcher.get_grouped_opcodes(len(a) + len(b) + 1 if together else CONTEXT)):
+        if number:
+            pieces.append(Piece("gap", "…"))
+        for tag, i, i_end, j, j_end in group:
+            if tag == "equal":
+                pieces += [Piece("same", unit) for unit in b[j:j_end]]
+            else:
+                pieces += [Piece("old", unit) for unit in a[i:i_end]]
+                pieces += [Piece("new", unit) for unit in b[j:j_end]]
+    return _bounded(_joined(pieces, " " if unit == "words" else "") if together else pieces)
+
+
+def whole(text: str, unit: str) -> list[Piece]:
+    """A text that has no parent, bounded as a difference is."""
+    pieces = [Piece("same", part) for part in _units(text, unit)]
+    return _bounded(pieces if unit == "lines" else _joined(pieces, " " if unit == "words" else ""))
+
+
+def _units(text: str, unit: str) -> list[str]:
+    if unit == "characters":
+        return list(text.strip()[: 2 * COMPARED_LINES])
+    units = text[:COMPARED_CHARS].split() if unit == "words" else text[:COMPARED_CHARS].splitlines()
+    return [unit if len(unit) <= LINE_CHARS else unit[: LINE_CHARS - 1] + "…" for unit in units[:COMPARED_LINES]]
+
+
+def _joined(pieces: Sequence[Piece], by: str) -> list[Piece]:
+    """Neighbours of one kind as one piece."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        if joined and joined[-1].kind == piece.kind:
+            joined[-1] = Piece(piece.kind, joined[-1].text + by + piece.text)
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _bounded(pieces: Sequence[Piece]) -> list[Piece]:
+    room, shown = SHOWN_CHARS, []
+    for number, piece in enumerate(pieces):
+        if number == SHOWN_LINES or room <= 0:
+            shown.append(Piece("gap", f"… and {len(pieces) - number} more"))
+            break
+        shown.append(piece if len(piece.text) <= room else Piece(piece.kind, piece.text[:room] + "…"))
+        room -= len(piece.text)
+    return shown

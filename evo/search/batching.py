@@ -1,0 +1,257 @@
+"""Prompts of many groups made into the calls that suit a policy.
+
+A policy with `batch` = B is called with exactly B prompts at a time, in the order of submission, so that one seed gives
+one sequence of batches whatever the timing; `flush` lets the last, shorter one go. A policy with `batch` = 0 does its
+own continuous batching: every prompt is passed on at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from problems.types import Prompt, Rollout, prompt_tokens
+from vpo.policies.contract import Policy, PromptTooLong
+
+Job = Callable[[], Awaitable[None]]
+"""Something that has the policy to itself, such as a training step."""
+
+
+@dataclass
+class SamplingMeter:
+    """What sampling has cost: seconds with at least one call or round under way, calls or rounds, rollouts, generated
+    tokens and those of prompts, and the price of both where the policy has one; rollout_seconds: of rollouts under way,
+    added up, so that their number on average is known."""
+
+    busy_seconds: float = 0.0
+    calls: int = 0
+    rollouts: int = 0
+    tokens: int = 0
+    prompt_tokens: int = 0
+    cost: float = 0.0
+    rollout_seconds: float = 0.0
+    _active: int = 0
+    _since: float = field(default=0.0, repr=False)
+
+    def enter(self) -> None:
+        if self._active == 0:
+            self._since = time.perf_counter()
+        self._active += 1
+        self.calls += 1
+
+    def leave(self) -> int:
+        """How many calls are still under way."""
+        self._active -= 1
+        if self._active == 0:
+            self.busy_seconds += time.perf_counter() - self._since
+        return self._active
+
+    def round(self, groups: int, rollouts: int) -> float:
+        """A round of so many groups is over: a group's share of its seconds."""
+        if not self._active:
+            return 0.0
+        before = self.busy_seconds
+        self.leave()
+        self.rollout_seconds += (self.busy_seconds - before) * groups * rollouts
+        return (self.busy_seconds - before) / max(groups, 1)
+
+    def rest(self) -> None:
+        """Nothing is under way any more."""
+        while self._active:
+            self.leave()
+
+    def count(self, group: Sequence[Rollout]) -> None:
+        """Add a group that came back."""
+        self.rollouts += len(group)
+        self.tokens += sum(rollout.tokens for rollout in group)
+        self.prompt_tokens += prompt_tokens(group)
+        self.cost += sum(rollout.usage.cost for rollout in group if rollout.usage is not None)
+
+    def busy(self) -> float:
+        """Seconds busy so far, the call under way included."""
+        return self.busy_seconds + (time.perf_counter() - self._since if self._active else 0.0)
+
+
+@dataclass
+class _Waiting:
+    prompt: Prompt
+    future: asyncio.Future[tuple[list[Rollout], str, float]]
+
+
+class Batcher:
+    """Puts single prompts together for one policy; `sample` returns (rollouts, policy version, seconds of the call)."""
+
+    def __init__(self, policy: Policy, rollouts: int, answers: int, seed: int, batch: int | None = None):
+        self.policy, self.rollouts, self.answers, self.seed = policy, rollouts, answers, seed
+        self.batch = policy.batch if batch is None else batch
+        self.meter = SamplingMeter()
+        self._going = asyncio.Event()
+        self._going.set()
+        self._waiting: list[_Waiting] = []
+        self._held: list[_Waiting] = []
+        self._full: asyncio.Queue[list[_Waiting] | Job] = asyncio.Queue()
+        self.fault: Exception | None = None
+        self._jobs = 0
+        self._open, self._idle = asyncio.Event(), asyncio.Event()  # no job is due; no call is under way
+        self._open.set()
+        self._idle.set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._worker: asyncio.Task[None] | None = None
+
+    def submit(self, prompt: Prompt) -> asyncio.Future[tuple[list[Rollout], str, float]]:
+        """Hand in a prompt; the future resolves when its call is back, or raises what the policy raised."""
+        item = _Waiting(prompt, asyncio.get_running_loop().create_future())
+        if self.batch == 0:
+            self._spawn([item])
+        else:
+            self._waiting.append(item)
+            if len(self._waiting) == self.batch:
+                self.flush()
+        return item.future
+
+    def holds(self, future: asyncio.Future[tuple[list[Rollout], str, float]]) -> bool:
+        """Whether this prompt still waits for its batch to fill."""
+        return any(item.future is future for item in self._waiting)
+
+    def flush(self) -> None:
+        """Let the batch go as it is."""
+        if not self._waiting:
+            return
+        self._full.put_nowait(self._waiting)
+        self._waiting = []
+        self._start()
+
+    def landing(self, future: asyncio.Future[tuple[list[Rollout], str, float]]) -> None:
+        """A group leaves the search's window: calls do not depend on it."""
+
+    def landed(self, futures: Sequence[asyncio.Future[tuple[list[Rollout], str, float]]]) -> None:
+        """Groups have left the search's window: calls do not depend on it."""
+
+    def _start(self) -> None:
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._serve())
+
+    def between(self, job: Job) -> None:
+        """Run `job` after the calls that are queued now and before those that come later; with a policy that takes
+        overlapping calls, when those under way have come back. What it raises is raised by every prompt after it."""
+        self._jobs += 1
+        self._full.put_nowait(job)
+        self._start()
+
+    async def drain(self) -> None:
+        """Wait for the jobs that are queued; raises what one of them raised."""
+        while self._jobs:
+            await asyncio.sleep(0.005)
+        if self.fault is not None:
+            raise self.fault
+
+    def pause(self) -> None:
+        """Begin no call until `resume`; calls under way go on. What is asked, and in which batches, stays the same."""
+        self._going.clear()
+
+    def resume(self) -> None:
+        self._going.set()
+
+    def abandon(self) -> None:
+        """Cancel every prompt that no call has taken yet; calls under way go on."""
+        items = self._held + self._waiting
+        self._held, self._waiting = [], []
+        jobs = []
+        while not self._full.empty():
+            queued = self._full.get_nowait()
+            if isinstance(queued, list):
+                items += queued
+            else:
+                jobs.append(queued)
+        for job in jobs:  # what was committed is learned from all the same
+            self._full.put_nowait(job)
+        for item in items:
+            item.future.cancel()
+
+    def _spawn(self, items: list[_Waiting]) -> None:
+        task = asyncio.create_task(self._begin(items))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self) -> None:
+        while True:
+            queued = await self._full.get()
+            if not isinstance(queued, list):
+                await self._do(queued)
+                continue
+            self._held = queued
+            await self._going.wait()
+            items, self._held = self._held, []
+            if items:
+                await self._call(items)
+
+    async def _do(self, job: Job) -> None:
+        """A job, with no call under way and none begun meanwhile. After a fault nothing more is learned."""
+        self._open.clear()
+        try:
+            await self._idle.wait()
+            if self.fault is None:
+                await job()
+        except Exception as error:
+            self.fault = error
+        finally:
+            self._open.set()
+            self._jobs -= 1
+
+    async def _begin(self, items: list[_Waiting]) -> None:
+        if not self._going.is_set():
+            self._held += items
+            await self._going.wait()
+            self._held = [item for item in self._held if item not in items]
+        await self._open.wait()
+        if not items[0].future.cancelled():
+            await self._call(items)
+
+    async def _call(self, items: list[_Waiting]) -> None:
+        version, started = self.policy.version, time.perf_counter()
+        self.meter.enter()
+        self._idle.clear()
+        rows = len(items) * self.rollouts
+        try:
+            if self.fault is not None:
+                raise self.fault
+            groups = await self.policy.sample(
+                [item.prompt for item in items], rollouts=self.rollouts, answers=self.answers, seed=self.seed
+            )
+            if len(groups) != len(items) or any(len(group) != self.rollouts for group in groups):
+                raise RuntimeError(
+                    f"policy {version} broke its contract: {len(items)} prompts x {self.rollouts} rollouts asked, "
+                    f"{[len(group) for group in groups]} came back"
+                )
+        except BaseException as error:
+            if isinstance(error, PromptTooLong) and len(items) > 1:
+                for item in items:  # the others of the call are not at fault
+                    await self._call([item])
+                return
+            for item in items:
+                if not item.future.done():
+                    item.future.set_exception(error)
+                    item.future.exception()  # several wait on one failure: only the first need look at it
+            if not isinstance(error, Exception):
+                raise
+            return
+        finally:
+            self.meter.rollout_seconds += (time.perf_counter() - started) * rows
+            if not self.meter.leave():
+                self._idle.set()
+        seconds = time.perf_counter() - started
+        for item, group in zip(items, groups, strict=True):
+            self.meter.count(group)
+            if not item.future.done():
+                item.future.set_result((group, version, seconds / len(items)))
+
+    async def close(self) -> None:
+        """Stop serving; what waits is cancelled."""
+        self.abandon()
+        tasks = [*self._tasks, *([self._worker] if self._worker else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._worker = None

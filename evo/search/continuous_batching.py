@@ -1,0 +1,199 @@
+"""Prompts of a search handed to a policy that samples in rounds: a batch that is refilled while it decodes.
+
+The engine begins the next round by itself, without asking the event loop, and yet one seed gives one sequence of
+batches whatever the timing. For that, time is counted in rounds. A group that ended in round n may have its score and
+its place in the population `LAG` rounds later; the proposals that this made room for join round n + 1 + LAG and no
+earlier, and the engine waits before that round in the one case that they are not there yet. Scoring and storing thus
+have LAG rounds to go on beside the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evo.search.batching import Batcher, Job, SamplingMeter
+from problems.types import Prompt, Rollout
+from vpo.policies.contract import Policy, Streaming
+
+LAG = 2
+"""Rounds that scoring and storing may take before the engine waits for them."""
+Sampled = tuple[list[Rollout], str, float]
+
+
+@dataclass(eq=False)
+class _Asked:
+    """number: in order of submission; cause: the round whose end made room for it; ended: the round it ended in"""
+
+    number: int
+    prompt: Prompt
+    future: asyncio.Future[Sampled]
+    cause: int
+    ended: int | None = None
+    seconds: float = 0.0
+
+
+class RoundBatcher:
+    """As a Batcher, for one search whose groups leave in the order in which they were submitted.
+
+    The first round begins with `flush`. `landing` names the group that leaves before what takes its place is submitted,
+    `landed` says that this has been done.
+    """
+
+    batch = 0
+
+    def __init__(self, policy: Policy, rollouts: int, answers: int, seed: int) -> None:
+        """Raises ValueError where the policy cannot sample in rounds."""
+        self.policy, self.rollouts, self.answers, self.seed = policy, rollouts, answers, seed
+        self.meter = SamplingMeter()
+        self.fault: Exception | None = None
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._numbered: dict[asyncio.Future[Sampled], _Asked] = {}
+        self._order: deque[_Asked] = deque()  # not landed
+        self._waiting: deque[_Asked] = deque()  # not taken by the engine
+        self._under_way: dict[int, _Asked] = {}
+        self._count = 0
+        self._cause = -1 - LAG  # what nothing had to end for may join round 0
+        self._begun = self._paused = self._closed = False
+        self._asleep = True
+        stream = policy.stream(
+            rollouts=rollouts, answers=answers, seed=seed, take=self._take, deliver=self._deliver
+        ) if isinstance(policy, Streaming) else None  # fmt: skip
+        if stream is None:
+            raise ValueError(f"{policy.version} does not sample in rounds")
+        self._stream = stream
+
+    # -- by the search, on the event loop
+
+    def submit(self, prompt: Prompt) -> asyncio.Future[Sampled]:
+        """Hand in a prompt; the future resolves when its group has ended, or raises what the policy raised."""
+        item = _Asked(self._count, prompt, self._loop.create_future(), self._cause)
+        self._count += 1
+        with self._lock:
+            self._numbered[item.future] = item
+            self._order.append(item)
+            self._waiting.append(item)
+        return item.future
+
+    def holds(self, future: asyncio.Future[Sampled]) -> bool:
+        """Whether this prompt waits for the first round to begin."""
+        return not self._begun
+
+    def flush(self) -> None:
+        self._begun = True
+        self._wake()
+
+    def landing(self, future: asyncio.Future[Sampled]) -> None:
+        """This group leaves the window: what is submitted from now on takes its place."""
+        ended = self._numbered[future].ended
+        if ended is not None:
+            self._cause = max(self._cause, ended)
+
+    def landed(self, futures: Sequence[asyncio.Future[Sampled]]) -> None:
+        """These groups, the oldest, have left the window, and what takes their place has been submitted."""
+        with self._lock:
+            for future in futures:
+                self._order.remove(self._numbered.pop(future))
+        self._wake()
+
+    def between(self, job: Job) -> None:
+        raise RuntimeError("a policy that learns is asked in batches")
+
+    async def drain(self) -> None:
+        """Nothing is queued here but prompts."""
+
+    def pause(self) -> None:
+        """Begin no round until `resume`. Which prompts share which round stays the same."""
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._wake()
+
+    def abandon(self) -> None:
+        """Cancel every prompt that the engine has not taken up; those under way go on."""
+        with self._lock:
+            items, self._waiting = list(self._waiting), deque()
+        for item in items:
+            item.future.cancel()
+
+    async def close(self) -> None:
+        """End at the next step; what is not back is cancelled."""
+        self.abandon()
+        with self._lock:
+            self._closed = True
+            items, self._under_way = list(self._under_way.values()), {}
+            self.meter.rest()
+        self._stream.close()
+        for item in items:
+            item.future.cancel()
+
+    def _wake(self) -> None:
+        with self._lock:
+            if not self._asleep or not self._begun or self._paused or self._closed:
+                return
+            self._asleep = False
+        self._stream.wake()
+
+    # -- by the engine, in its thread
+
+    def _take(self, number: int) -> list[tuple[int, Prompt]] | None:
+        upto = number - 1 - LAG
+        with self._lock:
+            oldest = self._order[0] if self._order else None
+            late = oldest is not None and oldest.ended is not None and oldest.ended <= upto
+            if self._closed or self._paused or oldest is None or late:
+                self._asleep = True
+                return None
+            due = []
+            while self._waiting and self._waiting[0].cause <= upto:
+                item = self._waiting.popleft()
+                self._under_way[item.number] = item
+                due.append((item.number, item.prompt))
+            if self._under_way:
+                self.meter.enter()
+            return due
+
+    def _deliver(self, number: int, outcomes: list[tuple[int, list[Rollout] | Exception]]) -> None:
+        version = self.policy.version
+        with self._lock:
+            if self._closed:
+                return
+            share = self.meter.round(len(self._under_way), self.rollouts)
+            for item in self._under_way.values():
+                item.seconds += share
+            back = [(self._under_way.pop(which), outcome) for which, outcome in outcomes]
+            for item, outcome in back:
+                item.ended = number
+                if not isinstance(outcome, Exception):
+                    self.meter.count(outcome)
+        if back:
+            self._loop.call_soon_threadsafe(_resolve, back, version)
+
+
+def _resolve(back: Sequence[tuple[_Asked, list[Rollout] | Exception]], version: str) -> None:
+    for item, outcome in back:
+        if item.future.done():
+            continue
+        if isinstance(outcome, Exception):
+            item.future.set_exception(outcome)
+            item.future.exception()  # several may fail alike: only the first need be looked at
+        else:
+            item.future.set_result((outcome, version, item.seconds))
+
+
+def batcher_for(
+    policy: Policy, rollouts: int, answers: int, seed: int, batch: int, alone: bool
+) -> Batcher | RoundBatcher:
+    """What suits the policy: rounds where they are faster and nothing else has a say in its order, else calls.
+
+    batch: prompts a call
+    alone: no other policy proposes and none learns; the order of groups is then this batcher's own
+    """
+    if alone and isinstance(policy, Streaming) and policy.streams:
+        return RoundBatcher(policy, rollouts, answers, seed)
+    return Batcher(policy, rollouts, answers, seed, batch if policy.batch else 0)

@@ -1,0 +1,94 @@
+"""What a run's settings come to where the user left them open: by the problems, the policy, and the machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evo import __version__
+from evo.config.run import RunConfig, validated
+from evo.search.iteration import Lane
+from islands.population.config import PopulationConfig
+from problems.contract import Problem
+from vpo.policies.contract import Policy
+
+DEFAULT_ITERATIONS = 100
+
+
+def settled(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
+    """What the user left open, as an OpenEvolve directory's config decides it: seed, temperature, and one answer a
+    rollout where it evolves by SEARCH/REPLACE edits."""
+    given, decided = config.model_fields_set, dict[str, Any]()
+    for settings in (getattr(problem, "settings", {}) for problem in problems):
+        if "seed" in settings and "seed" not in given:
+            decided.setdefault("seed", settings["seed"])
+        if "temperature" in settings and config.temperature is None:
+            decided.setdefault("temperature", float(settings["temperature"]))
+        if settings.get("diff_based_evolution") and "answers" not in given:
+            decided.setdefault("answers", 1)
+    # only what was given is carried over: population_config tells a user's value from a default by that
+    return validated({**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
+
+
+def stored_form(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
+    """The configuration as a run keeps it: complete, save that the population holds what the user gave alone, so that
+    a resume fills it up from the problems' directories as the start did."""
+    kept = config.model_dump(mode="json")
+    given = config.population.model_dump(mode="json", exclude_unset=True)
+    return {**kept, "population": given, "problems": list(addresses), "limit": None}
+
+
+def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
+    """Defaults, then what an OpenEvolve directory's config says, then what the user set."""
+    fields = PopulationConfig.model_fields
+    settings = {k: v for k, v in getattr(problem, "settings", {}).items() if k in fields and v is not None}
+    return PopulationConfig.model_validate({**settings, **config.population.model_dump(exclude_unset=True)})
+
+
+def iterations_for(config: RunConfig, problem: Problem) -> int:
+    return config.iterations or getattr(problem, "settings", {}).get("max_iterations") or DEFAULT_ITERATIONS
+
+
+def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
+    """How many answers are scored at once."""
+    if config.scoring_workers:
+        return config.scoring_workers
+    asked = [getattr(p, "settings", {}).get("parallel_evaluations") or 0 for p in problems]
+    return max([os.cpu_count() or 1, *asked])
+
+
+def in_flight(config: RunConfig, policy: Policy, lanes: Sequence[Lane]) -> tuple[int, int]:
+    """(prompts per policy call, groups in flight).
+
+    Two calls' worth keep the policy busy while the other call's answers are scored. A smaller search takes smaller
+    calls: with more groups in flight than islands and problems, prompts would show parents that are long outdated.
+    """
+    breadth = max(len(lanes), max((lane.population.config.islands for lane in lanes), default=1))
+    if policy.batch == 0:
+        return 0, config.parallel or max(8, 2 * breadth)
+    if config.parallel:
+        batch = max(1, min(policy.batch, (config.parallel + 1) // 2))
+        return batch, config.parallel
+    batch = max(1, min(policy.batch, breadth))
+    return batch, 2 * batch
+
+
+def source_commit() -> str:
+    """The git commit of the running source, "+" where it has changes; the version where it is no checkout."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return f"v{__version__}"
+    try:
+        described = subprocess.run(
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return f"v{__version__}"
+    return described.stdout.strip()

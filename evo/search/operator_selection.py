@@ -1,0 +1,136 @@
+"""Several policies as the mutation operators of one search, and the bandit that chooses between them.
+
+Every operator is asked for the same number of answers, in chains of its own length, and may have its own temperature
+and its own share of prompts that begin the answer with a part of the parent. A group earns its operator a credit
+of 1 where it moved its problem: a new best fitness, or a reward vector that no earlier answer dominates or equals.
+Credits fade (an operator that was good early may have nothing left to give), and the choice is a draw from what is
+then believed of each (Thompson 1933; discounted as in Raj and Kalyani, arXiv 1707.09727). What a proposal sees ends
+at the group that the search's order lets it see, so one seed gives one run, resumed or not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.config.run import PromptConfig, RunConfig
+from problems.types import ScoredGroup
+from vpo.policies.contract import Policy
+
+DISCOUNT = 0.99
+"""What a credit is worth a group later."""
+STREAM = 7
+"""Sets the draws of the bandit apart from those of the population."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A policy and how it is asked: G rollouts of m answers, by prompts of its own."""
+
+    address: str
+    policy: Policy
+    rollouts: int
+    answers: int
+    prompt: PromptConfig
+
+
+class Chooser(Protocol):
+    """Which operator makes the next proposal."""
+
+    def advance(self, upto: int | None) -> None:
+        """Count the credits of groups up to this sequence; all of them with None."""
+        ...
+
+    def choose(self, seed: int, problem: int, iteration: int) -> int: ...
+
+    def credit(self, sequence: int, operator: int, credit: float) -> None: ...
+
+    def figures(self) -> dict[str, list[float]]:
+        """For the summary: groups asked of each operator, and credits earned."""
+        ...
+
+
+class Turns:
+    """Operators in turn: no choice at all with one, an even mixture with several."""
+
+    def __init__(self, count: int) -> None:
+        self.asked, self.earned = [0.0] * count, [0.0] * count
+
+    def advance(self, upto: int | None) -> None: ...
+
+    def choose(self, seed: int, problem: int, iteration: int) -> int:
+        return (iteration + problem) % len(self.asked)
+
+    def credit(self, sequence: int, operator: int, credit: float) -> None:
+        self.asked[operator] += 1
+        self.earned[operator] += credit
+
+    def figures(self) -> dict[str, list[float]]:
+        return {"asked": self.asked, "earned": self.earned}
+
+
+class Bandit:
+    """Discounted Thompson sampling over operators, all problems together."""
+
+    def __init__(self, count: int, discount: float = DISCOUNT) -> None:
+        self.discount = discount
+        self.asked, self.earned = [0.0] * count, [0.0] * count
+        self._won, self._lost = np.zeros(count), np.zeros(count)
+        self._waiting: deque[tuple[int, int, float]] = deque()
+
+    def credit(self, sequence: int, operator: int, credit: float) -> None:
+        self.asked[operator] += 1
+        self.earned[operator] += credit
+        self._waiting.append((sequence, operator, credit))
+
+    def advance(self, upto: int | None) -> None:
+        while self._waiting and (upto is None or self._waiting[0][0] <= upto):
+            _, operator, credit = self._waiting.popleft()
+            self._won *= self.discount
+            self._lost *= self.discount
+            self._won[operator] += credit
+            self._lost[operator] += 1 - credit
+
+    def choose(self, seed: int, problem: int, iteration: int) -> int:
+        rng = np.random.default_rng([seed, problem, iteration, STREAM])
+        return int(np.argmax(rng.beta(1 + self._won, 1 + self._lost)))
+
+    def figures(self) -> dict[str, list[float]]:
+        return {"asked": self.asked, "earned": self.earned}
+
+
+class Front:
+    """The reward vectors of a problem's valid answers that none of its others dominates, and the best fitness."""
+
+    def __init__(self) -> None:
+        self.best = -np.inf
+        self._vectors: npt.NDArray[np.float64] | None = None
+
+    def moved_by(self, group: ScoredGroup) -> bool:
+        """Take in a group's answers; whether they moved the best fitness or the front."""
+        moved = False
+        for answer in group.all_answers():
+            if answer.score.error is not None:
+                continue
+            if answer.score.fitness > self.best:
+                self.best, moved = answer.score.fitness, True
+            moved |= self._add(np.asarray(answer.score.rewards, dtype=np.float64))
+        return moved
+
+    def _add(self, vector: npt.NDArray[np.float64]) -> bool:
+        if self._vectors is None:
+            self._vectors = vector[None]
+            return True
+        if (self._vectors >= vector).all(axis=1).any():
+            return False
+        kept = self._vectors[~(vector >= self._vectors).all(axis=1)]
+        self._vectors = np.concatenate([kept, vector[None]])
+        return True
+
+
+def chooser_of(config: RunConfig, count: int) -> Chooser:
+    return Bandit(count) if count > 1 and config.mixing == "bandit" else Turns(count)

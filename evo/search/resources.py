@@ -1,0 +1,131 @@
+"""What a search is put together from, opened once however many searches ask: problems, policies, the scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evo.config.run import RunConfig, validated
+from evo.errors import BadInput
+from evo.search.defaults import workers
+from evo.search.operator_selection import Operator
+from problems.contract import Problem
+from problems.scoring import Scorer
+from vpo.policies.contract import Policy
+from vpo.policies.trained import trained_answers
+
+
+class Shared:
+    """What searches of the same problems that run side by side have in common: the problems, one scorer, and each
+    policy once, however many arms ask it."""
+
+    def __init__(self) -> None:
+        self.scorer: Scorer | None = None
+        self._problems: dict[tuple[str, ...], list[Problem]] = {}
+        self._policies: dict[str, Policy] = {}
+
+    def problems(self, config: RunConfig) -> list[Problem]:
+        key = tuple(config.problems)
+        if key not in self._problems:
+            self._problems[key] = resolve_problems(config)
+        return self._problems[key]
+
+    def scorer_for(self, config: RunConfig, problems: Sequence[Problem]) -> Scorer:
+        if self.scorer is None:
+            self.scorer = Scorer(workers(config, problems))
+        return self.scorer
+
+    def policy(self, config: RunConfig, problems: Sequence[Problem]) -> Policy:
+        key = policy_key(config)
+        if key not in self._policies:
+            self._policies[key] = open_policy(config, problems)
+        return self._policies[key]
+
+    def operators(self, config: RunConfig, problems: Sequence[Problem]) -> list[Operator]:
+        """The policy, or the policies that the configuration lists, each asked for as many answers a group."""
+        addresses = [address.strip() for address in config.policy.split(",")]
+        if len(addresses) == 1:
+            policy = self.policy(config, problems)
+            return [Operator(config.policy, policy, config.rollouts, config.answers, config.prompt)]
+        return [self._operator(address, config, problems) for address in addresses]
+
+    def _operator(self, address: str, config: RunConfig, problems: Sequence[Problem]) -> Operator:
+        """One of several: `ADDRESS` or `ADDRESS?temperature=1.3&prefill=0.5`, in chains as it was trained to write."""
+        has_options = address.startswith(("scripted:", "openai:", "vllm:"))  # which read them themselves
+        asked, _, settings = (address, "", "") if has_options else address.partition("?")
+        changes: dict[str, Any] = {"policy": asked}
+        for setting in settings.split("&") if settings else ():
+            key, _, value = setting.partition("=")
+            if key == "temperature":
+                changes["temperature"] = value
+            elif key == "prefill":
+                changes["prompt"] = {**config.prompt.model_dump(), "prefill": value}
+            else:
+                raise BadInput(
+                    f"--policy {address}: temperature and prefill are what can stand after the question mark"
+                )
+        answers = trained_answers(asked) or config.answers
+        total = config.rollouts * config.answers
+        if total % answers:
+            raise BadInput(
+                f"a group of {total} answers cannot be made of chains of {answers} ({asked}); see --rollouts"
+            )
+        changes |= {"answers": answers, "rollouts": total // answers}
+        own = validated({**config.model_dump(), **changes}, f"--policy {address}")
+        return Operator(address, self.policy(own, problems), own.rollouts, own.answers, own.prompt)
+
+    async def close(self) -> None:
+        for policy in self._policies.values():
+            await policy.close()
+        if self.scorer is not None:
+            self.scorer.close()
+
+
+def policy_key(config: RunConfig) -> str:
+    """What decides a policy: runs that agree in it can ask one and the same."""
+    asked = (config.policy, config.temperature, config.top_p, config.device, config.dtype)
+    tokens = config.max_new_tokens or f"for {config.answers}"
+    return repr((*asked, tokens))
+
+
+def resolve_problems(config: RunConfig) -> list[Problem]:
+    """Every problem of a run."""
+    from problems.sandbox.shared import set_sandbox_mode
+
+    set_sandbox_mode(config.sandbox)
+    return problems_at(config.problems, config.limit)
+
+
+def problems_at(addresses: Sequence[str], limit: int | None = None) -> list[Problem]:
+    """Every problem the addresses name, each once, in order; of each address the first `limit`."""
+    from problems.registry import resolve
+
+    found: dict[str, Problem] = {}
+    for address in addresses:
+        for problem in resolve(address, limit=limit):
+            found.setdefault(problem.name, problem)
+    return list(found.values())
+
+
+def address_of(problem: Problem) -> str:
+    """What finds this one problem again."""
+    return str(getattr(problem, "address", problem.name))
+
+
+def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
+    """The configured policy; the token limit follows the problems where the user names none."""
+    from vpo.chain import default_max_tokens
+    from vpo.policies.registry import load_policy
+
+    policy = load_policy(
+        config.policy,
+        temperature=1.0 if config.temperature is None else config.temperature,
+        top_p=config.top_p,
+        max_tokens=config.max_new_tokens,
+        device=config.device,
+        dtype=config.dtype,
+    )
+    if config.max_new_tokens is None:
+        formats = {problem.answer_format for problem in problems}
+        policy.max_tokens = max(default_max_tokens(f, config.answers, policy.dialect) for f in formats)
+    return policy

@@ -1,0 +1,149 @@
+"""What a search tells the world while it runs: plain counters, read by progress displays and the final summary."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from problems.types import ScoredGroup, prompt_tokens
+
+SUMMARY_SECONDS = 1.0
+"""How often a search writes its figures down beside its groups, for those who watch it."""
+
+
+@dataclass
+class LaneStatus:
+    """One problem: how far it is, its best fitness, and when it was solved."""
+
+    name: str
+    target: float | None
+    iterations: int
+    done: int = 0
+    best: float | None = None
+    solved_at: int | None = None
+    stopped: str = ""
+    candidates: int = 0
+
+
+@dataclass
+class SearchStatus:
+    """The whole search. Counts cover this process and, after a resume, what was committed before it.
+
+    tokens: generated; prompt_tokens: of prompts, each once for its group
+    cost: of both, where the policy has a price
+    groups_here, tokens_here, answers_here: of this process alone, for rates
+    training: the figures of the last step of a trainer beside the search
+    before, sampling_before: seconds that earlier processes searched, and of those sampled
+    """
+
+    run: str
+    policy: str
+    lanes: list[LaneStatus]
+    started: float = field(default_factory=time.monotonic)
+    groups: int = 0
+    groups_here: int = 0
+    answers: int = 0
+    missing: int = 0
+    repeats: int = 0
+    tokens: int = 0
+    tokens_here: int = 0
+    prompt_tokens: int = 0
+    cost: float = 0.0
+    answers_here: int = 0
+    scoring_seconds: float = 0.0
+    commit_seconds: float = 0.0
+    sampling_seconds: float = 0.0
+    training_seconds: float = 0.0
+    syncing_seconds: float = 0.0
+    training: dict[str, float] = field(default_factory=dict)
+    migrations: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    stopping: str = ""
+    before: float = 0.0
+    sampling_before: float = 0.0
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def planned(self) -> int:
+        return sum(lane.done if lane.stopped else lane.iterations for lane in self.lanes)
+
+    @property
+    def solved(self) -> int:
+        return sum(lane.solved_at is not None for lane in self.lanes)
+
+    def carry(self, summary: Mapping[str, Any], groups: int, answers: int, tokens: int) -> None:
+        """Go on from an earlier process: its committed groups, answers and tokens, and what its last summary, at most
+        SUMMARY_SECONDS older, says of the rest."""
+        self.groups, self.answers, self.tokens = groups, answers, tokens
+        self.prompt_tokens, self.cost = int(summary.get("prompt_tokens", 0)), float(summary.get("cost", 0.0))
+        self.before = float(summary.get("seconds", 0.0))
+        self.sampling_before = float(summary.get("sampling_seconds", 0.0))
+        self.missing, self.repeats = summary.get("missing_answers", 0), summary.get("repeats", 0)
+        self.scoring_seconds = summary.get("scoring_seconds", 0.0)
+        self.commit_seconds = summary.get("commit_seconds", 0.0)
+        self.training_seconds = summary.get("training_seconds", 0.0)
+        self.syncing_seconds = summary.get("syncing_seconds", 0.0)
+        self.migrations = summary.get("migrations", 0)
+        self.errors = Counter(summary.get("errors", {}))
+
+    def figures(self, scoring_queue: int = 0) -> dict[str, Any]:
+        """Counts and rates, as a run keeps them in its summary while it goes on and at its end. Seconds are of all
+        processes that searched; rates and policy_busy of this one. scoring_queue: answers that wait to be scored."""
+        elapsed = max(self.elapsed, 1e-9)
+        return {
+            "solved": self.solved,
+            "groups": self.groups,
+            "answers": self.answers,
+            "missing_answers": self.missing,
+            "repeats": self.repeats,
+            "tokens": self.tokens,
+            "prompt_tokens": self.prompt_tokens,
+            "cost": round(self.cost, 6),
+            "seconds": round(self.before + elapsed, 3),
+            "answers_per_second": round(self.answers_here / elapsed, 2),
+            "tokens_per_second": round(self.tokens_here / elapsed, 1),
+            "policy_busy": round(min(1.0, self.sampling_seconds / elapsed), 4),
+            "sampling_seconds": round(self.sampling_before + self.sampling_seconds, 3),
+            "scoring_seconds": round(self.scoring_seconds, 3),
+            "scoring_queue": scoring_queue,
+            "training_seconds": round(self.training_seconds, 3),
+            "syncing_seconds": round(self.syncing_seconds, 3),
+            "commit_seconds": round(self.commit_seconds, 3),
+            "migrations": self.migrations,
+            "errors": dict(self.errors),
+            "at": round(time.time(), 3),
+        }
+
+    def count(self, group: ScoredGroup) -> None:
+        """Add a committed group."""
+        self.groups += 1
+        self.groups_here += 1
+        self.prompt_tokens += prompt_tokens([rollout.rollout for rollout in group.rollouts])
+        for rollout in group.rollouts:
+            tokens, usage = rollout.rollout.tokens, rollout.rollout.usage
+            self.cost += usage.cost if usage is not None else 0.0
+            self.tokens += tokens
+            self.tokens_here += tokens
+            self.missing += max(0, group.answers - len(rollout.answers))
+            if rollout.format_error:
+                self.errors["format"] += 1
+            for answer in rollout.answers:
+                self.answers += 1
+                self.answers_here += 1
+                self.scoring_seconds += answer.seconds
+                if answer.candidate is not None:
+                    self.repeats += 1
+                elif answer.score.error:
+                    self.errors[error_kind(answer.score.error)] += 1
+
+
+def error_kind(error: str) -> str:
+    """The first words of an answer's error, as a class to count by: "timeout", "SyntaxError", "no route"."""
+    head = error.split(":", 1)[0].strip()
+    return head if 0 < len(head) <= 40 else head[:37] + "..."

@@ -1,0 +1,297 @@
+"""The trainer beside a search: groups that were committed come in, and now and then the policy has a new version.
+
+    committed groups -> enough? -> learner.step -> record in the database -> sync -> proof -> the policy's new version
+
+The learner has weights of its own; the policy's are replaced, between two of its calls, by the learner's. Steps take
+their place in the order of the batches, so one seed gives one run. A step's groups are a range of sequences that its
+record names: what a kill took of the learner is made again from its last checkpoint and the stored groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from evo.config.colocated import SearchTraining
+from evo.search.batching import Batcher
+from evo.search.status import SearchStatus
+from evo.training.promotion import Promotion
+from islands.db.store import Store
+from islands.queries.groups import read_groups
+from islands.queries.runs import TrainingStepRecord, training_steps
+from problems.types import Rollout, ScoredGroup
+from vpo.metrics import diversity
+from vpo.training.trainer import PolicyTrainer
+
+PROBE_ROLLOUTS = 4
+PROBE_TOKENS = 1024
+"""The probe is read twice a sync, by the policy and by the trainer: rollouts, and tokens with their prompts, at most;
+one rollout is always read."""
+DIVERSITY_STEPS = 5
+"""Steps that a judgement of the answers' diversity is over."""
+
+
+class SyncFailed(Exception):
+    """The policy that samples does not have the weights that were given to it. The message has both figures."""
+
+
+class Learner(Protocol):
+    """What learns from a search's groups as they are committed. A frozen search has one that does nothing."""
+
+    def attach(self, batcher: Batcher) -> None:
+        """The queue in which training takes its turns with sampling."""
+        ...
+
+    def learn(self, groups: Sequence[ScoredGroup]) -> None:
+        """Committed groups, in order."""
+        ...
+
+    async def restore(self) -> None:
+        """Come back to where the run's record says it was."""
+        ...
+
+    async def close(self) -> None:
+        """The search has ended, and nothing more is sampled."""
+        ...
+
+
+class Frozen:
+    """The policy stays as it is."""
+
+    def attach(self, batcher: Batcher) -> None: ...
+
+    def learn(self, groups: Sequence[ScoredGroup]) -> None: ...
+
+    async def restore(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class CoLocated:
+    """Trains the policy that searches, on what it searched.
+
+    policy: whose weights are replaced
+    trainer: holds the learner's weights; the policy's model is not it
+    solved_at: problem id -> the sequence that solved it, None while unsolved
+    folder: of checkpoints; card: what they say of themselves; answers: m of the search
+    promotion: decides which versions may search; None lets every one
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        run_id: int,
+        policy: Any,
+        trainer: PolicyTrainer,
+        settings: SearchTraining,
+        solved_at: Callable[[int], int | None],
+        status: SearchStatus,
+        folder: Path,
+        card: str,
+        answers: int,
+        promotion: Promotion | None = None,
+    ) -> None:
+        self.store, self.run_id, self.policy, self.trainer = store, run_id, policy, trainer
+        self.settings, self.status, self.folder, self.promotion = settings, status, folder, promotion
+        self._solved_at, self._card, self._answers = solved_at, card, answers
+        self._batcher: Batcher | None = None
+        self._waiting: list[ScoredGroup] = []
+        self._planned = self._recorded = 0  # steps that have their groups; steps on record
+        self._probe: tuple[list[Rollout], float] | None = None
+        self._saved = 0
+        self._diversity: deque[float] = deque(maxlen=DIVERSITY_STEPS)
+        self._checkpoints: list[tuple[str, bool]] = []  # path, whether it was promoted; oldest first
+        if promotion is not None:
+            promotion.start(trainer)
+
+    def attach(self, batcher: Batcher) -> None:
+        self._batcher = batcher
+        self.learn(())  # a kill may have come between the groups of a step and the step
+
+    def learn(self, groups: Sequence[ScoredGroup]) -> None:
+        self._waiting += [group for group in groups if self._counts(group)]
+        every, most = self.settings.every, self.settings.steps
+        while len(self._waiting) >= every and (most is None or self._planned < most):
+            batch, self._waiting = self._waiting[:every], self._waiting[every:]
+            self._planned += 1
+            assert self._batcher is not None
+            self._batcher.between(partial(self._train, batch))
+        if most is not None and self._planned >= most:
+            self._waiting.clear()
+
+    def _collapsed(self) -> bool:
+        """Whether the policy's answers have become so alike that it is not to be trained any further."""
+        least, recent = self.settings.min_diversity, self._diversity
+        return least is not None and len(recent) == DIVERSITY_STEPS and sum(recent) / len(recent) < least
+
+    def _counts(self, group: ScoredGroup) -> bool:
+        if not self.settings.unsolved:
+            return True
+        solved = self._solved_at(group.problem)
+        return solved is None or solved >= group.sequence
+
+    async def close(self) -> None:
+        """A last checkpoint of where the learner has come to."""
+        if self._recorded > self._saved:
+            await self.policy.between(self._save)
+
+    async def _train(self, groups: Sequence[ScoredGroup]) -> None:
+        """One step: learn, let the new version search or not, put it on record."""
+        if self._collapsed():
+            return
+        started = time.perf_counter()
+        stats = await self.policy.between(partial(self.trainer.step, groups))
+        trained = time.perf_counter()
+        self._probe = self._probe or _probe_of(groups)
+        figures = {**stats.figures, "diversity": diversity_of(groups)}
+        self._diversity.append(figures["diversity"])
+        if stats.policy_version or self.promotion is not None:
+            figures |= await self._offered()
+        synced = time.perf_counter()
+        self.status.training_seconds += trained - started
+        self.status.syncing_seconds += synced - trained
+        figures |= {"upto": groups[-1].sequence, "train_seconds": trained - started, "sync_seconds": synced - trained}
+        self._recorded += 1
+        due = self._recorded % self.settings.save_every == 0 or figures.get("promoted") == 1
+        checkpoint = await self.policy.between(self._save) if due else None
+        with self.store.begin() as transaction:
+            self.store.add_training_step(
+                self.run_id,
+                self._recorded,
+                {name: float(value) for name, value in figures.items()},
+                transaction,
+                policy_version=stats.policy_version or None,
+                checkpoint=checkpoint,
+            )
+        self.status.training = {"step": float(self._recorded), **figures}
+        if checkpoint is not None:
+            self._checkpoints.append((checkpoint, figures.get("promoted") == 1))
+            await asyncio.to_thread(self._prune)
+
+    async def _offered(self) -> dict[str, float]:
+        """Let the learner's version search, unless the promotion says otherwise."""
+        figures: dict[str, float] = {}
+        if self.promotion is not None:
+            decision = await self.promotion.decide(self.trainer, self.policy, self._recorded + 1)
+            figures |= decision.figures
+            if not decision.sync:
+                return figures
+        if self.trainer.version != self.policy.version:
+            figures["probe"] = await self.sync(self.trainer.version)
+        return figures
+
+    async def sync(self, version: str) -> float:
+        """Replace the policy's weights and prove it: the probe's mean difference in nats. Raises SyncFailed."""
+        weights = await self.policy.between(self.trainer.weights)
+        await self.policy.update(weights, version)
+        if self._probe is None:
+            return 0.0
+        rollouts, temperature = self._probe
+        theirs = await self.policy.logprobs(rollouts)
+        ours = await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature))
+        gap = float(np.mean(np.abs(np.concatenate(ours) - np.concatenate(theirs))))
+        if not gap <= self.settings.tolerance:
+            raise SyncFailed(
+                f"after the sync to {version} the policy that samples differs from the trainer by {gap:.3g} nats a "
+                f"token (tolerance {self.settings.tolerance:g}); nothing was sampled from it"
+            )
+        return gap
+
+    def _prune(self) -> None:
+        """Remove checkpoints that nothing will come back to; those that stay are enough for any resume."""
+        promoted = [path for path, searching in self._checkpoints if searching][-1:]
+        kept = {path for path, _ in self._checkpoints[-self.settings.keep :]} | set(promoted)
+        for path, _ in self._checkpoints:
+            if path not in kept:
+                shutil.rmtree(path, ignore_errors=True)
+        self._checkpoints = [one for one in self._checkpoints if one[0] in kept]
+
+    def _save(self) -> str:
+        from vpo.training.checkpoint import save_checkpoint
+
+        place = self.folder / f"step-{self._recorded}"
+        save_checkpoint(
+            self.trainer.model,
+            self.trainer.tokenizer,
+            place,
+            self._card,
+            {"trainer": self.trainer.state()},
+            trained={"method": self.settings.method, "answers": self._answers, "start": self.trainer.versions[0]},
+        )
+        self._saved = self._recorded
+        return str(place)
+
+    async def restore(self) -> None:
+        """Bring the learner to the last recorded step and the policy to the version that searched then, from the last
+        checkpoint that is there and the groups of the steps after it; all steps are made again where none is."""
+        records = list(training_steps(self.store, self.run_id))
+        searching = _promoted(records) if self.promotion is not None else len(records)
+        start = await self.policy.between(partial(_load_newest, records[:searching], self.trainer))
+        upto = -1
+        for number, record in enumerate(records, start=1):
+            groups = self._groups(upto, int(record.stats["upto"]))
+            upto = int(record.stats["upto"])
+            self._probe = self._probe or _probe_of(groups)
+            if number > start:
+                stats = await self.policy.between(partial(self.trainer.step, groups))
+                if (stats.policy_version or None) != record.policy_version:
+                    made = stats.policy_version or "nothing"
+                    raise SyncFailed(f"training step {number}, made again, gives {made}, not {record.policy_version}")
+            if self.promotion is not None and number >= start and "promoted" in record.stats:
+                self.promotion.settle(self.trainer, harmful=not record.stats["promoted"])
+            if number == searching and self.trainer.version != self.policy.version:
+                await self.sync(self.trainer.version)
+        self._diversity.extend(record.stats.get("diversity", 0.0) for record in records)
+        self._checkpoints = [
+            (record.checkpoint, record.stats.get("promoted") == 1)
+            for record in records
+            if record.checkpoint is not None and Path(record.checkpoint).is_dir()
+        ]
+        self._planned = self._recorded = self._saved = len(records)
+        self._waiting = self._groups(upto, None)
+
+    def _groups(self, after: int, upto: int | None) -> list[ScoredGroup]:
+        found = (group for _, group in read_groups(self.store, self.run_id, after=after, upto=upto))
+        return [group for group in found if self._counts(group)]
+
+
+def diversity_of(groups: Sequence[ScoredGroup]) -> float:
+    """Mean over groups of the mean L1 distance of two valid answers' reward vectors; 0 where there are none."""
+    found = []
+    for group in groups:
+        vectors = [answer.score.rewards for answer in group.all_answers() if answer.score.error is None]
+        found.append(diversity(np.array(vectors)) if vectors else 0.0)
+    return float(np.mean(found)) if found else 0.0
+
+
+def _promoted(records: Sequence[TrainingStepRecord]) -> int:
+    """The step whose version was the last to be promoted; 0 for none."""
+    return max((n for n, record in enumerate(records, start=1) if record.stats.get("promoted")), default=0)
+
+
+def _load_newest(records: Sequence[TrainingStepRecord], trainer: PolicyTrainer) -> int:
+    """Take the newest checkpoint that is there; the steps that are behind it."""
+    from vpo.training.checkpoint import load_state
+
+    for number, record in reversed(list(enumerate(records, start=1))):
+        if record.checkpoint is not None and (Path(record.checkpoint) / "model.safetensors").is_file():
+            trainer.load(record.checkpoint)
+            trainer.restore(load_state(record.checkpoint)["trainer"])
+            return number
+    return 0
+
+
+def _probe_of(groups: Sequence[ScoredGroup]) -> tuple[list[Rollout], float] | None:
+    rollouts = [one.rollout for group in groups for one in group.rollouts if len(one.rollout.token_ids)]
+    read = np.cumsum([len(one.prompt_ids) + len(one.token_ids) for one in rollouts])
+    count = min(PROBE_ROLLOUTS, max(1, int(np.searchsorted(read, PROBE_TOKENS, side="right"))))
+    return (rollouts[:count], groups[0].temperature) if rollouts else None

@@ -1,0 +1,125 @@
+"""What `evo train` shows: two live lines on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from evo.search.progress import clock
+
+if TYPE_CHECKING:
+    from evo.training.setup import Training
+
+PLAIN_SECONDS = 10.0
+_STEP = ("fitness", "best_of_rollout", "nll", "kl", "clipped", "grad_norm")
+_STALE = ("fitness", "best_of_rollout", "kl", "importance", "truncated", "log_ratio", "grad_norm")
+_HELD_OUT = ("best@1", "best@3", "best@10", "best@30", "solve@30", "diversity")
+
+
+class Display:
+    """Shows one training run, from loading to summary."""
+
+    def __init__(self, console: Console, plain: bool):
+        self.console = console
+        self.live = console.is_terminal and not plain
+        self._training: Training | None = None
+        self._last = 0.0
+
+    def loading(self) -> Any:
+        return self.console.status("loading") if self.live else contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def shown(self, training: Training) -> Iterator[None]:
+        """The live lines, while training runs."""
+        self._training = training
+        if not training.main:
+            yield
+        elif self.live:
+            with Live(self, console=self.console, refresh_per_second=4):
+                yield
+        else:
+            run = training.run
+            self.console.print(f"{run.method} from {training.about['start']} on {training.loop.source}", soft_wrap=True)
+            yield
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Told of every step and evaluation."""
+        if line["kind"] == "evaluation":
+            self.console.print(f"step {line['step']}  held out: {figures(line, _HELD_OUT)}", soft_wrap=True)
+        elif not self.live and time.monotonic() - self._last >= PLAIN_SECONDS:
+            self._last = time.monotonic()
+            self.console.print(f"step {line['step']}  {figures(line, self._names())}", soft_wrap=True)
+
+    def _names(self) -> tuple[str, ...]:
+        return _STALE if self._training is not None and self._training.run.from_traces else _STEP
+
+    def __rich__(self) -> RenderableType:
+        assert self._training is not None
+        status, run = self._training.loop.status, self._training.run
+        left = (status.steps - status.step) * status.seconds / status.step if status.step else None
+        head = Text.assemble(
+            (run.method, "bold"),
+            f" from {self._training.about['start']}  step {status.step}/{status.steps}  "
+            f"{clock(status.seconds)} trained, {'-' if left is None else clock(left)} left"
+            + (f"  {status.stopping}" if status.stopping else ""),
+        )
+        rows: list[RenderableType] = [head, ProgressBar(total=status.steps, completed=status.step)]
+        if status.figures:
+            rows.append(Text(figures(status.figures, self._names())))
+            rows.append(Text(self._rates(), style="dim"))
+        body = Table.grid()
+        for row in rows:
+            body.add_row(row)
+        return Group(body)
+
+    def _rates(self) -> str:
+        assert self._training is not None
+        status = self._training.loop.status
+        spent = max(status.seconds, 1e-9)
+        shares = "  ".join(f"{name} {share:.0%}" for name, share in status.shares().items())
+        return f"{status.answers / spent:,.0f} answers/s  {status.tokens / spent:,.0f} tokens/s  {shares}"
+
+    def summary(self, training: Training, reason: str) -> dict[str, Any]:
+        """Print how it ended; the same as plain values."""
+        status, folder = training.loop.status, training.record.folder
+        interrupted = reason.startswith("interrupted")
+        ended = "Interrupted" if interrupted else "Done"
+        why = f" ({reason})" if reason and not interrupted else ""
+        self.console.print(
+            f"[bold]{ended}[/bold]{why}: {status.step} steps, {status.answers:,} answers, {status.tokens:,} tokens in "
+            f"{clock(status.seconds)}; {self._rates()}",
+            soft_wrap=True,
+        )
+        if training.run.from_traces:
+            left = ", ".join(f"{count:,} {reason}" for reason, count in status.left_out.items() if count)
+            self.console.print(f"learned from {status.groups:,} groups; left out: {left or 'none'}", soft_wrap=True)
+        if interrupted:
+            self.console.print(f"go on with: evo train --resume {folder}", soft_wrap=True)
+        else:
+            tried = (training.run.evaluate or [training.loop.example])[0]
+            self.console.print(f"the policy: {folder}   try: evo evaluate {tried} --policy {folder}", soft_wrap=True)
+        return {
+            "outcome": "interrupted" if interrupted else "done",
+            "reason": reason,
+            "policy": str(folder),
+            "method": training.run.method,
+            "steps": status.step,
+            "answers": status.answers,
+            "tokens": status.tokens,
+            "seconds": round(status.seconds, 3),
+            "figures": status.figures,
+            "held_out": status.evaluation,
+            **({"groups": status.groups, "left_out": status.left_out} if training.run.from_traces else {}),
+        }
+
+
+def figures(line: dict[str, Any], names: tuple[str, ...]) -> str:
+    return "  ".join(f"{name} {line[name]:.3f}" for name in names if name in line)

@@ -1,0 +1,167 @@
+"""What every training loop is: steps until a number of them or a budget, held-out figures and checkpoints between.
+
+Where a step's groups come from is the loops' own affair: evo.training.on_policy asks the policy for them,
+evo.training.offline reads what searches have stored.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from evo.config.train import TrainRun
+from vpo.policies.contract import Policy
+from vpo.training.trainer import PolicyTrainer
+
+Evaluate = Callable[[Policy], Awaitable[dict[str, float]]]
+
+
+@dataclass
+class TrainingStatus:
+    """What a display, a log and a card show. Seconds are of training, evaluation and saving left out.
+
+    left_out: groups that taught nothing, by the reason; counted by loops that know more than the step's figures say
+    """
+
+    steps: int
+    step: int = 0
+    seconds: float = 0.0
+    sampling_seconds: float = 0.0
+    scoring_seconds: float = 0.0
+    reading_seconds: float = 0.0
+    training_seconds: float = 0.0
+    answers: int = 0
+    tokens: int = 0
+    groups: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
+    evaluation: dict[str, float] = field(default_factory=dict)
+    stopping: str = ""
+
+    def shares(self) -> dict[str, float]:
+        """What the time went to, as shares of it; of what took any."""
+        parts = ("sampling", "scoring", "reading", "training")
+        seconds = {name: getattr(self, f"{name}_seconds") for name in parts}
+        return {name: spent / max(self.seconds, 1e-9) for name, spent in seconds.items() if spent}
+
+
+class SteppedTraining(ABC):
+    """A training run under way.
+
+    steps: where it ends at the latest
+    log: called with one plain record a step, and one an evaluation
+    evaluate: held-out figures of the policy as it is
+    save: writes a checkpoint of the present state
+    rank, processes: among those that train together
+    """
+
+    rank = 0
+    processes = 1
+
+    def __init__(
+        self,
+        run: TrainRun,
+        steps: int,
+        policy: Any,
+        trainer: PolicyTrainer,
+        *,
+        log: Callable[[dict[str, Any]], None],
+        evaluate: Evaluate | None = None,
+        save: Callable[[], None] | None = None,
+    ):
+        self.run_config, self.policy, self.trainer = run, policy, trainer
+        self.log, self.evaluate, self.save = log, evaluate, save
+        self.status = TrainingStatus(steps)
+
+    @property
+    @abstractmethod
+    def source(self) -> str:
+        """What is learned from, in a few words."""
+
+    @property
+    @abstractmethod
+    def example(self) -> str:
+        """The address of a problem that is learned from."""
+
+    def notes(self) -> list[str]:
+        """Paragraphs for the card, beside the figures."""
+        return []
+
+    def close(self) -> None:
+        """Give back what the loop itself has opened."""
+        return
+
+    async def run(self) -> str:
+        """Train to the end; returns why it ended early, "" where it did not."""
+        run, status = self.run_config, self.status
+        if status.step == 0:
+            await self._evaluate()
+        reason = self._spent()
+        while status.step < status.steps and not reason:
+            await self._step()
+            reason = self._spent()
+            ended = status.step == status.steps or bool(reason)
+            if status.step % run.evaluate_every == 0 or (ended and not status.stopping):
+                await self._evaluate()
+            if self.save is not None and (ended or status.step % run.save_every == 0):
+                self.save()
+        return reason if status.step < status.steps else ""
+
+    def stop(self, reason: str) -> None:
+        """End after the step under way."""
+        self.status.stopping = self.status.stopping or reason
+
+    @abstractmethod
+    async def _step(self) -> None:
+        """One step of the trainer, with the status brought up to date and the figures written."""
+
+    @abstractmethod
+    def _next_answers(self) -> int:
+        """How many answers the next step takes from the budget."""
+
+    def _spent(self) -> str:
+        """Why to stop here, "" to go on. Processes stop together, as soon as one of them has to."""
+        reason = self._own_limit()
+        if self.processes > 1 and self.trainer.summed(float(bool(reason))):
+            return reason or "another process stopped"
+        return reason
+
+    def _own_limit(self) -> str:
+        run, status = self.run_config, self.status
+        if status.stopping:
+            return status.stopping
+        if run.max_seconds is not None and status.seconds >= run.max_seconds:
+            return f"budget of {run.max_seconds:g} seconds"
+        if run.max_answers is not None and status.answers + self._next_answers() > run.max_answers:
+            return f"budget of {run.max_answers:,} answers"
+        return ""
+
+    async def _evaluate(self) -> None:
+        if self.evaluate is not None:
+            self.status.evaluation = await self.evaluate(self.policy)
+            self._write("evaluation", self.status.evaluation)
+
+    def _write(self, kind: str, figures: dict[str, float]) -> None:
+        status = self.status
+        self.log(
+            {
+                "kind": kind,
+                "step": status.step,
+                "seconds": round(status.seconds, 3),
+                "answers": status.answers,
+                "total_tokens": status.tokens,
+                **{name: round(value, 6) for name, value in figures.items()},
+            }
+        )
+
+    def state(self) -> dict[str, Any]:
+        """The loop's position, plain values; the trainer and the weights keep their own. `curriculum` is what every
+        process keeps for itself."""
+        kept = {name: value for name, value in vars(self.status).items() if name not in ("stopping", "steps")}
+        return {"status": kept, "curriculum": None}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name, value in state["status"].items():
+            setattr(self.status, name, value)

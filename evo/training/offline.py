@@ -1,0 +1,276 @@
+"""Training from traces: prompt groups as searches stored them, one optimiser step, the next ones; nothing is sampled.
+
+    places in the traces -> groups, whole -> trainer.step -> policy.version
+
+What wrote a group is not what learns from it. Three things hold the difference in check: PPO's clip around the policy
+that wrote it, whose log-probabilities are stored, so that all steps together go no further than one would; importance
+weights against the same, truncated at a cap; and the choice of traces (evo.training.trace_selection), which may leave
+old versions out. The order is drawn from (seed, pass), so a run that is stopped and resumed from a checkpoint goes on
+as if it had not been.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.config.traces import TRUNCATE
+from evo.config.train import TrainRun
+from evo.errors import BadInput
+from evo.training.loop import Evaluate, SteppedTraining
+from evo.training.trace_selection import lineage
+from evo.training.traces import Traces
+from problems.types import ScoredGroup
+from vpo.advantage import METHODS
+from vpo.training.examples import group_advantages
+from vpo.training.trainer import PolicyTrainer
+
+SILENT = "without log-probabilities"
+FOREIGN = "of another tokenizer"
+TOO_LONG = "longer than the policy's context"
+SPREADLESS = "without spread"
+
+
+class OfflineTraining(SteppedTraining):
+    """Runs a TrainRun to its end, to a budget, or until every chosen group was read in every pass.
+
+    traces: closed with the loop; others as in SteppedTraining
+    """
+
+    def __init__(
+        self,
+        run: TrainRun,
+        traces: Traces,
+        policy: Any,
+        trainer: PolicyTrainer,
+        *,
+        log: Callable[[dict[str, Any]], None],
+        evaluate: Evaluate | None = None,
+        save: Callable[[], None] | None = None,
+    ):
+        super().__init__(run, planned_steps(run, traces), policy, trainer, log=log, evaluate=evaluate, save=save)
+        self.traces = traces
+        self.status.left_out = dict(traces.left_out)
+        self._archives: dict[int, npt.NDArray[np.float64]] = {}
+        self._order: tuple[int, npt.NDArray[np.int64]] | None = None
+        if run.method == "archive_vpo":
+            trainer.archive = lambda group: self._archives[id(group)]
+
+    @property
+    def source(self) -> str:
+        runs = ", ".join(source.name for source in self.traces.runs)
+        return f"{len(self.traces):,} prompt groups of {runs}"
+
+    @property
+    def example(self) -> str:
+        return self.traces.example
+
+    def notes(self) -> list[str]:
+        """What was learned from, and what was not."""
+        status, traces, cap = self.status, self.traces, self.run_config.truncate
+        corrected = f"PPO's clip around it, importance weights of at most {cap:g}"
+        lines = [
+            f"- {source.name}: {source.stored:,} groups stored, {source.chosen:,} chosen" for source in traces.runs
+        ]
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in status.left_out.items() if count)
+        return [
+            "## Traces",
+            "Nothing was sampled: the groups are those that searches stored, each as it was, corrected for the policy "
+            f"that wrote them ({corrected}).",
+            "\n".join(lines),
+            f"Written by {_few(traces.versions)}. Learned from {status.groups:,} groups ({self.run_config.passes} "
+            f"passes at most); left out: {reasons or 'none'}.",
+        ]
+
+    def close(self) -> None:
+        self.traces.close()
+
+    def places(self, step: int) -> npt.NDArray[np.int64]:
+        """Which of the chosen groups a step learns from, at most `prompts` of them. No step straddles two passes."""
+        run = self.run_config
+        number, within = divmod(step, steps_a_pass(run, self.traces))
+        if self._order is None or self._order[0] != number:
+            self._order = number, np.random.default_rng([run.seed, number]).permutation(len(self.traces))
+        return self._order[1][within * run.prompts : (within + 1) * run.prompts]
+
+    def _next_answers(self) -> int:
+        return int(self.traces.chosen.asked[self.places(self.status.step)].sum())
+
+    async def _step(self) -> None:
+        status = self.status
+        started = time.perf_counter()
+        places = self.places(status.step)
+        groups, lacking = self._read(places)
+        before = time.perf_counter()
+        stats = self.trainer.step(groups)
+        if stats.policy_version:
+            self.policy.version = stats.policy_version
+        ended = time.perf_counter()
+        spreadless = int(stats.figures["spreadless"])
+        lacking[SPREADLESS] += spreadless
+        for reason, count in lacking.items():
+            status.left_out[reason] = status.left_out.get(reason, 0) + count
+        status.step += 1
+        status.seconds += ended - started
+        status.reading_seconds += before - started
+        status.training_seconds += ended - before
+        status.groups += len(groups) - spreadless
+        status.answers += int(self.traces.chosen.asked[places].sum())
+        status.tokens += int(stats.figures["tokens"])
+        status.figures = {**stats.figures, "left_out": float(lacking.total())}
+        self._write("step", status.figures)
+
+    def _read(self, places: npt.NDArray[np.int64]) -> tuple[list[ScoredGroup], Counter[str]]:
+        """The groups of these places that can be learned from, and why the others cannot."""
+        found, lacking = [], Counter[str]()
+        self._archives.clear()
+        for place, group in zip(places, self.traces.read(places), strict=True):
+            reason = unusable(group, self.policy)
+            if reason:
+                lacking[reason] += 1
+                continue
+            found.append(group)
+            if self.trainer.archive is not None:
+                self._archives[id(group)] = self.traces.archive(int(place))
+        return found, lacking
+
+    def check_teaches(self) -> None:
+        """BadInput where no chosen group teaches the method anything. Groups are read until one does."""
+        lacking: Counter[str] = Counter()
+        estimation, archive = self.trainer.config.estimation, self.trainer.archive
+        for step in range(steps_a_pass(self.run_config, self.traces)):
+            groups, unfit = self._read(self.places(step))
+            lacking += unfit
+            for group in groups:
+                if np.any(group_advantages(group, estimation, archive(group) if archive else None)):
+                    return
+                lacking[SPREADLESS] += 1
+        method = self.run_config.method
+        if lacking.keys() == {SPREADLESS}:
+            raise BadInput(
+                f"none of the {len(self.traces):,} chosen groups teaches {method} anything: in each of them all "
+                "rollouts are worth the same; choose other traces, or search with more rollouts or a higher temperature"
+            )
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in lacking.most_common())
+        raise BadInput(f"none of the {len(self.traces):,} chosen groups teaches {method} anything: {reasons}")
+
+
+def steps_a_pass(run: TrainRun, traces: Traces) -> int:
+    return -(-len(traces) // run.prompts)
+
+
+def planned_steps(run: TrainRun, traces: Traces) -> int:
+    """As many as `steps` says, or as the traces give in all passes."""
+    return min(run.steps, run.passes * steps_a_pass(run, traces))
+
+
+def settled(run: TrainRun, traces: Traces) -> TrainRun:
+    """The run with what the traces decide: m, and the cap of the importance weights where the user names none."""
+    if traces.answers == 1 and METHODS[run.method].chain:
+        warnings.warn(
+            f"{run.method} judges a rollout's answers as a set, and these rollouts have one answer each: what it can "
+            "teach is little more than a single-answer method does",
+            stacklevel=2,
+        )
+    return run.model_copy(update={"answers": traces.answers, "truncate": run.truncate or TRUNCATE})
+
+
+def keep_fitting(traces: Traces, policy: Any) -> None:
+    """Leave out the groups that policies of another tokenizer wrote, and those that came without log-probabilities, as
+    far as a look at one group of each lineage of each run tells. BadInput where none is left."""
+    chosen = traces.chosen
+    roots = {version: lineage(version)[0] for version in traces.versions}
+    kinds = sorted(set(roots.values()))
+    kind = np.array([kinds.index(roots[version]) for version in traces.versions])[chosen.version]
+    verdicts: dict[str, npt.NDArray[np.bool_]] = {}
+    details: dict[str, str] = {}
+    for pair in sorted(set(zip(chosen.run.tolist(), kind.tolist(), strict=True))):
+        members = (chosen.run == pair[0]) & (kind == pair[1])
+        (group,) = traces.read(np.flatnonzero(members)[:1])
+        reason, detail = (SILENT, "") if _silent(group) else misfit(group, policy)
+        if reason:
+            verdicts[reason] = verdicts.get(reason, np.zeros(len(chosen), bool)) | members
+            details.setdefault(reason, f"{kinds[pair[1]]} wrote them{detail}")
+    out = np.zeros(len(chosen), bool)
+    for members in verdicts.values():
+        out |= members
+    if out.all():
+        reason = next(iter(verdicts))
+        if len(verdicts) > 1:
+            told = ", ".join(f"{int(members.sum()):,} {why}" for why, members in verdicts.items())
+            raise BadInput(f"{policy.version} can learn from none of the {len(chosen):,} chosen groups: {told}")
+        if reason == SILENT:
+            raise BadInput(
+                f"the stored rollouts carry no log-probabilities ({details[reason]}), so how far the policy is from "
+                "what wrote them cannot be told, and nothing can be learned from them"
+            )
+        raise BadInput(
+            f"{policy.version} cannot learn from traces of another tokenizer: {details[reason]}; train the policy that "
+            "searched, or one of its family"
+        )
+    remaining = np.ones(len(chosen), bool)
+    for reason, members in verdicts.items():
+        gone = members[remaining]
+        traces.keep(~gone, reason)
+        remaining &= ~members
+
+
+def misfit(group: ScoredGroup, policy: Any) -> tuple[str, str]:
+    """(FOREIGN, how that shows) where the group was written with another tokenizer than the policy's, else ("", "").
+
+    A chat template may put the date into a prompt, so one that is not encoded alike still fits if it can be read.
+    """
+    prompt = group.rollouts[0].rollout.prompt_ids
+    highest, size = _highest(group), _vocabulary(policy)
+    if highest >= size:
+        return FOREIGN, f" with token ids up to {highest:,}, and the policy knows {size:,}"
+    if np.array_equal(policy.encode(group.prompt), prompt):
+        return "", ""
+    if policy.dialect == "english" and group.prompt.user.strip() in policy.tokenizer.decode(prompt.tolist()):
+        return "", ""
+    return FOREIGN, ", and the policy encodes the stored prompt otherwise"
+
+
+def unusable(group: ScoredGroup, policy: Any) -> str:
+    """Why the policy cannot learn from this one group, "" where it can. A group is taken whole or not at all: without
+    some of its rollouts the others would be compared with too few."""
+    if _silent(group):
+        return SILENT
+    if _highest(group) >= _vocabulary(policy):
+        return FOREIGN
+    longest = max(len(one.rollout.token_ids) for one in group.rollouts)
+    return TOO_LONG if len(group.rollouts[0].rollout.prompt_ids) + longest > policy.context else ""
+
+
+def _silent(group: ScoredGroup) -> bool:
+    return any(
+        not len(one.rollout.token_ids)
+        or len(one.rollout.logprobs) != len(one.rollout.token_ids)
+        or not np.isfinite(one.rollout.logprobs).all()
+        for one in group.rollouts
+    )
+
+
+def _highest(group: ScoredGroup) -> int:
+    arrays = [group.rollouts[0].rollout.prompt_ids, *(one.rollout.token_ids for one in group.rollouts)]
+    return max((int(ids.max()) for ids in arrays if len(ids)), default=-1)
+
+
+def _vocabulary(policy: Any) -> int:
+    return int(policy.model.get_input_embeddings().weight.shape[0])
+
+
+def _few(versions: Sequence[str]) -> str:
+    shown = ", ".join(versions[:3])
+    return shown if len(versions) <= 3 else f"{shown} and {len(versions) - 3} more versions"
+
+
+def described(traces: Traces) -> list[Mapping[str, Any]]:
+    """What a training run remembers of its traces, so that a resume can tell whether they are the same."""
+    return [source.described() for source in traces.runs]

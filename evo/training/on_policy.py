@@ -1,0 +1,127 @@
+"""The training loop: prompts, rollouts, scores, one optimiser step; again.
+
+    question -> prompt -> policy -> grade -> trainer.step -> policy.version
+
+The policy that samples and the policy that learns are one model in one process, so every step is on-policy; the
+behaviour log-probabilities are in the ratio all the same. Everything drawn comes from (seed, step): a run that is
+stopped and resumed from a checkpoint goes on as if it had not been.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from evo.config.train import TrainRun
+from evo.prompts.chat import PromptStyle
+from evo.search.score import grade_all
+from evo.training.curriculum import Curriculum, Question
+from evo.training.loop import Evaluate, SteppedTraining
+from problems.contract import Problem
+from problems.scoring import Scorer
+from problems.types import ScoredGroup
+from vpo.training.trainer import PolicyTrainer
+
+
+class TrainingLoop(SteppedTraining):
+    """Runs a TrainRun to its end or to a budget on what the policy answers now.
+
+    styles: how each of the problems is put to the policy
+    accelerator: accelerate.Accelerator where several processes train together; each asks its share of the prompts
+    """
+
+    def __init__(
+        self,
+        run: TrainRun,
+        problems: Sequence[Problem],
+        styles: Sequence[PromptStyle],
+        policy: Any,
+        trainer: PolicyTrainer,
+        scorer: Scorer,
+        *,
+        log: Callable[[dict[str, Any]], None],
+        evaluate: Evaluate | None = None,
+        save: Callable[[], None] | None = None,
+        accelerator: Any = None,
+    ):
+        super().__init__(run, run.steps, policy, trainer, log=log, evaluate=evaluate, save=save)
+        self.problems, self.styles, self.scorer = problems, styles, scorer
+        self.rank: int = accelerator.process_index if accelerator else 0
+        self.processes: int = accelerator.num_processes if accelerator else 1
+        self.curriculum = Curriculum(len(problems), run.parents, run.seed, self.rank, self.processes)
+
+    @property
+    def source(self) -> str:
+        return " ".join(self.run_config.problems)
+
+    @property
+    def example(self) -> str:
+        return self.run_config.problems[0]
+
+    def _next_answers(self) -> int:
+        run = self.run_config
+        return run.prompts * run.rollouts * run.chain
+
+    async def _step(self) -> None:
+        run, status = self.run_config, self.status
+        started = time.perf_counter()
+        share = len(range(self.rank, run.prompts, self.processes))
+        questions = self.curriculum.questions(status.step, share)
+        groups, sampled, scored = await self._groups(questions)
+        before = time.perf_counter()
+        stats = self.trainer.step(groups)
+        if stats.policy_version:
+            self.policy.version = stats.policy_version
+        self.curriculum.learn(questions, groups)
+        ended = time.perf_counter()
+        status.step += 1
+        status.seconds += ended - started
+        status.sampling_seconds += sampled
+        status.scoring_seconds += scored
+        status.training_seconds += ended - before
+        status.answers += self._next_answers()
+        status.tokens += int(stats.figures["tokens"])
+        status.figures = dict(stats.figures)
+        self._write("step", status.figures)
+
+    async def _groups(self, questions: Sequence[Question]) -> tuple[list[ScoredGroup], float, float]:
+        run, step = self.run_config, self.status.step
+        started = time.perf_counter()
+        prompts = [
+            self.styles[q.problem].build(q.selection, step * run.prompts + i * self.processes + self.rank)
+            for i, q in enumerate(questions)
+        ]
+        version, temperature = self.policy.version, self.policy.temperature
+        rollouts = await self.policy.sample(prompts, rollouts=run.rollouts, answers=run.chain, seed=run.seed)
+        sampled = time.perf_counter()
+        jobs = [
+            (self.problems[q.problem], self.styles[q.problem], some, q.selection)
+            for q, some in zip(questions, rollouts, strict=True)
+        ]
+        graded = await grade_all(jobs, self.scorer)
+        groups = [
+            ScoredGroup(
+                problem=question.problem,
+                sequence=prompt.stream,
+                iteration=step,
+                island=0,
+                parent=None,
+                inspirations=(),
+                prompt=prompt,
+                policy_version=version,
+                answers=run.chain,
+                seed=run.seed,
+                temperature=temperature,
+                rollouts=scored,
+            )
+            for question, prompt, scored in zip(questions, prompts, graded, strict=True)
+        ]
+        return groups, sampled - started, time.perf_counter() - sampled
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "curriculum": self.curriculum.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.curriculum.restore(state["curriculum"])

@@ -1,0 +1,143 @@
+"""What a training run leaves on disk: its configuration, its figures step by step, its checkpoints and their card.
+
+DIR/train.json        configuration, command, commit, where it started
+DIR/metrics.jsonl     one line a step, one an evaluation
+DIR/checkpoints/step-000050/   a Hugging Face checkpoint with the trainer's state
+DIR/config.json, model.safetensors, README.md ...   the final policy with its card
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evo.config.train import TrainRun
+from evo.errors import BadInput
+
+SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
+_CURVE_ROWS = 12
+_CURVE = ("best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid")
+_STEP = ("fitness", "best_of_rollout", "nll", "kl", "grad_norm")
+_STALE = ("importance", "truncated", "log_ratio", "groups", "left_out")
+
+
+class TrainingRecord:
+    """The directory of one training run."""
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        self.lines: list[dict[str, Any]] = []
+
+    @classmethod
+    def create(cls, folder: str | Path, about: Mapping[str, Any]) -> TrainingRecord:
+        """A new run's directory. BadInput where it holds one, or a checkpoint, already."""
+        record = cls(folder)
+        if (record.folder / SETTINGS).exists():
+            raise BadInput(f"-o {folder}: holds a training run already; go on with `evo train --resume {folder}`")
+        if (record.folder / "config.json").exists():
+            raise BadInput(f"-o {folder}: holds a checkpoint already; name another directory")
+        try:
+            record.folder.mkdir(parents=True, exist_ok=True)
+            record.write_settings(about)
+        except OSError as error:
+            raise BadInput(f"-o {folder}: {error.strerror or error}") from error
+        return record
+
+    @classmethod
+    def open(cls, folder: str | Path) -> tuple[TrainingRecord, dict[str, Any]]:
+        """A run to go on with, and what it was created with. BadInput where there is none."""
+        record = cls(folder)
+        try:
+            about = json.loads((record.folder / SETTINGS).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise BadInput(f"--resume {folder}: holds no training run (no {SETTINGS})") from None
+        except (OSError, ValueError) as error:
+            raise BadInput(f"--resume {folder}: {SETTINGS} cannot be read: {error}") from error
+        return record, about
+
+    def write_settings(self, about: Mapping[str, Any]) -> None:
+        (self.folder / SETTINGS).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+    def log(self, line: dict[str, Any]) -> None:
+        """Append one record to the metrics, on disk at once."""
+        self.lines.append(line)
+        with (self.folder / METRICS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def rewind(self, step: int) -> None:
+        """Drop what was logged after `step` (it will be done again) and checkpoints that a kill left half written."""
+        for half in (self.folder / CHECKPOINTS).glob("*.writing-*"):
+            shutil.rmtree(half)
+        path = self.folder / METRICS
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        self.lines = [line for line in map(_parsed, text.splitlines()) if line and line["step"] <= step]
+        path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
+
+    def place(self, step: int) -> Path:
+        return self.folder / CHECKPOINTS / f"step-{step:06d}"
+
+    def checkpoints(self) -> list[Path]:
+        """Complete checkpoints, oldest first."""
+        from vpo.training.checkpoint import STATE
+
+        return sorted(p.parent for p in (self.folder / CHECKPOINTS).glob(f"step-*/{STATE}") if p.parent.suffix == "")
+
+    def prune(self, keep: int) -> None:
+        """Keep the newest `keep` checkpoints."""
+        for old in self.checkpoints()[:-keep]:
+            shutil.rmtree(old)
+
+    def card(self, run: TrainRun, about: Mapping[str, Any], source: str = "", notes: Sequence[str] = ()) -> str:
+        """The README.md of a checkpoint: how it was made, how it went.
+
+        source: what was learned from; notes: paragraphs on it
+        """
+        step = self.lines[-1]["step"] if self.lines else 0
+        defaults, values = TrainRun(problems=run.problems).stored(), run.stored()
+        changed = {k: v for k, v in values.items() if v != defaults[k]}
+        settings = ", ".join(f"{name} {_short(value)}" for name, value in changed.items())
+        parts = [
+            f"# {run.method} from {about['start']}",
+            f"Trained for {step} steps on {source or ' '.join(run.problems)} by evo, commit {about['commit']}, "
+            f"seed {run.seed}:",
+            f"    {about['command']}",
+            f"Settings that differ from the defaults: {settings}. All of them are in {SETTINGS}.",
+            *notes,
+        ]
+        evaluations = [line for line in self.lines if line["kind"] == "evaluation"]
+        if evaluations:
+            names = [name for name in _CURVE if name in evaluations[-1]]
+            where = f"{' '.join(run.evaluate)}, {run.evaluate_answers} answers a problem in chains of {run.chain}"
+            parts += [f"## Held out: {where}, temperature {run.temperature:g}", _table(evaluations, names)]
+        steps = [line for line in self.lines if line["kind"] == "step"]
+        if steps:
+            known = (*_STEP, *_STALE) if run.from_traces else _STEP
+            names = [name for name in known if any(name in line for line in steps)]
+            parts += ["## In training, on the prompts of the step", _table(steps, names)]
+        return "\n\n".join(parts) + "\n"
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None  # the line that a kill cut short
+
+
+def _table(lines: list[dict[str, Any]], names: list[str]) -> str:
+    shown = lines[:: max(1, -(-len(lines) // _CURVE_ROWS))]
+    if shown[-1] is not lines[-1]:
+        shown.append(lines[-1])
+    head = ["step", "answers", "seconds", *names]
+    rows = [
+        [f"{n['step']}", f"{n['answers']:,}", f"{n['seconds']:.0f}", *(_short(n.get(name)) for name in names)]
+        for n in shown
+    ]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "-" if value is None else str(value)

@@ -1,0 +1,77 @@
+"""Comparisons: runs that share a name and a budget and differ in their arm and seed. All of them are planned in one
+transaction, so that a comparison which was killed at any moment knows every run it still owes."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, insert, or_, select
+
+from islands.db.schema import Run
+from islands.db.store import Store, readable_name
+from islands.errors import RunExists, UnknownRun
+from islands.types import RunRecord
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One arm's search under one seed, with its complete configuration."""
+
+    arm: str
+    seed: int
+    config: Mapping[str, Any]
+
+
+def run_name(comparison: str, arm: str, seed: int) -> str:
+    return f"{comparison}/{arm}/s{seed}"
+
+
+def plan(store: Store, name: str | None, runs: Sequence[PlannedRun], *, command: str, commit: str) -> str:
+    """Write down the runs of a comparison, in the order in which they are to be begun; returns its name, a fresh one
+    where none is given. Raises RunExists where a run or comparison has it already."""
+    now = time.time()
+    for attempt in range(20):
+        fresh = name if name is not None else readable_name(attempt)
+        rows = [
+            dict(
+                name=run_name(fresh, run.arm, run.seed), status="waiting", reason="", command=command,
+                seed=run.seed, commit=commit, config=dict(run.config), summary={}, comparison=fresh, arm=run.arm,
+                created=now, updated=now,
+            )
+            for run in runs
+        ]  # fmt: skip
+        taken = select(Run.id).where(
+            or_(Run.name == fresh, Run.comparison == fresh, Run.name.in_([row["name"] for row in rows]))
+        )
+        with store.begin() as tx:
+            if tx.connection.execute(taken.limit(1)).first() is None:
+                tx.connection.execute(insert(Run), rows)
+                return fresh
+        if name is not None:
+            raise RunExists(f"{store.address} has something named {name} already; resume it, or choose another name")
+    raise RunExists(f"{store.address}: no unused name was found; give one")
+
+
+def comparison_names(store: Store) -> list[str]:
+    """Every comparison, the last begun first."""
+    query = select(Run.comparison).where(Run.comparison.is_not(None)).group_by(Run.comparison)
+    with store.read() as connection:
+        return [str(name) for (name,) in connection.execute(query.order_by(func.max(Run.id).desc()))]
+
+
+def runs_named(store: Store, name: str) -> list[RunRecord]:
+    """The runs of the comparison of that name, or the one run of that name. Raises UnknownRun, with close names."""
+    runs = store.runs(comparison=name)
+    if runs:
+        return runs
+    try:
+        return [store.run(name)]
+    except UnknownRun as unknown:
+        close = difflib.get_close_matches(name, comparison_names(store), n=3, cutoff=0.5)
+        if close:
+            raise UnknownRun(f"{store.address} has nothing named {name}; did you mean {', '.join(close)}?") from None
+        raise unknown

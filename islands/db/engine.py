@@ -1,0 +1,167 @@
+"""From an address to engines: what each database needs to be fast and safe, and the migration of its schema."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, ProgrammingError
+from sqlalchemy.pool import QueuePool
+
+from islands.db.schema import REVISION
+from islands.errors import DatabaseUnavailable
+
+SCHEMES = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
+MIGRATION_LOCK = 0x65766F  # an arbitrary number that only this program's migrations lock
+BUSY_SECONDS = 30
+
+
+def parse_address(address: str) -> URL:
+    """The URL, `postgresql://` and `postgres://` meaning psycopg. Raises DatabaseUnavailable in one line."""
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError):
+        raise DatabaseUnavailable(f"not a database address; {SCHEMES}") from None
+    if url.drivername in ("postgresql", "postgres"):
+        url = url.set(drivername="postgresql+psycopg")
+    if url.drivername in ("sqlite+pysqlite",):
+        url = url.set(drivername="sqlite")
+    if url.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise DatabaseUnavailable(f"{url.drivername}: not a database that runs can be kept in; {SCHEMES}")
+    if url.drivername == "sqlite" and url.database in (None, "", ":memory:"):
+        raise DatabaseUnavailable(
+            "sqlite in memory could not be resumed or watched; name a file, as in sqlite:///evo.db"
+        )
+    return url
+
+
+def shown(url: URL) -> str:
+    """The address without its password."""
+    return url.render_as_string(hide_password=True)
+
+
+def unavailable(url: URL, error: BaseException) -> DatabaseUnavailable:
+    """One line for whatever the driver said."""
+    reason = str(getattr(error, "orig", None) or error).strip()
+    reason = " ".join(reason.split()) or type(error).__name__
+    if url.password:
+        reason = reason.replace(str(url.password), "***")
+    return DatabaseUnavailable(f"{shown(url)}: {reason}")
+
+
+def open_engines(url: URL, read_only: bool, must_exist: bool = False) -> tuple[Engine, Engine]:
+    """(writer, reader). The writer begins real transactions; the reader runs each query by itself, so that it never
+    holds a snapshot open. With read_only both are the reader."""
+    if url.drivername == "sqlite":
+        _check_file(url, read_only or must_exist)
+        reader = _sqlite(url, "ro" if read_only else "rwc", None)
+        return (reader, reader) if read_only else (_sqlite(url, "rwc", "BEGIN IMMEDIATE"), reader)
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        raise DatabaseUnavailable(f"{shown(url)}: needs psycopg; pip install 'evo[postgres]'") from None
+    options: dict[str, Any] = {"connect_timeout": 10, "application_name": "evo"}
+    if "connect_timeout" in url.query:
+        del options["connect_timeout"]
+    if read_only:
+        options["options"] = "-c default_transaction_read_only=on"
+    reader = create_engine(url, connect_args=options, pool_size=4, max_overflow=8, isolation_level="AUTOCOMMIT")
+    return (reader, reader) if read_only else (create_engine(url, connect_args=options, pool_size=2), reader)
+
+
+def _check_file(url: URL, must_exist: bool) -> None:
+    path = Path(str(url.database))
+    if path.is_dir():
+        raise DatabaseUnavailable(f"{shown(url)}: {path} is a folder; name a file in it")
+    if must_exist and not path.exists():
+        raise DatabaseUnavailable(f"{shown(url)}: there is no such file yet; a run makes it")
+    if not path.parent.exists():
+        raise DatabaseUnavailable(f"{shown(url)}: the folder {path.parent} does not exist")
+
+
+def _sqlite(url: URL, mode: str, begin: str | None) -> Engine:
+    path = Path(str(url.database)).absolute()
+
+    def connect() -> sqlite3.Connection:
+        # isolation_level None: sqlite3 would otherwise begin transactions of its own, and only before some statements
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?mode={mode}",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA cache_size=-65536")  # 64 MiB
+        if mode != "ro":
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=NORMAL")
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, pool_size=4, max_overflow=8, poolclass=QueuePool)
+    if begin is None:
+        return engine  # nothing begins a transaction, so each statement is its own
+
+    @event.listens_for(engine, "begin")
+    def take_the_lock(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)  # a deferred one could fail half-way when another writer was faster
+
+    return engine
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The schema revision of a database, None for one without our tables."""
+    try:
+        row = connection.execute(text("SELECT version_num FROM alembic_version")).first()
+    except (OperationalError, ProgrammingError) as error:
+        if "alembic_version" in str(error.orig):
+            return None
+        raise
+    return row[0] if row else None
+
+
+def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> None:
+    """Bring the schema up to REVISION. Raises DatabaseUnavailable where that cannot be done."""
+    try:
+        with reader.connect() as connection:
+            found = revision_of(connection)
+        if found == REVISION:
+            return
+        _check_known(url, found)
+        if read_only:
+            state = (
+                "holds no runs yet" if found is None else f"has the older schema {found}; a run or resume upgrades it"
+            )
+            raise DatabaseUnavailable(f"{shown(url)}: the database {state}")
+        with writer.begin() as connection:
+            if url.drivername != "sqlite":  # SQLite's BEGIN IMMEDIATE is the lock
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+            _upgrade(connection)
+    except DBAPIError as error:
+        raise unavailable(url, error) from None
+
+
+def _check_known(url: URL, found: str | None) -> None:
+    from alembic.script import ScriptDirectory
+
+    known = {script.revision for script in ScriptDirectory(str(_folder())).walk_revisions()}
+    if found is not None and found not in known:
+        raise DatabaseUnavailable(
+            f"{shown(url)}: its schema {found} is newer than this version of evo, which knows {REVISION}; upgrade evo"
+        )
+
+
+def _folder() -> Path:
+    return Path(__file__).parent / "alembic"
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_folder()).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

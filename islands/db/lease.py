@@ -1,0 +1,131 @@
+"""One writer a run: who holds it, whether that writer still lives, and its heartbeat."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, select, update
+
+from islands.db.schema import Run
+from islands.errors import RunBusy, UnknownRun
+
+if TYPE_CHECKING:
+    from islands.db.store import Store
+
+BEAT_SECONDS = 15.0
+STALE_SECONDS = 120.0
+"""A writer on another machine that has not been heard of for this long counts as dead."""
+
+
+def process_start(pid: int) -> str | None:
+    """A value that changes when a pid is used again; None where there is no such process or no way to tell."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    except (OSError, IndexError):
+        return None
+
+
+def _lives(owner: dict[str, Any], heartbeat: float | None, now: float) -> bool:
+    if owner["host"] != socket.gethostname() or owner["boot"] != _boot():
+        return heartbeat is not None and now - heartbeat < STALE_SECONDS
+    try:
+        os.kill(owner["pid"], 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, so it exists
+    return owner["start"] is None or owner["start"] == process_start(owner["pid"])
+
+
+def _boot() -> str:
+    """Tells apart two machines, containers included, that have one host name."""
+    try:
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + namespace
+    except OSError:
+        return ""
+
+
+class Claim:
+    """The right to write to a run, kept alive by a thread that beats every BEAT_SECONDS; a context manager.
+
+    Every transaction of the store confirms it, so that a writer which was taken for dead (a suspended machine) cannot
+    add to a run that another has taken over.
+    """
+
+    def __init__(self, store: Store, run_id: int, owner: str) -> None:
+        self.run_id = run_id
+        self._store = store
+        self._owner = owner
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"heartbeat of run {run_id}", daemon=True)
+
+    @classmethod
+    def take(cls, store: Store, run_id: int) -> Claim:
+        """Raises RunBusy while another live process holds the run, UnknownRun for an id that is none."""
+        mine = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "start": process_start(os.getpid()),
+            "boot": _boot(),
+            "token": secrets.token_hex(8),
+        }
+        owner = json.dumps(mine)
+        with store.begin() as tx:
+            query = select(Run.name, Run.owner, Run.heartbeat).where(Run.id == run_id).with_for_update()
+            row = tx.connection.execute(query).first()
+            if row is None:
+                raise UnknownRun(f"there is no run with the id {run_id}")
+            now = time.time()
+            if row.owner is not None:
+                held = json.loads(row.owner)
+                if _lives(held, row.heartbeat, now):
+                    raise RunBusy(
+                        f"run {row.name} is being written by process {held['pid']} on {held['host']}; stop it first"
+                    )
+            tx.connection.execute(update(Run).where(Run.id == run_id).values(owner=owner, heartbeat=now, updated=now))
+        claim = cls(store, run_id, owner)
+        claim._thread.start()
+        return claim
+
+    def confirm(self, connection: Connection) -> None:
+        """Renew inside a transaction. Raises RunBusy where another writer has taken over."""
+        now = time.time()
+        renewal = update(Run).where(Run.id == self.run_id, Run.owner == self._owner)
+        if connection.execute(renewal.values(heartbeat=now, updated=now)).rowcount != 1:
+            raise RunBusy(f"run {self.run_id} was taken over by another process, because this one was not heard of")
+
+    def release(self) -> None:
+        """Give the run free. Safe to call twice."""
+        if self._over.is_set():
+            return
+        self._over.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+        self._store.forget_claim(self)
+        with self._store.begin() as tx:
+            tx.connection.execute(update(Run).where(Run.id == self.run_id, Run.owner == self._owner).values(owner=None))
+
+    def __enter__(self) -> Claim:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT_SECONDS):
+            try:
+                with self._store.begin():
+                    pass  # confirming the claim is what a transaction begins with
+            except Exception:  # noqa: BLE001 - the writer's own transaction will meet the same fault and report it
+                continue

@@ -1,0 +1,293 @@
+"""The tables. One prompt group is one transaction over prompt_groups, rollouts, candidates, answers and elites: the
+provenance of its candidates, the point to resume from, and a training example, written once.
+
+Times are seconds since 1970, UTC. Rewards, measures and features are JSON, whose decimal form keeps every float64
+exactly; token ids and log-probabilities are bytes (islands.db.blobs).
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Dialect,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+REVISION = "0003"
+"""The newest Alembic revision; a database that has it is opened without loading Alembic."""
+
+ESCAPED = "\ue000"
+"""First character (private use) of a text that had to be escaped."""
+
+
+class ModelText(TypeDecorator[str]):
+    """Text that a model may have written: NUL characters, which PostgreSQL refuses, and lone surrogates, which UTF-8
+    has no form for, are kept exactly. Everything else is stored as it is."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None or ("\x00" not in value and value.isascii()):
+            return value
+        if "\x00" not in value and not value.startswith(ESCAPED):
+            try:
+                value.encode()
+                return value
+            except UnicodeEncodeError:
+                pass
+        return ESCAPED + value.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        if value is None or not value.startswith(ESCAPED):
+            return value
+        return value[1:].encode("ascii").decode("unicode_escape")
+
+
+BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only in a column of type INTEGER
+
+
+def table(mapped: type[Base]) -> Table:
+    """The Core table of a mapped class, for bulk statements; the ORM's unit of work costs several times the insert."""
+    return cast(Table, mapped.__table__)
+
+
+class Base(DeclarativeBase):
+    type_annotation_map = {
+        dict[str, Any]: JSON,
+        list[Any]: JSON,
+        float: Double,
+        int: BigInteger,
+        str: ModelText,
+        bytes: LargeBinary,
+    }
+
+
+class Run(Base):
+    """A search, a training or an evaluation. Runs of one comparison share its name and differ in their arm."""
+
+    __tablename__ = "runs"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(String(200), unique=True)
+    status: Mapped[str] = mapped_column(String(20))
+    reason: Mapped[str]
+    command: Mapped[str]
+    seed: Mapped[int]
+    commit: Mapped[str]
+    config: Mapped[dict[str, Any]]
+    summary: Mapped[dict[str, Any]]
+    comparison: Mapped[str | None] = mapped_column(String(200), index=True)
+    arm: Mapped[str | None] = mapped_column(String(200))
+    created: Mapped[float]
+    updated: Mapped[float]
+    heartbeat: Mapped[float | None]
+    owner: Mapped[str | None] = mapped_column(String(400))  # the writer that holds the run (islands.db.lease)
+
+
+class Problem(Base):
+    """A problem of a run. best and dimensions are kept here so that a reader need not look through the candidates."""
+
+    __tablename__ = "problems"
+    __table_args__ = (UniqueConstraint("run_id", "index"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"))
+    index: Mapped[int]
+    address: Mapped[str]
+    name: Mapped[str]
+    objectives: Mapped[list[Any]]
+    target: Mapped[float | None]
+    answer_format: Mapped[str] = mapped_column(String(20))
+    status: Mapped[str] = mapped_column(String(20))
+    message: Mapped[str]
+    solved_sequence: Mapped[int | None]
+    dimensions: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))
+    best: Mapped[int | None]
+    best_fitness: Mapped[float | None]
+
+
+class PolicyVersion(Base):
+    """What produced a rollout: weights at an address, trained from a parent version or given from outside."""
+
+    __tablename__ = "policy_versions"
+    __table_args__ = (UniqueConstraint("run_id", "version"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"))
+    version: Mapped[str] = mapped_column(String(400))
+    address: Mapped[str]
+    parent_id: Mapped[int | None] = mapped_column(ForeignKey("policy_versions.id"))
+    created: Mapped[float]
+
+
+class PromptGroup(Base):
+    """G rollouts of one prompt. `sequence` is the commit order within the run, `iteration` the place within the
+    problem; parent and inspirations are candidate ids."""
+
+    __tablename__ = "prompt_groups"
+    __table_args__ = (
+        UniqueConstraint("run_id", "sequence"),
+        Index("ix_prompt_groups_problem", "problem_id", "sequence"),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"))
+    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"))
+    sequence: Mapped[int]
+    iteration: Mapped[int]
+    island: Mapped[int]
+    parent_id: Mapped[int | None]
+    inspirations: Mapped[list[Any]]
+    user: Mapped[str]
+    system: Mapped[str]
+    prefill: Mapped[str]
+    prompt_ids: Mapped[bytes]
+    stream: Mapped[int]
+    seed: Mapped[int]
+    temperature: Mapped[float]
+    policy_version_id: Mapped[int] = mapped_column(ForeignKey("policy_versions.id"))
+    answers: Mapped[int]
+    operator: Mapped[int]
+    sampling_seconds: Mapped[float]
+    scoring_seconds: Mapped[float]
+    created: Mapped[float]
+
+
+class Rollout(Base):
+    """One sample: text, token ids (T,) and behaviour log-probabilities (T,)."""
+
+    __tablename__ = "rollouts"
+    __table_args__ = (UniqueConstraint("group_id", "position"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    group_id: Mapped[int] = mapped_column(ForeignKey("prompt_groups.id"))
+    position: Mapped[int]
+    text: Mapped[str]
+    token_ids: Mapped[bytes]
+    logprobs: Mapped[bytes]
+    finish: Mapped[str] = mapped_column(String(20))
+    format_error: Mapped[str | None]
+
+
+class Candidate(Base):
+    """A distinct answer to a problem of a run, stored once. group_id is None and sequence -1 for a seed."""
+
+    __tablename__ = "candidates"
+    __table_args__ = (
+        UniqueConstraint("problem_id", "identity"),
+        Index("ix_candidates_problem", "problem_id", "sequence"),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"))
+    group_id: Mapped[int | None] = mapped_column(ForeignKey("prompt_groups.id"))
+    sequence: Mapped[int]
+    identity: Mapped[bytes]
+    text: Mapped[str]
+    rewards: Mapped[list[Any]]
+    fitness: Mapped[float]
+    features: Mapped[dict[str, Any]]
+    measures: Mapped[list[Any]]  # raw values of the grid's dimensions; empty for a failed candidate
+    feedback: Mapped[str]
+    error: Mapped[str | None]
+    generation: Mapped[int]
+    island: Mapped[int]
+    parent_id: Mapped[int | None]
+    created: Mapped[float]
+
+
+class Answer(Base):
+    """The candidate that an answer of a rollout is; repeats point to the one stored first."""
+
+    __tablename__ = "answers"
+
+    rollout_id: Mapped[int] = mapped_column(BigId, ForeignKey("rollouts.id"), primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    candidate_id: Mapped[int] = mapped_column(ForeignKey("candidates.id"))
+    repeat: Mapped[bool] = mapped_column(Boolean)
+    seconds: Mapped[float]
+
+
+class Elite(Base):
+    """The occupant of a cell of an island's archive, as of the last stored group."""
+
+    __tablename__ = "elites"
+
+    problem_id: Mapped[int] = mapped_column(BigId, ForeignKey("problems.id"), primary_key=True, autoincrement=False)
+    island: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    cell: Mapped[str] = mapped_column(String(200), primary_key=True)
+    candidate_id: Mapped[int] = mapped_column(ForeignKey("candidates.id"))
+    sequence: Mapped[int]
+
+
+class Migration(Base):
+    """A copy from island to island after the group `sequence`. A migration that found nothing to copy leaves one row
+    without source, target and candidate, because it too restarts the interval."""
+
+    __tablename__ = "migrations"
+    __table_args__ = (Index("ix_migrations_problem", "problem_id", "sequence"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"))
+    sequence: Mapped[int]
+    generation: Mapped[int]
+    source: Mapped[int | None]
+    target: Mapped[int | None]
+    candidate_id: Mapped[int | None] = mapped_column(ForeignKey("candidates.id"))
+
+
+class TrainingStep(Base):
+    """One step of a trainer; policy_version_id is the version that the step produced, if it produced one."""
+
+    __tablename__ = "training_steps"
+    __table_args__ = (UniqueConstraint("run_id", "step"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"))
+    step: Mapped[int]
+    policy_version_id: Mapped[int | None] = mapped_column(ForeignKey("policy_versions.id"))
+    stats: Mapped[dict[str, Any]]
+    checkpoint: Mapped[str | None]
+    created: Mapped[float]
+
+
+class Import(Base):
+    """The checkpoint that a problem's first groups were imported from: its own record as it was read (JSON text, since
+    it may hold numbers that are not finite), and the last group that stands for a part of it."""
+
+    __tablename__ = "imports"
+
+    problem_id: Mapped[int] = mapped_column(BigId, ForeignKey("problems.id"), primary_key=True, autoincrement=False)
+    source: Mapped[str]
+    record: Mapped[str]
+    sequence: Mapped[int]
+    created: Mapped[float]
+
+
+class ImportedProgram(Base):
+    """A program of a checkpoint, in the order of the import: the candidate that it is, which copies of it share; the
+    group that stands for its iteration, None for a seed or a copy; and what no other table holds of it (JSON text)."""
+
+    __tablename__ = "imported_programs"
+
+    problem_id: Mapped[int] = mapped_column(BigId, ForeignKey("problems.id"), primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    name: Mapped[str]
+    candidate_id: Mapped[int] = mapped_column(ForeignKey("candidates.id"), index=True)
+    sequence: Mapped[int | None]
+    record: Mapped[str]

@@ -1,0 +1,326 @@
+"""The database of runs: opening it, transactions, and the rows that are not candidates."""
+
+from __future__ import annotations
+
+import difflib
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, Row, insert, select, update
+from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
+
+from islands.db.engine import ensure_schema, open_engines, parse_address, shown, unavailable
+from islands.db.lease import Claim
+from islands.db.schema import PolicyVersion, Problem, Run, TrainingStep, table
+from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
+from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord
+
+_FIRST = "amber brisk calm clear coral deep early fair fleet gold green keen late lively mild quiet red swift tall warm"
+_SECOND = "brook cedar cove dune elm fern field fjord grove heron isle lake marsh oak pine reef ridge river stone wave"
+
+
+class Transaction:
+    """One transaction. Callbacks run once it has been committed or rolled back; they must not raise."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.committed: list[Callable[[], None]] = []
+        self.rolled_back: list[Callable[[], None]] = []
+
+    def on_end(self, committed: Callable[[], None], rolled_back: Callable[[], None]) -> None:
+        """Register what to do at the end."""
+        self.committed.append(committed)
+        self.rolled_back.append(rolled_back)
+
+
+class Store:
+    """A database of runs. Reading is safe from any thread; transactions of one store run one at a time."""
+
+    def __init__(self, url: URL, writer: Engine, reader: Engine, read_only: bool) -> None:
+        self.url = url
+        self.read_only = read_only
+        self.reader = reader
+        self._writer = writer
+        self._writing = threading.Lock()
+        self._holder: int | None = None  # the thread inside a transaction
+        self._claims: dict[int, Claim] = {}
+        self._policy_ids: dict[tuple[int, str], int] = {}
+
+    @classmethod
+    def open(cls, address: str, *, read_only: bool = False, must_exist: bool = False) -> Store:
+        """Open `sqlite:///FILE` or `postgresql+psycopg://...` and upgrade its schema. Raises DatabaseUnavailable, in
+        one line and without the password, where that cannot be done; read_only never writes, the schema included."""
+        url = parse_address(address)
+        try:
+            writer, reader = open_engines(url, read_only, must_exist)
+        except ValueError as error:
+            raise unavailable(url, error) from None
+        try:
+            ensure_schema(url, writer, reader, read_only)
+        except BaseException:
+            writer.dispose()
+            reader.dispose()
+            raise
+        return cls(url, writer, reader, read_only)
+
+    @property
+    def address(self) -> str:
+        """Where it is, for messages: without the password."""
+        return shown(self.url)
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self.reader.dialect.name
+
+    def close(self) -> None:
+        """Release what is claimed and close every connection."""
+        for claim in list(self._claims.values()):
+            with suppress(DatabaseUnavailable, RunBusy):  # a claim that cannot be given back goes stale with its owner
+                claim.release()
+        self._writer.dispose()
+        self.reader.dispose()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def begin(self) -> Iterator[Transaction]:
+        """One transaction: committed at the end of the block, rolled back by any exception in it. Threads wait for one
+        another. Raises RunBusy where a claimed run was taken over, DatabaseUnavailable where the server is gone."""
+        if self.read_only:
+            raise DatabaseUnavailable(f"{self.address}: opened for reading")
+        if self._holder == threading.get_ident():
+            raise RuntimeError("a transaction of this store is open in this thread already; pass it on instead")
+        with self._writing:
+            tx: Transaction | None = None
+            self._holder = threading.get_ident()
+            try:
+                with self._writer.begin() as connection:
+                    tx = Transaction(connection)
+                    for claim in self._claims.values():
+                        claim.confirm(connection)
+                    yield tx
+            except BaseException as error:
+                for callback in tx.rolled_back if tx else ():
+                    callback()
+                if isinstance(error, OperationalError | InterfaceError):  # gone, locked, full
+                    raise unavailable(self.url, error) from error
+                raise
+            finally:
+                self._holder = None
+            for callback in tx.committed:
+                callback()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection for reading what is committed, each query by itself. Raises DatabaseUnavailable where the server
+        is gone."""
+        try:
+            with self.reader.connect() as connection:
+                yield connection
+        except (OperationalError, InterfaceError) as error:
+            raise unavailable(self.url, error) from error
+
+    def _in(self, tx: Transaction | None) -> AbstractContextManager[Transaction]:
+        return self.begin() if tx is None else nullcontext(tx)
+
+    # -- runs
+
+    def create_run(
+        self,
+        name: str | None,
+        config: Mapping[str, Any],
+        *,
+        command: str,
+        seed: int,
+        commit: str,
+        comparison: str | None = None,
+        arm: str | None = None,
+        tx: Transaction | None = None,
+    ) -> RunRecord:
+        """Begin a run. Without a name it gets a fresh one. Raises RunExists."""
+        now = time.time()
+        for attempt in range(20):
+            fresh = name if name is not None else readable_name(attempt)
+            row = dict(
+                name=fresh, status="running", reason="", command=command, seed=seed, commit=commit,
+                config=dict(config), summary={}, comparison=comparison, arm=arm, created=now, updated=now,
+            )  # fmt: skip
+            try:
+                # a savepoint, so that a name that is taken spoils nothing else of the caller's transaction
+                with self._in(tx) as inner, inner.connection.begin_nested():
+                    stored = inner.connection.execute(insert(table(Run)).values(**row).returning(table(Run))).one()
+                return _run_record(stored)
+            except IntegrityError:
+                if name is not None:
+                    message = f"{self.address} has a run named {name} already; resume it, or choose another name"
+                    raise RunExists(message) from None
+        raise RunExists(f"{self.address}: no unused name was found; give one")
+
+    def run(self, name: str) -> RunRecord:
+        """Raises UnknownRun, with close names."""
+        with self.read() as connection:
+            row = connection.execute(select(table(Run)).where(Run.name == name)).first()
+            if row is not None:
+                return _run_record(row)
+            names = list(connection.execute(select(Run.name).order_by(Run.updated.desc()).limit(1000)).scalars())
+        close = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
+        hint = f"did you mean {', '.join(close)}?" if close else "it holds no runs yet"
+        raise UnknownRun(f"{self.address} has no run named {name}; {hint}")
+
+    def runs(self, comparison: str | None = None) -> list[RunRecord]:
+        """Every run, oldest first; or those of a comparison."""
+        query = select(table(Run)).order_by(Run.id)
+        if comparison is not None:
+            query = query.where(Run.comparison == comparison)
+        with self.read() as connection:
+            return [_run_record(row) for row in connection.execute(query)]
+
+    def finish_run(
+        self, run_id: int, status: str, reason: str = "", *, summary: Mapping[str, Any] | None = None,
+        tx: Transaction | None = None,
+    ) -> None:  # fmt: skip
+        """Set a run's status (`running` when it is taken up again), and its summary where one is given."""
+        if status not in RUN_STATUSES:
+            raise ValueError(f"a run's status is one of {', '.join(RUN_STATUSES)}, not {status!r}")
+        values: dict[str, Any] = {"status": status, "reason": reason, "updated": time.time()}
+        if summary is not None:
+            values["summary"] = dict(summary)
+        with self._in(tx) as tx:
+            if tx.connection.execute(update(Run).where(Run.id == run_id).values(**values)).rowcount != 1:
+                raise UnknownRun(f"{self.address} has no run with the id {run_id}")
+
+    def set_summary(self, run_id: int, summary: Mapping[str, Any], tx: Transaction) -> None:
+        """Put a run's figures so far beside what the transaction stores."""
+        tx.connection.execute(update(Run).where(Run.id == run_id).values(summary=dict(summary)))
+
+    def set_config(self, run_id: int, config: Mapping[str, Any]) -> None:
+        """Replace a run's configuration, as a resume with other budgets does."""
+        with self.begin() as tx:
+            tx.connection.execute(update(Run).where(Run.id == run_id).values(config=dict(config), updated=time.time()))
+
+    def claim(self, run_id: int) -> Claim:
+        """Become the run's one writer, until the claim is released or the store closed. A writer that died, or that
+        was not heard of for two minutes on another machine, is replaced. Raises RunBusy, UnknownRun."""
+        claim = Claim.take(self, run_id)
+        self._claims[run_id] = claim
+        return claim
+
+    def forget_claim(self, claim: Claim) -> None:
+        """Stop confirming a claim in every transaction; Claim.release calls it."""
+        if self._claims.get(claim.run_id) is claim:
+            del self._claims[claim.run_id]
+
+    # -- problems
+
+    def add_problem(
+        self,
+        run_id: int,
+        index: int,
+        address: str,
+        name: str,
+        objectives: Sequence[str],
+        target: float | None,
+        answer_format: str,
+        tx: Transaction | None = None,
+    ) -> ProblemRecord:
+        """Add the run's problem number `index`; several of them in one transaction are much faster."""
+        values = dict(
+            run_id=run_id, index=index, address=address, name=name, objectives=list(objectives), target=target,
+            answer_format=answer_format, status="active", message="",
+        )  # fmt: skip
+        with self._in(tx) as tx:
+            row = tx.connection.execute(insert(table(Problem)).values(**values).returning(table(Problem))).one()
+        return _problem_record(row)
+
+    def problems(self, run_id: int) -> list[ProblemRecord]:
+        """The run's problems by index."""
+        query = select(table(Problem)).where(Problem.run_id == run_id).order_by(Problem.index)
+        with self.read() as connection:
+            return [_problem_record(row) for row in connection.execute(query)]
+
+    def set_problem_status(
+        self,
+        problem_id: int,
+        status: str,
+        message: str = "",
+        solved_sequence: int | None = None,
+        tx: Transaction | None = None,
+    ) -> None:
+        """Set a problem's status; solved_sequence is kept where it is not given."""
+        if status not in PROBLEM_STATUSES:
+            raise ValueError(f"a problem's status is one of {', '.join(PROBLEM_STATUSES)}, not {status!r}")
+        values: dict[str, Any] = {"status": status, "message": message}
+        if solved_sequence is not None:
+            values["solved_sequence"] = solved_sequence
+        with self._in(tx) as tx:
+            tx.connection.execute(update(Problem).where(Problem.id == problem_id).values(**values))
+
+    # -- policies and training
+
+    def policy_version(
+        self, run_id: int, version: str, tx: Transaction, *, address: str = "", parent: str | None = None
+    ) -> int:
+        """The id of a run's policy version, stored on first sight. `parent` is the version it was trained from."""
+        key = (run_id, version)
+        if key in self._policy_ids:
+            return self._policy_ids[key]
+        query = select(PolicyVersion.id).where(PolicyVersion.run_id == run_id, PolicyVersion.version == version)
+        found = tx.connection.execute(query).scalar()
+        if found is None:
+            parent_id = self.policy_version(run_id, parent, tx) if parent is not None else None
+            values = dict(run_id=run_id, version=version, address=address, parent_id=parent_id, created=time.time())
+            found = tx.connection.execute(
+                insert(PolicyVersion).values(**values).returning(PolicyVersion.id)
+            ).scalar_one()
+        self._policy_ids[key] = found
+        tx.on_end(lambda: None, lambda: self._forget_policy(key))
+        return found
+
+    def _forget_policy(self, key: tuple[int, str]) -> None:
+        self._policy_ids.pop(key, None)
+
+    def add_training_step(
+        self,
+        run_id: int,
+        step: int,
+        stats: Mapping[str, Any],
+        tx: Transaction,
+        *,
+        policy_version: str | None = None,
+        checkpoint: str | None = None,
+    ) -> None:
+        """Record a trainer's step, and the policy version that came out of it if one did."""
+        version_id = None if policy_version is None else self.policy_version(run_id, policy_version, tx)
+        values = dict(
+            run_id=run_id, step=step, stats=dict(stats), policy_version_id=version_id, checkpoint=checkpoint,
+            created=time.time(),
+        )  # fmt: skip
+        tx.connection.execute(insert(TrainingStep).values(**values))
+
+
+def readable_name(attempt: int) -> str:
+    words = f"{secrets.choice(_FIRST.split())}-{secrets.choice(_SECOND.split())}"
+    return words if attempt < 5 else f"{words}-{secrets.randbelow(10**6)}"
+
+
+def _run_record(row: Row[Any]) -> RunRecord:
+    values = dict(row._mapping)
+    del values["owner"]
+    return RunRecord(**values)
+
+
+def _problem_record(row: Row[Any]) -> ProblemRecord:
+    values = dict(row._mapping)
+    values["objectives"] = tuple(values["objectives"])
+    if values["dimensions"] is not None:
+        values["dimensions"] = tuple(values["dimensions"])
+    return ProblemRecord(**values)

@@ -1,0 +1,160 @@
+"""Writing groups, candidates, elites and migrations with bulk inserts: a handful of statements a group, no look-ups."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import bindparam, delete, insert, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from islands.db.blobs import pack_floats, pack_ids
+from islands.db.schema import Answer, Candidate, Elite, Migration, Problem, PromptGroup, Rollout, table
+from islands.db.store import Store, Transaction
+from islands.types import ProblemRecord
+from problems.types import ScoredAnswer, ScoredGroup
+
+_GROUPS = insert(table(PromptGroup)).returning(PromptGroup.id)
+_ROLLOUTS = insert(table(Rollout)).returning(Rollout.id, sort_by_parameter_order=True)
+_CANDIDATES = insert(table(Candidate)).returning(Candidate.id, sort_by_parameter_order=True)
+_ANSWERS = insert(table(Answer))
+_MIGRATIONS = insert(table(Migration))
+# Built once: composing a statement costs more than running it
+_EMPTIED = delete(table(Elite)).where(
+    Elite.problem_id == bindparam("of_problem"),
+    Elite.island == bindparam("of_island"),
+    Elite.cell == bindparam("of_cell"),
+)
+_BEST = (
+    update(table(Problem))
+    .where(Problem.id == bindparam("of_problem"))
+    .values(best=bindparam("candidate"), best_fitness=bindparam("reached"))
+)
+
+
+def _upsert(dialect: str) -> Any:
+    statement = (sqlite if dialect == "sqlite" else postgresql).insert(table(Elite))
+    new = {"candidate_id": statement.excluded.candidate_id, "sequence": statement.excluded.sequence}
+    return statement.on_conflict_do_update(index_elements=["problem_id", "island", "cell"], set_=new)
+
+
+class GroupWriter:
+    """Writes for one problem, inside the caller's transactions."""
+
+    def __init__(self, store: Store, problem: ProblemRecord) -> None:
+        self._store = store
+        self._problem = problem
+        self._elites = _upsert(store.dialect)
+
+    def write_group(
+        self,
+        tx: Transaction,
+        group: ScoredGroup,
+        fresh: Sequence[ScoredAnswer],
+        measures: Sequence[tuple[float, ...]],
+        generation: int,
+        id_of: Callable[[bytes], int],
+    ) -> list[int]:
+        """The group, its rollouts, its `fresh` answers as candidates, and a link per answer; `id_of` gives the ids of
+        repeats. Returns the candidates' ids, in the order of `fresh`."""
+        now = time.time()
+        prompt_ids = pack_ids(group.rollouts[0].rollout.prompt_ids) if group.rollouts else b""
+        row = dict(
+            run_id=self._problem.run_id, problem_id=group.problem, sequence=group.sequence, iteration=group.iteration,
+            island=group.island, parent_id=group.parent, inspirations=list(group.inspirations),
+            user=group.prompt.user, system=group.prompt.system, prefill=group.prompt.prefill, prompt_ids=prompt_ids,
+            stream=group.prompt.stream, seed=group.seed, temperature=group.temperature, answers=group.answers,
+            operator=group.operator,
+            policy_version_id=self._store.policy_version(self._problem.run_id, group.policy_version, tx),
+            sampling_seconds=group.sampling_seconds, scoring_seconds=group.scoring_seconds, created=now,
+        )  # fmt: skip
+        group_id = tx.connection.execute(_GROUPS, row).scalar_one()
+        ids = self.write_candidates(
+            tx, fresh, measures, group_id, group.sequence, generation, group.island, group.parent
+        )
+        rollouts = [
+            dict(
+                group_id=group_id, position=position, text=scored.rollout.text, finish=scored.rollout.finish,
+                token_ids=pack_ids(scored.rollout.token_ids), logprobs=pack_floats(scored.rollout.logprobs),
+                format_error=scored.format_error,
+            )
+            for position, scored in enumerate(group.rollouts)
+        ]  # fmt: skip
+        rollout_ids = tx.connection.execute(_ROLLOUTS, rollouts).scalars().all() if rollouts else []
+        born = {answer.identity: id for answer, id in zip(fresh, ids, strict=True)}
+        seen: set[bytes] = set()
+        links = []
+        for rollout_id, scored in zip(rollout_ids, group.rollouts, strict=True):
+            for position, answer in enumerate(scored.answers):
+                first = answer.identity in born and answer.identity not in seen
+                seen.add(answer.identity)
+                candidate = born.get(answer.identity)
+                links.append(
+                    dict(
+                        rollout_id=rollout_id, position=position, repeat=not first, seconds=answer.seconds,
+                        candidate_id=id_of(answer.identity) if candidate is None else candidate,
+                    )
+                )  # fmt: skip
+        if links:
+            tx.connection.execute(_ANSWERS, links)
+        return ids
+
+    def write_candidates(
+        self,
+        tx: Transaction,
+        answers: Sequence[ScoredAnswer],
+        measures: Sequence[tuple[float, ...]],
+        group_id: int | None,
+        sequence: int,
+        generation: int,
+        island: int,
+        parent: int | None,
+    ) -> list[int]:
+        """One row per answer; their ids in order."""
+        now = time.time()
+        rows = [
+            dict(
+                problem_id=self._problem.id, group_id=group_id, sequence=sequence, identity=answer.identity,
+                text=answer.text, rewards=[float(r) for r in answer.score.rewards], fitness=float(answer.score.fitness),
+                features={name: float(value) for name, value in answer.score.features.items()}, measures=list(measured),
+                feedback=answer.score.feedback, error=answer.score.error, generation=generation, island=island,
+                parent_id=parent, created=now,
+            )
+            for answer, measured in zip(answers, measures, strict=True)
+        ]  # fmt: skip
+        return list(tx.connection.execute(_CANDIDATES, rows).scalars()) if rows else []
+
+    def write_migration(
+        self, tx: Transaction, sequence: int, generation: int, moves: Sequence[tuple[int, int, int]]
+    ) -> None:
+        """A row per copy, or one empty row for a migration that copied nothing."""
+        common: dict[str, int | None] = dict(problem_id=self._problem.id, sequence=sequence, generation=generation)
+        rows = [dict(common, source=source, target=target, candidate_id=id) for source, target, id in moves]
+        tx.connection.execute(_MIGRATIONS, rows or [dict(common, source=None, target=None, candidate_id=None)])
+
+    def write_cells(self, tx: Transaction, sequence: int, cells: Sequence[tuple[int, str, int | None]]) -> None:
+        """(island, cell, candidate id or None for a cell that is empty now)."""
+        occupied = [
+            dict(problem_id=self._problem.id, island=island, cell=cell, candidate_id=id, sequence=sequence)
+            for island, cell, id in cells
+            if id is not None
+        ]
+        if occupied:
+            tx.connection.execute(self._elites, occupied)
+        emptied = [
+            dict(of_problem=self._problem.id, of_island=island, of_cell=cell)
+            for island, cell, id in cells
+            if id is None
+        ]
+        if emptied:
+            tx.connection.execute(_EMPTIED, emptied)
+
+    def write_best(self, tx: Transaction, candidate_id: int, fitness: float) -> None:
+        """The problem's best valid candidate, for readers that keep no index."""
+        tx.connection.execute(_BEST, dict(of_problem=self._problem.id, candidate=candidate_id, reached=fitness))
+
+    def write_dimensions(self, tx: Transaction, dimensions: Sequence[str]) -> None:
+        """The dimensions of the grid, once they are settled."""
+        values = {"dimensions": list(dimensions)}
+        tx.connection.execute(update(Problem).where(Problem.id == self._problem.id).values(values))

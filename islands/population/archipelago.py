@@ -1,0 +1,187 @@
+"""The whole population in memory: islands, hall of fame, cap and migration. Pure of databases, texts and chance.
+
+The same calls in the same order give the same state: that is how a resumed search gets back what it had.
+
+Rules, OpenEvolve's unless said otherwise:
+- A newcomer becomes a member of its island whether it wins a cell or not; the elite it displaces leaves the island.
+- A failed candidate is a member only while its island has no valid one, and never an elite. (OpenEvolve lets it
+  compete with fitness 0, where it can hold a cell of odd features for good.)
+- An elite that loses its cell because the bins were rescaled stays as an ordinary member (OpenEvolve never re-places).
+- A repeat of a stored candidate on an island where it is not a member joins only if it wins a cell there. (OpenEvolve
+  stores the text again and lets it compete; this keeps the part of it that can matter.)
+- Over the cap the least fit member that is no elite goes, then the least fit elite; never the newcomer, never the best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sortedcontainers import SortedList
+
+from islands.population import migration
+from islands.population.archive import Archive, GridArchive, ParetoArchive, cell_name
+from islands.population.columns import Columns
+from islands.population.config import PopulationConfig
+from islands.population.features import Cell, FeatureSpace
+from islands.population.hall_of_fame import HallOfFame
+from islands.population.island import Island
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What became of a candidate on an island; ordinals, and the cell's name."""
+
+    cell: str | None = None
+    replaced: int | None = None
+    improved: bool = False
+
+
+class Archipelago:
+    """The islands of one problem. Every change costs O(log members), apart from the re-placing of elites that a growing
+    feature range causes (islands.population.features bounds how often)."""
+
+    def __init__(self, config: PopulationConfig, columns: Columns, space: FeatureSpace) -> None:
+        self.config = config
+        self.columns = columns
+        self.space = space
+        archives: list[Archive] = [self._archive() for _ in range(config.islands)]
+        self.islands = [Island(columns, archive, config.strategy == "puct") for archive in archives]
+        self.hall = HallOfFame(columns, config.archive_size, config.islands)
+        self.best: int | None = None
+        self.members = 0
+        self.last_migration = 0
+        self.migrations = 0
+        self.copies = 0
+        # (valid, fitness, ordinal, island), first to go first; kept only where there is a cap
+        self._ordinary: SortedList = SortedList()
+        self._elite: SortedList = SortedList()
+
+    def _archive(self) -> Archive:
+        if self.config.archive == "pareto":
+            return ParetoArchive(self.columns, self.config.archive_size)
+        return GridArchive(self.columns, self.space)
+
+    def observe(self, ordinal: int) -> None:
+        """Let the feature ranges hold a new valid candidate, and re-place the elites where a range grew."""
+        if not self.space.observe(self.columns.measures(ordinal)):
+            return
+        for number, island in enumerate(self.islands):
+            for demoted in island.archive.rescale():
+                self._demote(demoted, number)
+
+    def enter(self, ordinal: int, number: int, migrant: bool = False) -> Entry:
+        """A candidate arrives on an island where it is not a member."""
+        island = self.islands[number]
+        if not self.columns.valid[ordinal]:
+            if island.holds_valid:
+                return Entry()
+            self._join(ordinal, number, elite=False)
+            if self.best is None:
+                self.best = ordinal
+            self._enforce_cap((ordinal, number))
+            return Entry()
+        if not island.holds_valid:
+            for failed in list(island.members):  # each was paid for when it joined
+                self._leave(failed, number)
+        change = island.archive.offer(ordinal)
+        if change.displaced is not None:
+            self._leave(change.displaced, number)
+        for demoted in change.demoted:
+            self._demote(demoted, number)
+        self._join(ordinal, number, elite=change.cell is not None)
+        if migrant:
+            island.migrants.add(ordinal)
+        self.hall.offer(ordinal, number)
+        improved = self._improve(ordinal)
+        self._enforce_cap((ordinal, number))
+        cell = island.archive.cell_of(ordinal)
+        return Entry(self.cell_name(cell) if cell is not None else None, change.displaced, improved)
+
+    def repeat(self, ordinal: int, number: int) -> Entry:
+        """A stored candidate is found again by a group of this island."""
+        island = self.islands[number]
+        if ordinal in island or not self.columns.valid[ordinal] or not island.archive.would_enter(ordinal):
+            return Entry()
+        return self.enter(ordinal, number)
+
+    def advance_generation(self, number: int, parent: int | None) -> None:
+        """A group of this island was stored."""
+        self.islands[number].generation += 1
+        if parent is not None:
+            self.islands[number].visit(parent)
+
+    def migration_due(self) -> bool:
+        generations = [island.generation for island in self.islands]
+        return migration.due(generations, self.last_migration, self.config.migration_interval)
+
+    def plan_migration(self) -> list[migration.Move]:
+        return migration.plan(self.islands, self.config.migration_rate, self.config.migration_basis)
+
+    def migrate(self, moves: list[migration.Move]) -> None:
+        """Carry out a planned migration, an empty one too: it starts the next interval."""
+        self.last_migration = max(island.generation for island in self.islands)
+        self.migrations += 1
+        for move in moves:
+            if move.candidate not in self.islands[move.target]:
+                self.enter(move.candidate, move.target, migrant=True)
+        self.copies += len(moves)
+
+    def cell_name(self, cell: Cell) -> str:
+        return cell_name(cell, self.config.archive)
+
+    def changed_cells(self) -> list[tuple[int, str, int | None]]:
+        """(island, cell, occupant or None) of every cell whose occupant may have changed since the last call."""
+        changes = []
+        for number, island in enumerate(self.islands):
+            archive = island.archive
+            for cell in sorted(archive.changed):
+                changes.append((number, self.cell_name(cell), archive.cells.get(cell)))
+            archive.changed.clear()
+        return changes
+
+    def _improve(self, ordinal: int) -> bool:
+        if self.best is None or self.columns.rank_key(ordinal)[:2] > self.columns.rank_key(self.best)[:2]:
+            self.best = ordinal
+            return True
+        return False
+
+    def _eviction_key(self, ordinal: int, number: int) -> tuple[bool, float, int, int]:
+        return (bool(self.columns.valid[ordinal]), self.columns.fitness[ordinal], ordinal, number)
+
+    def _join(self, ordinal: int, number: int, elite: bool) -> None:
+        self.islands[number].join(ordinal)
+        self.members += 1
+        if self.config.population_size is not None:
+            (self._elite if elite else self._ordinary).add(self._eviction_key(ordinal, number))
+
+    def _leave(self, ordinal: int, number: int) -> None:
+        if self.config.population_size is not None:
+            key = self._eviction_key(ordinal, number)
+            if key in self._ordinary:
+                self._ordinary.remove(key)
+            else:
+                self._elite.remove(key)
+        self.islands[number].leave(ordinal)
+        self.hall.discard(ordinal, number)
+        self.members -= 1
+
+    def _demote(self, ordinal: int, number: int) -> None:
+        if self.config.population_size is not None:
+            key = self._eviction_key(ordinal, number)
+            self._elite.remove(key)
+            self._ordinary.add(key)
+
+    def _enforce_cap(self, newcomer: tuple[int, int]) -> None:
+        size = self.config.population_size
+        while size is not None and self.members > size:
+            victim = self._least_fit(self._ordinary, newcomer) or self._least_fit(self._elite, newcomer)
+            if victim is None:
+                return
+            self._leave(*victim)
+
+    def _least_fit(self, ranked: SortedList, newcomer: tuple[int, int]) -> tuple[int, int] | None:
+        """The first that may go; at most islands + 1 are passed over."""
+        for _, _, ordinal, number in ranked:
+            if ordinal != self.best and (ordinal, number) != newcomer:
+                return ordinal, number
+        return None

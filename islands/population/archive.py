@@ -1,0 +1,217 @@
+"""An island's archive: which candidates are its elites, and the cell each of them holds.
+
+Both kinds answer `offer` with a Change and keep the elites' reward vectors as a matrix, for the strategies that weigh
+them all at once. Neither knows about databases or other islands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from islands.population.columns import Columns
+from islands.population.features import Cell, FeatureSpace
+from islands.population.weighted_sampler import index_below
+
+
+@dataclass
+class Change:
+    """What an offer did.
+
+    cell: the cell won, None where the candidate did not enter
+    displaced: the occupant of that cell, which leaves the island
+    demoted: elites that stay on the island as ordinary members
+    """
+
+    cell: Cell | None = None
+    displaced: int | None = None
+    demoted: list[int] = field(default_factory=list)
+
+
+class Archive(Protocol):
+    """The elites of one island, by ordinal."""
+
+    cells: dict[Cell, int]
+    changed: set[Cell]  # cells whose occupant is not yet written to the database
+
+    def __len__(self) -> int: ...
+    def __contains__(self, ordinal: int) -> bool: ...
+    def cell_of(self, ordinal: int) -> Cell | None: ...
+    def offer(self, ordinal: int) -> Change: ...
+    def would_enter(self, ordinal: int) -> bool: ...
+    def discard(self, ordinal: int) -> None: ...
+    def rescale(self) -> list[int]: ...
+    def near(self, ordinal: int, rng: np.random.Generator) -> int | None: ...
+    def elites(self) -> tuple[Sequence[int], npt.NDArray[np.float64]]: ...
+
+
+def cell_name(cell: Cell, kind: str) -> str:
+    """A cell as the database and the user see it."""
+    return f"front-{cell[0]}" if kind == "pareto" else "-".join(map(str, cell))
+
+
+class Elites:
+    """Ordinals in cells, with their reward vectors in the rows of a matrix. O(1) put and take."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.cells: dict[Cell, int] = {}
+        self.changed: set[Cell] = set()
+        self._cell_of: dict[int, Cell] = {}
+        self._rows: list[int] = []
+        self._row_of: dict[int, int] = {}
+        self._matrix = np.zeros((8, columns.objectives))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, ordinal: int) -> bool:
+        return ordinal in self._cell_of
+
+    def cell_of(self, ordinal: int) -> Cell | None:
+        return self._cell_of.get(ordinal)
+
+    def elites(self) -> tuple[Sequence[int], npt.NDArray[np.float64]]:
+        """Ordinals (E,) and their reward vectors (E, d), row by row; views, not to be kept."""
+        return self._rows, self._matrix[: len(self._rows)]
+
+    def put(self, ordinal: int, cell: Cell) -> None:
+        self.cells[cell] = ordinal
+        self._cell_of[ordinal] = cell
+        self.changed.add(cell)
+        row = len(self._rows)
+        if row == len(self._matrix):
+            self._matrix = np.vstack([self._matrix, np.zeros_like(self._matrix)])
+        self._matrix[row] = self.columns.rewards(ordinal)
+        self._rows.append(ordinal)
+        self._row_of[ordinal] = row
+
+    def take(self, ordinal: int) -> None:
+        cell = self._cell_of.pop(ordinal)
+        del self.cells[cell]
+        self.changed.add(cell)
+        row, last = self._row_of.pop(ordinal), self._rows.pop()
+        if row < len(self._rows):
+            self._rows[row], self._row_of[last] = last, row
+            self._matrix[row] = self._matrix[len(self._rows)]
+
+    def discard(self, ordinal: int) -> None:
+        """Take it out if it is an elite: its cell becomes empty."""
+        if ordinal in self._cell_of:
+            self.take(ordinal)
+
+
+class GridArchive(Elites):
+    """MAP-Elites: the fittest candidate of each cell of feature space. Offers cost O(1); a strictly fitter one wins."""
+
+    def __init__(self, columns: Columns, space: FeatureSpace) -> None:
+        super().__init__(columns)
+        self.space = space
+
+    def would_enter(self, ordinal: int) -> bool:
+        """Whether `offer` would give it a cell; the ranges must hold its measures already."""
+        occupant = self.cells.get(self.space.cell(self.columns.measures(ordinal)))
+        return occupant is None or self.columns.fitness[ordinal] > self.columns.fitness[occupant]
+
+    def offer(self, ordinal: int) -> Change:
+        cell = self.space.cell(self.columns.measures(ordinal))
+        occupant = self.cells.get(cell)
+        if occupant is not None:
+            if self.columns.fitness[ordinal] <= self.columns.fitness[occupant]:
+                return Change()
+            self.take(occupant)
+        self.put(ordinal, cell)
+        return Change(cell, occupant)
+
+    def rescale(self) -> list[int]:
+        """Re-place every elite after a range grew; returns those that lost their cell to a fitter (or older, equal)
+        one, in falling order. O(elites)."""
+        ordered = sorted(self._rows, key=self.columns.rank_key, reverse=True)
+        placed: dict[Cell, int] = {}
+        demoted = []
+        for ordinal in ordered:
+            cell = self.space.cell(self.columns.measures(ordinal))
+            if cell in placed:
+                demoted.append(ordinal)
+            else:
+                placed[cell] = ordinal
+        before = self.cells
+        self.changed.update(c for c in before.keys() | placed.keys() if before.get(c) != placed.get(c))
+        for ordinal in demoted:
+            self.take(ordinal)
+        self.cells = placed
+        self._cell_of = {ordinal: cell for cell, ordinal in placed.items()}
+        return demoted
+
+    def near(self, ordinal: int, rng: np.random.Generator) -> int | None:
+        """The elite of a random cell at most two bins away in each dimension from the candidate's own, if any."""
+        home = self.space.cell(self.columns.measures(ordinal))
+        cell = tuple(
+            max(0, min(bins - 1, c + index_below(5, rng) - 2)) for c, bins in zip(home, self.space.bins, strict=True)
+        )
+        return self.cells.get(cell)
+
+
+class ParetoArchive(Elites):
+    """The non-dominated reward vectors, at most `bound` of them. An offer costs O(bound), whatever the population.
+
+    A vector equal to one that is in counts as dominated, so that a plateau does not fill the front. Over the bound the
+    most crowded elite goes (least L1 distance to another; of such a pair the less fit), but never the fittest.
+    A candidate that loses its place stays on the island: the fitness need not grow with the rewards, so that a
+    dominated one may still be the island's best.
+    """
+
+    def __init__(self, columns: Columns, bound: int) -> None:
+        super().__init__(columns)
+        self.bound = bound
+        self._free: list[int] = []  # slots that were given back; a slot's number is the cell
+
+    def would_enter(self, ordinal: int) -> bool:
+        vector = self.columns.rewards(ordinal)
+        return not bool((self.elites()[1] >= vector).all(axis=1).any())
+
+    def offer(self, ordinal: int) -> Change:
+        if not self.would_enter(ordinal):
+            return Change()
+        rows, matrix = self.elites()
+        dominated = np.flatnonzero((matrix <= self.columns.rewards(ordinal)).all(axis=1))
+        demoted = sorted(rows[int(i)] for i in dominated)
+        for loser in demoted:
+            self.discard(loser)
+        self.put(ordinal, (self._free.pop() if self._free else len(self),))
+        if len(self) > self.bound:
+            crowded = self._most_crowded()
+            self.discard(crowded)
+            if crowded == ordinal:
+                return Change(None, None, demoted)
+            demoted.append(crowded)
+        return Change(self._cell_of[ordinal], None, demoted)
+
+    def discard(self, ordinal: int) -> None:
+        cell = self._cell_of.get(ordinal)
+        if cell is not None:
+            self.take(ordinal)
+            self._free.append(cell[0])
+
+    def _most_crowded(self) -> int:
+        rows, matrix = self.elites()
+        if len(rows) == 1:
+            return rows[0]
+        distance = np.abs(matrix[:, None, :] - matrix[None, :, :]).sum(axis=2)  # (E, E)
+        np.fill_diagonal(distance, np.inf)
+        nearest = distance.min(axis=1)
+        fittest = max(rows, key=self.columns.rank_key)
+        others = [(nearest[i], self.columns.rank_key(o), o) for i, o in enumerate(rows) if o != fittest]
+        return min(others)[2]
+
+    def rescale(self) -> list[int]:
+        """Nothing to do: a front has no bins."""
+        return []
+
+    def near(self, ordinal: int, rng: np.random.Generator) -> int | None:
+        """A uniform elite: a front has no neighbourhood that all reward scales would agree on."""
+        return self._rows[index_below(len(self._rows), rng)] if self._rows else None

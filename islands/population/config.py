@@ -1,0 +1,88 @@
+"""How a population is kept and drawn from. Defaults and names are OpenEvolve's where it has them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class PopulationConfig(BaseModel):
+    """Settings of the islands of one problem; a wrong key or number is an error.
+
+    islands: how many
+    population_size: members of all islands together, a copy counting as one; None for no bound
+    archive: `grid` = MAP-Elites cells, `pareto` = the non-dominated reward vectors of each island
+    archive_size: members that exploitation draws from (grid), or the bound of each island's front (pareto)
+    feature_dimensions: what spans the grid: `complexity` (characters), `diversity` (distance to reference answers),
+        `score` (fitness), `rewards` (every objective), `reward:NAME`, or a feature the scorer gives. None: the features
+        of the first valid answer if it has one to three of them, else complexity and diversity
+    feature_bins: bins a feature, or a mapping from feature to bins
+    diversity_reference_size: how many of the first valid answers diversity is measured against
+    strategy: how a parent is chosen (islands.population.selection)
+    exploration_ratio, exploitation_ratio: shares of uniform and of archive draws under `openevolve`; the rest is drawn
+        in proportion to fitness
+    weights: `draw` = a new scalarization per selection, `island` = one fixed scalarization per island
+    lexicase_pool, lexicase_epsilon: candidates in one lexicase tournament; how far below the best still passes
+    puct_exploration, puct_temperature: c of the exploration term; how far ranks may swap, so that selections in flight
+        at the same time differ
+    num_top_programs, num_diverse_programs: best and inspirations of a selection
+    elite_selection_ratio: share of the inspirations that are the island's fittest
+    migration_interval: generations of the busiest island between migrations
+    migration_rate, migration_basis: share of an island that migrates, counted over at most `basis` members so that a
+        migration's cost stays flat when the population is unbounded
+    cache_bytes: candidate texts kept at hand, in bytes
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    islands: int = Field(5, ge=1, le=1000)
+    population_size: int | None = Field(1000, ge=1)
+    archive: Literal["grid", "pareto"] = "grid"
+    archive_size: int = Field(100, ge=1, le=2000)
+    feature_dimensions: tuple[str, ...] | None = None
+    feature_bins: int | dict[str, int] = 10
+    diversity_reference_size: int = Field(20, ge=1, le=200)
+    strategy: Literal["openevolve", "weighted", "lexicase", "puct"] = "openevolve"
+    exploration_ratio: float = Field(0.2, ge=0, le=1)
+    exploitation_ratio: float = Field(0.7, ge=0, le=1)
+    weights: Literal["draw", "island"] = "draw"
+    lexicase_pool: int = Field(64, ge=2, le=4096)
+    lexicase_epsilon: float = Field(0.0, ge=0)
+    puct_exploration: float = Field(1.0, ge=0)
+    puct_temperature: float = Field(0.1, ge=0)
+    num_top_programs: int = Field(3, ge=0, le=100)
+    num_diverse_programs: int = Field(2, ge=0, le=100)
+    elite_selection_ratio: float = Field(0.1, ge=0, le=1)
+    migration_interval: int = Field(50, ge=1)
+    migration_rate: float = Field(0.1, ge=0, le=1)
+    migration_basis: int = Field(200, ge=1)
+    cache_bytes: int = Field(16 << 20, ge=0)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PopulationConfig:
+        if self.exploration_ratio + self.exploitation_ratio > 1 + 1e-9:
+            raise ValueError(
+                f"exploration_ratio {self.exploration_ratio} and exploitation_ratio {self.exploitation_ratio} "
+                "exceed 1 together"
+            )
+        if self.population_size is not None and self.population_size < self.islands:
+            raise ValueError(
+                f"population_size {self.population_size} is less than one for each of {self.islands} islands"
+            )
+        if self.feature_dimensions is not None and not self.feature_dimensions:
+            raise ValueError("feature_dimensions is empty; leave it out for the default, or name at least one feature")
+        if self.feature_dimensions and len(set(self.feature_dimensions)) < len(self.feature_dimensions):
+            raise ValueError(f"feature_dimensions names a feature twice: {', '.join(self.feature_dimensions)}")
+        bins = self.feature_bins.values() if isinstance(self.feature_bins, dict) else [self.feature_bins]
+        if any(not 1 <= b <= 10_000 for b in bins):
+            raise ValueError("feature_bins must lie between 1 and 10000")
+        return self
+
+    def bins(self, dimensions: tuple[str, ...]) -> tuple[int, ...]:
+        """Bins of each dimension. As in OpenEvolve, one number for all dimensions never gives fewer cells than
+        archive_size, and a feature missing from a mapping gets 10."""
+        if isinstance(self.feature_bins, dict):
+            return tuple(self.feature_bins.get(name, 10) for name in dimensions)
+        at_least = int(self.archive_size ** (1 / max(1, len(dimensions))) + 0.99)
+        return (max(self.feature_bins, at_least),) * len(dimensions)

@@ -1,0 +1,163 @@
+"""What a population keeps in memory, put together: columns, feature space, islands. Pure of databases.
+
+`Population` feeds it while a search runs and feeds it the stored groups when one resumes; both go through the same
+calls, which is why both arrive at the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from islands.population.archipelago import Archipelago, Entry
+from islands.population.columns import Columns
+from islands.population.config import PopulationConfig
+from islands.population.features import FeatureSpace, check_features, default_dimensions
+from islands.population.migration import Move
+from problems.contract import Score
+from problems.types import ScoredAnswer
+
+DIVERSITY_ROWS = 512
+"""The mean distance of elites is taken over at most this many, evenly spread, so that a screen may ask often."""
+
+
+class Memory:
+    """The numbers of every candidate and the state of every island."""
+
+    def __init__(
+        self, config: PopulationConfig, objectives: Sequence[str], dimensions: Sequence[str] | None = None
+    ) -> None:
+        """dimensions: those settled by an earlier process, if any. Raises ValueError for one that fits no objective."""
+        self.columns = Columns(len(objectives))
+        self.space = FeatureSpace(objectives, config.bins, config.diversity_reference_size)
+        self.archipelago = Archipelago(config, self.columns, self.space)
+        if config.archive == "pareto":
+            self.space.settle(())  # a front has no bins, so nothing is measured
+        elif dimensions or config.feature_dimensions:
+            self.space.settle(dimensions or config.feature_dimensions or ())
+
+    @property
+    def islands(self) -> int:
+        return self.archipelago.config.islands
+
+    def check(self, scores: Sequence[Score], problem: str) -> None:
+        """Raise ScorerFault where the grid needs a feature that a valid answer lacks, also where the first of these
+        answers would settle the grid."""
+        dimensions = self.space.dimensions
+        for score in scores:
+            if score.error is None:
+                if dimensions is None:
+                    dimensions = default_dimensions(tuple(score.features))
+                check_features(score, dimensions, problem)
+
+    def settle(self, features: Sequence[str]) -> None:
+        """The first valid answer came with these features: they decide the grid unless the configuration did."""
+        if self.space.dimensions is None:
+            self.space.settle(default_dimensions(features))
+
+    def measure(self, answers: Sequence[ScoredAnswer]) -> list[tuple[float, ...]]:
+        """(f,) for each answer, () for failed ones. Valid ones become references of diversity while some are missing,
+        so each answer is measured once, in the order in which it is stored."""
+        measured: list[tuple[float, ...]] = []
+        for answer in answers:
+            if answer.score.error is not None:
+                measured.append(())
+                continue
+            self.settle(tuple(answer.score.features))
+            measured.append(self.space.measure(answer.text, answer.score))
+            self.space.add_reference(answer.text)
+        return measured
+
+    def known(self, identity: bytes) -> int | None:
+        """Candidate id of an identity."""
+        ordinal = self.columns.known(identity)
+        return None if ordinal is None else self.columns.ids[ordinal]
+
+    def id_of(self, identity: bytes) -> int:
+        """Candidate id of an identity that is stored. Raises KeyError."""
+        known = self.known(identity)
+        if known is None:
+            raise KeyError(identity.hex())
+        return known
+
+    def generation_after(self, parent: int | None) -> int:
+        """Generation of a child. Raises ValueError for a parent that is no candidate here."""
+        if parent is None:
+            return 0
+        try:
+            return self.columns.generations[self.columns.ordinal(parent)] + 1
+        except KeyError:
+            raise ValueError(f"parent {parent} is not a candidate of this problem") from None
+
+    def seed(self, id: int) -> Entry:
+        """The newest candidate enters every island."""
+        ordinal = self.columns.ordinal(id)
+        if self.columns.valid[ordinal]:
+            self.archipelago.observe(ordinal)
+        entries = [self.archipelago.enter(ordinal, number) for number in range(self.islands)]
+        return Entry(entries[0].cell, entries[0].replaced, any(entry.improved for entry in entries))
+
+    def group(self, island: int, parent: int | None, answers: Sequence[int], born: set[int]) -> list[Entry]:
+        """A stored group takes effect: one Entry per answer (candidate ids, rollout by rollout). `born` holds the ids
+        that the group brought; their first mention competes, every other one is a repeat."""
+        islands, columns = self.archipelago, self.columns
+        islands.advance_generation(island, None if parent is None else columns.ordinal(parent))
+        entries, unborn = [], set(born)
+        for id in answers:
+            ordinal = columns.ordinal(id)
+            if id in unborn:
+                unborn.discard(id)
+                if columns.valid[ordinal]:
+                    islands.observe(ordinal)
+                entries.append(islands.enter(ordinal, island))
+            else:
+                entries.append(islands.repeat(ordinal, island))
+        return entries
+
+    def planned_moves(self) -> list[tuple[int, int, int]] | None:
+        """(source, target, candidate id) of the migration that is due, None where none is."""
+        if not self.archipelago.migration_due():
+            return None
+        return [(m.source, m.target, self.columns.ids[m.candidate]) for m in self.archipelago.plan_migration()]
+
+    def migrate(self, moves: Sequence[tuple[int, int, int]]) -> None:
+        """Carry out a migration, planned or stored."""
+        ordinal = self.columns.ordinal
+        self.archipelago.migrate([Move(source, target, ordinal(candidate)) for source, target, candidate in moves])
+
+    def stats(self) -> dict[str, Any]:
+        """What Population.stats returns."""
+        islands, space = self.archipelago, self.space
+        vectors = np.concatenate([island.archive.elites()[1] for island in islands.islands])
+        grid = islands.config.archive == "grid"
+        return {
+            "candidates": len(self.columns),
+            "members": islands.members,
+            "cells": [len(island.archive) for island in islands.islands],
+            "cells_possible": int(np.prod(space.bins)) if grid else islands.config.archive_size,
+            "generations": [island.generation for island in islands.islands],
+            "migrations": islands.migrations,
+            "copies": islands.copies,
+            "diversity": mean_pairwise_l1(vectors),
+            "dimensions": {
+                name: (low, high)
+                for name, low, high in zip(space.dimensions or (), space.low, space.high, strict=True)
+                if low <= high
+            },
+        }
+
+
+def mean_pairwise_l1(vectors: npt.NDArray[np.float64]) -> float:
+    """Mean L1 distance over the pairs of rows of (n, d), 0 below two rows. O(d n log n), by sorting each component; of
+    more than DIVERSITY_ROWS rows an even sample is taken."""
+    if len(vectors) > DIVERSITY_ROWS:
+        vectors = vectors[np.linspace(0, len(vectors) - 1, DIVERSITY_ROWS).astype(int)]
+    n = len(vectors)
+    if n < 2:
+        return 0.0
+    # In a sorted column the k-th smallest is the larger one of k pairs and the smaller one of n - 1 - k
+    coefficients = 2 * np.arange(n) - n + 1
+    return float((np.sort(vectors, axis=0) * coefficients[:, None]).sum() / (n * (n - 1) / 2))

@@ -1,0 +1,53 @@
+"""Which members travel along the ring, and where to. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from islands.population.island import Island
+
+
+@dataclass(frozen=True)
+class Move:
+    """A copy of a candidate (by ordinal) from one island to another."""
+
+    source: int
+    target: int
+    candidate: int
+
+
+def neighbours(island: int, islands: int) -> tuple[int, ...]:
+    """The islands next to one on the ring, each once and never itself."""
+    return tuple(dict.fromkeys(t for t in ((island + 1) % islands, (island - 1) % islands) if t != island))
+
+
+def due(generations: Sequence[int], last: int, interval: int) -> bool:
+    """Whether the busiest island is `interval` generations past the last migration."""
+    return max(generations) - last >= interval
+
+
+def plan(islands: Sequence[Island], rate: float, basis: int) -> list[Move]:
+    """The moves of one migration, island by island, fittest first.
+
+    The top `rate` of each island, at least one and counted over at most `basis` members, goes to both neighbours, as in
+    OpenEvolve. A copy that came by migration does not travel on, nothing goes where it already is, and failed
+    candidates stay. Unlike OpenEvolve, whose later islands see what the earlier ones have just sent, all islands choose
+    before anything moves.
+    O(islands x rate x basis).
+    """
+    moves: list[Move] = []
+    planned: set[tuple[int, int]] = set()  # a seed lives on every island, and two of them may send it to a third
+    for source, island in enumerate(islands):
+        if not len(island) or rate <= 0:
+            continue
+        travelling = max(1, int(min(len(island), basis) * rate))
+        for candidate in islice(island.falling(), travelling):
+            if candidate in island.migrants or not island.columns.valid[candidate]:
+                continue
+            for target in neighbours(source, len(islands)):
+                if candidate not in islands[target] and (target, candidate) not in planned:
+                    planned.add((target, candidate))
+                    moves.append(Move(source, target, candidate))
+    return moves

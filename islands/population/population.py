@@ -1,0 +1,300 @@
+"""The population of one problem: OpenEvolve's behaviour at a cost that does not grow, every group durable."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from islands.db.store import Store, Transaction
+from islands.db.writer import GroupWriter
+from islands.population import selection
+from islands.population.archipelago import Entry
+from islands.population.config import PopulationConfig
+from islands.population.memory import Memory
+from islands.queries import history
+from islands.queries.candidates import CandidateReader
+from islands.types import Candidate, Placement, ProblemRecord, Selection
+from problems.contract import Score, ScorerFault
+from problems.types import ScoredAnswer, ScoredGroup
+
+
+class Population:
+    """Candidates, islands and archive of one problem of a run.
+
+    Memory holds numbers alone; texts come from the database by id. Methods may be called from any thread; they take
+    turns. Nothing draws chance except from the generator passed to `select`, so equal calls give equal states, on every
+    database.
+
+    When a transaction that this population took part in is rolled back, memory is ahead of the database: every later
+    call raises RuntimeError, and a new Population with `advance(None)` is the way on.
+    """
+
+    def __init__(
+        self, store: Store, problem: ProblemRecord, config: PopulationConfig, answer_format: str | None = None
+    ) -> None:
+        """Empty until `seed` or `advance`. Raises ValueError for a feature dimension that names no objective."""
+        self.problem = problem
+        self.config = config
+        self.answer_format = answer_format or problem.answer_format
+        self.sequence = -1
+        self._store = store
+        self._reader = CandidateReader(store, config.cache_bytes)
+        self._writer = GroupWriter(store, problem)
+        self._history = history.History(store, problem.id)
+        self._memory = Memory(config, problem.objectives, problem.dimensions)
+        self._lock = threading.RLock()
+        self._ahead = False
+        self._joined: Transaction | None = None
+        self._seeded = False
+        self._dimensions_stored = problem.dimensions is not None
+
+    # -- adding
+
+    def check(self, group: ScoredGroup) -> None:
+        """Raise ScorerFault where `add` would, before a transaction is begun for the group."""
+        self._check([answer.score for answer in group.all_answers()])
+
+    def add(self, group: ScoredGroup, tx: Transaction) -> list[Placement]:
+        """Store a group and let its new answers compete on its island: one Placement per answer, rollout by rollout.
+
+        A repeat of a stored answer is linked, not stored again; it joins the island only if it wins a cell there and is
+        not a member. Sequences must rise. Raises ScorerFault for a number of rewards or a feature that does not fit.
+        """
+        with self._lock:
+            self._join(tx)
+            self._check_place(group)
+            self.check(group)
+            generation = self._memory.generation_after(group.parent)
+            answers = group.all_answers()
+            fresh = list({a.identity: a for a in reversed(answers) if self._memory.known(a.identity) is None}.values())
+            fresh.reverse()
+            measures = self._memory.measure(fresh)
+            ids = self._writer.write_group(tx, group, fresh, measures, generation, self._memory.id_of)
+            self.sequence = group.sequence
+            for answer, measured, id in zip(fresh, measures, ids, strict=True):
+                self._remember(id, answer, measured, generation, group.island, group.parent)
+            stored, born = [self._memory.id_of(a.identity) for a in answers], set(ids)
+            entries = self._memory.group(group.island, group.parent, stored, born)
+            self._write_state(tx, entries)
+            placements = []
+            for id, entry in zip(stored, entries, strict=True):
+                placements.append(self._placement(id, group.island, entry, id in born))
+                born.discard(id)
+            return placements
+
+    def seed(self, answer: ScoredAnswer, tx: Transaction) -> Placement:
+        """Store an answer that the search starts from: generation 0, no rollout, a member of every island. One that is
+        stored already does nothing. Raises RuntimeError once groups are stored, ScorerFault as `add` does."""
+        with self._lock:
+            self._join(tx)
+            if self.sequence >= 0:
+                raise RuntimeError(f"{self.problem.name}: a seed comes before the first group")
+            known = self._memory.known(answer.identity)
+            if known is not None:
+                return Placement(known, 0, None, None, False, False)
+            self._check([answer.score])
+            measures = self._memory.measure([answer])
+            (id,) = self._writer.write_candidates(tx, [answer], measures, None, -1, 0, 0, None)
+            self._remember(id, answer, measures[0], 0, 0, None)
+            self._seeded = True
+            entry = self._memory.seed(id)
+            self._write_state(tx, [entry])
+            return self._placement(id, 0, entry, True)
+
+    def migrate_if_due(self, tx: Transaction) -> int:
+        """Migrate once the busiest island is migration_interval generations past the last time; copies made. Belongs
+        in the transaction of the group that made it due."""
+        with self._lock:
+            self._join(tx)
+            moves = self._memory.planned_moves()
+            if moves is None:
+                return 0
+            generation = max(island.generation for island in self._memory.archipelago.islands)
+            self._writer.write_migration(tx, self.sequence, generation, moves)
+            self._memory.migrate(moves)
+            self._write_state(tx, ())
+            return len(moves)
+
+    # -- resuming
+
+    def advance(self, upto_sequence: int | None) -> None:
+        """Replay what is stored up to and including that sequence (None: everything), going on from where the last
+        call stopped. The state is then what it was when that group had just been stored: equal generators make equal
+        selections. -1 replays the seeds alone."""
+        with self._lock:
+            self._require_current()
+            references: list[int] = []
+            if not self._seeded:
+                for row in history.seeds(self._store, self.problem.id):
+                    self._seeded = True
+                    self._replay(row, references)
+                    self._memory.seed(row.id)
+            for group in self._history.take(self.sequence, upto_sequence):
+                for row in group.born.values():
+                    self._replay(row, references)
+                self.sequence = group.sequence
+                self._memory.group(group.island, group.parent, group.answers, set(group.born))
+                if group.moves is not None:
+                    self._memory.migrate(group.moves)
+            if references:
+                for text in history.texts(self._store, references):
+                    self._memory.space.add_reference(text)
+            self._memory.archipelago.changed_cells()  # all stored already
+
+    def _replay(self, row: Any, references: list[int]) -> None:
+        valid = row.error is None
+        if valid:
+            self._memory.settle(tuple(row.features))
+            if len(references) < self._memory.space.references_missing:
+                references.append(row.id)
+        self._memory.columns.append(
+            row.id, bytes(row.identity), row.fitness, tuple(row.rewards), tuple(row.measures), row.generation, valid
+        )
+
+    # -- choosing and reading
+
+    def select(self, island: int, rng: np.random.Generator) -> Selection:
+        """Choose a parent and its company for a prompt of that island, by one query for the texts not at hand. An empty
+        island borrows from a random inhabited one. Changes nothing but the cache."""
+        with self._lock:
+            self._require_current()
+            self._check_island(island)
+            parent, inspirations, best = selection.choose(self._memory.archipelago, island, rng)
+            if parent is None:
+                return Selection(None, (), ())
+            ids = self._memory.columns.ids
+            wanted = list(dict.fromkeys([parent, *inspirations, *best]))
+            records = dict(zip(wanted, self._reader.fetch([ids[o] for o in wanted]), strict=True))
+            return Selection(records[parent], tuple(records[o] for o in inspirations), tuple(records[o] for o in best))
+
+    def known(self, identity: bytes) -> int | None:
+        """The stored candidate with that identity."""
+        with self._lock:
+            return self._memory.known(identity)
+
+    def candidate(self, candidate_id: int) -> Candidate:
+        """A candidate by id. Raises KeyError."""
+        with self._lock:
+            return self._reader.fetch([candidate_id])[0]
+
+    def score_of(self, candidate_id: int) -> Score:
+        """The Score that a candidate was stored with. Raises KeyError."""
+        found = self.candidate(candidate_id)
+        return Score(found.rewards, found.fitness, found.features, found.feedback, found.error)
+
+    @property
+    def best(self) -> tuple[int, float, tuple[float, ...]] | None:
+        """(candidate id, fitness, rewards) of the fittest candidate ever stored, failed ones counting only while there
+        is no other; None before the first."""
+        with self._lock:
+            ordinal, columns = self._memory.archipelago.best, self._memory.columns
+            return (
+                None if ordinal is None else (columns.ids[ordinal], columns.fitness[ordinal], columns.rewards(ordinal))
+            )
+
+    @property
+    def size(self) -> int:
+        """Distinct candidates stored, evicted and failed ones included."""
+        return len(self._memory.columns)
+
+    def cells(self, island: int) -> dict[str, int]:
+        """Occupied cells of an island -> candidate id."""
+        with self._lock:
+            self._check_island(island)
+            islands, ids = self._memory.archipelago, self._memory.columns.ids
+            occupied = islands.islands[island].archive.cells
+            return {islands.cell_name(cell): ids[ordinal] for cell, ordinal in sorted(occupied.items())}
+
+    def members(self, island: int) -> list[int]:
+        """Candidate ids on an island, fittest first."""
+        with self._lock:
+            self._check_island(island)
+            ids = self._memory.columns.ids
+            return [ids[ordinal] for ordinal in self._memory.archipelago.islands[island].falling()]
+
+    def stats(self) -> dict[str, Any]:
+        """For a screen: candidates stored, members, cells filled per island and cells_possible, generations per island,
+        migrations, copies, diversity (mean pairwise L1 of the elites' reward vectors), dimensions with their ranges."""
+        with self._lock:
+            return self._memory.stats()
+
+    # -- inside
+
+    def _require_current(self) -> None:
+        if self._ahead:
+            raise RuntimeError(
+                f"{self.problem.name}: a transaction was rolled back; build the population anew and advance it"
+            )
+
+    def _join(self, tx: Transaction) -> None:
+        self._require_current()
+        if self._joined is not tx:
+            self._joined = tx
+            self._history.forget()
+            tx.on_end(lambda: self._end(True), lambda: self._end(False))
+
+    def _end(self, committed: bool) -> None:
+        with self._lock:
+            self._joined = None
+            self._ahead = not committed
+            self._reader.unpin(committed)
+
+    def _check(self, scores: Sequence[Score]) -> None:
+        for score in scores:
+            if len(score.rewards) != len(self.problem.objectives):
+                raise ScorerFault(
+                    f"{self.problem.name}: the scorer gave {len(score.rewards)} rewards for the "
+                    f"{len(self.problem.objectives)} objectives {', '.join(self.problem.objectives)}"
+                )
+        self._memory.check(scores, self.problem.name)
+
+    def _check_island(self, island: int) -> None:
+        if not 0 <= island < self.config.islands:
+            raise ValueError(f"there is no island {island}; they are 0 to {self.config.islands - 1}")
+
+    def _check_place(self, group: ScoredGroup) -> None:
+        self._check_island(group.island)
+        if group.problem != self.problem.id:
+            raise ValueError(f"a group of problem {group.problem} was given to the population of {self.problem.id}")
+        if group.sequence <= self.sequence:
+            raise ValueError(f"group {group.sequence} of {self.problem.name} comes after group {self.sequence}")
+
+    def _remember(
+        self,
+        id: int,
+        answer: ScoredAnswer,
+        measures: tuple[float, ...],
+        generation: int,
+        island: int,
+        parent: int | None,
+    ) -> None:
+        score = answer.score
+        self._memory.columns.append(
+            id, answer.identity, score.fitness, score.rewards, measures, generation, score.error is None
+        )
+        self._reader.pin(
+            Candidate(
+                id, answer.text, tuple(score.rewards), score.fitness, dict(score.features), score.feedback, score.error,
+                generation, island, parent,
+            )
+        )  # fmt: skip
+
+    def _write_state(self, tx: Transaction, entries: Sequence[Entry]) -> None:
+        """What changed in memory, as readers without an index need it."""
+        ids = self._memory.columns.ids
+        cells = self._memory.archipelago.changed_cells()
+        self._writer.write_cells(tx, self.sequence, [(i, c, None if o is None else ids[o]) for i, c, o in cells])
+        if any(entry.improved for entry in entries):
+            best = self.best
+            assert best is not None
+            self._writer.write_best(tx, best[0], best[1])
+        if not self._dimensions_stored and self._memory.space.dimensions is not None:
+            self._writer.write_dimensions(tx, self._memory.space.dimensions)
+            self._dimensions_stored = True
+
+    def _placement(self, id: int, island: int, entry: Entry, new: bool) -> Placement:
+        replaced = None if entry.replaced is None else self._memory.columns.ids[entry.replaced]
+        return Placement(id, island, entry.cell, replaced, entry.improved, new)

@@ -1,0 +1,151 @@
+"""How a parent and its company are chosen. Pure functions of the islands and a generator; nothing here changes state.
+
+Strategies: `openevolve` draws uniformly, from the hall of fame, or by fitness; `weighted` takes the elite that is best
+under a random scalarization w ~ Dir(1); `lexicase` filters elites by one objective after another in random order
+(Spector 2012; epsilon: La Cava et al. 2016); `puct` balances fitness rank against the number of groups that a member
+has already been parent of (AlphaZero's rule with the prior taken from ranks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from islands.population.archipelago import Archipelago
+from islands.population.weighted_sampler import index_below
+
+PUCT_PER_SHELF = 4
+"""Members with equal visits differ by rank alone, so the best few of each number of visits hold the maximum."""
+
+
+def openevolve(population: Archipelago, number: int, rng: np.random.Generator) -> int:
+    """Uniform over the island with exploration_ratio, over its share of the hall of fame with exploitation_ratio (over
+    the whole hall where it has no share), else in proportion to fitness, floored at 0.001. O(log members).
+
+    The last is what OpenEvolve's parallel runner does with the `random` tenth."""
+    config, island = population.config, population.islands[number]
+    chance = rng.random()
+    if chance < config.exploration_ratio:
+        return island.members.draw(rng)
+    if chance < config.exploration_ratio + config.exploitation_ratio:
+        famous = population.hall.draw(number, rng)
+        if famous is not None:
+            return famous
+    return island.members.draw_weighted(rng)
+
+
+def weighted(population: Archipelago, number: int, rng: np.random.Generator) -> int:
+    """argmax over the elites of w . r, with w ~ Dir(1) per draw or fixed per island. O(elites x objectives)."""
+    island = population.islands[number]
+    rows, rewards = island.archive.elites()
+    if not rows:
+        return island.members.draw(rng)
+    if population.config.weights == "island":
+        weights = island_weights(number, rewards.shape[1])
+    else:
+        weights = rng.dirichlet(np.ones(rewards.shape[1]))
+    return rows[int((rewards @ weights).argmax())]
+
+
+def island_weights(number: int, objectives: int) -> np.ndarray:
+    """(d,) the scalarization that belongs to an island: the same in every run, so that runs can be compared."""
+    return np.random.default_rng([0x15A4D, number, objectives]).dirichlet(np.ones(objectives))
+
+
+def lexicase(population: Archipelago, number: int, rng: np.random.Generator) -> int:
+    """Lexicase over at most lexicase_pool random elites: objectives in random order, each keeps those within
+    lexicase_epsilon of its best; a random one of the survivors. O(pool x objectives)."""
+    config, island = population.config, population.islands[number]
+    rows, rewards = island.archive.elites()
+    if not rows:
+        return island.members.draw(rng)
+    pool = np.arange(len(rows))
+    if len(rows) > config.lexicase_pool:
+        pool = rng.choice(len(rows), config.lexicase_pool, replace=False)
+    for objective in rng.permutation(rewards.shape[1]):
+        values = rewards[pool, objective]
+        pool = pool[values >= values.max() - config.lexicase_epsilon]
+        if len(pool) == 1:
+            break
+    return rows[int(pool[index_below(len(pool), rng)])]
+
+
+def puct(population: Archipelago, number: int, rng: np.random.Generator) -> int:
+    """argmax of Q + c P sqrt(1 + N) / (1 + n) + Gumbel noise x puct_temperature.
+
+    Q in [0, 1] is the fitness rank, P the same as a probability, n the groups a member was parent of, N their sum. For
+    one n the score rises with rank, so only the best few members of each distinct n are scored:
+    O(distinct n x log members), and there are at most sqrt(2 N) distinct ones. The noise spreads selections made while
+    earlier ones are still in flight, whose visits count only when they are stored."""
+    config, island = population.config, population.islands[number]
+    size = len(island)
+    found, scores = [], []
+    spread = config.puct_exploration * (1 + island.total_visits) ** 0.5
+    for visits, shelf in sorted(island.by_visits.items()):
+        for _, age in shelf[: -PUCT_PER_SHELF - 1 : -1]:
+            quality = 1 - island.rank(-age) / size  # 1 for the fittest
+            prior = 2 * quality / (size + 1)  # sums to 1 over the island
+            found.append(-age)
+            scores.append(quality + spread * prior / (1 + visits))
+    if config.puct_temperature == 0:
+        return found[int(np.argmax(scores))]
+    return found[int(np.argmax(np.asarray(scores) + config.puct_temperature * rng.gumbel(size=len(scores))))]
+
+
+STRATEGIES: dict[str, Callable[[Archipelago, int, np.random.Generator], int]] = {
+    "openevolve": openevolve,
+    "weighted": weighted,
+    "lexicase": lexicase,
+    "puct": puct,
+}
+
+
+def choose_island(population: Archipelago, number: int, rng: np.random.Generator) -> int | None:
+    """The island itself, or a random inhabited one while it is empty; None where nothing lives at all."""
+    if len(population.islands[number]):
+        return number
+    inhabited = [i for i, island in enumerate(population.islands) if len(island)]
+    return inhabited[index_below(len(inhabited), rng)] if inhabited else None
+
+
+def choose_inspirations(
+    population: Archipelago, number: int, parent: int, count: int, rng: np.random.Generator
+) -> list[int]:
+    """OpenEvolve's company of a parent: the island's best, its top elite_selection_ratio, then elites from cells near
+    the parent's (three tries for each place left), then random members. Never the parent, nobody twice. An island of
+    at most `count` members gives the first two kinds alone. O(count x log members)."""
+    config, island = population.config, population.islands[number]
+    if count <= 0:
+        return []
+    chosen: dict[int, None] = {}
+    for ordinal in island.top(max(1, int(count * config.elite_selection_ratio))):
+        if ordinal != parent:
+            chosen[ordinal] = None
+    if len(island) > count:
+        if population.columns.valid[parent]:
+            for _ in range((count - len(chosen)) * 3):
+                neighbour = island.archive.near(parent, rng)
+                if neighbour is not None and neighbour != parent:
+                    chosen[neighbour] = None
+                if len(chosen) >= count:
+                    break
+        missing = count - len(chosen)
+        for _ in range(missing * 8):  # more members than places: misses are rare
+            if len(chosen) >= count:
+                break
+            member = island.members.draw(rng)
+            if member != parent:
+                chosen[member] = None
+    return list(chosen)[:count]
+
+
+def choose(population: Archipelago, number: int, rng: np.random.Generator) -> tuple[int | None, list[int], list[int]]:
+    """(parent, inspirations, best) as ordinals."""
+    home = choose_island(population, number, rng)
+    if home is None:
+        return None, [], []
+    config = population.config
+    parent = STRATEGIES[config.strategy](population, home, rng)
+    inspirations = choose_inspirations(population, home, parent, config.num_diverse_programs, rng)
+    return parent, inspirations, population.islands[home].top(config.num_top_programs)

@@ -1,0 +1,238 @@
+"""Stored groups read back: as the ScoredGroups they were, for a trainer, and as plain objects, for export;
+all of a run in order, or those of some places in it.
+
+Memory stays at one page of groups, however long the run is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Select, func, select
+
+from islands.db.blobs import unpack_floats, unpack_ids
+from islands.db.schema import Answer, Candidate, PolicyVersion, Problem, PromptGroup, Rollout
+from islands.db.store import Store
+from problems.contract import Score
+from problems.types import Prompt, ScoredAnswer, ScoredGroup, ScoredRollout
+from problems.types import Rollout as RolloutRecord
+
+PAGE = 100
+INDEX_PAGE = 5000
+
+
+class TraceRow(NamedTuple):
+    """A stored group in a few numbers. rollouts: how many it has; created: seconds since 1970, UTC."""
+
+    sequence: int
+    problem_id: int
+    iteration: int
+    version: str
+    answers: int
+    temperature: float
+    created: float
+    rollouts: int
+
+
+def trace_rows(store: Store, run_id: int, *, upto: int | None = None) -> Iterator[TraceRow]:
+    """Every group of a run in order of sequence, up to `upto`, without what was asked and answered."""
+    counted = select(func.count()).where(Rollout.group_id == PromptGroup.id).correlate(PromptGroup).scalar_subquery()
+    after = -1
+    while True:
+        query = (
+            select(
+                PromptGroup.sequence,
+                PromptGroup.problem_id,
+                PromptGroup.iteration,
+                PolicyVersion.version,
+                PromptGroup.answers,
+                PromptGroup.temperature,
+                PromptGroup.created,
+                counted,
+            )
+            .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
+            .where(PromptGroup.run_id == run_id, PromptGroup.sequence > after)
+            .order_by(PromptGroup.sequence)
+            .limit(INDEX_PAGE)
+        )
+        if upto is not None:
+            query = query.where(PromptGroup.sequence <= upto)
+        with store.read() as connection:
+            rows = [TraceRow(*row) for row in connection.execute(query)]
+        yield from rows
+        if len(rows) < INDEX_PAGE:
+            return
+        after = rows[-1].sequence
+
+
+def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[ScoredGroup]:
+    """The groups of these places in the run, in the order asked for. Raises LookupError where one is not there."""
+    found: dict[int, ScoredGroup] = {}
+    wanted = sorted(set(sequences))
+    for start in range(0, len(wanted), PAGE):
+        query = _groups(run_id).where(PromptGroup.sequence.in_(wanted[start : start + PAGE]))
+        with store.read() as connection:
+            rows = connection.execute(query).all()
+            rollouts = _rollouts(connection, rows) if rows else {}
+        found |= {row.sequence: _group(row, rollouts.get(row.id, [])) for row in rows}
+    missing = [sequence for sequence in wanted if sequence not in found]
+    if missing:
+        raise LookupError(f"there is no group {missing[0]}" + (f", nor {len(missing) - 1} others" * bool(missing[1:])))
+    return [found[sequence] for sequence in sequences]
+
+
+def rewards_before(store: Store, problem_id: int, sequence: int) -> list[tuple[float, ...]]:
+    """The distinct reward vectors of a problem's valid candidates, its seed too, that the groups before `sequence`
+    brought: what any archive that the search kept was chosen from."""
+    query = select(Candidate.rewards).where(
+        Candidate.problem_id == problem_id, Candidate.sequence < sequence, Candidate.error.is_(None)
+    )
+    with store.read() as connection:
+        return sorted({tuple(rewards) for (rewards,) in connection.execute(query)})
+
+
+def _groups(run_id: int) -> Select[Any]:
+    return (
+        select(PromptGroup, PolicyVersion.version)
+        .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
+        .with_only_columns(*PromptGroup.__table__.c, PolicyVersion.version)
+        .where(PromptGroup.run_id == run_id)
+    )
+
+
+def read_groups(
+    store: Store,
+    run_id: int,
+    *,
+    problem_id: int | None = None,
+    after: int = -1,
+    upto: int | None = None,
+) -> Iterator[tuple[int, ScoredGroup]]:
+    """(group id, group) in order of sequence, of a run or of one of its problems, after < sequence <= upto.
+
+    A group comes back as it was added, with two differences: every answer names its candidate, and the text of a repeat
+    is that of the candidate it repeats, which may be laid out differently.
+    """
+    while True:
+        query = _groups(run_id).where(PromptGroup.sequence > after).order_by(PromptGroup.sequence).limit(PAGE)
+        if problem_id is not None:
+            query = query.where(PromptGroup.problem_id == problem_id)
+        if upto is not None:
+            query = query.where(PromptGroup.sequence <= upto)
+        with store.read() as connection:
+            rows = connection.execute(query).all()
+            rollouts = _rollouts(connection, rows) if rows else {}
+        for row in rows:
+            yield row.id, _group(row, rollouts.get(row.id, []))
+        if len(rows) < PAGE:
+            return
+        after = rows[-1].sequence
+
+
+def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[ScoredRollout]]:
+    """Rollouts with their answers, by group id."""
+    ids = [row.id for row in groups]
+    prompts = {row.id: unpack_ids(row.prompt_ids) for row in groups}
+    answers: dict[int, list[ScoredAnswer]] = {}
+    links = (
+        select(Answer.rollout_id, Answer.seconds, Candidate)
+        .join(Candidate, Candidate.id == Answer.candidate_id)
+        .join(Rollout, Rollout.id == Answer.rollout_id)
+        .with_only_columns(
+            Answer.rollout_id,
+            Answer.seconds,
+            Candidate.id,
+            Candidate.text,
+            Candidate.identity,
+            Candidate.rewards,
+            Candidate.fitness,
+            Candidate.features,
+            Candidate.feedback,
+            Candidate.error,
+        )
+        .where(Rollout.group_id.in_(ids))
+        .order_by(Answer.rollout_id, Answer.position)
+    )
+    for row in connection.execute(links):
+        score = Score(tuple(row.rewards), row.fitness, row.features, row.feedback, row.error)
+        answer = ScoredAnswer(row.text, bytes(row.identity), score, row.seconds, row.id)
+        answers.setdefault(row.rollout_id, []).append(answer)
+    found: dict[int, list[ScoredRollout]] = {}
+    samples = select(*Rollout.__table__.c).where(Rollout.group_id.in_(ids)).order_by(Rollout.group_id, Rollout.position)
+    for row in connection.execute(samples):
+        record = RolloutRecord(
+            row.text, unpack_ids(row.token_ids), unpack_floats(row.logprobs), prompts[row.group_id], row.finish
+        )
+        scored = ScoredRollout(record, tuple(answers.get(row.id, ())), row.format_error)
+        found.setdefault(row.group_id, []).append(scored)
+    return found
+
+
+def _group(row: Any, rollouts: list[ScoredRollout]) -> ScoredGroup:
+    return ScoredGroup(
+        problem=row.problem_id,
+        sequence=row.sequence,
+        iteration=row.iteration,
+        island=row.island,
+        parent=row.parent_id,
+        inspirations=tuple(row.inspirations),
+        prompt=Prompt(row.user, row.system, row.stream, row.prefill),
+        policy_version=row.version,
+        answers=row.answers,
+        seed=row.seed,
+        temperature=row.temperature,
+        rollouts=tuple(rollouts),
+        sampling_seconds=row.sampling_seconds,
+        scoring_seconds=row.scoring_seconds,
+        operator=row.operator,
+    )
+
+
+def export_groups(store: Store, run_id: int, *, tokens: bool = True) -> Iterator[dict[str, Any]]:
+    """One JSON-ready object per group, in order: what `evo export` writes.
+
+    Lists inside a rollout go by answer. `tokens` adds token ids and behaviour log-probabilities, which a trainer needs
+    and which make most of the size.
+    """
+    with store.read() as connection:
+        rows = connection.execute(select(Problem.id, Problem.address).where(Problem.run_id == run_id))
+        addresses = {row.id: row.address for row in rows}
+    for id, group in read_groups(store, run_id):
+        yield {
+            "id": id,
+            "problem": addresses[group.problem],
+            "sequence": group.sequence,
+            "iteration": group.iteration,
+            "island": group.island,
+            "parent": group.parent,
+            "inspirations": list(group.inspirations),
+            "policy_version": group.policy_version,
+            "prompt": {"system": group.prompt.system, "user": group.prompt.user, "prefill": group.prompt.prefill}
+            | ({"token_ids": group.rollouts[0].rollout.prompt_ids.tolist()} if tokens and group.rollouts else {}),
+            "answers": group.answers,
+            "operator": group.operator,
+            "seed": group.seed,
+            "stream": group.prompt.stream,
+            "temperature": group.temperature,
+            "sampling_seconds": group.sampling_seconds,
+            "scoring_seconds": group.scoring_seconds,
+            "rollouts": [_exported(rollout, tokens) for rollout in group.rollouts],
+        }
+
+
+def _exported(scored: ScoredRollout, tokens: bool) -> dict[str, Any]:
+    exported: dict[str, Any] = {
+        "text": scored.rollout.text,
+        "answers": [answer.text for answer in scored.answers],
+        "candidates": [answer.candidate for answer in scored.answers],
+        "rewards": [list(answer.score.rewards) for answer in scored.answers],
+        "fitness": [answer.score.fitness for answer in scored.answers],
+        "errors": [answer.score.error for answer in scored.answers],
+        "format_error": scored.format_error,
+        "finish": scored.rollout.finish,
+    }
+    if tokens:
+        exported["token_ids"] = scored.rollout.token_ids.tolist()
+        exported["logprobs"] = [float(value) for value in scored.rollout.logprobs]
+    return exported

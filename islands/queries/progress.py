@@ -1,0 +1,92 @@
+"""How far a run has come, from the database alone: what a resume and an overview need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Integer, Select, case, cast, func, select
+
+from islands.db.schema import Answer, PromptGroup, Rollout, Run
+from islands.db.store import Store
+from islands.queries.runs import solved_iterations
+
+
+@dataclass(frozen=True)
+class ProblemProgress:
+    """One problem: its committed groups, the iteration that comes next, and after how many iterations it was solved
+    (0 for a seed that solves it, None for unsolved)."""
+
+    groups: int
+    next_iteration: int
+    solved_at: int | None
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """A run: totals over what is committed, and each problem by its database id.
+
+    tokens: generated; those of a server that keeps token ids to itself, and prompt_tokens and cost, are known from the
+        run's summary, which is up to a second older than its last group where the run was killed
+    """
+
+    groups: int
+    answers: int
+    tokens: int
+    next_sequence: int
+    problems: dict[int, ProblemProgress]
+    prompt_tokens: int = 0
+    cost: float = 0.0
+
+
+def run_progress(store: Store, run_id: int) -> RunProgress:
+    """Totals by a handful of aggregate queries; the cost grows with the run, so ask at its start and end."""
+    size = func.length(Rollout.token_ids)
+    # islands.db.blobs: one leading byte, then 2 bytes a token under "H", else 4
+    width = case((func.substr(Rollout.token_ids, 1, 1) == b"H", 2), else_=4)
+    tokens = cast(case((size > 0, (size - 1) / width), else_=0), Integer)
+    rollouts = select(func.coalesce(func.sum(tokens), 0)).join(PromptGroup).where(PromptGroup.run_id == run_id)
+    answers = (
+        select(func.count()).select_from(Answer).join(Rollout).join(PromptGroup).where(PromptGroup.run_id == run_id)
+    )
+    last = select(func.count(), func.max(PromptGroup.sequence)).where(PromptGroup.run_id == run_id)
+    by_problem = _by_problem(run_id)
+    with store.reader.connect() as connection:
+        summary = connection.execute(select(Run.summary).where(Run.id == run_id)).scalar_one_or_none() or {}
+        groups, newest = connection.execute(last).one()
+        counts = {problem: (n, newest_of) for problem, n, newest_of in connection.execute(by_problem)}
+        problems = {
+            problem: ProblemProgress(counts.get(problem, (0, -1))[0], counts.get(problem, (0, -1))[1] + 1, at)
+            for problem, at in solved_iterations(store, run_id).items()
+        }
+        return RunProgress(
+            groups=groups,
+            answers=connection.execute(answers).scalar_one(),
+            tokens=max(int(connection.execute(rollouts).scalar_one()), _counted(summary, "tokens")),
+            prompt_tokens=int(_counted(summary, "prompt_tokens")),
+            cost=float(_counted(summary, "cost")),
+            next_sequence=0 if newest is None else newest + 1,
+            problems=problems,
+        )
+
+
+def _counted(summary: Mapping[str, Any], key: str) -> Any:
+    """A number of the summary; 0 where a run of another version has something else there."""
+    value = summary.get(key)
+    return value if isinstance(value, int | float) else 0
+
+
+def groups_by_problem(store: Store, run_id: int) -> dict[int, int]:
+    """Problem id -> its committed groups; problems that have none are left out."""
+    with store.read() as connection:
+        return {problem: n for problem, n, _ in connection.execute(_by_problem(run_id))}
+
+
+def _by_problem(run_id: int) -> Select[int, int, int]:
+    """(problem id, committed groups, newest iteration)."""
+    return (
+        select(PromptGroup.problem_id, func.count(), func.max(PromptGroup.iteration))
+        .where(PromptGroup.run_id == run_id)
+        .group_by(PromptGroup.problem_id)
+    )

@@ -1,0 +1,322 @@
+"""The read side, from the database alone: what `evo runs`, `show`, `best` and `watch` ask. No index in memory, no
+lock; each call sees what is committed, also while another process writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, or_, select
+
+from islands.db.schema import Answer, Elite, PolicyVersion, Problem, PromptGroup, Rollout, TrainingStep
+from islands.db.schema import Candidate as CandidateRow
+from islands.db.store import Store
+from islands.errors import UnknownRun
+from islands.queries.candidates import COLUMNS, from_row
+from islands.types import Candidate, ProblemRecord, RunRecord
+
+
+@dataclass(frozen=True)
+class RunOverview:
+    """A run in one line. candidates are distinct answers; best is the mean, over problems that have one, of the best
+    fitness (None where none has)."""
+
+    run: RunRecord
+    problems: int
+    solved: int
+    failed: int
+    groups: int
+    candidates: int
+    best: float | None
+
+
+@dataclass(frozen=True)
+class CandidateDetail:
+    """A candidate with its provenance; iteration, sequence and policy_version are None for a seed.
+
+    found: how often it was given as an answer, repeats included
+    cells: (island, cell) of the archive cells it holds now
+    """
+
+    candidate: Candidate
+    problem: ProblemRecord
+    iteration: int | None
+    sequence: int | None
+    policy_version: str | None
+    created: float
+    found: int
+    cells: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """The group after which a problem's best fitness rose to this value."""
+
+    iteration: int
+    sequence: int
+    fitness: float
+    candidate: int
+
+
+@dataclass(frozen=True)
+class EliteRecord:
+    """An occupied cell of the archive."""
+
+    island: int
+    cell: str
+    candidate: int
+    fitness: float
+    rewards: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class TrainingStepRecord:
+    """A trainer's step; policy_version is what came out of it, if anything did."""
+
+    step: int
+    stats: dict[str, Any]
+    policy_version: str | None
+    checkpoint: str | None
+    created: float
+
+
+def overview(store: Store, comparison: str | None = None) -> list[RunOverview]:
+    """Every run, oldest first, or those of a comparison. O(groups + candidates) of index entries."""
+    of_problems = select(
+        Problem.run_id,
+        func.count(),
+        func.count(Problem.solved_sequence),
+        func.avg(Problem.best_fitness),
+        func.count().filter(Problem.status == "failed"),
+    ).group_by(Problem.run_id)
+    of_groups = select(PromptGroup.run_id, func.count()).group_by(PromptGroup.run_id)
+    of_candidates = select(Problem.run_id, func.count()).join(CandidateRow, CandidateRow.problem_id == Problem.id)
+    runs = store.runs(comparison)
+    with store.read() as connection:
+        problems = {row[0]: row[1:] for row in connection.execute(of_problems)}
+        groups = {row[0]: row[1] for row in connection.execute(of_groups)}
+        candidates = {row[0]: row[1] for row in connection.execute(of_candidates.group_by(Problem.run_id))}
+    lines = []
+    for run in runs:
+        count, solved, best, failed = problems.get(run.id, (0, 0, None, 0))
+        lines.append(RunOverview(run, count, solved, failed, groups.get(run.id, 0), candidates.get(run.id, 0), best))
+    return lines
+
+
+def candidate(store: Store, run_id: int, candidate_id: int) -> CandidateDetail:
+    """One candidate of a run. Raises UnknownRun where the run has none with that id."""
+    query = (
+        select(*COLUMNS, CandidateRow.problem_id, CandidateRow.created, PromptGroup, PolicyVersion.version)
+        .join(Problem, Problem.id == CandidateRow.problem_id)
+        .outerjoin(PromptGroup, PromptGroup.id == CandidateRow.group_id)
+        .outerjoin(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
+        .where(CandidateRow.id == candidate_id, Problem.run_id == run_id)
+        .with_only_columns(
+            *COLUMNS,
+            CandidateRow.problem_id,
+            CandidateRow.created,
+            PromptGroup.iteration,
+            PromptGroup.sequence,
+            PolicyVersion.version,
+        )
+    )
+    held = select(Elite.island, Elite.cell).where(Elite.candidate_id == candidate_id).order_by(Elite.island, Elite.cell)
+    with store.read() as connection:
+        row = connection.execute(query).first()
+        if row is None:
+            raise UnknownRun(f"the run has no candidate {candidate_id}")
+        found = connection.execute(select(func.count()).where(Answer.candidate_id == candidate_id)).scalar_one()
+        problem_id, created, iteration, sequence, version = tuple(row)[len(COLUMNS) :]
+        held_now = connection.execute(held.where(Elite.problem_id == problem_id))
+        cells = tuple((island, cell) for island, cell in held_now)
+    (problem,) = [p for p in store.problems(run_id) if p.id == problem_id]
+    return CandidateDetail(
+        from_row(tuple(row)[: len(COLUMNS)]), problem, iteration, sequence, version, created, found, cells
+    )
+
+
+def lineage(store: Store, candidate_id: int) -> list[Candidate]:
+    """The candidate, its parent, its parent's parent, down to where the search began."""
+    first = select(CandidateRow.id, CandidateRow.parent_id).where(CandidateRow.id == candidate_id)
+    line = first.cte("line", recursive=True)
+    line = line.union_all(
+        select(CandidateRow.id, CandidateRow.parent_id).join(line, CandidateRow.id == line.c.parent_id)
+    )
+    # a parent is always older, so that falling ids are the order from child to root
+    query = select(*COLUMNS).join(line, line.c.id == CandidateRow.id).order_by(CandidateRow.id.desc())
+    with store.read() as connection:
+        return [from_row(row) for row in connection.execute(query)]
+
+
+def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, Candidate | None]]:
+    """Each problem by index with its fittest valid candidate, None where there is none. Two queries."""
+    problems = store.problems(run_id)
+    query = select(*COLUMNS).join(Problem, Problem.best == CandidateRow.id).where(Problem.run_id == run_id)
+    with store.read() as connection:
+        found = {row.id: from_row(row) for row in connection.execute(query)}
+    return [(p, None if p.best is None else found.get(p.best)) for p in problems]
+
+
+def improvements(store: Store, problem_id: int, after: Improvement | None = None) -> list[Improvement]:
+    """The steps of the best fitness over iterations, each higher than the one before; a seed comes first with
+    iteration -1. With `after`, the last step that the caller knows, only newer ones: what a live screen polls."""
+    conditions = [CandidateRow.problem_id == problem_id]
+    if after is not None:
+        conditions += [CandidateRow.sequence > after.sequence, CandidateRow.fitness > after.fitness]
+    return _improvements(store, conditions).get(problem_id, [])
+
+
+def improvements_by_problem(store: Store, run_id: int) -> dict[int, list[Improvement]]:
+    """`improvements` of all problems of a run at once, by the problem's id; for those that have any."""
+    return _improvements(store, [CandidateRow.problem_id.in_(select(Problem.id).where(Problem.run_id == run_id))])
+
+
+def _improvements(store: Store, conditions: Sequence[ColumnElement[bool]]) -> dict[int, list[Improvement]]:
+    """By problem, the valid candidates under these conditions that are better than all before them."""
+    best = func.max(CandidateRow.fitness).over(
+        partition_by=CandidateRow.problem_id, order_by=(CandidateRow.sequence, CandidateRow.id), rows=(None, -1)
+    )
+    line = (
+        select(
+            CandidateRow.problem_id,
+            CandidateRow.id,
+            CandidateRow.fitness,
+            CandidateRow.sequence,
+            CandidateRow.group_id,
+            best.label("best"),
+        )
+        .where(*conditions, CandidateRow.error.is_(None))
+        .subquery()
+    )
+    query = (
+        select(line.c.problem_id, PromptGroup.iteration, line.c.sequence, line.c.fitness, line.c.id)
+        .select_from(line.outerjoin(PromptGroup, PromptGroup.id == line.c.group_id))
+        .where(or_(line.c.best.is_(None), line.c.fitness > line.c.best))
+        .order_by(line.c.problem_id, line.c.sequence, line.c.id)
+    )
+    steps: dict[int, dict[int, Improvement]] = {}  # by sequence: of two steps in one group the later one counts
+    with store.read() as connection:
+        for problem, iteration, sequence, fitness, id in connection.execute(query):
+            of_problem = steps.setdefault(problem, {})
+            of_problem[sequence] = Improvement(-1 if iteration is None else iteration, sequence, fitness, id)
+    return {problem: list(of_problem.values()) for problem, of_problem in steps.items()}
+
+
+def solved_iterations(store: Store, run_id: int) -> dict[int, int | None]:
+    """Problem id -> iterations it took to solve it, 0 where its seed did, None where it is not solved."""
+    query = (
+        select(Problem.id, Problem.solved_sequence, PromptGroup.iteration)
+        .outerjoin(
+            PromptGroup, (PromptGroup.run_id == Problem.run_id) & (PromptGroup.sequence == Problem.solved_sequence)
+        )
+        .where(Problem.run_id == run_id)
+        .order_by(Problem.index)
+    )
+    with store.read() as connection:
+        return {
+            id: None if sequence is None else 0 if iteration is None else iteration + 1
+            for id, sequence, iteration in connection.execute(query)
+        }
+
+
+def elites(store: Store, problem_id: int) -> list[EliteRecord]:
+    """The archive of every island as of the last stored group."""
+    query = (
+        select(Elite.island, Elite.cell, Elite.candidate_id, CandidateRow.fitness, CandidateRow.rewards)
+        .join(CandidateRow, CandidateRow.id == Elite.candidate_id)
+        .where(Elite.problem_id == problem_id)
+        .order_by(Elite.island, Elite.cell)
+    )
+    with store.read() as connection:
+        return [EliteRecord(i, c, id, fitness, tuple(r)) for i, c, id, fitness, r in connection.execute(query)]
+
+
+def elite_rewards(store: Store, run_id: int) -> dict[int, list[tuple[float, ...]]]:
+    """Problem id -> the reward vectors of all its islands' elites, a candidate that holds several cells once."""
+    query = (
+        select(Elite.problem_id, CandidateRow.rewards)
+        .join(CandidateRow, CandidateRow.id == Elite.candidate_id)
+        .join(Problem, Problem.id == Elite.problem_id)
+        .where(Problem.run_id == run_id)
+        .group_by(Elite.problem_id, CandidateRow.id)
+        .order_by(Elite.problem_id, CandidateRow.id)
+    )
+    found: dict[int, list[tuple[float, ...]]] = {}
+    with store.read() as connection:
+        for problem, rewards in connection.execute(query):
+            found.setdefault(problem, []).append(tuple(rewards))
+    return found
+
+
+@dataclass(frozen=True)
+class VersionUse:
+    """How a policy version was used: groups it wrote, from which sequence to which, and the mean fitness of an answer
+    (failed ones count as what they scored); checkpoint of the step that made it."""
+
+    version: str
+    groups: int
+    first: int
+    last: int
+    fitness: float | None
+    checkpoint: str | None
+
+
+def versions_used(store: Store, run_id: int) -> list[VersionUse]:
+    """Every policy version that wrote a group of the run, in the order of their first groups."""
+    fitness = (
+        select(PromptGroup.policy_version_id, func.avg(CandidateRow.fitness).label("fitness"))
+        .join(Rollout, Rollout.group_id == PromptGroup.id)
+        .join(Answer, Answer.rollout_id == Rollout.id)
+        .join(CandidateRow, CandidateRow.id == Answer.candidate_id)
+        .where(PromptGroup.run_id == run_id)
+        .group_by(PromptGroup.policy_version_id)
+        .subquery()
+    )
+    first = func.min(PromptGroup.sequence)
+    query = (
+        select(
+            PolicyVersion.version,
+            func.count(),
+            first,
+            func.max(PromptGroup.sequence),
+            fitness.c.fitness,
+            TrainingStep.checkpoint,
+        )
+        .select_from(PromptGroup)
+        .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
+        .outerjoin(fitness, fitness.c.policy_version_id == PolicyVersion.id)
+        .outerjoin(TrainingStep, TrainingStep.policy_version_id == PolicyVersion.id)
+        .where(PromptGroup.run_id == run_id)
+        .group_by(PolicyVersion.id, PolicyVersion.version, fitness.c.fitness, TrainingStep.checkpoint)
+        .order_by(first)
+    )
+    with store.read() as connection:
+        return [VersionUse(*row) for row in connection.execute(query)]
+
+
+def format_errors(store: Store, run_id: int) -> dict[str, int]:
+    """How many rollouts could not be read in full, by reason."""
+    query = (
+        select(Rollout.format_error, func.count())
+        .join(PromptGroup, PromptGroup.id == Rollout.group_id)
+        .where(PromptGroup.run_id == run_id, Rollout.format_error.is_not(None))
+        .group_by(Rollout.format_error)
+    )
+    with store.read() as connection:
+        return {str(reason): count for reason, count in connection.execute(query)}
+
+
+def training_steps(store: Store, run_id: int, after: int = -1) -> Iterator[TrainingStepRecord]:
+    """The trainer's steps beyond `after`, in order."""
+    query = (
+        select(
+            TrainingStep.step, TrainingStep.stats, PolicyVersion.version, TrainingStep.checkpoint, TrainingStep.created
+        )
+        .outerjoin(PolicyVersion, PolicyVersion.id == TrainingStep.policy_version_id)
+        .where(TrainingStep.run_id == run_id, TrainingStep.step > after)
+        .order_by(TrainingStep.step)
+    )
+    with store.read() as connection:
+        for row in connection.execute(query):
+            yield TrainingStepRecord(*row)

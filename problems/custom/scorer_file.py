@@ -1,0 +1,260 @@
+"""A user's own scoring function: one small Python file.
+
+    def score(answer):                       # -> {"name": number, ...}, or one number
+        return {"short": 1 / (1 + len(answer)), "polite": float("please" in answer)}
+
+What `score` may return: a number; a mapping of names to numbers, among which `fitness` or `combined_score` is the
+fitness, `feedback` a text for the next prompt, `features` a mapping for the archive, `error` a text that fails the
+answer; a mapping with `rewards` (a list, or a mapping) in place of the names; or a problems.Score.
+
+What else the file may define: `statement` and `seed_answer` (texts, or functions without arguments), `objectives` (else
+the names that the seed's score has, sorted), `target`, `answer_format`, `weights` (a mapping from objective to weight,
+or a list; the fitness is then the weighted mean), and three that are read before the file runs, so they must be written
+out as plain values: `timeout` (seconds per answer, 30), `readable` (files or folders it reads, relative to its own) and
+`isolated` (False for a trusted scorer that needs the network; it then runs unconfined, and so does any answer that it
+executes). Instead of `score`, the file may define `problem`, an object with the methods of problems.Problem, or a class
+`Problem` of which one is made.
+
+The file runs out of process, each call in a fork of its own. Whose fault a failure is:
+- `score` runs out of time or memory, or dies: the answer's, since a scorer commonly executes answers.
+- `score` raises a ValueError whose class is named AnswerError (problems.AnswerError will do): the answer's.
+- Any other exception, a missing or an additional name, a number that is not finite: a ScorerFault naming the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from problems.answer_text import unfenced
+from problems.contract import ANSWER_FORMATS, BadAddress, Score, ScorerFault
+from problems.custom.scorer_value import ScorerShape, checked_weights, numbers, objective_names, shown
+from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
+
+if TYPE_CHECKING:
+    from problems.sandbox import Sandbox
+    from problems.sandbox.evaluator import Evaluator
+
+_SHIM = Path(__file__).parents[1] / "shims" / "plain_scorer.py"
+_ROOT = Path(__file__).parents[2]
+TIMEOUT = 30.0
+
+
+class AnswerError(ValueError):
+    """Raised by a user's score(): the answer is at fault; the message becomes its feedback."""
+
+
+class ScorerFileProblem:
+    """The file as a Problem.
+
+    The seed is scored once when the problem is made: it tells the objectives, and a scorer that cannot score its own
+    seed is found out at once. That fault is raised when the problem is scored, so that others in the run go on.
+    """
+
+    def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
+        self.path = path.resolve()
+        self.name = str(self.path)
+        options = _literals(self.path)
+        self._timeout, self._isolated, self._readable = _checked_options(self.path, options)
+        self._sandbox = sandbox
+        self._lock = threading.Lock()
+        self._evaluator: tuple[Sandbox, Evaluator] | None = None
+        self.settings: Mapping[str, Any] = {}
+        self.objectives: tuple[str, ...] = ("score",)
+        self.target: float | None = None
+        self.answer_format = "text"
+        self.language = "python"
+        self._statement, self._seed_text, self._own_canonical = "", "", False
+        self._shape = ScorerShape(self.path, self.objectives)
+        self._seed: Score | None = None
+        self._fault: ScorerFault | None = None
+        try:
+            self._learn()
+        except ScorerFault as fault:
+            self._fault = fault
+
+    def __repr__(self) -> str:
+        return f"ScorerFileProblem({self.name!r}, {', '.join(self.objectives)})"
+
+    def statement(self) -> str:
+        """What the file says, else that there is a score to raise."""
+        return self._statement or f"Write an answer that scores high on: {', '.join(self.objectives)}."
+
+    def seed_answer(self) -> str:
+        """The file's seed, "" without one."""
+        return self._seed_text
+
+    def canonical(self, answer: str) -> str:
+        """Python out of its fence, text stripped; or what the file's Problem object makes of it."""
+        if self._own_canonical:
+            try:
+                outcome = self._opened().call("canonical", answer, timeout=self._timeout)
+            except ScorerFault:
+                return answer
+            return outcome.value if outcome.status == "ok" and isinstance(outcome.value, str) else answer
+        return unfenced(answer) if self.answer_format == "python" else answer.replace("\r\n", "\n").strip()
+
+    def score(self, answer: str) -> Score:
+        """Ask the file. Raises ScorerFault naming it, the line and the value where it fails by itself."""
+        if self._fault is not None:
+            raise self._fault
+        if self._seed is not None and answer == self._seed_text:
+            return self._seed
+        value = self._asked(answer)
+        if isinstance(value, Failed):
+            return Score.failure(len(self.objectives), " ".join(value.reason.split())[:300], value.reason)
+        return self._shape.score(value)
+
+    # -- the first look at the file ------------------------------------------------------------------------------
+
+    def _learn(self) -> None:
+        told = self._call("describe")
+        if isinstance(told, Failed):
+            raise ScorerFault(f"{self.path}: {told.reason} while it was loaded")
+        self._raise_fault(told, "")
+        self._statement = _text(self.path, "statement", told["statement"])
+        self._seed_text = _text(self.path, "seed_answer", told["seed_answer"])
+        self._own_canonical = bool(told["canonical"])
+        self.answer_format = told["answer_format"] or "text"
+        if self.answer_format not in ANSWER_FORMATS:
+            raise ScorerFault(
+                f"{self.path}: answer_format is {self.answer_format!r}; it is {' or '.join(ANSWER_FORMATS)}"
+            )
+        target = told["target"]
+        if target is not None and (isinstance(target, bool) or not isinstance(target, int | float)):
+            raise ScorerFault(f"{self.path}: target is {target!r}, not a number")
+        self.target = None if target is None else float(target)
+        self._seed_text = self.canonical(self._seed_text) if self._seed_text else ""
+        declared = told["objectives"]
+        if declared is not None:
+            if not declared or not all(isinstance(name, str) for name in declared):
+                raise ScorerFault(f"{self.path}: objectives is {declared!r}, not a list of names")
+            self.objectives = tuple(declared)
+            self._shape = ScorerShape(
+                self.path, self.objectives, checked_weights(self.path, told["weights"], self.objectives)
+            )
+            return
+        value = self._asked(self._seed_text)
+        if isinstance(value, Failed):
+            raise ScorerFault(
+                f"{self.path}: the seed answer itself fails ({value.reason}), so its score tells no objectives; define "
+                "`objectives`, or a seed_answer that can be scored"
+            )
+        self.objectives = objective_names(self.path, value)
+        self._shape = ScorerShape(
+            self.path, self.objectives, checked_weights(self.path, told["weights"], self.objectives)
+        )
+        self._seed = self._shape.score(value)
+
+    def _asked(self, answer: str) -> Any:
+        told = self._call("score", answer)
+        if isinstance(told, Failed):
+            return told
+        if "answer_error" in told:
+            return Failed(str(told["answer_error"]))
+        self._raise_fault(told, f" for an answer of {len(answer)} characters")
+        value = told["value"]
+        if isinstance(value, dict) and isinstance(value.get("error"), str) and not numbers(value):
+            return Failed("\n".join(filter(None, (value["error"], str(value.get("feedback") or "")))))
+        if value is None:
+            raise ScorerFault(f"{self.path}: score() returned None; it must return numbers by name, or one number")
+        return value
+
+    # -- the worker ----------------------------------------------------------------------------------------------
+
+    def _call(self, function: str, *arguments: Any) -> Any:
+        outcome = self._opened().call(function, *arguments, timeout=self._timeout)
+        if outcome.status == "ok":
+            return outcome.value
+        if outcome.status == "error":
+            raise ScorerFault(f"{self.path}: {function}(): {outcome.message}")
+        limit = f" (timeout is {self._timeout:g} s)" if outcome.status == "timeout" else ""
+        return Failed(f"{outcome.message or outcome.status}{limit}")
+
+    def _raise_fault(self, told: Mapping[str, Any], when: str) -> None:
+        if "fault" in told:
+            line = f", line {told['line']}" if told.get("line") else ""
+            hint = ""
+            if str(told["fault"]).startswith(("ModuleNotFoundError", "FileNotFoundError", "PermissionError")):
+                hint = '; a scorer sees its own file alone: name what else it needs, as in `readable = ["."]`'
+            raise ScorerFault(f"{self.path}{line}: {told['fault']}{when}{hint if self._isolated else ''}")
+
+    def _opened(self) -> Evaluator:
+        with self._lock:
+            sandbox = self._sandbox()
+            if self._evaluator is None or self._evaluator[0] is not sandbox:
+                spec = EvaluatorSpec(
+                    str(_SHIM),
+                    readable=(str(self.path), str(_ROOT / "problems"), *self._readable),
+                    isolated=self._isolated,
+                    environment={"EVO_SCORER_FILE": str(self.path), "PYTHONPATH": str(_ROOT)},
+                )
+                limits = Limits(
+                    wall_seconds=self._timeout,
+                    cpu_seconds=4 * self._timeout,
+                    memory=4 << 30,
+                    output=16 << 20,
+                    file=256 << 20,
+                    scratch=256 << 20,
+                    processes=64,
+                )
+                try:
+                    self._evaluator = (sandbox, sandbox.evaluator(spec, limits))
+                except SandboxFault as error:
+                    raise ScorerFault(f"{self.path} cannot be loaded: {error}") from error
+            return self._evaluator[1]
+
+
+class Failed:
+    """The answer's own failure, told by the scorer or by a limit."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+def _text(path: Path, name: str, value: Any) -> str:
+    if value is not None and not isinstance(value, str):
+        raise ScorerFault(f"{path}: {name} is {shown(value)}, not text")
+    return value or ""
+
+
+def _literals(path: Path) -> dict[str, Any]:
+    """`timeout`, `readable` and `isolated` as the file writes them, without running it."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadAddress(f"cannot read {path}: {error}") from None
+    except (SyntaxError, ValueError) as error:
+        raise BadAddress(f"{path} is not Python: {error}") from None
+    found: dict[str, Any] = {}
+    for node in tree.body:
+        names = [t.id for t in node.targets if isinstance(t, ast.Name)] if isinstance(node, ast.Assign) else []
+        for name in {"timeout", "readable", "isolated"}.intersection(names):
+            assert isinstance(node, ast.Assign)
+            try:
+                found[name] = ast.literal_eval(node.value)
+            except (ValueError, TypeError, SyntaxError):
+                raise BadAddress(f"{path}:{node.lineno}: {name} must be written out as a plain value") from None
+    return found
+
+
+def _checked_options(path: Path, options: Mapping[str, Any]) -> tuple[float, bool, tuple[str, ...]]:
+    timeout, isolated = options.get("timeout", TIMEOUT), options.get("isolated", True)
+    readable = options.get("readable", ())
+    if isinstance(readable, str):
+        readable = (readable,)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise BadAddress(f"{path}: timeout is {timeout!r}, not a number of seconds")
+    if not isinstance(isolated, bool):
+        raise BadAddress(f"{path}: isolated is {isolated!r}, not True or False")
+    if not isinstance(readable, list | tuple) or not all(isinstance(item, str) for item in readable):
+        raise BadAddress(f"{path}: readable is {readable!r}, not a list of paths")
+    found = [(path.parent / item).resolve() for item in readable]
+    for item in found:
+        if not item.exists():
+            raise BadAddress(f"{path}: readable names {item}, which does not exist")
+    return float(timeout), isolated, tuple(map(str, found))

@@ -1,0 +1,206 @@
+"""An OpenEvolve problem directory as it is: initial program, evaluator.py, and a config.yaml if it has one.
+
+The evaluator runs in the sandbox, in a process of its own per stage, with the answer's file in its scratch folder; what
+departs from OpenEvolve's own Evaluator:
+- An exception is the answer's fault where its traceback passes through the answer's file, or where it is about that
+  file (its syntax, a name it lacks, a function of it that cannot be called so). Any other is a ScorerFault.
+- Cascade stages do not share module globals, since each runs in a fresh fork.
+- Outside the EVOLVE-BLOCKs nothing changes, whatever `enforce_evolve_blocks` says.
+- A metric that is missing (a stage that was not reached) counts 0, also in the mean where there is no combined_score.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from problems.answer_text import unfenced
+from problems.contract import BadAddress, Score, ScorerFault
+from problems.openevolve.cascade import Cascade, Evaluation
+from problems.openevolve.config import OpenEvolveConfig, read_config
+from problems.openevolve.evolve_block import NotSpliceable, regions, splice
+
+if TYPE_CHECKING:
+    from problems.sandbox import Sandbox
+
+_BUILT_IN_FEATURES = ("complexity", "diversity", "score")
+_LONGEST_FEEDBACK = 20_000
+
+
+class OpenEvolveProblem:
+    """The directory as a Problem.
+
+    objectives: every metric of the initial program by name, combined_score only where it is the only one. All stages
+        of a cascade are run on it for that, whatever the thresholds, so that the names do not depend on luck.
+    fitness: combined_score, else the mean of the metrics that are no feature dimension
+    features: the metrics that the config names as feature dimensions
+    settings: the config in the engine's terms (problems.openevolve.config); ignored: its keys that decide nothing
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        sandbox: Callable[[], Sandbox],
+        *,
+        config: Path | None = None,
+        target: float | None = None,
+    ) -> None:
+        self.folder = folder.resolve()
+        self.program = _initial_program(self.folder)
+        self.evaluator_file = self.folder / "evaluator.py"
+        if not self.evaluator_file.is_file():
+            raise BadAddress(
+                f"{folder} has no evaluator.py; an OpenEvolve directory holds one beside {self.program.name}"
+            )
+        config = config or next(
+            (f for f in (self.folder / "config.yaml", self.folder / "config.yml") if f.is_file()), None
+        )
+        read = read_config(config) if config else OpenEvolveConfig()
+        if config and read.warning(config):
+            warnings.warn(read.warning(config), stacklevel=3)
+        self.name = str(self.folder if config is None or config.stem == "config" else config.resolve())
+        self.settings: Mapping[str, Any] = {"language": _language(self.program), **read.settings}
+        self.ignored = read.ignored
+        self.language: str = self.settings["language"]
+        self.answer_format = "python" if self.program.suffix == ".py" else "text"
+        self.target: float | None = target if target is not None else read.settings.get("target")
+        self._original = self.program.read_text(encoding="utf-8").replace("\r\n", "\n")
+        self._cascade = Cascade(self.evaluator_file, self.settings, sandbox)
+        self._strange: set[str] = set()
+        self.objectives: tuple[str, ...] = ("combined_score",)
+        self._seed: Score | None = None
+        self._fault: ScorerFault | None = None
+        try:
+            self._learn()
+        except ScorerFault as fault:
+            # told when it is scored, so that a search over several problems goes on with the others
+            self._fault = fault
+
+    def __repr__(self) -> str:
+        return f"OpenEvolveProblem({self.name!r}, {', '.join(self.objectives)})"
+
+    def _learn(self) -> None:
+        seed = self.canonical(self._original)
+        evaluation, reached = self._cascade.run(seed, every_stage=True)
+        if not evaluation.metrics or (evaluation.failed and evaluation.stages == 0):
+            why = evaluation.failed or "it returned no number"
+            raise ScorerFault(f"{self.evaluator_file}: the initial program itself cannot be evaluated: {why}")
+        names = [name for name in sorted(evaluation.metrics) if name != "combined_score"]
+        self.objectives = tuple(names) or ("combined_score",)
+        self._seed = self._scored(reached)
+
+    def statement(self) -> str:
+        """The config's system message, and what is measured."""
+        told = str(self.settings.get("system_message") or "").strip()
+        goal = "combined_score" if "combined_score" not in self.objectives else "the score"
+        request = (
+            f"Improve this {self.language} program. It is measured by {', '.join(self.objectives)}; higher is better, "
+            f"and {goal} decides. Only what stands between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END may change."
+        )
+        return f"{told}\n\n{request}" if told else request
+
+    def seed_answer(self) -> str:
+        """The initial program as it is."""
+        return self._original
+
+    def canonical(self, answer: str) -> str:
+        """The program with the answer's blocks in place (problems.openevolve.evolve_block.splice); an answer that
+        cannot be put into them stays as it is, out of its code fence, for `score` to fail."""
+        try:
+            return self._spliced(answer)
+        except NotSpliceable:
+            return unfenced(answer, self.language)
+
+    def _spliced(self, answer: str) -> str:
+        text = answer.replace("\r\n", "\n").replace("\r", "\n")
+        given, own = regions(text), regions(self._original)
+        if given is None or own is None or not own.blocks or len(given.blocks) != len(own.blocks):
+            text = unfenced(text, self.language)  # else its markers say better than a fence what belongs to it
+        return splice(self._original, text)
+
+    def score(self, answer: str) -> Score:
+        """Run the evaluator. Raises ScorerFault naming evaluator.py where it fails by itself."""
+        if self._fault is not None:
+            raise self._fault
+        try:
+            text = self._spliced(answer)
+        except NotSpliceable as reason:
+            return Score.failure(len(self.objectives), str(reason))
+        longest = self.settings["max_code_length"]
+        if len(text) > longest:
+            why = f"the program has {len(text)} characters; at most {longest} are allowed (max_code_length)"
+            return Score.failure(len(self.objectives), why)
+        if text == self.canonical(self._original) and self._seed is not None:
+            return self._seed
+        return self._scored(self._cascade.run(text)[1])
+
+    # -- from metrics to a Score ---------------------------------------------------------------------------------
+
+    def _scored(self, evaluation: Evaluation) -> Score:
+        if evaluation.failed and evaluation.stages == 0:
+            return Score.failure(len(self.objectives), _one_line(evaluation.failed), evaluation.failed)
+        metrics, notes = evaluation.metrics, []
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                raise ScorerFault(f"{self.evaluator_file}: it gave {name} = {value}; every metric must be finite")
+        missing = [name for name in self.objectives if name not in metrics]
+        if missing:
+            notes.append(f"not measured, so counted 0: {', '.join(missing)}")
+        self._warn_of_new(metrics)
+        error = evaluation.failed or evaluation.texts.get("error") or None
+        shown = dict(evaluation.texts)
+        if self.settings.get("include_artifacts", True) and self.settings["enable_artifacts"]:
+            shown |= evaluation.artifacts
+        lines = [*([evaluation.failed] if evaluation.failed else []), *notes, *(f"{k}: {v}" for k, v in shown.items())]
+        feedback = "\n".join(lines)[:_LONGEST_FEEDBACK]
+        return self.score_of_metrics(metrics, feedback, _one_line(error) if error else None)
+
+    def score_of_metrics(self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None) -> Score:
+        """What metrics of the evaluator come to, measured here or, in a checkpoint, elsewhere. All must be finite."""
+        rewards = tuple(metrics.get(name, 0.0) for name in self.objectives)
+        features = {
+            name: metrics.get(name, 0.0)
+            for name in self.settings.get("feature_dimensions", ())
+            if name not in _BUILT_IN_FEATURES
+        }
+        return Score(rewards, self._fitness(metrics, rewards), features, feedback, error)
+
+    def _fitness(self, metrics: Mapping[str, float], rewards: tuple[float, ...]) -> float:
+        if "combined_score" in metrics:
+            return metrics["combined_score"]
+        dimensions = self.settings.get("feature_dimensions", ())
+        named = dict(zip(self.objectives, rewards, strict=True))
+        counted = [value for name, value in named.items() if name not in dimensions] or list(rewards)
+        return sum(counted) / len(counted)
+
+    def _warn_of_new(self, metrics: Mapping[str, float]) -> None:
+        new = {name for name in metrics if name not in (*self.objectives, "combined_score")}
+        new -= self._strange | {f"stage{n}_passed" for n in (1, 2, 3)} | {"timeout"}
+        if new:
+            first = not self._strange
+            self._strange |= new
+            if first:
+                told = ", ".join(sorted(new))
+                warnings.warn(f"{self.evaluator_file}: {told}: no metric of the initial program, ignored", stacklevel=2)
+
+
+def _initial_program(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise BadAddress(f"{folder} is no directory")
+    found = sorted(p for p in folder.glob("initial_program.*") if p.is_file() and p.suffix != ".pyc")
+    if len(found) != 1:
+        count = "no" if not found else f"{len(found)} files"
+        raise BadAddress(f"{folder} has {count} initial_program.*; an OpenEvolve directory has exactly one")
+    return found[0]
+
+
+def _language(program: Path) -> str:
+    names = {".py": "python", ".rs": "rust", ".cpp": "cpp", ".c": "c", ".js": "javascript", ".java": "java", ".r": "r"}
+    return names.get(program.suffix.lower(), program.suffix.lstrip(".") or "text")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:300]

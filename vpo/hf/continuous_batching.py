@@ -1,0 +1,163 @@
+"""Sampling in rounds: a transformers model that takes up new prompts while others go on.
+
+A round is a few steps of one batch. Between two rounds the rows that have ended make room, and prompts that have come
+due join the rest, so that no row waits for the longest of its batch and no straggler decodes alone. Rounds are
+numbered, and which round a prompt joins is the taker's decision: where that decision does not depend on timing, neither
+do the batches. Streams of one policy, and its calls, take turns round by round.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from problems.types import Prompt, Rollout
+from vpo.hf.decode import Ask, Decoding, Drawn, Stopped
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
+
+if TYPE_CHECKING:
+    from vpo.hf.policy import TransformersPolicy
+
+Take = Callable[[int], Sequence[tuple[int, Prompt]] | None]
+"""Round -> the prompts that join in it, with the taker's numbers; None where the stream is to sleep until woken."""
+Outcome = tuple[int, list[Rollout] | Exception]
+Deliver = Callable[[int, list[Outcome]], None]
+"""Round, and the groups that ended in it by their numbers. Both are called in the policy's worker."""
+
+_ROUNDS = 16
+"""Rounds that the longest rollout takes: shorter ones refill sooner, longer ones prefill and copy less often."""
+_LEAST_STEPS = 4
+
+
+class _Group:
+    """A prompt group on its way. begun: how many of its rows have joined the batch."""
+
+    def __init__(self, number: int, asks: list[Ask]) -> None:
+        self.number, self.asks = number, asks
+        self.clear()
+
+    def clear(self) -> None:
+        self.drawn: list[Drawn | None] = [None] * len(self.asks)
+        self.missing, self.begun = len(self.asks), 0
+
+
+class Stream:
+    """One sampling of a policy: G rollouts of each prompt, one seed. Asleep until `wake`."""
+
+    def __init__(
+        self, policy: TransformersPolicy, *, rollouts: int, answers: int, seed: int, take: Take, deliver: Deliver
+    ) -> None:
+        self._policy, self._rollouts, self._answers, self._seed = policy, rollouts, answers, seed
+        self._take, self._deliver = take, deliver
+        self._closed = threading.Event()
+        self._round = 0
+        self._decoding: Decoding | None = None
+        self._waiting: deque[_Group] = deque()
+        self._under_way: dict[int, _Group] = {}
+        self._places: dict[int, tuple[_Group, int]] = {}  # a row's number in the batch -> whose it is
+
+    def wake(self) -> None:
+        """Go on with the next round. To be called once for every time that the taker returned None."""
+        self._policy.soon(self._go)
+
+    def close(self) -> None:
+        """End at the next step; nothing is delivered any more."""
+        self._closed.set()
+
+    def _go(self) -> None:
+        if self._closed.is_set():
+            return
+        due = self._take(self._round)
+        if due is None:
+            return
+        try:
+            outcomes = self._one_round(due)
+        except Exception as error:
+            if isinstance(error, Stopped):
+                if self._closed.is_set():
+                    return
+                error = PolicyUnavailable(f"{self._policy.version} was closed while it sampled")
+            held = [group.number for group in (*self._under_way.values(), *self._waiting)]
+            outcomes = [(number, error) for number in dict.fromkeys([*(number for number, _ in due), *held])]
+            self._forget()
+            self._waiting.clear()
+        self._round += 1
+        self._deliver(self._round - 1, outcomes)
+        self._policy.soon(self._go)
+
+    def _one_round(self, due: Sequence[tuple[int, Prompt]]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        limit = self._policy.limit(self._answers)
+        for number, prompt in due:
+            try:
+                self._waiting.append(_Group(number, self._policy.asks(prompt, self._rollouts, limit)))
+            except PromptTooLong as error:
+                outcomes.append((number, error))
+        while self._waiting or self._under_way:
+            try:
+                self._admit()
+                assert self._decoding is not None
+                ended = self._decoding.run(max(_LEAST_STEPS, limit // _ROUNDS), self._policy.either(self._closed))
+                break
+            except (RuntimeError, FloatingPointError) as error:
+                self._policy.shrink(error, max(len(self._places), self._rollouts))
+            # Again with fewer rows: what a row draws does not depend on the others
+            groups = {group.number: group for group in (*self._under_way.values(), *self._waiting)}
+            self._forget()
+            self._waiting = deque(groups.values())
+        else:
+            return outcomes
+        for number, drawn in ended:
+            group, place = self._places.pop(number)
+            group.drawn[place] = drawn
+            group.missing -= 1
+            if not group.missing:
+                del self._under_way[group.number]
+                told = zip(group.asks, group.drawn, strict=True)
+                outcomes.append(
+                    (group.number, [self._policy.rollout(ask, one) for ask, one in told if one is not None])
+                )
+        return outcomes
+
+    def _forget(self) -> None:
+        for group in self._under_way.values():
+            group.clear()
+        self._under_way, self._places, self._decoding = {}, {}, None
+
+    def _admit(self) -> None:
+        """Let groups join in the order they came, as far as rows and memory allow. One that is too large for an empty
+        batch joins in parts."""
+        if not self._waiting:
+            return
+        settings = self._policy.settings()
+        if self._decoding is None:
+            self._decoding = Decoding(self._policy.model, self._seed, settings)
+        there, joining = len(self._decoding), list[tuple[_Group, int]]()
+        columns = max((wanted(group) for group, _ in self._places.values()), default=0)
+        prompts = longest = 0
+        cells = settings.cells + self._decoding.cells
+        while self._waiting:
+            group = self._waiting[0]
+            columns, longest = max(columns, wanted(group)), max(longest, len(group.asks[0].prompt))
+            room = min(settings.rows, cells // columns) - there - len(joining)
+            crowded = prompts and longest * (prompts + 1) > settings.prompt_cells
+            rows = len(group.asks) - group.begun
+            if crowded or (rows > room and (there or joining)):
+                break
+            rows = min(rows, max(1, room))
+            joining += [(group, place) for place in range(group.begun, group.begun + rows)]
+            group.begun, prompts = group.begun + rows, prompts + 1
+            self._under_way[group.number] = group
+            if group.begun < len(group.asks):
+                break
+            self._waiting.popleft()
+        if joining:
+            first = self._decoding.join([group.asks[place] for group, place in joining])
+            self._places.update(enumerate(joining, first))
+
+
+def wanted(group: _Group) -> int:
+    """Columns that a row of the group may come to take."""
+    return len(group.asks[0].prompt) + group.asks[0].limit

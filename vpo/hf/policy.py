@@ -1,0 +1,313 @@
+"""Any transformers model as a policy: a hub id, a directory, or the embedded checkpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from problems.contract import BadAddress
+from problems.types import Prompt, Rollout
+from vpo.hf.cache import bytes_a_token
+from vpo.hf.continuous_batching import Deliver, Stream, Take
+from vpo.hf.decode import Ask, Drawn, Settings, Stopped, decode
+from vpo.hf.progress_bars import without_bars
+from vpo.hf.rows import can_join, can_share
+from vpo.policies.contract import PolicyUnavailable, T
+from vpo.policies.encoding import context_of, dialect_of_config, encoded, end_tokens, enough, room, written
+from vpo.policies.fingerprint import fingerprint
+
+_SMALL = 20_000_000
+"""Parameters below which rows are so cheap that calls should be large."""
+
+
+class TransformersPolicy:
+    """A Policy over a causal language model.
+
+    model, tokenizer: public, so that a trainer can share them; set `version` when the weights change
+    max_tokens: limit of one rollout, settable; None stands for what the dialect's answers need
+    One worker thread runs the model: calls queue, and the event loop stays free.
+    """
+
+    has_logprobs = True
+    continues = True
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        version: str,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        max_tokens: int | None = None,
+        batch: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.version = version
+        self.temperature = temperature
+        self.top_p = top_p
+        self.max_tokens = max_tokens
+        self.dialect = dialect_of_config(model.config, version)
+        self.parameters = sum(parameter.numel() for parameter in model.parameters())
+        self.batch = batch or (64 if self.parameters < _SMALL or model.device.type == "cuda" else 16)
+        self.context = context_of(model.config)
+        self.stops = end_tokens(model.generation_config, tokenizer)
+        if threads is None and self.parameters < _SMALL and model.device.type == "cpu":
+            threads = 1  # its products are too small to share: a second thread mostly waits, and spins while it does
+        self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
+        self._closing = threading.Event()
+        self._share: bool | None = None  # probed with the first call, in the worker
+        # Where a step costs in proportion to its rows, as tiny ones on a CPU do, refilling saves nothing
+        self.streams = can_join(model) and not (self.parameters < _SMALL and model.device.type == "cpu")
+        self._rows = 512 if self.parameters < _SMALL else 256
+
+    async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
+        """One list per prompt of `rollouts` Rollouts, in order.
+
+        Raises PromptTooLong (before anything is sampled), PolicyUnavailable where the model ran out of memory with a
+        single row, gave logits that are not finite, or is closed.
+        """
+        if self._closing.is_set():
+            raise PolicyUnavailable(f"{self.version} is closed")
+        cancelled = threading.Event()
+        work = asyncio.get_running_loop().run_in_executor(
+            self._worker, self._sample, list(prompts), rollouts, answers, seed, cancelled
+        )
+        try:
+            return await work
+        except asyncio.CancelledError:
+            cancelled.set()  # the worker stops at its next step rather than blocking the exit
+            raise
+        except Stopped:
+            raise PolicyUnavailable(f"{self.version} was closed while it sampled") from None
+
+    async def close(self) -> None:
+        """Stop the worker and let go of the weights. Safe to call twice."""
+        if not self._closing.is_set():
+            self._closing.set()
+            await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
+            self.model = None
+
+    async def between(self, work: Callable[[], T]) -> T:
+        """Run `work` in the worker, so that it and sampling take turns."""
+        if self._closing.is_set():
+            raise PolicyUnavailable(f"{self.version} is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+
+    async def update(self, weights: Mapping[str, torch.Tensor], version: str) -> None:
+        """Sample from `weights` from now on. Raises ValueError where they are not this model's."""
+
+        def load() -> None:
+            own = self.model.state_dict()
+            wrong = own.keys() ^ weights.keys()
+            wrong |= {name for name in own.keys() & weights.keys() if own[name].shape != weights[name].shape}
+            if wrong:
+                raise ValueError(f"{version}: not this model's weights: {min(wrong)} and {len(wrong) - 1} more differ")
+            with torch.no_grad():
+                for name, tensor in own.items():
+                    tensor.copy_(weights[name])
+
+        await self.between(load)
+        self.version = version
+
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
+        """Log-probabilities of these rollouts' tokens under the weights that sample now, in nats, by plain passes of
+        the model in the precision and with the attention that it samples with."""
+
+        def work() -> list[npt.NDArray[np.float32]]:
+            return [self._logprobs(rollout) for rollout in rollouts]
+
+        return await self.between(work)
+
+    @torch.inference_mode()
+    def _logprobs(self, rollout: Rollout) -> npt.NDArray[np.float32]:
+        ids = torch.from_numpy(np.concatenate([rollout.prompt_ids, rollout.token_ids]).astype(np.int64))
+        logits = self.model(input_ids=ids[None].to(self.model.device)).logits[0, len(rollout.prompt_ids) - 1 : -1]
+        scaled = logits.float() / max(self.temperature, 1e-6)
+        chosen = torch.from_numpy(rollout.token_ids.astype(np.int64)).to(scaled.device)
+        return scaled.log_softmax(-1).gather(-1, chosen[:, None])[:, 0].cpu().numpy()
+
+    def learner(self) -> Any:
+        """A copy of the model, for a trainer to keep."""
+        return copy.deepcopy(self.model)
+
+    def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
+        """The prompt's token ids (P,), as the model is conditioned on them."""
+        return encoded(self.tokenizer, self.dialect, prompt)
+
+    def _sample(
+        self, prompts: list[Prompt], rollouts: int, answers: int, seed: int, cancelled: threading.Event
+    ) -> list[list[Rollout]]:
+        limit = self.limit(answers)
+        asks = [ask for prompt in prompts for ask in self.asks(prompt, rollouts, limit)]
+        drawn = self._decode(asks, seed, self.either(cancelled))
+        finished = [self.rollout(ask, one) for ask, one in zip(asks, drawn, strict=True)]
+        return [finished[i * rollouts : (i + 1) * rollouts] for i in range(len(prompts))]
+
+    def _decode(self, asks: list[Ask], seed: int, cancelled: Any) -> list[Drawn]:
+        """All of them; where memory runs out, again in batches of half the rows (rows do not depend on their batch)."""
+        while True:
+            try:
+                return decode(self.model, asks, seed, self.settings(), cancelled)
+            except (FloatingPointError, RuntimeError) as error:
+                self.shrink(error, len(asks))
+
+    # -- what a stream of rounds is made of; everything here runs in the worker
+
+    def stream(self, *, rollouts: int, answers: int, seed: int, take: Take, deliver: Deliver) -> Stream | None:
+        """A sampling in rounds, None where this model's rows cannot join others on the way. May be called anywhere."""
+        if not can_join(self.model):
+            return None
+        return Stream(self, rollouts=rollouts, answers=answers, seed=seed, take=take, deliver=deliver)
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """Queue work that answers for its own faults; nothing happens once the policy is closed."""
+        with contextlib.suppress(RuntimeError):
+            self._worker.submit(work)
+
+    def limit(self, answers: int) -> int:
+        """The most tokens that a rollout of so many answers may have."""
+        return self.max_tokens or enough(answers, self.dialect)
+
+    def asks(self, prompt: Prompt, rollouts: int, limit: int) -> list[Ask]:
+        """The rows of one group. Raises PromptTooLong."""
+        ids = self.encode(prompt)
+        most = room(ids, limit, self.context)
+        return [Ask(ids, prompt.stream, rollout, most, prompt.prefill) for rollout in range(rollouts)]
+
+    def either(self, cancelled: threading.Event) -> Any:
+        """Set where sampling is to stop: it was cancelled, or the policy is being closed."""
+        return _Either(cancelled, self._closing)
+
+    def settings(self) -> Settings:
+        """How tokens are drawn, in batches of what memory has room for now."""
+        return Settings(
+            self.temperature,
+            self.top_p,
+            self.stops,
+            min(self.stops, default=0),
+            self._rows,
+            self._cells(),
+            self._prompt_cells(),
+            self._may_share(),
+        )
+
+    def shrink(self, error: FloatingPointError | RuntimeError, rows: int) -> None:
+        """After a fault with so many rows: halve the rows of a batch where memory ran out, else raise what it means."""
+        if isinstance(error, FloatingPointError):
+            raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
+        if not _is_memory(error):
+            raise error
+        self._rows = min(self._rows, rows) // 2
+        if not self._rows:
+            self._rows = 1
+            raise PolicyUnavailable(f"{self.version}: out of memory with one row: {error}") from None
+        if self.model.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _may_share(self) -> bool:
+        if self._share is None:
+            self._share = can_share(self.model)
+        return self._share
+
+    def _cells(self) -> int:
+        """How many rows x columns of cache fit into what memory is free now, with room for the logits."""
+        device = self.model.device
+        free = torch.cuda.mem_get_info(device)[0] * 0.8 if device.type == "cuda" else _free_memory() * 0.5
+        # Growing the cache holds its old and its new buffers for a moment
+        return max(1, int(free / (2 * bytes_a_token(self.model.config, self.model.dtype.itemsize))))
+
+    def _prompt_cells(self) -> int:
+        """How many prompt tokens may be prefilled at once: the widest activations stay near 1 GiB (8 on a GPU)."""
+        text = self.model.config.get_text_config(decoder=True)
+        width = getattr(text, "intermediate_size", None) or 4 * text.hidden_size
+        bound = 8 << 30 if self.model.device.type == "cuda" else 1 << 30
+        return max(1, int(bound / (4 * width * self.model.dtype.itemsize)))
+
+    def rollout(self, ask: Ask, drawn: Drawn) -> Rollout:
+        """What a row has drawn, as text."""
+        text = written(self.tokenizer, drawn.token_ids, drawn.stopped, self.dialect, ask.prefill)
+        return Rollout(text, drawn.token_ids, drawn.logprobs, ask.prompt, "stop" if drawn.stopped else "length")
+
+
+def _is_memory(error: RuntimeError) -> bool:
+    """Whether memory ran out; on a CPU torch says so in words only."""
+    return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
+
+
+class _Either:
+    """Set where one of two events is."""
+
+    def __init__(self, first: threading.Event, second: threading.Event) -> None:
+        self._first, self._second = first, second
+
+    def is_set(self) -> bool:
+        return self._first.is_set() or self._second.is_set()
+
+
+def load_transformers(
+    source: str,
+    *,
+    address: str,
+    device: str | None = None,
+    dtype: str | None = None,
+    **settings: Any,
+) -> TransformersPolicy:
+    """The policy of a directory or hub id; `settings` are TransformersPolicy's. Raises BadAddress in one line."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    place = _device(device)
+    kind = _dtype(dtype, place)
+    try:
+        with without_bars():
+            tokenizer = AutoTokenizer.from_pretrained(source)
+            model = AutoModelForCausalLM.from_pretrained(source, dtype=kind)
+            model = torch.nn.Module.to(model, place)
+    except torch.OutOfMemoryError as error:
+        raise PolicyUnavailable(f"policy {address!r} does not fit on {place}: {error}") from None
+    except Exception as error:  # whatever a foreign checkpoint makes the library raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadAddress(f"policy {address!r} cannot be loaded: {reason[:300]}") from error
+    return TransformersPolicy(model, tokenizer, version=f"{address}@{fingerprint(source, model)}", **settings)
+
+
+def _device(name: str | None) -> torch.device:
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise BadAddress(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+
+
+def _dtype(name: str | None, device: torch.device) -> torch.dtype:
+    if name is None:
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if name not in known:
+        raise BadAddress(f"dtype {name!r} is not one of {', '.join(known)}")
+    return known[name]
+
+
+def _set_threads(threads: int | None) -> None:
+    if threads is not None:
+        torch.set_num_threads(threads)
+
+
+def _free_memory() -> float:
+    """Bytes of main memory that can be had without swapping; 4 GiB where the system does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) * 1024.0
+    except (OSError, StopIteration, ValueError):
+        return 4.0 * (1 << 30)

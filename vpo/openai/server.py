@@ -1,0 +1,244 @@
+"""One model on one server, asked in the dialect of the protocol that the server turns out to speak.
+
+Servers differ in which parameters they take. What one refuses by name and can be left out without changing what is
+sampled is left out from then on; everything else that goes wrong is an exception in one line.
+Retries (connection, timeout, 408, 409, 429, 5xx; waits doubling from 0.5 to 8 s with jitter, or what Retry-After says)
+are the client library's. Answers that cannot be read are asked for again here, within the same bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import warnings
+from typing import Any
+
+import openai
+
+from problems.types import Prompt
+from vpo.openai.address import Endpoint
+from vpo.openai.errors import (
+    Overflow,
+    filtered,
+    overflow,
+    refused_parameter,
+    unavailable,
+    wants_no_system,
+    words,
+)
+from vpo.openai.limits import Gate
+from vpo.openai.response import NOTHING, REFUSED, Reply, Unreadable, read_reply
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
+
+LEAST_ROOM = 64
+"""A prompt that leaves fewer tokens than this (or than the limit) is too long."""
+_NEUTRAL = {
+    "top_k": -1,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "chat_template_kwargs": {"enable_thinking": False},
+}
+NEUTRAL: dict[str, dict[str, Any]] = {
+    "vllm": _NEUTRAL,
+    "sglang": _NEUTRAL,
+    "llamacpp": {"top_k": 0, "min_p": 0.0, "repeat_penalty": 1.0},
+}
+"""By the engine's name in its model list: what makes it sample from the model's own distribution. Without them vLLM
+takes top_k, top_p and penalties from the checkpoint's generation_config.json; llama.cpp has defaults of its own."""
+CONTINUING = ("vllm", "sglang")
+"""Engines that take the last message, where it is the assistant's, as the beginning of the answer."""
+NO_KEY = "none"
+"""Sent where the environment holds no key: servers of one's own mostly ask for none."""
+_CHANGES = 12
+"""Refused parameters in one request after which it is given up."""
+_NEEDED = {"model", "messages", "continue_final_message", "add_generation_prompt"}
+_NOT_PARAMETERS = (401, 403, 404, 408, 409, 429)
+
+
+class Server:
+    """Asks for completions; used on one event loop, closed there.
+
+    with_ids: whether token ids and log-probabilities are asked for (vLLM's extension of the protocol)
+    context: tokens, None where the server does not tell
+    continues: whether it goes on from a prompt's prefill
+    takes_n: whether a request may ask for several choices; learned
+    calls: requests answered; `gate.attempts` counts retries too
+    """
+
+    def __init__(
+        self, place: Endpoint, temperature: float, top_p: float, engine: str, with_ids: bool, context: int | None
+    ) -> None:
+        self.place, self.temperature, self.top_p = place, temperature, top_p
+        self.with_ids, self.context = with_ids, context
+        self.takes_n = place.options.n == "auto"
+        self.continues = engine in CONTINUING
+        self.calls = 0
+        self.gate = Gate(place.options.rpm, place.options.tpm)
+        self._extras = NEUTRAL.get(engine, {}) | ({"return_token_ids": True} if with_ids else {})
+        self._without: set[str] = set()
+        self._limit_name = "max_tokens"
+        self._folds_system = False
+        self._most: int | None = None
+        self._slots = asyncio.Semaphore(place.options.concurrency)
+        self._client = async_client(place, self.gate)
+
+    async def ask(self, prompt: Prompt, *, choices: int, seed: int, limit: int) -> Reply:
+        """Up to `choices` choices of at most `limit` tokens; none where the server filters the prompt.
+
+        Raises PromptTooLong, PolicyUnavailable.
+        """
+        async with self._slots:
+            reserved = (len(prompt.system) + len(prompt.user)) / 4 + choices * limit
+            await self.gate.reserve(reserved)
+            reply = NOTHING
+            try:
+                reply = await self._answered(prompt, choices, seed, limit)
+            finally:
+                self.gate.settle(reserved, reply.tokens)
+        self.calls += 1
+        if self.context is not None and reply.prompt_tokens:
+            self._check_room(Overflow(self.context, reply.prompt_tokens), limit)
+        return reply
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _answered(self, prompt: Prompt, choices: int, seed: int, limit: int) -> Reply:
+        for _ in range(_CHANGES):
+            request = self._request(prompt, choices if self.takes_n else 1, seed, min(limit, self._most or limit))
+            try:
+                return await self._sent(request)
+            except openai.APIStatusError as error:
+                if error.status_code in _NOT_PARAMETERS or error.status_code >= 500:
+                    raise unavailable(error, self.place) from None
+                if filtered(error):
+                    return REFUSED
+                too_long = overflow(error)
+                if too_long is not None:
+                    limit = self._shortened(too_long, limit, request[self._limit_name])
+                elif not self._changed(error, request):
+                    raise unavailable(error, self.place) from None
+            except openai.APIError as error:
+                raise unavailable(error, self.place) from None
+        raise PolicyUnavailable(
+            f"{self.place.url} refuses one parameter after another; is it an OpenAI-compatible server?"
+        )
+
+    def _request(self, prompt: Prompt, choices: int, seed: int, limit: int) -> dict[str, Any]:
+        system, user = prompt.system, prompt.user
+        if system and self._folds_system:
+            system, user = "", f"{system}\n\n{user}"
+        messages = [{"role": "user", "content": user}]
+        if system:
+            messages.insert(0, {"role": "system", "content": system})
+        going_on: dict[str, Any] = {}
+        if prompt.prefill:
+            messages.append({"role": "assistant", "content": prompt.prefill})
+            going_on = {"continue_final_message": True, "add_generation_prompt": False}
+        request: dict[str, Any] = {
+            "model": self.place.model,
+            "messages": messages,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            self._limit_name: limit,
+            "seed": seed,
+            **({"n": choices} if choices > 1 else {}),
+            **({"logprobs": True} if self.with_ids else {}),
+            **self._extras,
+            **going_on,
+        }
+        return {name: value for name, value in request.items() if name not in self._without}
+
+    async def _sent(self, request: dict[str, Any]) -> Reply:
+        """One answer that can be read. Raises openai.APIError, PolicyUnavailable."""
+        retries = self.place.options.retries
+        body = {name: value for name, value in request.items() if name not in ("model", "messages")}
+        for attempt in range(retries + 1):
+            try:
+                # raw, because servers' extensions and mistakes are no part of the library's types
+                raw = await self._client.chat.completions.with_raw_response.create(
+                    model=request["model"], messages=request["messages"], extra_body=body
+                )
+                return read_reply(json_of(raw))
+            except Unreadable as error:
+                if attempt == retries:
+                    text = f"{self.place.url} answers with {error}, asked {retries + 1} times; look at the server"
+                    raise PolicyUnavailable(self.place.hidden(text)) from None
+                await asyncio.sleep(min(8.0, 0.5 * 2**attempt) * random.uniform(0.75, 1.0))
+        raise AssertionError("unreachable")
+
+    def _shortened(self, too_long: Overflow, limit: int, asked: int) -> int:
+        """A limit that fits, where there is one. Raises PromptTooLong."""
+        if too_long.most is not None and too_long.most < asked:
+            self._most = too_long.most
+            return limit
+        known = Overflow(too_long.context or self.context, too_long.prompt)
+        room = self._check_room(known, limit)
+        if room is None or room >= asked:  # refused all the same
+            raise PromptTooLong(
+                f"{self.place.model} refuses a prompt as too long for its context"
+                f"{f' of {known.context} tokens' if known.context else ''}: show fewer or shorter inspirations"
+            )
+        return room
+
+    def _check_room(self, known: Overflow, limit: int) -> int | None:
+        """Tokens that the prompt leaves, None where that is not known. Raises PromptTooLong where they are too few."""
+        if known.context is None or known.prompt is None:
+            return None
+        room = known.context - known.prompt
+        if room < min(limit, LEAST_ROOM):
+            raise PromptTooLong(
+                f"the prompt takes {known.prompt} tokens of a context of {known.context}, which leaves no room for an "
+                "answer: show fewer or shorter inspirations, or use a model with a longer context"
+            )
+        return room
+
+    def _changed(self, error: openai.APIStatusError, request: dict[str, Any]) -> bool:
+        """Whether the next request will be another one, without what this refusal was about."""
+        name = refused_parameter(error, request.keys() - _NEEDED)
+        if name == "max_tokens" and "max_completion_tokens" in words(error):
+            self._limit_name = "max_completion_tokens"  # reasoning models count what they think too
+            return True
+        if name in ("temperature", "top_p") and request[name] != 1.0:
+            return False  # leaving it out would sample from another distribution than was asked for
+        if name == "n" or (name is None and "n" in request):
+            self.takes_n = False
+            return True
+        if name is not None and name != self._limit_name:
+            if name == "seed" and name not in self._without:
+                warnings.warn(f"{self.place.url} takes no seed: its samples cannot be had again", stacklevel=2)
+            self._without.add(name)
+            return True
+        if wants_no_system(error) and not self._folds_system:
+            self._folds_system = True
+            return len(request["messages"]) > 1
+        return False
+
+
+def async_client(place: Endpoint, gate: Gate) -> openai.AsyncOpenAI:
+    """A client whose every attempt passes the gate."""
+
+    async def sending(request: Any) -> None:
+        await gate.attempt()
+
+    async def answered(response: Any) -> None:
+        gate.answered(response.status_code, response.headers)
+
+    options = place.options
+    return openai.AsyncOpenAI(
+        api_key=place.key or NO_KEY,
+        base_url=place.url,
+        timeout=options.timeout,
+        max_retries=options.retries,
+        http_client=openai.DefaultAsyncHttpxClient(event_hooks={"request": [sending], "response": [answered]}),
+    )
+
+
+def json_of(raw: Any) -> Any:
+    """The body of a raw response. Raises Unreadable where it is no JSON."""
+    response = raw.http_response
+    try:
+        return json.loads(response.content)
+    except ValueError:
+        raise Unreadable(f"what is no JSON: {response.text[:80]!r}") from None

@@ -1,0 +1,291 @@
+"""vLLM as a policy: `vllm:ID`, sampled by an engine of our own in a process beside this one.
+
+Calls overlap freely: every rollout of every group in flight is a request of its own in one continuously batched engine,
+and groups whose prompts begin alike share that part's cache. The request of a rollout has its own seed, drawn from
+(seed, prompt.stream, place in the group), so that its tokens do not depend on what shares its batch, save through
+floating-point noise: some 1e-6 in float32, which hardly ever moves a draw, and some 1e-2 in bfloat16, which sooner or
+later does in every second rollout. vLLM has random numbers of its own, so the tokens differ from those that the
+transformers policy draws.
+
+Proved on a CPU. What is for GPUs alone (sleep and wake around training, a fresh process for new weights, several GPUs)
+is written from vLLM's documentation and source, and has not run yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from problems.contract import BadAddress
+from problems.types import Prompt, Rollout
+from vpo.hf.progress_bars import without_bars
+from vpo.policies.contract import PolicyUnavailable, T
+from vpo.policies.encoding import dialect_of_config, encoded, end_tokens, enough, room, written
+from vpo.policies.fingerprint import fingerprint
+from vpo.vllm.address import EngineSettings, parse, sampling_of
+from vpo.vllm.engine import Engine, lease, release, reloaded
+from vpo.vllm.process import Call, Group, Row
+from vpo.vllm.weights import model_of, write_weights
+
+
+class VllmPolicy:
+    """A Policy, and an Updatable, over a leased engine.
+
+    temperature, top_p, max_tokens: settable; None stands for what the dialect's answers need
+    context: the most tokens of a prompt and its answer
+    """
+
+    has_logprobs = True
+    continues = True
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizer: Any,
+        *,
+        version: str,
+        dialect: str,
+        stops: frozenset[int],
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        max_tokens: int | None = None,
+        batch: int | None = None,
+    ) -> None:
+        self.tokenizer, self.version, self.dialect, self.stops = tokenizer, version, dialect, stops
+        self.temperature, self.top_p, self.max_tokens = temperature, top_p, max_tokens
+        self.batch = batch or 0
+        # one less than the engine's: to tell the log-probability of a given last token it must draw one more
+        self.context = engine.ready.context - 1
+        self._start = engine.settings
+        self._engine = engine
+        self._turns = Turns()
+        self._worker = ThreadPoolExecutor(1, "policy")
+        self._closed = False
+
+    async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
+        """One list per prompt of `rollouts` Rollouts, in order.
+
+        Raises PromptTooLong (before anything is sampled), PolicyUnavailable where the engine is gone or gave
+        log-probabilities that are not finite.
+        """
+        limit = self.max_tokens or enough(answers, self.dialect)
+        groups = []
+        for prompt in prompts:
+            ids = self.encode(prompt)
+            most = room(ids, limit, self.context)
+            rows = tuple((row_seed(seed, prompt.stream, place), most) for place in range(rollouts))
+            groups.append(Group(ids, rows))
+        call = Call(tuple(groups), self.temperature, self.top_p, tuple(sorted(self.stops)))
+        async with self._turns.shared():
+            rows_drawn: list[Row] = await self._ask("sample", call)
+        drawn = iter(rows_drawn)
+        return [
+            [self._rollout(group, next(drawn), prompt) for _ in group.rows]
+            for group, prompt in zip(groups, prompts, strict=True)
+        ]
+
+    async def _ask(self, kind: str, content: Any = None) -> Any:
+        if self._closed:
+            raise PolicyUnavailable(f"{self.version} is closed")
+        asked = self._engine.ask(kind, content)
+        try:
+            return await asyncio.wrap_future(asked)
+        except asyncio.CancelledError:
+            self._engine.cancel(asked)
+            raise
+        except (PolicyUnavailable, BadAddress) as error:
+            raise PolicyUnavailable(f"{self.version}: {error}") from None
+
+    def _rollout(self, group: Group, row: Row, prompt: Prompt) -> Rollout:
+        if not np.isfinite(row.logprobs).all():
+            raise PolicyUnavailable(f"{self.version}: the model's logits are not finite; try dtype float32")
+        text = written(self.tokenizer, row.token_ids, row.stopped, self.dialect, prompt.prefill)
+        return Rollout(text, row.token_ids, row.logprobs, group.prompt, "stop" if row.stopped else "length")
+
+    def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
+        """The prompt's token ids (P,), as the model is conditioned on them."""
+        return encoded(self.tokenizer, self.dialect, prompt)
+
+    async def close(self) -> None:
+        """Let go of the engine; the last policy that does ends its process. Safe to call twice."""
+        if not self._closed:
+            self._closed = True
+            await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
+            await asyncio.to_thread(release, self._engine)
+
+    def learner(self) -> Any:
+        """The model as this policy was loaded, in float32, where the engine runs; read from its checkpoint."""
+        return model_of(self._start, self._engine.ready.device)
+
+    async def between(self, work: Callable[[], T]) -> T:
+        """Run `work` in a thread while nothing is sampled; on a GPU the engine sleeps meanwhile, and its memory is the
+        work's."""
+        async with self._turns.alone():
+            if self._closed:
+                raise PolicyUnavailable(f"{self.version} is closed")
+            sleeps = self._engine.ready.sleeps
+            if sleeps:
+                await self._ask("sleep")
+            try:
+                return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+            finally:
+                if sleeps:
+                    await self._ask("wake")
+
+    async def update(self, weights: Mapping[str, Any], version: str) -> None:
+        """Sample from `weights` from now on: the engine is built again over a checkpoint of them, because weights put
+        into a running one were seen to give wrong log-probabilities though vLLM said that all was well. Raises
+        ValueError where they are not this model's; PolicyUnavailable where the engine cannot be built again."""
+        async with self._turns.alone():
+            if self._closed:
+                raise PolicyUnavailable(f"{self.version} is closed")
+            await asyncio.get_running_loop().run_in_executor(self._worker, self._replace, weights, version)
+        self.version = version
+
+    def _replace(self, weights: Mapping[str, Any], version: str) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="evo-vllm-"))
+        try:
+            try:
+                write_weights(weights, self._start, self._engine.ready.dtype, folder)
+            except ValueError as error:
+                raise ValueError(f"{version}: {error}") from None
+            self._engine = reloaded(self._engine, self._start.with_weights(str(folder)))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
+        """Log-probabilities of these rollouts' tokens under the engine's weights, in nats, at the policy's temperature,
+        by the passes that compute prompts."""
+        rows = [(np.concatenate([one.prompt_ids, one.token_ids]), len(one.token_ids)) for one in rollouts]
+        async with self._turns.alone():
+            return await self._ask("score", (rows, self.temperature))
+
+
+class Turns:
+    """Who may use an engine now: many samplers together, or one other alone, for which new samplers wait."""
+
+    def __init__(self) -> None:
+        self._sampling = 0
+        self._alone = 0  # working or waiting to
+        self._working = False
+        self._waiters: list[asyncio.Future[None]] = []
+
+    @contextlib.asynccontextmanager
+    async def shared(self) -> AsyncIterator[None]:
+        while self._alone:
+            await self._change()
+        self._sampling += 1
+        try:
+            yield
+        finally:
+            self._sampling -= 1
+            self._changed()
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        self._alone += 1
+        try:
+            while self._sampling or self._working:
+                await self._change()
+            self._working = True
+            try:
+                yield
+            finally:
+                self._working = False
+        finally:
+            self._alone -= 1
+            self._changed()
+
+    async def _change(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    def _changed(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+def row_seed(seed: int, stream: int, place: int) -> int:
+    """63 bits for the request of one rollout."""
+    key = [number & (1 << 64) - 1 for number in (seed, stream, place)]
+    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def load_vllm(
+    rest: str,
+    *,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    max_tokens: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    batch: int | None = None,
+    threads: int | None = None,
+) -> VllmPolicy:
+    """The policy at `vllm:REST`, its engine loaded. Raises BadAddress in one line, PolicyUnavailable where the engine
+    ends or runs out of memory as it loads."""
+    settings = parse(rest, device=device, dtype=dtype, threads=threads)
+    temperature, top_p = sampling_of(rest, temperature, top_p)
+    address = f"vllm:{rest.partition('?')[0]}"
+    engine = lease(settings)  # its process imports and loads while this one reads the tokenizer
+    try:
+        tokenizer, config, generation = _described(settings, address)
+        dialect, version = dialect_of_config(config, address), _version(settings, config, address)
+        try:
+            engine.wait()
+        except BadAddress as error:
+            raise BadAddress(f"policy {address!r} cannot be loaded: {error}") from None
+        except PolicyUnavailable as error:
+            raise PolicyUnavailable(f"policy {address!r}: {error}") from None
+        return VllmPolicy(
+            engine,
+            tokenizer,
+            version=version,
+            dialect=dialect,
+            stops=end_tokens(generation, tokenizer),
+            temperature=temperature,
+            top_p=top_p,
+            max_tokens=max_tokens,
+            batch=batch,
+        )
+    except BaseException:
+        release(engine)
+        raise
+
+
+def _described(settings: EngineSettings, address: str) -> tuple[Any, Any, Any]:
+    """(tokenizer, config, generation config) of a model; its weights are the engine's affair."""
+    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+
+    try:
+        with without_bars():
+            config = AutoConfig.from_pretrained(settings.model)
+            tokenizer = AutoTokenizer.from_pretrained(settings.model)
+            try:
+                generation = GenerationConfig.from_pretrained(settings.model)
+            except OSError:  # a checkpoint need not have one
+                generation = GenerationConfig.from_model_config(config)
+    except Exception as error:  # whatever a foreign checkpoint makes the library raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadAddress(f"policy {address!r} cannot be loaded: {reason[:300]}") from error
+    return tokenizer, config, generation
+
+
+def _version(settings: EngineSettings, config: Any, address: str) -> str:
+    parts = [fingerprint(settings.model, SimpleNamespace(config=config))]
+    if settings.adapter is not None:
+        parts.append(fingerprint(settings.adapter.folder, SimpleNamespace(config=None)))
+    return f"{address}@{'+'.join(parts)}"

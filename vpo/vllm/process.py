@@ -1,0 +1,287 @@
+"""The process that holds a vLLM engine, as the other end of vpo.vllm.engine.
+
+It owns one LLMEngine and steps it for as long as anything is in flight; what arrives meanwhile joins at the next step,
+so that all groups in flight share one batch. A process of its own because vLLM changes the one that it lives in (thread
+settings, environment, memory binding, on a CPU even functions of torch), because its memory comes back for certain with
+the process alone, and because the search's own work would wait for the engine's Python.
+
+Messages are (number, kind, content); a number is answered once, by (number, "done", ...) or (number, "fault", ...),
+`cancel` never. Everything but `sample` waits until what is in flight has ended. When nobody is left at the other end of
+the pipe, the process ends at once.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import queue
+import signal
+import sys
+import threading
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vpo.vllm.address import EngineSettings
+from vpo.vllm.build import Ready, built
+
+WATCH_SECONDS = 2.0
+MESSAGE = 400
+WAIT = object()
+"""In place of an answer that comes later."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rollouts of one prompt. prompt: (P,) int32; rows: (seed, most tokens) of each rollout."""
+
+    prompt: npt.NDArray[np.int32]
+    rows: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """What one `sample` asks for: groups, drawn at one temperature, ended by any of the stop tokens."""
+
+    groups: tuple[Group, ...]
+    temperature: float
+    top_p: float
+    stops: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A finished rollout: token_ids (T,) int32, logprobs (T,) float32 in nats, whether it drew a stop token."""
+
+    token_ids: npt.NDArray[np.int32]
+    logprobs: npt.NDArray[np.float32]
+    stopped: bool
+
+
+@dataclass
+class _Pending:
+    rows: list[Row | None]
+    left: int
+    greedy: bool
+    requests: list[str] = field(default_factory=list)
+
+
+class Host:
+    """Serves one pipe until it is told to close."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._inbox: queue.SimpleQueue[tuple[int, str, Any]] = queue.SimpleQueue()
+        self._engine: Any = None
+        self._adapter: Any = None
+        self._workers = False  # whether the engine has processes of its own
+        self._calls: dict[int, _Pending] = {}
+
+    def serve(self) -> None:
+        threading.Thread(target=self._listen, args=(os.getppid(),), daemon=True).start()
+        while True:
+            try:
+                number, kind, content = self._inbox.get_nowait() if self._calls else self._inbox.get()
+            except queue.Empty:
+                self._step()
+                continue
+            if kind == "close":
+                if self._engine is not None and self._workers:
+                    self._engine.engine_core.shutdown()
+                return
+            if kind == "cancel":
+                self._cancel(content)
+                continue
+            if kind != "sample":
+                while self._calls:
+                    self._step()
+            try:
+                answer = self._add(number, content) if kind == "sample" else getattr(self, f"_{kind}")(content)
+            except Exception as error:
+                self._pipe.send((number, "fault", described(error)))
+            else:
+                if answer is not WAIT:
+                    self._pipe.send((number, "done", answer))
+
+    def _listen(self, parent: int) -> None:
+        """Pass on what arrives; end the process when its owner is gone, whatever it is doing."""
+        try:
+            while os.getppid() == parent:
+                if self._pipe.poll(WATCH_SECONDS):
+                    self._inbox.put(self._pipe.recv())
+        except (EOFError, OSError):
+            pass
+        os._exit(0)
+
+    def _load(self, settings: EngineSettings) -> Ready:
+        self._discard()
+        self._workers = settings.options.gpus > 1
+        self._engine, ready = built(settings)
+        if settings.adapter is not None:
+            from vllm.lora.request import LoRARequest
+
+            self._adapter = LoRARequest("adapter", 1, settings.adapter.folder)
+            self._engine.add_lora(self._adapter)
+        return ready
+
+    def _discard(self) -> None:
+        """Let go of the engine, so that another fits in its place."""
+        if self._engine is None:
+            return
+        from vllm.distributed.parallel_state import cleanup_dist_env_and_memory
+
+        self._engine.engine_core.shutdown()
+        self._engine = self._adapter = None
+        cleanup_dist_env_and_memory()
+        gc.collect()
+
+    def _add(self, number: int, call: Call) -> Any:
+        """Put a call's rollouts into the batch; its answer comes when the last of them ends."""
+        from vllm import SamplingParams
+        from vllm.inputs.engine import tokens_input
+        from vllm.sampling_params import RequestOutputKind
+
+        greedy = call.temperature == 0.0
+        count = sum(len(group.rows) for group in call.groups)
+        if not count:
+            return []
+        pending = self._calls[number] = _Pending([None] * count, count, greedy)
+        try:
+            for group in call.groups:
+                prompt = group.prompt.tolist()
+                for seed, limit in group.rows:
+                    name = f"{number}.{len(pending.requests)}"
+                    params = SamplingParams(
+                        temperature=call.temperature,
+                        top_p=call.top_p,
+                        seed=None if greedy else seed,
+                        max_tokens=limit,
+                        logprobs=None if greedy else 0,
+                        stop_token_ids=list(call.stops),
+                        ignore_eos=True,  # the stop tokens hold it where it is one
+                        detokenize=False,
+                        output_kind=RequestOutputKind.FINAL_ONLY,
+                    )
+                    own = self._engine.add_request(name, tokens_input(prompt), params, lora_request=self._adapter)
+                    pending.requests.append(own)
+        except BaseException:
+            self._cancel(number)
+            raise
+        return WAIT
+
+    def _cancel(self, number: int) -> None:
+        pending = self._calls.pop(number, None)
+        if pending is not None:
+            self._engine.abort_request(pending.requests, internal=True)
+
+    def _step(self) -> None:
+        """One step of the engine. One that fails leaves an engine in no known state, so the process ends with it."""
+        try:
+            outputs = self._engine.step()
+        except Exception as error:
+            for number in self._calls:
+                self._pipe.send((number, "fault", described(error, fatal=True)))
+            raise
+        for output in outputs:
+            if output.finished:
+                self._finish(output)
+
+    def _finish(self, output: Any) -> None:
+        number, _, place = output.request_id.partition(".")
+        pending = self._calls.get(int(number))
+        if pending is None:
+            return
+        pending.rows[int(place)] = row_of(output.outputs[0], pending.greedy)
+        pending.left -= 1
+        if not pending.left:
+            del self._calls[int(number)]
+            self._pipe.send((int(number), "done", pending.rows))
+
+    def _score(self, asked: tuple[list[tuple[npt.NDArray[np.int32], int]], float]) -> list[npt.NDArray[np.float32]]:
+        """(T,) log-probabilities at a temperature of the last T of each row's tokens. Rows: (token ids, T)."""
+        from vllm import SamplingParams
+        from vllm.inputs.engine import tokens_input
+        from vllm.sampling_params import RequestOutputKind
+
+        rows, temperature = asked
+        params = SamplingParams(
+            temperature=0.0,
+            max_tokens=1,
+            prompt_logprobs=0,
+            detokenize=False,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        found: dict[int, npt.NDArray[np.float32]] = {}
+        scale = 1.0 / max(temperature, 1e-6)
+        self._engine.apply_model(lambda model: _scaled(model, scale))
+        try:
+            for i, (ids, _) in enumerate(rows):
+                self._engine.add_request(f"s.{i}", tokens_input(ids.tolist()), params, lora_request=self._adapter)
+            while self._engine.has_unfinished_requests():
+                for output in self._engine.step():
+                    if output.finished:
+                        i = int(output.request_id.partition(".")[2])
+                        ids, length = rows[i]
+                        told = output.prompt_logprobs[len(ids) - length :]
+                        values = [step[int(token)].logprob for step, token in zip(told, ids[-length:], strict=True)]
+                        found[i] = np.array(values, dtype=np.float32)
+        finally:
+            self._engine.apply_model(_unscaled)
+        return [found[i] for i in range(len(rows))]
+
+    def _sleep(self, _: None) -> None:
+        self._engine.reset_prefix_cache()
+        self._engine.sleep(level=1)
+
+    def _wake(self, _: None) -> None:
+        self._engine.wake_up()
+
+
+def _scaled(model: Any, scale: float) -> None:
+    """Log-probabilities of given tokens come from the model's logits as they are; the sampler's are at a temperature.
+    Until `_unscaled`, the logits are at it too, in float32, as the sampler divides them."""
+    original = model.compute_logits
+
+    def compute_logits(*args: Any, **kwargs: Any) -> Any:
+        logits = original(*args, **kwargs)
+        return None if logits is None else logits.float() * scale
+
+    model.compute_logits = compute_logits
+
+
+def _unscaled(model: Any) -> None:
+    vars(model).pop("compute_logits", None)
+
+
+def row_of(output: Any, greedy: bool) -> Row:
+    """A finished CompletionOutput. The likeliest token has log-probability 0 at temperature 0."""
+    ids = np.array(output.token_ids, dtype=np.int32)
+    if greedy:
+        values = np.zeros(len(ids), dtype=np.float32)
+    else:
+        told = zip(output.logprobs, output.token_ids, strict=True)
+        values = np.array([step[token].logprob for step, token in told], dtype=np.float32)
+    return Row(ids, values, output.finish_reason == "stop")
+
+
+def described(error: Exception, *, fatal: bool = False) -> tuple[bool, str]:
+    """(whether the backend is at fault rather than what it was asked for, one line)."""
+    import torch
+
+    line = " ".join(str(error).split()) or type(error).__name__
+    memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or "memory" in line.lower()
+    return fatal or memory, line[:MESSAGE]
+
+
+def main(descriptor: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to answer
+    pipe = Connection(descriptor)
+    Host(pipe).serve()
+    os._exit(0)  # threads of libraries may wait for ever
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,49 @@
+"""Weights on disk and a vLLM policy: its own as a model for a trainer, a trainer's as a checkpoint for the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from problems.contract import BadAddress
+from vpo.hf.progress_bars import without_bars
+from vpo.vllm.address import EngineSettings
+
+
+def model_of(settings: EngineSettings, device: str) -> Any:
+    """The model that an engine of these settings serves, in float32 on `device`, an adapter merged into it. Raises
+    BadAddress where peft is missing for one."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with without_bars():
+        model = AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
+        if settings.adapter is not None:
+            try:
+                from peft import PeftModel
+            except ImportError as error:
+                raise BadAddress('training from a LoRA adapter needs peft: pip install -e ".[lora]"') from error
+            model = PeftModel.from_pretrained(model, settings.adapter.folder).merge_and_unload()
+    return torch.nn.Module.to(model, device)
+
+
+def write_weights(weights: Mapping[str, Any], settings: EngineSettings, dtype: str, folder: Path) -> None:
+    """A checkpoint of the settings' model with other weights, in the engine's own precision. Raises ValueError where
+    they are not that model's."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.from_pretrained(settings.model)
+    kind = getattr(torch, dtype)
+    with torch.device("meta"):  # its shapes, at no cost of memory
+        model = AutoModelForCausalLM.from_config(config, dtype=kind)
+    own = model.state_dict()
+    wrong = own.keys() ^ weights.keys()
+    wrong |= {name for name in own.keys() & weights.keys() if own[name].shape != weights[name].shape}
+    if wrong:
+        raise ValueError(f"not this model's weights: {min(wrong)} and {len(wrong) - 1} more differ")
+    model.load_state_dict({name: weights[name].detach().to("cpu", kind) for name in own}, assign=True)
+    model.tie_weights()
+    with without_bars():
+        model.save_pretrained(folder)
