@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evo.config.colocated import SearchTraining
 from evo.config.run import RunConfig
@@ -22,7 +22,9 @@ from islands.types import RunRecord
 from problems.scoring import Scorer
 from vpo.advantage import METHODS
 from vpo.policies.contract import Policy, Updatable
-from vpo.training.trainer import PolicyTrainer
+
+if TYPE_CHECKING:
+    from vpo.training.trainer import PolicyTrainer
 
 
 def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
@@ -117,6 +119,8 @@ def learner_of(
 ) -> PolicyTrainer:
     """A trainer over a copy of the policy's weights. The learning rate, where none was given, is the paper's, or that
     of the embedded policies; what archive_vpo takes the gain over is all that the search had found before a group."""
+    from vpo.training.trainer import PolicyTrainer  # torch: seconds that a search which trains nothing is spared
+
     rate = PAPER_RATE if policy.dialect == "english" else EMBEDDED_RATE
     settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
     config = settings.trainer_config(seed=seed, device=device, most_behind=settings.most_behind)

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -29,7 +29,9 @@ from islands.queries.groups import read_groups
 from islands.queries.runs import TrainingStepRecord, training_steps
 from problems.types import Rollout, ScoredGroup
 from vpo.metrics import diversity
-from vpo.training.trainer import PolicyTrainer
+
+if TYPE_CHECKING:
+    from vpo.training.trainer import PolicyTrainer
 
 PROBE_ROLLOUTS = 4
 PROBE_TOKENS = 1024

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from evo.stats import difference
 from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.contract import Updatable
-from vpo.training.trainer import PolicyTrainer
+
+if TYPE_CHECKING:
+    from vpo.training.trainer import PolicyTrainer
 
 CHECK_SEED = 1_000_003
 """Of the checks' samples: not a seed that a search of this size uses."""

@@ -1,0 +1,43 @@
+"""What a command does not need is not imported: torch and transformers take seconds to load."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "transformers", "matplotlib", "vllm")
+SCRIPT = (
+    "import json, sys\n"
+    "from evo.cli import invoke\n"
+    "code = invoke(sys.argv[2:])\n"
+    "json.dump([code, [name for name in {heavy!r} if name in sys.modules]], open(sys.argv[1], 'w'))\n"
+)
+FEW = ["maze:test", "--limit", "2", "--plain"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", *FEW, "--iterations", "2", "--policy", "scripted:mutate"],
+        ["run", "{valley}", "--iterations", "2", "--policy", "scripted:echo", "--plain"],
+        ["evaluate", *FEW, "--answers-total", "3", "--policy", "scripted:random-route"],
+        ["compare", *FEW, "--iterations", "2", "--seeds", "1", "--processes", "1"]
+        + ["--arm", "a=scripted:random-route", "--arm", "b=scripted:mutate"],
+    ],
+    ids=lambda arguments: arguments[0] + " " + arguments[1],
+)
+def test_a_search_that_samples_from_no_model_here_loads_no_engine(here, pytestconfig, arguments):
+    valley = str(pytestconfig.rootpath / "examples" / "valley")
+    command = [argument.format(valley=valley) for argument in arguments]
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(heavy=HEAVY), "loaded.json", *command],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    code, loaded = json.loads((here / "loaded.json").read_text())
+    assert code == 0, done.stderr
+    assert loaded == []
