@@ -21,3 +21,10 @@ class RunBusy(Exception):
 
 class BadCheckpoint(ValueError):
     """A folder that is no whole checkpoint of OpenEvolve, or not one of this problem; one line."""
+
+
+def is_database_fault(error: Exception) -> bool:
+    """Whether an exception is the database's or its driver's."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return isinstance(error, SQLAlchemyError)

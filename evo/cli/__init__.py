@@ -87,30 +87,12 @@ def invoke(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        from evo.exit_status import exit_code_of
+
         code = exit_code_of(error)
         if code is None or os.environ.get("EVO_TRACEBACK"):
             raise
         return _complain(" ".join(str(error).split()), code)
-
-
-def exit_code_of(error: Exception) -> int | None:
-    """2 for the user's input, 1 for a known fault; None for a bug, whose traceback is wanted."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from evo.errors import BadInput, SearchFailed
-    from islands.errors import BadCheckpoint, DatabaseUnavailable, RunBusy, RunExists, UnknownRun
-    from problems.contract import BadAddress, ScorerFault
-    from problems.sandbox.contract import SandboxFault, SandboxUnavailable
-    from vpo.policies.contract import PolicyUnavailable
-    from vpo.training import TrainingDiverged
-
-    theirs = BadInput | BadAddress | BadCheckpoint | DatabaseUnavailable | RunBusy | RunExists | UnknownRun
-    if isinstance(error, theirs | SandboxUnavailable):
-        return 2
-    ours = SearchFailed | ScorerFault | SandboxFault | PolicyUnavailable | TrainingDiverged | SQLAlchemyError | OSError
-    if isinstance(error, ours):
-        return 1
-    return None
 
 
 def _one_line(message: Warning | str, *_: object) -> str:

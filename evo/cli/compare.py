@@ -8,15 +8,8 @@ from typing import Any
 
 import click
 
-from evo.cli.options import (
-    Manner,
-    common_search_options,
-    db_option,
-    json_option,
-    overrides,
-    plain_option,
-    without_password,
-)
+from evo.cli.options import Manner, common_search_options, db_option, json_option, overrides, plain_option
+from islands.db.address import hide_password
 
 
 @click.command()
@@ -102,7 +95,7 @@ def compare(
         raise BadInput(f"--against {against}: there is no such arm; there are {', '.join(arms_of(config))}")
     runs = planned_runs(config)
     configs = [validated(run.config, run.arm) for run in runs]
-    command = without_password(shlex.join(["evo", *sys.argv[1:]]))
+    command = hide_password(shlex.join(["evo", *sys.argv[1:]]))
 
     return conduct(
         lambda: begin(db, name, runs, configs, command), configs, Manner(db, plain, as_json, processes, against)

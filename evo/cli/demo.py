@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evo.cli.options import DEFAULT_DB, Manner, db_option, plain_option, without_password
+from evo.cli.options import Manner, db_option, plain_option
+from islands.db.address import DEFAULT_DB, hide_password
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,7 +124,7 @@ def _report(name: str, folder: Path, db: str, console: Console) -> None:
 def _next(name: str, iterations: int, db: str, console: Console) -> None:
     from rich.table import Table
 
-    suffix = "" if db == DEFAULT_DB else f" --db {without_password(db)}"
+    suffix = "" if db == DEFAULT_DB else f" --db {hide_password(db)}"
     console.print("\nNext:", style="bold")
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)

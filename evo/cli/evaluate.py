@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evo.cli.options import json_option, overrides, plain_option, sampling_options, without_password
+from evo.cli.options import json_option, overrides, plain_option, sampling_options
+from islands.db.address import hide_password
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -177,7 +178,7 @@ def provenance(config: RunConfig) -> dict[str, Any]:
         "max_new_tokens": config.max_new_tokens,
         "sandbox": config.sandbox,
         "commit": source_commit(),
-        "command": without_password(shlex.join(["evo", *sys.argv[1:]])),
+        "command": hide_password(shlex.join(["evo", *sys.argv[1:]])),
     }
 
 

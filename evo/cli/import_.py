@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evo.cli.options import DEFAULT_DB, db_option, json_option, plain_option, without_password
+from evo.cli.options import db_option, json_option, plain_option
+from islands.db.address import DEFAULT_DB, hide_password
 
 if TYPE_CHECKING:
     from evo.openevolve.import_run import Scoring
@@ -55,7 +56,7 @@ def import_(
 
     from evo.openevolve.import_run import import_run
 
-    command = without_password(shlex.join(["evo", *sys.argv[1:]]))
+    command = hide_password(shlex.join(["evo", *sys.argv[1:]]))
     console = Console(stderr=True)
     shown = console.is_terminal and not plain
     with Progress(console=console, transient=True, disable=not shown) as bar:
@@ -70,7 +71,7 @@ def import_(
         counts = {key: value for key, value in vars(imported).items() if isinstance(value, int)}
         click.echo(json.dumps({"run": imported.run.name, "problem": imported.problem.name, **counts}))
     else:
-        _tell(imported, "" if db == DEFAULT_DB else f" --db {without_password(db)}")
+        _tell(imported, "" if db == DEFAULT_DB else f" --db {hide_password(db)}")
 
 
 def _tell(imported: Imported, suffix: str) -> None:

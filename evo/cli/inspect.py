@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evo.cli.options import db_option, json_option, without_password
+from evo.cli.options import db_option, json_option
+from islands.db.address import hide_password
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,7 +84,7 @@ def runs(db: str, as_json: bool) -> None:
         click.echo(json.dumps(rows))
         return
     if not lines:
-        click.echo(f"{without_password(db)} holds no runs yet; start one with: evo run maze:test --limit 10")
+        click.echo(f"{hide_password(db)} holds no runs yet; start one with: evo run maze:test --limit 10")
         return
     table = Table(box=None, pad_edge=False)
     for title in ("run", "status", "policy", "solved", "best", "groups", "seed", "started"):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-DEFAULT_DB = "sqlite:///evo.db"
+from islands.db.address import DEFAULT_DB
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,11 +23,6 @@ class Manner:
     as_json: bool = False
     processes: int | None = None
     against: str | None = None
-
-
-def without_password(text: str) -> str:
-    """A database address, or a command line that holds one, as it may be printed and stored."""
-    return re.sub(r"(://[^:/@\s]*:)[^@\s]*@", r"\1***@", text)
 
 
 def db_option(command: F) -> F:

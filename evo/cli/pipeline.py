@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evo.cli.options import json_option, plain_option, without_password
+from evo.cli.options import json_option, plain_option
+from islands.db.address import hide_password
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,7 +78,7 @@ def pipeline(
     address = named or f"sqlite:///{folder / 'evo.db'}"
     place = Place(folder, address)
     kept = load(folder)
-    if kept is not None and kept.db != without_password(named or ""):
+    if kept is not None and kept.db != hide_password(named or ""):
         where = kept.db or "its own database"
         raise BadInput(f"-o {folder}: its runs are in {where}; for another database name another directory")
     place.check_database()
@@ -87,7 +88,7 @@ def pipeline(
     def plan_now() -> tuple[State, list[Planned]]:
         from evo.pipelines.plan import planned
 
-        state = load(folder) or State(name=_run_prefix(folder), db=without_password(named or ""))
+        state = load(folder) or State(name=_run_prefix(folder), db=hide_password(named or ""))
         return state, planned(read, costs, state, place, chosen=chosen, redo=redo)
 
     if dry_run:
@@ -162,7 +163,7 @@ def _run_prefix(folder: Path) -> str:
 def _again(file: str, output: str | None, db: str | None) -> str:
     parts = ["evo", "pipeline", file]
     parts += ["-o", output] if output else []
-    parts += ["--db", without_password(db)] if db else []
+    parts += ["--db", hide_password(db)] if db else []
     return shlex.join(parts)
 
 
@@ -172,6 +173,6 @@ def _plan_record(plan: Sequence[Planned], file: str, place: Place) -> dict[str, 
     return {
         "pipeline": file,
         "directory": str(place.folder),
-        "db": without_password(place.db),
+        "db": hide_password(place.db),
         **plan_record(plan, place),
     }

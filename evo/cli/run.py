@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from evo.cli.options import db_option, json_option, overrides, plain_option, search_options, without_password
+from evo.cli.options import db_option, json_option, overrides, plain_option, search_options
+from islands.db.address import hide_password
 
 
 @click.command()
@@ -41,5 +42,5 @@ def run(
     from evo.runs.launch import launch
 
     config = load_config(config_path, {**overrides(options), "problems": problems})
-    command = without_password(shlex.join(["evo", *sys.argv[1:]]))
+    command = hide_password(shlex.join(["evo", *sys.argv[1:]]))
     return drive(lambda: launch(config, db=db, name=name, command=command), db=db, plain=plain, as_json=as_json)

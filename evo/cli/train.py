@@ -9,8 +9,9 @@ from typing import Any, Literal, get_args, get_origin
 
 import click
 
-from evo.cli.options import json_option, plain_option, without_password
+from evo.cli.options import json_option, plain_option
 from evo.config.train import TrainRun
+from islands.db.address import hide_password
 
 _POSITIONAL = ("method", "problems")
 _RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}
@@ -106,7 +107,7 @@ def train(
             raise BadInput("which method? evo train vpo maze:train -o DIR")
         run = validated(values, f"--config {config_file}" if config_file else "the options")
         with display.loading():
-            training = begin(run, output, without_password(shlex.join(["evo", *sys.argv[1:]])), display.log)
+            training = begin(run, output, hide_password(shlex.join(["evo", *sys.argv[1:]])), display.log)
     return asyncio.run(drive_training(training, display, as_json=as_json))
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from evo.comparison.runner import FINISHING, Ended, Fleet, Wave
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
+from evo.exit_status import exit_code_of
 from evo.search.resources import policy_key
 
 JOIN_SECONDS = 20.0
@@ -194,8 +195,6 @@ async def _obey(pipe: Connection) -> None:
 
 
 async def _outcome(task: asyncio.Task[Any]) -> tuple[str, Any]:
-    from evo.cli import exit_code_of
-
     try:
         return "done", await task
     except asyncio.CancelledError:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-DEFAULT_DB = "sqlite:///evo.db"
+from islands.db.address import DEFAULT_DB
+
 TRUNCATE = 2.0
 """The cap of the importance weights where traces are learned from and the user names none."""
 
@@ -85,9 +86,3 @@ def run_and_address(given: str, db: str) -> tuple[str, str]:
     """`RUN@DATABASE` in its two parts; the database is `db` where it names none."""
     matched = _RUN_AT.fullmatch(given)
     return (matched["run"], matched["address"]) if matched else (given, db)
-
-
-def without_login(address: str) -> str:
-    """A database address as it may be kept: its password left out, so that a resume takes it from PGPASSWORD, from
-    the password file, or from an address given anew."""
-    return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1@", address)

@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from evo.config.traces import DEFAULT_DB, TraceSettings, without_login
+from evo.config.traces import TraceSettings
 from evo.config.trainer import TrainerSettings
+from islands.db.address import DEFAULT_DB, drop_password
 from vpo.advantage import METHODS
 
 _OF_SAMPLING = ("problems", "limit", "rollouts", "parents")
@@ -71,7 +72,7 @@ class TrainRun(TraceSettings, TrainerSettings):
     def stored(self) -> dict[str, Any]:
         """Plain values as they may be kept: without the passwords of databases."""
         kept = self.model_dump(mode="json")
-        return kept | {"db": without_login(self.db), "from_traces": [without_login(one) for one in self.from_traces]}
+        return kept | {"db": drop_password(self.db), "from_traces": [drop_password(one) for one in self.from_traces]}
 
     @property
     def chain(self) -> int:

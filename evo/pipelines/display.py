@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from evo.cli.options import without_password
 from evo.pipelines.plan import Planned
 from evo.pipelines.stage import SEARCHES, Place, stands_for
 from evo.pipelines.state import StageState, State
 from evo.search.progress import clock
+from islands.db.address import hide_password
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +44,7 @@ def print_plan(console: Console, plan: Sequence[Planned], place: Place) -> None:
     spent = record["answers"] - record["answers_to_do"]
     known = f", {spent:,} of them in stages that are done or not chosen" if spent else ""
     console.print(f"\nanswers in all: {record['answers']:,}{known}; to do: {most}{record['answers_to_do']:,}")
-    console.print(f"directory {place.folder}, database {without_password(place.db)}; nothing was written")
+    console.print(f"directory {place.folder}, database {hide_password(place.db)}; nothing was written")
 
 
 def plan_record(plan: Sequence[Planned], place: Place) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def summary(plan: Sequence[Planned], state: State, place: Place, outcome: str) -
     return {
         "outcome": outcome,
         "directory": str(place.folder),
-        "db": without_password(place.db),
+        "db": hide_password(place.db),
         "stages": stages,
     }
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from evo.exit_status import exit_code_of
 from evo.pipelines.plan import Planned
 from evo.pipelines.stage import Place
 from evo.pipelines.state import StageState, State, save
@@ -64,8 +65,6 @@ class Runner:
         try:
             code, reason = self._process_of(self.place.command(stage, record, self.state))
         except Exception as error:
-            from evo.cli import exit_code_of
-
             if exit_code_of(error) is None:
                 raise
             code, reason = 1, " ".join(str(error).split())
@@ -90,7 +89,7 @@ class Runner:
         """Run `evo ARGUMENTS`; its exit code (negative: the signal that killed it) and its last word on stderr."""
         shown = ["--plain"] if (self.plain or self.quiet) and arguments[0] != "report" else []
         reader, writer = os.pipe()
-        command = [sys.executable, "-P", "-m", "evo.pipelines.child", str(os.getpid()), str(writer)]
+        command = [sys.executable, "-P", "-m", "evo.cli.stage_process", str(os.getpid()), str(writer)]
         try:
             self._process = subprocess.Popen(
                 [*command, *arguments, *shown],

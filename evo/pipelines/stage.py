@@ -16,12 +16,12 @@ from typing import Any
 
 import yaml
 
-from evo.cli.options import without_password
 from evo.errors import BadInput
 from evo.pipelines.file import Stage
 from evo.pipelines.references import replaced
 from evo.pipelines.settings import POLICY
 from evo.pipelines.state import StageState, State
+from islands.db.address import hide_password
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy, UnknownRun
 from islands.types import RunRecord
@@ -133,7 +133,7 @@ class Place:
     def _train(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
         if _readable(target / "train.json"):
             return ["train", "--resume", str(target)]
-        if values.get("from_traces") and "db" not in values and self.db == without_password(self.db):
+        if values.get("from_traces") and "db" not in values and self.db == hide_password(self.db):
             values["db"] = self.db  # one with a password is told through the environment alone
         return ["train", "--config", self._config(stage, record, values), "-o", str(target)]
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from evo.cli.options import without_password
 from evo.comparison.load import Comparison
 from evo.report.cells import NONE, Cell, Column, Table, number, word
+from islands.db.address import hide_password
 
 LISTED = 6
 PER_RUN = ("seed",)
@@ -62,7 +62,7 @@ def runs_table(comparison: Comparison) -> Table:
 
 def commands(comparison: Comparison) -> list[str]:
     """The command lines that made the runs, each once and without a password."""
-    return list(dict.fromkeys(without_password(run.command) for run in comparison.runs))
+    return list(dict.fromkeys(hide_password(run.command) for run in comparison.runs))
 
 
 def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from command_line import evo
 
 from evo.cli import COMMANDS
-from evo.cli.options import without_password
+from islands.db.address import hide_password
 
 RUN = ["--policy", "scripted:random-route", "--iterations", "6", "--limit", "3", "--seed", "1", "--plain"]
 
@@ -152,9 +152,9 @@ def test_an_unknown_run_is_named_with_those_there_are(finished, capsys, command)
 
 def test_a_password_is_neither_printed_nor_stored():
     command = "evo run maze:test --db postgresql+psycopg://me:s3cret@host:5432/evo --name a"
-    assert without_password(command) == command.replace("s3cret", "***")
+    assert hide_password(command) == command.replace("s3cret", "***")
     for plain in ("sqlite:///evo.db", "postgresql+psycopg://me@host/evo", "evo run a --policy openai:m@http://h:1/v1"):
-        assert without_password(plain) == plain
+        assert hide_password(plain) == plain
 
 
 def test_nothing_is_left_behind_by_a_run_that_never_was(here, capsys):

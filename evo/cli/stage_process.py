@@ -1,4 +1,4 @@
-"""The process of one stage: `python -m evo.pipelines.child PARENT DESCRIPTOR ARGUMENTS...` is `evo ARGUMENTS...` that
+"""The process of one stage: `python -m evo.cli.stage_process PARENT DESCRIPTOR ARGUMENTS...` is `evo ARGUMENTS...` that
 ends with its parent, and that tells its last word on stderr through DESCRIPTOR, a pipe."""
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 from typing import Any, TextIO
+
+from evo.cli import invoke
 
 PR_SET_PDEATHSIG = 1
 LONGEST = 1000
@@ -23,8 +25,6 @@ def main(arguments: Sequence[str]) -> int:
     sys.stderr = heard  # type: ignore[assignment]
     sys.argv = ["evo", *rest]
     try:
-        from evo.cli import invoke
-
         return invoke(rest)
     except KeyboardInterrupt:
         return 130

@@ -1,0 +1,29 @@
+"""Which exit code an error gives: 2 for the user's input, 1 for a known fault, none for a bug."""
+
+from __future__ import annotations
+
+from evo.errors import BadInput, SearchFailed
+from islands.errors import (
+    BadCheckpoint,
+    DatabaseUnavailable,
+    RunBusy,
+    RunExists,
+    UnknownRun,
+    is_database_fault,
+)
+from problems.contract import BadAddress, ScorerFault
+from problems.sandbox.contract import SandboxFault, SandboxUnavailable
+from vpo.policies.contract import PolicyUnavailable
+from vpo.training.contract import TrainingDiverged
+
+_INPUT = (
+    BadInput, BadAddress, BadCheckpoint, DatabaseUnavailable, RunBusy, RunExists, UnknownRun, SandboxUnavailable,
+)  # fmt: skip
+_FAULTS = (SearchFailed, ScorerFault, SandboxFault, PolicyUnavailable, TrainingDiverged, OSError)
+
+
+def exit_code_of(error: Exception) -> int | None:
+    """2 for the user's input, 1 for a known fault; None for a bug, whose traceback is wanted."""
+    if isinstance(error, _INPUT):
+        return 2
+    return 1 if isinstance(error, _FAULTS) or is_database_fault(error) else None
