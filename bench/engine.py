@@ -38,7 +38,8 @@ from typing import Any
 
 from bench.engine_clock import Clock, clocked, cores
 from bench.engine_report import Turn, report
-from evo.config.run import RunConfig, validated
+from evo.config.parse import parse
+from evo.config.run import RunConfig
 from evo.runs.launch import relaunch
 from evo.search.batching import Batcher, SamplingMeter
 from evo.search.continuous_batching import RoundBatcher, batcher_for
@@ -214,7 +215,7 @@ def main() -> None:
     shown = " ".join(f"--{k.replace('_', '-')} {Path(str(v)).name}" for k, v in given.items() if k != "problems")
     command = f"python -m bench.engine {' '.join(given['problems'])} {shown} --turns {turns}"
     with tempfile.TemporaryDirectory() as folder:
-        text, done = asyncio.run(measure(validated(given, "the options"), turns, most, sides, folder, command))
+        text, done = asyncio.run(measure(parse(RunConfig, given, "the options"), turns, most, sides, folder, command))
     print(text)
     if output:
         Path(output).write_text(json.dumps([vars(turn) for turn in done], indent=1) + "\n", encoding="utf-8")

@@ -69,7 +69,8 @@ def compare(
     """
     from evo.cli.execute_comparison import conduct
     from evo.comparison.plan import arms_of, begin, load_comparison, parse_arm, planned_runs
-    from evo.config.run import validated
+    from evo.config.parse import parse
+    from evo.config.run import RunConfig
     from evo.errors import BadInput
 
     given = overrides(options)
@@ -94,7 +95,7 @@ def compare(
     if against is not None and against not in arms_of(config):
         raise BadInput(f"--against {against}: there is no such arm; there are {', '.join(arms_of(config))}")
     runs = planned_runs(config)
-    configs = [validated(run.config, run.arm) for run in runs]
+    configs = [parse(RunConfig, run.config, run.arm) for run in runs]
     command = hide_password(shlex.join(["evo", *sys.argv[1:]]))
 
     return conduct(

@@ -52,7 +52,8 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
 
     from evo.cli.execute_comparison import conduct
     from evo.comparison.plan import begin, load_comparison, planned_runs
-    from evo.config.run import validated
+    from evo.config.parse import parse
+    from evo.config.run import RunConfig
 
     folder = Path(output)
     policies = {"grpo": "embedded:grpo", "vpo": "embedded:vpo"}
@@ -72,7 +73,7 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
         seeds=1,
     )
     runs = planned_runs(config)
-    configs = [validated(run.config, run.arm) for run in runs]
+    configs = [parse(RunConfig, run.config, run.arm) for run in runs]
     command = f"evo demo --limit {limit} --iterations {iterations} --seed {seed}" + (
         f" --train --steps {steps}" if trains else ""
     )
@@ -87,9 +88,11 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
 def _trained(method: str, place: Path, steps: int, seed: int, console: Console, plain: bool) -> int:
     """Train in `place`, or go on where that was interrupted, or find it done; the exit code."""
     from evo.cli.train import drive_training
+    from evo.config.parse import parse
+    from evo.config.train import TrainRun
     from evo.training.display import Display
     from evo.training.run_directory import SETTINGS
-    from evo.training.setup import begin, resume, validated
+    from evo.training.setup import begin, resume
 
     if (place / "config.json").is_file():
         console.print(f"  was trained before: {place}", style="dim", soft_wrap=True)
@@ -100,7 +103,7 @@ def _trained(method: str, place: Path, steps: int, seed: int, console: Console, 
             training = resume(str(place), {}, display.log)
         else:
             values = {"method": method, "problems": [LESSONS], "steps": steps, "seed": seed, **COMMON}
-            run = validated({**values, **TRAINING[method]}, "demo")
+            run = parse(TrainRun, {**values, **TRAINING[method]}, "demo")
             training = begin(run, str(place), f"evo demo --train --steps {steps} --seed {seed}", display.log)
     return asyncio.run(drive_training(training, display, as_json=False))
 

@@ -53,9 +53,10 @@ def resume(name: str, db: str, processes: int | None, plain: bool, as_json: bool
 def _resume_comparison(name: str, runs: list[RunRecord], changed: dict[str, Any], manner: Manner) -> int:
     from evo.cli.execute_comparison import conduct
     from evo.comparison.plan import waves
-    from evo.config.run import validated
+    from evo.config.parse import parse
+    from evo.config.run import RunConfig
 
     unfinished = [run for run in runs if run.status != "done" or changed]
-    configs = {run.name: validated({**run.config, **changed}, f"run {run.name}") for run in unfinished}
+    configs = {run.name: parse(RunConfig, {**run.config, **changed}, f"run {run.name}") for run in unfinished}
     order = waves([(run.name, run.seed, configs[run.name]) for run in unfinished])
     return conduct(lambda: (name, order), list(configs.values()), manner, overrides=changed)

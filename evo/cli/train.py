@@ -82,10 +82,11 @@ def train(
     """
     from rich.console import Console
 
-    from evo.config.run import read_yaml
+    from evo.config.parse import parse, read_yaml
+    from evo.config.train import TrainRun
     from evo.errors import BadInput
     from evo.training.display import Display
-    from evo.training.setup import begin, resume, validated
+    from evo.training.setup import begin, resume
 
     given = {name: _plain(value) for name, value in options.items() if value not in (None, ())}
     console = Console(highlight=False, stderr=as_json)
@@ -105,7 +106,7 @@ def train(
             raise BadInput("where to? name a directory with -o DIR")
         if "method" not in values:
             raise BadInput("which method? evo train vpo maze:train -o DIR")
-        run = validated(values, f"--config {config_file}" if config_file else "the options")
+        run = parse(TrainRun, values, f"--config {config_file}" if config_file else "the options")
         with display.loading():
             training = begin(run, output, hide_password(shlex.join(["evo", *sys.argv[1:]])), display.log)
     return asyncio.run(drive_training(training, display, as_json=as_json))

@@ -12,9 +12,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from evo.config.run import RunConfig, load_config, read_yaml
+from evo.config.parse import OPTIONS, parse, read_yaml
+from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
 from evo.search.defaults import settled, source_commit, stored_form
 from evo.search.resources import address_of, resolve_problems
@@ -71,17 +72,12 @@ def load_comparison(path: str | None, overrides: Mapping[str, Any], **own: Any) 
     if isinstance(compared.get("arms"), Mapping):
         compared["arms"] = {str(k): {"policy": v} if isinstance(v, str) else v for k, v in compared["arms"].items()}
     compared.update({key: value for key, value in own.items() if value is not None})
-    source = f"--config {path}" if path else "the options"
+    source = f"--config {path}" if path else OPTIONS
     search = load_config(path, overrides, besides=COMPARED)
     for key in ("policy", "rollouts", "train"):
         if key in search.model_fields_set:
             raise BadInput(f"{source}: {key} is an arm's own; name arms, as in --arm vpo=embedded:vpo")
-    try:
-        config = CompareConfig.model_validate({"arms": {}, **compared, "search": search})
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise BadInput(f"{source}: {key} = {first.get('input')!r}: {first['msg']}") from error
+    config = parse(CompareConfig, {"arms": {}, **compared, "search": search}, source)
     for name in config.arms:
         check_name(name)
     for name in config.best_of_n or []:

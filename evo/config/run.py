@@ -6,14 +6,12 @@ The object is stored with the run, so `evo resume` needs nothing but the databas
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from evo.config.colocated import SearchTraining
-from evo.errors import BadInput
+from evo.config.parse import OPTIONS, merge, parse, read_yaml
 from islands.population.config import PopulationConfig
 
 
@@ -88,51 +86,6 @@ def load_config(path: str | None, overrides: Mapping[str, Any], besides: Collect
     Raises BadInput with one line naming the key and what is wrong with it.
     """
     values = {key: value for key, value in read_yaml(path).items() if key not in besides}
-    for dotted, value in overrides.items():
-        if value is None or value == ():
-            continue
-        *sections, key = dotted.split(".")
-        target = values
-        for section in sections:
-            inner = target.setdefault(section, {})
-            if not isinstance(inner, dict):
-                raise BadInput(f"--config {path}: {section} must be a section")
-            target = inner
-        target[key] = list(value) if isinstance(value, tuple) else value
-    return validated(values, f"--config {path}" if path else "the options")
-
-
-def read_yaml(path: str | None) -> dict[str, Any]:
-    """The keys and values of a --config file, none without a file. Raises BadInput with one line."""
-    if path is None:
-        return {}
-    try:
-        loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"--config {path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"--config {path}: not YAML: {' '.join(str(error).split())}") from error
-    if loaded is not None and not isinstance(loaded, dict):
-        raise BadInput(f"--config {path}: expected keys and values, found {type(loaded).__name__}")
-    return loaded or {}
-
-
-def validated(values: Mapping[str, Any], source: str) -> RunConfig:
-    """A RunConfig, or BadInput whose one line names the first wrong key."""
-    try:
-        return RunConfig.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            known = ", ".join(sorted(RunConfig.model_fields if "." not in key else _section_fields(key)))
-            raise BadInput(f"{source}: unknown key {key}; known: {known}") from error
-        raise BadInput(f"{source}: {key} = {first.get('input')!r}: {first['msg']}") from error
-
-
-def _section_fields(key: str) -> list[str]:
-    section = key.split(".")[0]
-    models: dict[str, type[BaseModel]] = {
-        "population": PopulationConfig, "prompt": PromptConfig, "train": SearchTraining,
-    }  # fmt: skip
-    return list(models[section].model_fields) if section in models else []
+    source = f"--config {path}" if path else OPTIONS
+    merge(values, overrides, source)
+    return parse(RunConfig, values, source)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from evo.config.run import RunConfig, validated
+from evo.config.parse import parse
+from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.search.defaults import iterations_for, population_config, settled, source_commit, stored_form, workers
 from evo.search.resources import address_of, resolve_problems
@@ -41,7 +42,7 @@ async def import_run(
     scored. Raises BadCheckpoint, BadInput, BadAddress, RunExists, DatabaseUnavailable, each in one line, and
     ScorerFault; no run is there then."""
     checkpoint = read_checkpoint(Path(path))
-    config = validated({"problems": [address], "policy": POLICY, "sandbox": sandbox}, "the options")
+    config = parse(RunConfig, {"problems": [address], "policy": POLICY, "sandbox": sandbox}, "the options")
     problem = the_problem(config, address)
     line = timeline(checkpoint, problem.answer_format)
     scores: list[Score | None] = [None] * len(line.first)
@@ -131,7 +132,7 @@ def run_config(config: RunConfig, problem: Problem, checkpoint: Checkpoint, line
     if room is not None and room < members:
         grid["population_size"] = members
     changes = {"population": grid, "iterations": asked + iterations_for(config, problem)}
-    return validated({**config.model_dump(exclude_unset=True), **changes}, str(checkpoint.path))
+    return parse(RunConfig, {**config.model_dump(exclude_unset=True), **changes}, str(checkpoint.path))
 
 
 def check_free(store: Store, name: str) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from evo.comparison.plan import CompareConfig, planned_runs
+from evo.config.parse import parse
 from evo.config.run import PromptConfig, RunConfig
-from evo.config.run import validated as run_validated
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.pipelines.file import Pipeline, Stage
@@ -137,9 +137,9 @@ class _Checks:
         runs = planned_runs(self._with_lengths(config))
         problems = self._at(config.search.problems, config.search.limit)
         for run in runs:
-            own = run_validated(run.config, run.arm)
+            own = parse(RunConfig, run.config, run.arm)
             self._together(own.policy, problems, own.prompt, own.answers)
-        first = run_validated(runs[0].config, runs[0].arm)
+        first = parse(RunConfig, runs[0].config, runs[0].arm)
         each, arms = first.rollouts * first.answers, len({run.arm for run in runs})
         iterations = [iterations_for(first, problem) for problem in problems]
         text = (

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
+from evo.config.parse import parse
 from evo.errors import BadInput
 from evo.pipelines.references import Reference, references
 from evo.pipelines.settings import GIVES, KINDS, read_settings
@@ -24,7 +25,7 @@ class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     db: str | None = None
-    stages: dict[str, dict[str, Any]]
+    stages: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,20 +64,7 @@ class Pipeline:
 
 def read_pipeline(path: str) -> Pipeline:
     """Raises BadInput with one line that names the file, the stage and the key."""
-    loaded = _yaml(path)
-    try:
-        file = _File.model_validate(loaded)
-    except ValidationError as error:
-        # a key that is misspelt is missing, too; that it is unknown says more
-        first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-        key = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            raise BadInput(f"{path}: unknown key {key}; known: {', '.join(_File.model_fields)}") from error
-        if first["type"] == "missing":
-            raise BadInput(f"{path}: {key} is missing") from error
-        if key.startswith("stages."):
-            raise BadInput(f"{path}: stage {key[7:]}: expected a kind with its settings below it") from error
-        raise BadInput(f"{path}: {key} = {first.get('input')!r}: {first['msg']}") from error
+    file = parse(_File, _yaml(path), path)
     if not file.stages:
         raise BadInput(f"{path}: has no stages; a stage is a name with a kind below it ({', '.join(KINDS)})")
     stages = {name: _stage(path, name, content) for name, content in file.stages.items()}
@@ -119,10 +107,12 @@ def _yaml(path: str) -> dict[str, Any]:
     return {str(key): value for key, value in loaded.items()}
 
 
-def _stage(path: str, name: str, content: Mapping[str, Any]) -> Stage:
+def _stage(path: str, name: str, content: object) -> Stage:
     source = f"{path}: stage {name}"
     if not STAGE_NAME.fullmatch(name):
         raise BadInput(f"{source}: no name for a stage: up to 40 letters, digits, dashes and underscores")
+    if not isinstance(content, dict):
+        raise BadInput(f"{source}: expected a kind with its settings below it")
     if len(content) != 1:
         found = ", ".join(map(str, content)) or "nothing"
         raise BadInput(f"{source}: expected one kind ({', '.join(KINDS)}) with its settings below it, found {found}")

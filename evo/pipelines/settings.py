@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from evo.comparison.plan import COMPARED, CompareConfig, arms_of, check_name
+from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.config.train import TrainRun
 from evo.errors import BadInput
@@ -20,6 +21,9 @@ KINDS = ("pretrain", "train", "evaluate", "search", "compare", "report")
 POLICY, RUN, FILE = "policy", "run", "file"
 GIVES: Mapping[str, str] = {"pretrain": POLICY, "train": POLICY, "evaluate": FILE, "search": RUN, "compare": RUN}
 """What a reference to a stage of this kind stands for; a report gives nothing."""
+
+OF_EACH_ARM = ("policy", "rollouts")
+"""Keys of a run that a comparison takes from its arms."""
 
 
 class PretrainSettings(BaseModel):
@@ -81,7 +85,7 @@ class CompareSettings(CompareConfig):
     @field_validator("search")
     @classmethod
     def _of_all_arms(cls, search: RunConfig) -> RunConfig:
-        for key in ("policy", "rollouts"):
+        for key in OF_EACH_ARM:
             if key in search.model_fields_set:
                 raise ValueError(f"{key} is an arm's own; name it under arms")
         return search
@@ -105,10 +109,7 @@ def read_settings(kind: str, values: Mapping[str, Any], source: str) -> tuple[Ba
         shaped = _comparison(values)
     elif kind == "train" and isinstance(values.get("from_traces"), str):
         shaped["from_traces"] = [values["from_traces"]]
-    try:
-        settings = MODELS[kind].model_validate(shaped)
-    except ValidationError as error:
-        raise BadInput(_told(error, kind, source)) from error
+    settings = parse(MODELS[kind], shaped, source, inlined="search" if kind == "compare" else "", reserved=OF_EACH_ARM)
     if kind == "train" and "method" not in settings.model_fields_set:
         raise BadInput(f"{source}: method is missing, as in method: vpo")
     if isinstance(settings, CompareSettings):
@@ -135,33 +136,3 @@ def _comparison(values: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(own.get("arms"), Mapping):
         own["arms"] = {str(k): {"policy": v} if isinstance(v, str) else v for k, v in own["arms"].items()}
     return {"arms": {}, **own, "search": {key: value for key, value in values.items() if key not in own}}
-
-
-def _told(error: ValidationError, kind: str, source: str) -> str:
-    first = error.errors()[0]
-    path = [str(part) for part in first["loc"]]
-    if kind == "compare" and path[:1] == ["search"]:
-        path = path[1:]
-    key = ".".join(path)
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        return f"{source}: unknown key {key}; known: {', '.join(known_keys(kind, path[:-1]))}"
-    if first["type"] == "missing":
-        return f"{source}: {key} is missing"
-    return f"{source}: {key} = {first.get('input')!r}: {message}" if key else f"{source}: {message}"
-
-
-def known_keys(kind: str, section: list[str]) -> list[str]:
-    """The keys that there are in a section of a kind's settings, [] for the settings themselves."""
-    models: list[type[BaseModel]] = [MODELS[kind]]
-    if kind == "compare":
-        models.append(RunConfig)
-    fields = {name: field for model in models for name, field in model.model_fields.items()}
-    if not section:
-        return sorted(set(fields) - ({"search", "policy", "rollouts"} if kind == "compare" else set()))
-    if kind == "compare" and section[0] == "arms":
-        from evo.comparison.plan import ArmConfig
-
-        return sorted(ArmConfig.model_fields)
-    inner = fields[section[0]].annotation if section[0] in fields else None
-    return sorted(inner.model_fields) if isinstance(inner, type) and issubclass(inner, BaseModel) else []

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from evo.config.parse import parse
 from evo.errors import BadInput
 
 STATE, LOCK = "pipeline.json", ".lock"
@@ -80,12 +81,9 @@ def load(folder: Path) -> State | None:
     except OSError as error:
         raise BadInput(f"-o {folder}: {error.strerror or error}") from error
     try:
-        return State.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise BadInput(
-            f"{path}: cannot be read ({'.'.join(map(str, first['loc']))}: {first['msg']}); name another directory"
-        ) from error
+        return parse(State, json.loads(text), str(path))
+    except ValueError as error:
+        raise BadInput(f"{path}: cannot be read ({error}); name another directory") from error
 
 
 def save(folder: Path, state: State) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evo.config.run import RunConfig, validated
+from evo.config.parse import parse
+from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.prompts.chat import prompt_style
 from evo.runs.learner import check_trainable, learner_for
@@ -111,7 +112,7 @@ async def relaunch(
     store = Store.open(db, must_exist=True)
     try:
         run = store.run(name)
-        config = validated({**run.config, **(overrides or {})}, f"run {name}")
+        config = parse(RunConfig, {**run.config, **(overrides or {})}, f"run {name}")
         if config.policy == IMPORTED:
             raise BadInput(f"run {name} was imported; say who goes on with it: evo resume {name} --policy POLICY")
         problems = parts.problems(config)

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from evo import __version__
-from evo.config.run import RunConfig, validated
+from evo.config.parse import parse
+from evo.config.run import RunConfig
 from evo.search.iteration import Lane
 from islands.population.config import PopulationConfig
 from problems.contract import Problem
@@ -30,7 +31,7 @@ def settled(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
         if settings.get("diff_based_evolution") and "answers" not in given:
             decided.setdefault("answers", 1)
     # only what was given is carried over: population_config tells a user's value from a default by that
-    return validated({**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
+    return parse(RunConfig, {**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
 
 
 def stored_form(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evo.config.run import RunConfig, validated
+from evo.config.parse import parse
+from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.search.defaults import workers
 from evo.search.operator_selection import Operator
@@ -71,7 +72,7 @@ class Shared:
                 f"a group of {total} answers cannot be made of chains of {answers} ({asked}); see --rollouts"
             )
         changes |= {"answers": answers, "rollouts": total // answers}
-        own = validated({**config.model_dump(), **changes}, f"--policy {address}")
+        own = parse(RunConfig, {**config.model_dump(), **changes}, f"--policy {address}")
         return Operator(address, self.policy(own, problems), own.rollouts, own.answers, own.prompt)
 
     async def close(self) -> None:

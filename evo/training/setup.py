@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
-
+from evo.config.parse import parse
 from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import TrainRun
 from evo.config.trainer import EMBEDDED_RATE, PAPER_RATE
@@ -134,7 +133,7 @@ def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, A
     """A stored training run, ready to go on from its last checkpoint (from the start where it has none yet).
     `overrides` may raise its budgets and say where its traces lie now."""
     record, about = TrainingRecord.open(folder)
-    run = validated({**about["config"], **overrides}, f"--resume {folder}")
+    run = parse(TrainRun, {**about["config"], **overrides}, f"--resume {folder}")
     traces = _traces(run, about.get("traces"))
     try:
         return _resumed(run, folder, record, about, traces, on_log)
@@ -175,19 +174,6 @@ def _resumed(
         record.rewind(loop.status.step)
         record.write_settings({**about, "config": run.stored()})
     return training
-
-
-def validated(values: dict[str, Any], source: str) -> TrainRun:
-    """A TrainRun, or BadInput whose one line names the first wrong setting."""
-    try:
-        return TrainRun.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            raise BadInput(f"{source}: unknown key {key}; known: {', '.join(TrainRun.model_fields)}") from error
-        message = first["msg"].removeprefix("Value error, ")
-        raise BadInput(f"{source}: {key} = {first.get('input')!r}: {message}" if key else message) from error
 
 
 @dataclass

@@ -3,7 +3,8 @@
 import pytest
 
 from evo.comparison.plan import arms_of, load_comparison, parse_arm, planned_runs, waves
-from evo.config.run import validated
+from evo.config.parse import parse
+from evo.config.run import RunConfig
 from evo.errors import BadInput
 
 THREE = {
@@ -144,5 +145,5 @@ def test_a_comparison_needs_arms_and_problems():
 
 
 def test_runs_of_a_seed_are_searched_together():
-    runs = [(f"{arm}{seed}", seed, validated({}, "")) for seed in (3, 4) for arm in "ab"]
+    runs = [(f"{arm}{seed}", seed, parse(RunConfig, {}, "")) for seed in (3, 4) for arm in "ab"]
     assert [[name for name, _ in wave] for wave in waves(runs)] == [["a3", "b3"], ["a4", "b4"]]

@@ -1,6 +1,8 @@
 import pytest
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from evo.config.run import RunConfig, load_config, validated
+from evo.config.parse import parse
+from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
 
 
@@ -47,7 +49,7 @@ def test_a_wrong_file_gives_one_line_that_names_the_key(tmp_path, text, named):
 
 def test_an_unknown_key_lists_the_known_ones_of_its_section():
     with pytest.raises(BadInput, match="known: .*migration_interval"):
-        validated({"population": {"migrate_every": 3}}, "test")
+        parse(RunConfig, {"population": {"migrate_every": 3}}, "test")
 
 
 def test_a_missing_file_is_bad_input():
@@ -60,3 +62,43 @@ def test_a_scalar_where_a_section_belongs_is_bad_input(tmp_path):
     path.write_text("population: 3\n")
     with pytest.raises(BadInput, match="population must be a section"):
         load_config(str(path), {"population.islands": 2})
+
+
+class Arm(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    policy: str
+    answers: int = Field(3, ge=1)
+
+
+class Comparison(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    arms: dict[str, Arm]
+    search: Arm | None = None
+
+    @model_validator(mode="after")
+    def _two(self) -> "Comparison":
+        if len(self.arms) < 2:
+            raise ValueError("a comparison needs two arms")
+        return self
+
+
+ARM = {"policy": "p"}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"arms": {"a": {**ARM, "answer": 1}}}, "file: unknown key arms.a.answer; known: answers, policy"),
+        ({"arms": {"a": {}}}, "file: arms.a.policy is missing"),
+        ({"amrs": {}}, "file: unknown key amrs; known: answers, arms"),
+        (
+            {"arms": {}, "search": {**ARM, "answers": 0}},
+            "file: answers = 0: Input should be greater than or equal to 1",
+        ),
+        ({"arms": {"a": ARM}}, "file: a comparison needs two arms"),
+    ],
+)
+def test_a_wrong_value_is_one_line_however_deep_it_lies(values, said):
+    with pytest.raises(BadInput) as raised:
+        parse(Comparison, values, "file", inlined="search", reserved=("policy",))
+    assert str(raised.value) == said

@@ -12,9 +12,11 @@ from sqlalchemy import text
 from training_runs import figures, trained, weights
 
 from evo.cli import invoke
+from evo.config.parse import parse
+from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training.offline import FOREIGN, SILENT, TOO_LONG, unusable
-from evo.training.setup import begin, resume, validated
+from evo.training.setup import begin, resume
 from islands.db.store import Store
 from islands.queries.groups import read_groups
 
@@ -42,7 +44,7 @@ def db(searched, tmp_path):
 
 
 def settings(db, method="vpo", **changes):
-    return validated({**SMALL, "method": method, "from_traces": ["a"], "db": db, **changes}, "a test")
+    return parse(TrainRun, {**SMALL, "method": method, "from_traces": ["a"], "db": db, **changes}, "a test")
 
 
 def same(one, other):
@@ -365,7 +367,7 @@ def test_groups_that_go_while_they_are_learned_from_are_told(db, tmp_path):
 
 def test_passwords_are_not_kept():
     address = "postgresql+psycopg://me:secret@host/db"
-    run = validated({"method": "vpo", "from_traces": [f"a@{address}", "b"], "db": address}, "a test")
+    run = parse(TrainRun, {"method": "vpo", "from_traces": [f"a@{address}", "b"], "db": address}, "a test")
     kept = run.stored()
     assert "secret" not in json.dumps(kept)
     assert kept["db"] == "postgresql+psycopg://me@host/db" and kept["from_traces"][1] == "b"

@@ -14,9 +14,11 @@ from safetensors.torch import load_file
 from training_runs import figures, trained, weights
 
 from evo.cli import invoke
+from evo.config.parse import parse
+from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training.run_directory import TrainingRecord
-from evo.training.setup import begin, resume, validated
+from evo.training.setup import begin, resume
 
 SMALL = {
     "problems": ["maze:train/0-7"],
@@ -38,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def settings(**changes):
-    return validated({**SMALL, "method": "vpo", "steps": 4, **changes}, "a test")
+    return parse(TrainRun, {**SMALL, "method": "vpo", "steps": 4, **changes}, "a test")
 
 
 def test_a_run_leaves_a_policy_a_card_and_its_figures(tmp_path):
@@ -112,7 +114,9 @@ def test_every_method_takes_a_step(tmp_path):
     from vpo.advantage import METHODS
 
     for method in METHODS:
-        run = validated({**SMALL, "method": method, "steps": 1, "evaluate": [], "rollouts": 6, "kl": 0.0}, "a test")
+        run = parse(
+            TrainRun, {**SMALL, "method": method, "steps": 1, "evaluate": [], "rollouts": 6, "kl": 0.0}, "a test"
+        )
         trained(begin(run, str(tmp_path / method), ""))
         (step,) = figures(tmp_path / method, "step")
         assert step["grad_norm"] > 0, method
@@ -161,7 +165,7 @@ def test_a_directory_that_holds_something_is_not_overwritten(tmp_path):
 
 
 def test_the_learning_rate_suits_the_policy_unless_it_is_given(tmp_path):
-    run = validated({**SMALL, "lr": None, "steps": 1, "method": "vpo", "evaluate": []}, "a test")
+    run = parse(TrainRun, {**SMALL, "lr": None, "steps": 1, "method": "vpo", "evaluate": []}, "a test")
     trained(begin(run, str(tmp_path), ""))
     assert figures(tmp_path, "step")[0]["learning_rate"] == 2.5e-4
     assert json.loads((tmp_path / "train.json").read_text())["config"]["lr"] == 2.5e-4

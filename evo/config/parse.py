@@ -1,0 +1,99 @@
+"""Reads settings: YAML in, a validated model out, and one line where that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import GenericAlias
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from evo.errors import BadInput
+
+OPTIONS = "the options"
+"""The source of settings that came as flags."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def parse(
+    model: type[Model], values: Mapping[str, Any], source: str, *, inlined: str = "", reserved: Collection[str] = ()
+) -> Model:
+    """Validates `values`.
+
+    source: where they come from, to begin the message with
+    inlined: a section whose keys the user writes beside the model's own; reserved: keys of it that he cannot name
+    Raises BadInput whose one line names the first wrong key and what is wrong with it.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise BadInput(_line(error, model, source, inlined, reserved)) from error
+
+
+def read_yaml(path: str | None) -> dict[str, Any]:
+    """The keys and values of a --config file, none without a file. Raises BadInput with one line."""
+    if path is None:
+        return {}
+    try:
+        loaded = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"--config {path}: {error.strerror or error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadInput(f"--config {path}: not YAML: {' '.join(str(error).split())}") from error
+    if loaded is not None and not isinstance(loaded, dict):
+        raise BadInput(f"--config {path}: expected keys and values, found {type(loaded).__name__}")
+    return loaded or {}
+
+
+def merge(values: dict[str, Any], overrides: Mapping[str, Any], source: str) -> None:
+    """Puts `overrides` over `values`: dotted keys reach into sections, and None or () is not given.
+
+    Raises BadInput where a section of `values` holds something else than keys.
+    """
+    for dotted, value in overrides.items():
+        if value is None or value == ():
+            continue
+        *sections, key = dotted.split(".")
+        target = values
+        for section in sections:
+            inner = target.setdefault(section, {})
+            if not isinstance(inner, dict):
+                raise BadInput(f"{source}: {section} must be a section")
+            target = inner
+        target[key] = list(value) if isinstance(value, tuple) else value
+
+
+def _line(error: ValidationError, model: type[BaseModel], source: str, inlined: str, reserved: Collection[str]) -> str:
+    # a misspelt key is missing too; that it is unknown says more
+    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    path = [str(part) for part in first["loc"]]
+    if path[:1] == [inlined]:
+        path = path[1:]
+    key, message = ".".join(path), first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        known = set(_keys([model], path[:-1]))
+        if inlined and not path[:-1]:
+            known |= set(_keys([model], [inlined]))
+            known -= {inlined, *reserved}
+        return f"{source}: unknown key {key}; known: {', '.join(sorted(known))}"
+    if first["type"] == "missing":
+        return f"{source}: {key} is missing"
+    if isinstance(first["input"], dict | BaseModel):  # a rule about several keys, whose message names them
+        section = f"{key}: " if key else ""
+        return message if source == OPTIONS and not key else f"{source}: {section}{message}"
+    return f"{source}: {key} = {first['input']!r}: {message}"
+
+
+def _keys(kinds: Iterable[Any], path: list[str]) -> Iterator[str]:
+    """The keys of the section at `path` below types: of models, of mappings to models, of either or nothing."""
+    for kind in kinds:
+        if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+            inner, rest = get_args(kind), path[1:] if isinstance(kind, GenericAlias) else path
+            yield from _keys(inner, rest)
+        elif not path:
+            yield from kind.model_fields
+        elif path[0] in kind.model_fields:
+            yield from _keys([kind.model_fields[path[0]].annotation], path[1:])
