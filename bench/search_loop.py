@@ -174,7 +174,7 @@ def our_rate(folder: Path, size: int, iterations: int, inline: bool) -> tuple[fl
         seconds = time.perf_counter() - started
         status = launched.status
         shares = {"commit": status.commit_seconds / seconds, "scoring": status.scoring_seconds / seconds}
-        done = status.groups_here
+        done = status.groups
         await launched.close()
         return done / seconds, shares
 

@@ -23,7 +23,11 @@ ASKED = {"policy", "rollouts", "answers"}
 @click.option("--max-answers", type=click.IntRange(1), help="a new budget of answers, those already spent included")
 @click.option("--max-tokens", type=click.IntRange(1), help="a new budget of tokens, those already spent included")
 @click.option("--max-cost", type=click.FloatRange(0, min_open=True), help="a new budget of cost, all of it included")
-@click.option("--max-seconds", type=click.FloatRange(0, min_open=True), help="a budget of seconds for this part")
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(0, min_open=True),
+    help="a new budget of seconds, those searched already included",
+)
 @db_option
 @click.option("--processes", type=click.IntRange(1, 64), help="of a comparison, as in evo compare")
 @plain_option
@@ -33,10 +37,12 @@ def resume(name: str, db: str, processes: int | None, plain: bool, as_json: bool
     comparison: all its runs go on, and those begin that have not. A run that evo import made is given a policy."""
     from evo.cli.execute_run import drive
     from evo.errors import BadInput
+    from evo.runs.budgets import check_budgets
     from evo.runs.launch import relaunch
     from islands.db.comparisons import runs_named
     from islands.db.store import Store
     from islands.interop.origin import source_of
+    from islands.queries.progress import run_progress
 
     changed = {key: value for key, value in budgets.items() if value is not None}
     with Store.open(db, read_only=True) as store:
@@ -45,6 +51,8 @@ def resume(name: str, db: str, processes: int | None, plain: bool, as_json: bool
             raise BadInput(
                 f"{name} keeps its policy, rollouts and answers; only a run that evo import made is given others"
             )
+        for run in runs:
+            check_budgets(run, run_progress(store, run.id), changed)
     if runs[0].comparison == name:
         return _resume_comparison(name, runs, changed, Manner(db, plain, as_json, processes))
     return drive(lambda: relaunch(name, db=db, overrides=changed), db=db, plain=plain, as_json=as_json)

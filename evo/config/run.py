@@ -65,7 +65,7 @@ class RunConfig(BaseModel):
     max_answers: int | None = Field(None, ge=1, description="budget: answers asked for in all, a chain of m counting m")
     max_tokens: int | None = Field(None, ge=1, description="budget: generated tokens in all")
     max_cost: float | None = Field(None, gt=0, description="budget: what a policy with ?price= has cost in all")
-    max_seconds: float | None = Field(None, gt=0, description="budget: wall-clock seconds of this process")
+    max_seconds: float | None = Field(None, gt=0, description="budget: seconds of searching in all, pauses left out")
     until_solved: bool = Field(False, description="stop a problem when it is solved")
 
     parallel: int | None = Field(None, ge=1, description="prompt groups in flight; default by policy and problem count")

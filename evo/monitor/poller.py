@@ -22,6 +22,7 @@ from evo.monitor.live_cache import Mirror, RunReading
 from evo.monitor.live_metrics import LiveFigures
 from evo.monitor.snapshot import ArmBoard, Board, Detail, TrainingCurve
 from evo.monitor.telemetry import told
+from evo.search.active_time import active_periods, union
 from islands.db.store import Store
 from islands.queries import live as readings
 from islands.types import RunRecord
@@ -105,8 +106,7 @@ class Feed:
             mirror.problems,
             self.comparison.reference,
             mirror.iterations,
-            created=min(record.created for record in records),
-            updated=max(record.updated for record in records),
+            active=union([period for record in records for period in active_periods(record)]),
             heard=max(_heard(record) for record in records),
             loaded=loaded,
             runs=len(records),

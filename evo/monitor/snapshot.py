@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from evo.comparison.results import Outcomes
 from evo.comparison.survival import Curve
+from evo.search.active_time import Period, seconds_until
 
 STALE_SECONDS = 60.0
 """A running search that was not heard of for so long is said to be silent; a writer beats every 15 seconds."""
@@ -173,6 +174,7 @@ class Board:
     loaded, runs: how many runs have been read to their end, of how many; a board of a large comparison fills up
     rate: iterations committed per second lately, of all runs; None where too little was seen
     seconds_left: what a budget of seconds leaves to the runs under way
+    active: the periods in which any of the runs was searched, in order, without those in which all rested
     heard: when any of the runs last showed signs of life
     fault: why the database cannot be read at the moment
     """
@@ -187,8 +189,7 @@ class Board:
     verdict: tuple[str, ...] = ()
     improvements: tuple[ImprovementLine, ...] = ()
     details: Mapping[tuple[int, str], Detail] = field(default_factory=dict)
-    created: float = 0.0
-    updated: float = 0.0
+    active: tuple[Period, ...] = ()
     heard: float = 0.0
     rate: float | None = None
     seconds_left: float | None = None
@@ -227,8 +228,8 @@ class Board:
         return any(problem.target is not None for problem in self.problems)
 
     def elapsed(self, now: float) -> float:
-        """From the beginning to the end, or to now."""
-        return max(0.0, (self.updated if self.ended else now) - self.created)
+        """Seconds in which any of the runs was searched."""
+        return seconds_until(self.active, now if self.silent(now) is None else self.heard)
 
     def silent(self, now: float) -> float | None:
         """For how long nothing was heard of a search that is said to be running; None where that is not long."""

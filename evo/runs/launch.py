@@ -14,7 +14,9 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.prompts.chat import prompt_style
+from evo.runs.budgets import check_budgets
 from evo.runs.learner import check_trainable, learner_for
+from evo.search.active_time import ended_periods
 from evo.search.defaults import in_flight, iterations_for, population_config, settled, source_commit, stored_form
 from evo.search.iteration import Lane
 from evo.search.loop import Search
@@ -112,6 +114,8 @@ async def relaunch(
     store = Store.open(db, must_exist=True)
     try:
         run = store.run(name)
+        progress = run_progress(store, run.id)
+        check_budgets(run, progress, overrides or {})
         config = parse(RunConfig, {**run.config, **(overrides or {})}, f"run {name}")
         if config.policy == IMPORTED:
             raise BadInput(f"run {name} was imported; say who goes on with it: evo resume {name} --policy POLICY")
@@ -120,7 +124,7 @@ async def relaunch(
         check_together(config, problems, operators)
         scorer = parts.scorer_for(config, problems)
         store.claim(run.id)
-        records, progress = store.problems(run.id), run_progress(store, run.id)
+        records = store.problems(run.id)
         if records:
             check_unchanged(run, problems, records)
             lanes = [
@@ -133,10 +137,12 @@ async def relaunch(
             lanes = await enroll(store, run, config, problems, operators, scorer)
         if overrides:
             store.set_config(run.id, stored_form(config, config.problems))
-        store.finish_run(run.id, "running")
+        # an earlier process that was killed left a period without an end, and what follows it is idle time
+        closed = {"active": ended_periods(run.summary, run.created)} if run.summary else {}
+        store.finish_run(run.id, "running", summary={**run.summary, **closed})
         launched = _assembled(store, run, lanes, own, operators, scorer, config)
         launched.search.next_sequence = progress.next_sequence
-        launched.status.carry(run.summary, progress.groups, progress.answers, progress.tokens)
+        launched.status.carry(run.summary, run.created, progress.groups, progress.answers, progress.tokens)
         await launched.search.learner.restore()
         launched.search.recall(group for _, group in read_groups(store, run.id))
         return launched

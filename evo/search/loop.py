@@ -94,11 +94,13 @@ class Search:
         """Ask the policy nothing until `resume`. The search that goes on then is the one that was paused: no proposal
         is made any earlier or later in its order."""
         self.paused = True
+        self.status.active.pause()
         for batcher in self.batchers:
             batcher.pause()
 
     def resume(self) -> None:
         self.paused = False
+        self.status.active.resume()
         for batcher in self.batchers:
             batcher.resume()
 
@@ -116,6 +118,8 @@ class Search:
                 assert isinstance(self.batchers[0], Batcher)
                 self.learner.attach(self.batchers[0])
             self._replay()
+            with self.store.begin() as transaction:
+                self._tell(transaction)
             while self._fly():
                 head = self._flying[0]
                 batcher = self.batchers[head.proposal.operator]
@@ -141,6 +145,7 @@ class Search:
             await asyncio.gather(*(flying.group for flying in self._flying), return_exceptions=True)
             for batcher in self.batchers:
                 await batcher.close()
+            self.status.active.pause()
         return self.stop_reason
 
     def _replay(self) -> None:
@@ -151,6 +156,8 @@ class Search:
             if not self._propose():
                 break
         self._advance(None)
+        for lane, shown in zip(self.lanes, self.status.lanes, strict=True):
+            lane.describe(shown)
 
     def recall(self, groups: Iterable[ScoredGroup]) -> None:
         """Learn again what the committed groups say of the operators; nothing is read where there is but one."""

@@ -21,17 +21,17 @@ def spent(tokens: int, prompt_tokens: int, cost: float) -> str:
 
 def figures(status: SearchStatus) -> str:
     """Throughput in one line."""
-    elapsed = max(status.elapsed, 1e-9)
-    busy = min(1.0, status.sampling_seconds / elapsed)
     parts = [
-        f"{status.answers_here / elapsed:,.0f} answers/s",
-        f"{status.tokens_here / elapsed:,.0f} tokens/s",
-        f"policy busy {busy:.0%}",
+        f"{status.answers_per_second:,.0f} answers/s",
+        f"{status.tokens_per_second:,.0f} tokens/s",
+        f"policy busy {status.policy_busy:.0%}",
         f"{status.repeats:,} repeats",
     ]
     if status.training_seconds:
-        whole = max(status.before + status.elapsed, 1e-9)
-        parts.append(f"training {status.training_seconds / whole:.0%}, syncing {status.syncing_seconds / whole:.1%}")
+        parts.append(
+            f"training {status.training_seconds / status.elapsed:.0%}, "
+            f"syncing {status.syncing_seconds / status.elapsed:.1%}"
+        )
     if status.errors:
         parts.append("errors: " + ", ".join(f"{kind} {n:,}" for kind, n in status.errors.most_common(3)))
     return "  ".join(parts)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from evo.search.active_time import ActiveTime, ended_periods
 from problems.types import ScoredGroup, prompt_tokens
 
 SUMMARY_SECONDS = 1.0
@@ -34,25 +35,25 @@ class SearchStatus:
 
     tokens: generated; prompt_tokens: of prompts, each once for its group
     cost: of both, where the policy has a price
-    groups_here, tokens_here, answers_here: of this process alone, for rates
+    untimed_answers, untimed_tokens: those of before the run's time was kept, as an import's
     training: the figures of the last step of a trainer beside the search
-    before, sampling_before: seconds that earlier processes searched, and of those sampled
+    active: the seconds that were searched, in this process and in those before it; rates are of these
+    sampling_before: seconds that earlier processes sampled
     """
 
     run: str
     policy: str
     lanes: list[LaneStatus]
-    started: float = field(default_factory=time.monotonic)
+    active: ActiveTime = field(default_factory=ActiveTime)
     groups: int = 0
-    groups_here: int = 0
     answers: int = 0
     missing: int = 0
     repeats: int = 0
     tokens: int = 0
-    tokens_here: int = 0
     prompt_tokens: int = 0
     cost: float = 0.0
-    answers_here: int = 0
+    untimed_answers: int = 0
+    untimed_tokens: int = 0
     scoring_seconds: float = 0.0
     commit_seconds: float = 0.0
     sampling_seconds: float = 0.0
@@ -62,12 +63,25 @@ class SearchStatus:
     migrations: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     stopping: str = ""
-    before: float = 0.0
     sampling_before: float = 0.0
 
     @property
     def elapsed(self) -> float:
-        return time.monotonic() - self.started
+        """Seconds searched, at least a little more than none."""
+        return max(self.active.seconds, 1e-9)
+
+    @property
+    def answers_per_second(self) -> float:
+        return (self.answers - self.untimed_answers) / self.elapsed
+
+    @property
+    def tokens_per_second(self) -> float:
+        return (self.tokens - self.untimed_tokens) / self.elapsed
+
+    @property
+    def policy_busy(self) -> float:
+        """The share of the time in which the policy sampled."""
+        return min(1.0, (self.sampling_before + self.sampling_seconds) / self.elapsed)
 
     @property
     def planned(self) -> int:
@@ -77,12 +91,15 @@ class SearchStatus:
     def solved(self) -> int:
         return sum(lane.solved_at is not None for lane in self.lanes)
 
-    def carry(self, summary: Mapping[str, Any], groups: int, answers: int, tokens: int) -> None:
+    def carry(self, summary: Mapping[str, Any], created: float, groups: int, answers: int, tokens: int) -> None:
         """Go on from an earlier process: its committed groups, answers and tokens, and what its last summary, at most
         SUMMARY_SECONDS older, says of the rest."""
         self.groups, self.answers, self.tokens = groups, answers, tokens
         self.prompt_tokens, self.cost = int(summary.get("prompt_tokens", 0)), float(summary.get("cost", 0.0))
-        self.before = float(summary.get("seconds", 0.0))
+        periods = ended_periods(summary, created)
+        self.active.carry(periods)
+        if not periods:
+            self.untimed_answers, self.untimed_tokens = answers, tokens
         self.sampling_before = float(summary.get("sampling_seconds", 0.0))
         self.missing, self.repeats = summary.get("missing_answers", 0), summary.get("repeats", 0)
         self.scoring_seconds = summary.get("scoring_seconds", 0.0)
@@ -93,9 +110,8 @@ class SearchStatus:
         self.errors = Counter(summary.get("errors", {}))
 
     def figures(self, scoring_queue: int = 0) -> dict[str, Any]:
-        """Counts and rates, as a run keeps them in its summary while it goes on and at its end. Seconds are of all
-        processes that searched; rates and policy_busy of this one. scoring_queue: answers that wait to be scored."""
-        elapsed = max(self.elapsed, 1e-9)
+        """Counts and rates, as a run keeps them in its summary while it goes on and at its end. Seconds and rates are
+        of the time searched, by all processes. scoring_queue: answers that wait to be scored."""
         return {
             "solved": self.solved,
             "groups": self.groups,
@@ -105,10 +121,11 @@ class SearchStatus:
             "tokens": self.tokens,
             "prompt_tokens": self.prompt_tokens,
             "cost": round(self.cost, 6),
-            "seconds": round(self.before + elapsed, 3),
-            "answers_per_second": round(self.answers_here / elapsed, 2),
-            "tokens_per_second": round(self.tokens_here / elapsed, 1),
-            "policy_busy": round(min(1.0, self.sampling_seconds / elapsed), 4),
+            "active": self.active.stored(),
+            "seconds": round(self.elapsed, 3),
+            "answers_per_second": round(self.answers_per_second, 2),
+            "tokens_per_second": round(self.tokens_per_second, 1),
+            "policy_busy": round(self.policy_busy, 4),
             "sampling_seconds": round(self.sampling_before + self.sampling_seconds, 3),
             "scoring_seconds": round(self.scoring_seconds, 3),
             "scoring_queue": scoring_queue,
@@ -123,19 +140,16 @@ class SearchStatus:
     def count(self, group: ScoredGroup) -> None:
         """Add a committed group."""
         self.groups += 1
-        self.groups_here += 1
         self.prompt_tokens += prompt_tokens([rollout.rollout for rollout in group.rollouts])
         for rollout in group.rollouts:
             tokens, usage = rollout.rollout.tokens, rollout.rollout.usage
             self.cost += usage.cost if usage is not None else 0.0
             self.tokens += tokens
-            self.tokens_here += tokens
             self.missing += max(0, group.answers - len(rollout.answers))
             if rollout.format_error:
                 self.errors["format"] += 1
             for answer in rollout.answers:
                 self.answers += 1
-                self.answers_here += 1
                 self.scoring_seconds += answer.seconds
                 if answer.candidate is not None:
                     self.repeats += 1

@@ -1,6 +1,7 @@
 """A problem that needs no sandbox and a policy that needs no model, for tests of the search itself."""
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
@@ -82,7 +83,9 @@ def here(tmp_path, monkeypatch):
 def search_with(monkeypatch):
     """search(problems, policy, db, name=..., resume=..., **config) -> Launched, after the search has run."""
 
-    def run(problems, policy, db, *, name="run", resume=False, stop_after=None, interrupt_after=None, **settings):
+    def run(
+        problems, policy, db, *, name="run", resume=False, stop_after=None, interrupt_after=None, pause=None, **settings
+    ):
         monkeypatch.setattr(shared, "resolve_problems", lambda config: list(problems))
         monkeypatch.setattr(shared, "open_policy", lambda config, problems: policy)
 
@@ -98,6 +101,11 @@ def search_with(monkeypatch):
                 seen.append(group)
                 if stop_after is not None and len(seen) == stop_after:
                     launched.search.stop("interrupted")
+                if pause is not None and len(seen) == 1:
+                    clock, seconds = pause
+                    launched.search.pause()
+                    clock.pass_by(seconds)
+                    launched.search.resume()
                 if interrupt_after is not None and len(seen) == interrupt_after:
                     launched.search.interrupt("interrupted")
 
@@ -113,6 +121,34 @@ def search_with(monkeypatch):
         return asyncio.run(asyncio.wait_for(scenario(), 60))
 
     return run
+
+
+class Clock:
+    """Both clocks of the time searched, which a test can put forward."""
+
+    def __init__(self):
+        self.ahead, self._time, self._monotonic = 0.0, time.time, time.monotonic
+
+    def pass_by(self, seconds):
+        self.ahead += seconds
+
+    def time(self):
+        return self._time() + self.ahead
+
+    now = time
+
+    def monotonic(self):
+        return self._monotonic() + self.ahead
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    from evo.search import active_time, status
+
+    made = Clock()
+    for module in (active_time, status):
+        monkeypatch.setattr(module, "time", made)
+    return made
 
 
 @pytest.fixture

@@ -102,6 +102,9 @@ def test_resume_goes_on_and_says_so(finished, capsys):
     code, out, _ = evo(capsys, "resume", "first", "--iterations", "9", "--plain")
     assert code == 0
     assert "27 groups" in out
+    code, out, err = evo(capsys, "resume", "first", "--iterations", "4", "--plain")
+    assert (code, out) == (2, "")
+    assert err.strip() == ("evo: run first has had 9 iterations per problem already; --iterations 4 is below that")
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,9 @@ def test_resume_takes_a_comparison_further(here, capsys):
     assert code == 0, err
     assert "at iteration 12" in out
     assert evo(capsys, "resume", "c/guess/s0", "--iterations", "12", "--plain")[0] == 0
+    code, out, err = evo(capsys, "resume", "c", "--iterations", "6", "--plain")
+    assert (code, out) == (2, "")
+    assert "12 iterations per problem already; --iterations 6 is below that" in err and len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

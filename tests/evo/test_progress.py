@@ -6,7 +6,7 @@ def status(lanes=3, done=5):
     shown = [LaneStatus(f"maze:test/{i}", 0.75, 20, done=done, best=0.5) for i in range(lanes)]
     shown[0].best, shown[0].solved_at = 0.75, 4
     made = SearchStatus("calm-lake", "embedded:base", shown)
-    made.groups = made.groups_here = lanes * done
+    made.groups = lanes * done
     made.answers, made.tokens = 45, 900
     return made
 

@@ -338,8 +338,61 @@ def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_ther
     db = f"sqlite:///{tmp_path / 'evo.db'}"
     launched = search_with([digits("a")], SlowFirst(batch=0), db, iterations=20, parallel=8)
     assert seen[-1]["in_flight"] == 8 and seen[-1]["sampled_ahead"] == 7 and seen[-1]["groups"] == 0
-    assert seen[-1]["policy_busy"] > 0.5
+    assert seen[-1]["policy_busy"] > 0
     assert launched.status.groups == 20
     with Store.open(db, read_only=True) as store:
         run = store.run("run")
     assert "in_flight" not in run.summary and told([run]).in_flight is None
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ({"iterations": 7}, "10 iterations per problem already; --iterations 7 is below"),
+        ({"max_answers": 19}, "20 answers already; --max-answers 19 is below"),
+        ({"max_tokens": 1}, "--max-tokens 1 is below"),
+        ({"max_seconds": 1e-6}, "--max-seconds 1e-06 is below"),
+    ],
+)
+def test_a_budget_below_what_is_spent_is_refused_and_changes_nothing(
+    search_with, digits, digits_policy, db, budget, message
+):
+    search_with([digits("a")], digits_policy(), db, iterations=10)
+    with Store.open(db, read_only=True) as store:
+        before = store.run("run")
+    with pytest.raises(BadInput, match=message):
+        search_with([digits("a")], digits_policy(), db, resume=True, **budget)
+    with Store.open(db, read_only=True) as store:
+        after = store.run("run")
+    assert (after.config, after.summary, after.status) == (before.config, before.summary, before.status)
+
+
+def test_a_finished_run_that_is_resumed_keeps_its_best_and_its_seconds(search_with, digits, digits_policy, db, clock):
+    first = search_with([digits("a")], digits_policy(), db, iterations=10)
+    with Store.open(db) as store:
+        store.finish_run(store.run("run").id, "done", summary=first.status.figures())
+    clock.pass_by(1675)
+    again = search_with([digits("a")], digits_policy(), db, resume=True)
+    assert again.status.lanes[0].best == again.best[0][1] == first.best[0][1]
+    assert again.status.elapsed < first.status.elapsed + 60
+    for rate in ("answers_per_second", "policy_busy"):
+        assert again.status.figures()[rate] > 0
+
+
+def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, digits_policy, db, clock):
+    """Of a run that was killed, rested, was resumed, and is paused: no second of the rest and of the pause."""
+    from evo.monitor.poller import Feed
+
+    first = search_with([digits("a")], digits_policy(), db, iterations=10, stop_after=4)
+    clock.pass_by(5)
+    first.status.active.resume()  # as a process that was killed leaves it
+    clock.pass_by(5)
+    with Store.open(db) as store:
+        store.finish_run(store.run("run").id, "running", summary=first.status.figures())
+    clock.pass_by(1675)
+    second = search_with([digits("a")], digits_policy(), db, resume=True, pause=(clock, 500))
+    with Store.open(db) as store:
+        store.finish_run(store.run("run").id, "done", summary=second.status.figures())
+    clock.pass_by(100)
+    with Store.open(db, read_only=True) as store:
+        assert 5 <= Feed(store, "run").poll().elapsed(clock.now()) < 65

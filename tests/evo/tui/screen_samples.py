@@ -1,5 +1,7 @@
 """Boards for tests of the screen: made by formulas, so that a frame of them is the same on every machine."""
 
+import math
+
 import numpy as np
 
 from evo.comparison.results import Outcomes
@@ -62,7 +64,7 @@ def board(arms, *, problems=12, iterations=40, reference="grpo", targets=True, n
         name, tuple(arms),
         tuple(ProblemLine(f"maze:hard/{p}", 1.0 if targets else None, OBJECTIVES) for p in range(problems)),
         reference, iterations, tuple(range(1, iterations + 1)),
-        improvements=improvements, created=NOW - 185, updated=NOW - 60, heard=NOW - 1,
+        improvements=improvements, active=((NOW - 185, NOW - 60 if ended else math.inf),), heard=NOW - 1,
         rate=None if ended else 21.5, loaded=sum(a.seeds for a in arms), runs=sum(a.seeds for a in arms), **more,
     )  # fmt: skip
 
