@@ -104,11 +104,12 @@ def fleet_for(configs: Sequence[RunConfig], processes: int | None) -> Fleet | Cr
 
 
 def _small(config: RunConfig) -> bool:
-    from vpo.embedded import DIALECT, dialect_of
+    from vpo.embedded import dialect_of
+    from vpo.policies.contract import MAZE_DIALECTS
 
     if config.device not in (None, "cpu"):
         return False
-    return config.policy.startswith(("embedded:", "scripted:")) or dialect_of(config.policy) == DIALECT
+    return config.policy.startswith(("embedded:", "scripted:")) or dialect_of(config.policy) in MAZE_DIALECTS
 
 
 def report(name: str, manner: Manner, console: Console) -> None:

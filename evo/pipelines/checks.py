@@ -64,13 +64,13 @@ class _Checks:
         return costs
 
     def _pretrain(self, stage: Stage) -> Cost:
-        from vpo.embedded.pretrain import PretrainConfig
+        from vpo.embedded.pretrain import configured
 
         settings = stage.settings
-        given = {name: value for name, value in stage.given.items() if name != "language"}
-        config = PretrainConfig(**given)
-        if config.width % config.heads or config.width // config.heads % 2:
-            raise BadInput(f"width {config.width} must be an even multiple of heads {config.heads}")
+        try:
+            config = configured(**{"language": settings.language, **stage.given})
+        except ValueError as error:
+            raise BadInput(str(error)) from error
         if settings.seconds is not None:
             return Cost(f"{settings.seconds:g} seconds")
         return Cost(f"{config.steps} steps x {config.batch} lessons")
@@ -180,9 +180,9 @@ class _Checks:
             return dialect_at(policy)
         if stage.kind == "train":
             return self._dialect(stage.settings.policy)
-        from vpo.embedded.language import DIALECT
+        from vpo.embedded.pretrain import LANGUAGES
 
-        return DIALECT
+        return LANGUAGES[stage.settings.language]
 
     def _stage_of(self, policy: str) -> Stage | None:
         name = stage_named(policy)

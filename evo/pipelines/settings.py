@@ -31,13 +31,16 @@ class PretrainSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    language: Literal["maze"] = "maze"
+    language: Literal["maze", "maze-edit"] = "maze"
+    start: str | None = None
     steps: int | None = Field(None, ge=1)
     seconds: float | None = Field(None, gt=0)
     seed: int = Field(0, ge=0)
     width: int | None = Field(None, ge=8)
     layers: int | None = Field(None, ge=1)
     heads: int | None = Field(None, ge=1)
+    lr: float | None = Field(None, gt=0)
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
     threads: int = Field(1, ge=1)
 
 

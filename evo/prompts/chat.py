@@ -11,6 +11,7 @@ from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
+from vpo.policies.contract import MAZE_DIALECTS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,14 +39,14 @@ class PromptStyle(Protocol):
 
 def prompt_style(problem: Problem, dialect: str, config: PromptConfig, answers: int) -> PromptStyle:
     """The style that fits the problem and what the policy speaks; BadInput where they do not go together."""
-    if dialect == "maze-compact":
+    if dialect in MAZE_DIALECTS:
         from problems.maze.problem import MazeProblem
 
         if not isinstance(problem, MazeProblem):
             raise BadInput(
                 f"this policy speaks the maze language alone and cannot search {problem.name}; name another --policy"
             )
-        return CompactStyle(problem, config, answers)
+        return CompactStyle(problem, config, answers, dialect)
     settings = getattr(problem, "settings", {})
     openevolve = config.style == "openevolve" or (config.style == "auto" and bool(settings))
     if config.style == "openevolve" and not settings:
@@ -67,32 +68,44 @@ def prompt_style(problem: Problem, dialect: str, config: PromptConfig, answers: 
 
 
 class CompactStyle:
-    """The token language of the embedded maze policy: board, mode, and a parent with its reward vector."""
+    """A token language of an embedded maze policy: board, mode, and a parent with its reward vector."""
 
-    def __init__(self, problem: MazeProblem, config: PromptConfig, answers: int):
-        from vpo.embedded import prompt_text
-
-        self.problem, self.config, self.answers = problem, config, answers
+    def __init__(self, problem: MazeProblem, config: PromptConfig, answers: int, dialect: str = "maze-compact"):
+        self.problem, self.config, self.answers, self.dialect = problem, config, answers, dialect
         try:
-            prompt_text(problem, answers=answers)
+            self._text(None)
         except ValueError as error:
             raise BadInput(f"{problem.name}: {error}") from error
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
-        from vpo.embedded import opening, prompt_text
+        from vpo.embedded import opening
 
-        parent = selection.parent
-        if not self.config.show_parent or parent is None or not parent.text or parent.error:
-            return Prompt(prompt_text(self.problem, answers=self.answers), stream=stream)
-        if rng is not None and begins(self.config, rng) and (begun := opening(self.problem, parent.text, rng)):
+        parent = self._shown(selection)
+        begun = ""
+        if parent is not None and rng is not None and begins(self.config, rng):
+            begun = opening(self.problem, parent.text, rng)
+        if begun:
             # what is kept of the parent is in plain sight: a second copy would only make the prompt longer
-            return Prompt(prompt_text(self.problem, answers=self.answers), stream=stream, prefill=begun)
-        return Prompt(prompt_text(self.problem, parent.text, parent.rewards, answers=self.answers), stream=stream)
+            return Prompt(self._text(None), stream=stream, prefill=begun)
+        return Prompt(self._text(parent), stream=stream)
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         from vpo.chain import parse
 
-        return parse(rollout.text, self.problem.answer_format, self.answers, dialect="maze-compact")
+        shown = self._text(self._shown(selection))
+        return parse(rollout.text, self.problem.answer_format, self.answers, dialect=self.dialect, prompt=shown)
+
+    def _shown(self, selection: Selection) -> Candidate | None:
+        """The parent that a prompt shows."""
+        parent = selection.parent
+        return parent if self.config.show_parent and parent is not None and parent.text and not parent.error else None
+
+    def _text(self, parent: Candidate | None) -> str:
+        from vpo.embedded import prompt_text
+
+        if parent is None:
+            return prompt_text(self.problem, answers=self.answers, dialect=self.dialect)
+        return prompt_text(self.problem, parent.text, parent.rewards, self.answers, self.dialect)
 
 
 class EnglishStyle:

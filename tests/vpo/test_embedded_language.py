@@ -8,7 +8,7 @@ from problems.maze import Maze, generate, problem_set, simulate
 from problems.maze.planner import Planner, moves_between
 from vpo.embedded import MOST_ANSWERS, most_tokens, prompt_text, routes
 from vpo.embedded.checkpoint import build_tokenizer
-from vpo.embedded.language import BUDGETS, cell_of, encode_chain, encode_prompt, encode_walk, vocabulary
+from vpo.embedded.language import BUDGETS, EDIT_DIALECT, cell_of, encode_chain, encode_prompt, encode_walk, vocabulary
 
 PROBLEMS = problem_set("maze:test")
 
@@ -129,9 +129,45 @@ def test_any_text_is_read(text, moves):
     assert routes(text) == moves
 
 
+PARENT = "S00 E88 t27 m3 par >00 01 02 12 02 03 ^U 04 ok g0 d0 l0 +5 m3"  # RRDURUR: 02 twice, a bump at 03
+
+
+@pytest.mark.parametrize(
+    ("text", "moves"),
+    [
+        (">00 ~12 22", ["RRDD"]),
+        (">00 ~02 12", ["RRDUD"]),  # to the last visit, so that the detour stays
+        (">00 10 11 01 ~04", ["DRURDURUR"]),  # from the first visit
+        (">00 01 ~03 13 >00 ~01 11", ["RRDURUD", "RD"]),  # the bump is the parent's too
+        (">00 ~04 ~03", ["RRDURUR"]),  # nothing leads back
+        (">00 ~44 54 >00 10", ["D"]),  # the parent was never there
+        (">00 10 ~04 >00 ~00", ["D"]),  # here it was not, and there is no way to go
+        (">00 ~", []),
+    ],
+)
+def test_copies_are_of_the_parent_that_the_prompt_shows(text, moves):
+    assert routes(text, PARENT) == moves
+
+
+def test_without_a_parent_there_is_nothing_to_copy():
+    assert routes(">00 10 ~12 22 >00 ~12", "S00 E88 t27 m3") == ["D"]
+    assert routes(">00 10 ~12") == ["D"]
+
+
+def test_the_edit_language_says_what_the_parent_leaves_of_the_budget():
+    problem = PROBLEMS[0]
+    moves = "RRDRDDRRDRRRDDDDDD"
+    plain = prompt_text(problem, moves)
+    assert prompt_text(problem, dialect=EDIT_DIALECT) == prompt_text(problem)
+    left = problem.maze.budget - simulate(problem.maze, moves).steps
+    assert prompt_text(problem, moves, dialect=EDIT_DIALECT) == plain.replace(" m3", f" +{left} m3")
+    assert vocabulary(EDIT_DIALECT)[: len(vocabulary())] == vocabulary()
+
+
 def test_random_words_never_fail():
     rng = random.Random(3)
-    words = [*vocabulary(), ">", "^", "^^", "☃", ">0", "1"]
+    words = [*vocabulary(EDIT_DIALECT), ">", "^", "^^", "~", "~~", "☃", ">0", "1"]
     for _ in range(300):
-        for answer in routes(" ".join(rng.choices(words, k=60))):
+        text = " ".join(rng.choices(words, k=60))
+        for answer in routes(text) + routes(text, PARENT):
             assert answer and set(answer) <= set("UDLR")

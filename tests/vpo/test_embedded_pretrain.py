@@ -4,20 +4,23 @@ import hashlib
 import json
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
 from problems.contract import BadAddress
 from problems.maze import problem_set, simulate
+from problems.maze.planner import moves_between
 from problems.maze.sets import held_out_tiles
 from vpo.embedded import checkpoint_path, dialect_of, prompt_text, routes, shipped
 from vpo.embedded.checkpoint import LARGEST_MB, SHIPPED
-from vpo.embedded.language import encode_prompt, vocabulary
-from vpo.embedded.lessons import Lessons, mutate
-from vpo.embedded.pretrain import PretrainConfig, Progress, pretrain
+from vpo.embedded.language import EDIT_DIALECT, encode_edit, encode_prompt, vocabulary
+from vpo.embedded.lessons import Lessons, edit, mutate
+from vpo.embedded.pretrain import PretrainConfig, Progress, configured, pretrain
 
-TINY = PretrainConfig(steps=20, width=32, layers=1, heads=2, batch=8, sort_over=2, warm_up=2, learning_rate=1e-2)
-
+TINY = PretrainConfig(
+    steps=20, width=32, layers=1, heads=2, batch=8, sort_over=2, warm_up=2, learning_rate=1e-2, measured=0
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -59,9 +62,86 @@ def test_most_answers_take_after_their_parent():
     assert alike > 1.3 * chance
 
 
+def test_lessons_of_edits_are_valid_routes_that_keep_most_of_the_parent():
+    lessons = Lessons(5, dialect=EDIT_DIALECT)
+    first, again = lessons.batch(200), Lessons(5, dialect=EDIT_DIALECT).batch(200)
+    assert first == again
+    known = set(vocabulary(EDIT_DIALECT))
+    assert all(set(lesson.prompt + lesson.chain) <= known for lesson in first)
+    with_parent = [lesson for lesson in first if "par" in lesson.prompt]
+    assert 120 < len(with_parent) < 180
+    answers = copies = 0
+    for lesson in first:
+        prompt, chain = " ".join(lesson.prompt), " ".join(lesson.chain)
+        written = routes(chain, prompt)
+        assert len(written) == int(lesson.prompt[-1][1:])
+        if "par" in lesson.prompt:
+            answers += len(written)
+            copies += sum("~" in answer for answer in chain.split(">")[1:])
+    assert 0.85 < copies / answers < 1.0
+
+
+def test_an_edit_is_written_as_it_is_applied():
+    rng, lessons = random.Random(0), Lessons(5)
+    lessons.batch(10)
+    middles = beginnings = ends = 0
+    for planner in lessons._pool * 20:
+        maze, parent = planner.maze, lessons._noisy(planner, planner.route(rng))
+        found = edit(planner, parent, rng)
+        if found is None:  # nothing that was tried fits the budget
+            continue
+        route = found.applied(parent)
+        assert route != parent and route[-1] == maze.end and len(route) - 1 <= maze.budget
+        prompt = encode_prompt(maze, moves_between(maze, parent), dialect=EDIT_DIALECT)
+        assert routes(" ".join(encode_edit(parent, found)), prompt) == [moves_between(maze, route)]
+        middles += bool(found.start) and found.end is not None
+        beginnings += not found.start
+        ends += found.end is None
+    assert min(middles, beginnings, ends) > 10
+
+
+def test_a_cut_parent_gets_a_new_end():
+    rng, lessons = random.Random(0), Lessons(6)
+    lessons.batch(5)
+    for planner in lessons._pool:
+        parent = planner.route(rng)[:-3]
+        found = edit(planner, parent, rng)
+        assert found is None or (found.end is None and found.applied(parent)[-1] == planner.maze.end)
+
+
+def test_a_pretraining_goes_on_in_the_edit_language(tmp_path):
+    pretrain(tmp_path / "base", TINY, held_out=frozenset())
+    small = {"steps": 2, "width": 32, "layers": 1, "heads": 2, "batch": 4, "sort_over": 1, "measured": 2}
+    config = configured("maze-edit", str(tmp_path / "base"), 1e-9, **small)
+    done = pretrain(tmp_path / "edit", config, held_out=frozenset())
+    assert done.shown and done.unshown and done.teacher and done.shown.answers == 24
+    assert done.teacher.valid == 1.0 and done.teacher.kept > 0.4
+    assert "parent shown" in (tmp_path / "edit" / "README.md").read_text()
+    assert dialect_of(tmp_path / "edit") == EDIT_DIALECT
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    old, new = (AutoModelForCausalLM.from_pretrained(tmp_path / name) for name in ("base", "edit"))
+    words = len(vocabulary())
+    assert AutoTokenizer.from_pretrained(tmp_path / "edit").vocab_size == len(vocabulary(EDIT_DIALECT)) > words
+    before, after = old.get_input_embeddings().weight, new.get_input_embeddings().weight
+    assert (before - after[:words]).abs().max() < 1e-4
+    with pytest.raises(ValueError, match="another size"):
+        pretrain(tmp_path / "x", replace(config, width=16), held_out=frozenset())
+
+
+def test_what_pretraining_may_start_from():
+    with pytest.raises(ValueError, match="no embedded policy"):
+        configured("maze", "/nowhere")
+    with pytest.raises(BadAddress):
+        configured("maze", "embedded:none")
+    with pytest.raises(ValueError, match="even multiple"):
+        configured("maze-edit", width=30, heads=4)
+
+
 def test_a_tiny_pretraining_learns_and_repeats(tmp_path):
     seen: list[Progress] = []
-    history = pretrain(tmp_path / "a", TINY, held_out=frozenset(), report=seen.append, every=5)
+    history = pretrain(tmp_path / "a", TINY, held_out=frozenset(), report=seen.append, every=5).history
     assert seen == history and [p.step for p in history] == [5, 10, 15, 20]
     assert history[0].loss < math.log(len(vocabulary())) + 1.5
     assert history[-1].loss < history[0].loss - 0.5
@@ -78,9 +158,7 @@ def test_a_tiny_pretraining_learns_and_repeats(tmp_path):
 
 
 def test_a_budget_of_seconds_ends_it(tmp_path):
-    from dataclasses import replace
-
-    history = pretrain(tmp_path, replace(TINY, seconds=0.5), held_out=frozenset())
+    history = pretrain(tmp_path, replace(TINY, seconds=0.5), held_out=frozenset()).history
     assert history[-1].done == 1.0 and 0.5 <= history[-1].seconds < 20
 
 

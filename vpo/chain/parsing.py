@@ -9,6 +9,7 @@ from problems.identity import identity
 from vpo.chain import blocks, edits, tags
 from vpo.chain.syntax import essence, parsed
 from vpo.chain.wording import check_request
+from vpo.policies.contract import MAZE_DIALECTS
 
 _THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 
@@ -32,21 +33,23 @@ def parse(
     answers: int,
     *,
     dialect: str = "english",
+    prompt: str = "",
     diff_parent: str | None = None,
     truncated: bool = False,
 ) -> Chain:
     """The answers in what a policy wrote. Never raises on the text, whatever it holds.
 
     answers: m, how many were asked for
-    dialect: of the policy; a compact one is decoded by vpo.embedded
+    dialect: of the policy; those of mazes are decoded by vpo.embedded
+    prompt: what was asked in a maze dialect, with the parent that the text may copy from
     diff_parent: in diff mode the program that the SEARCH/REPLACE blocks edit; the answer is the edited program. A whole
         program in a code block is taken as it is, since models asked for edits often rewrite instead
     truncated: the token limit cut the text (Rollout.finish is "length"), so that a last unclosed text is incomplete
     Raises ValueError where the request itself makes no sense (wording.check_request).
     """
     check_request(answer_format, answers, diff=diff_parent is not None)
-    if dialect == "maze-compact":
-        return _distinct(*_compact(text), answer_format, answers)
+    if dialect in MAZE_DIALECTS:
+        return _distinct(*_compact(text, prompt), answer_format, answers)
     text, complaint = _spoken(text.replace("\r\n", "\n").replace("\r", "\n"))
     if diff_parent is not None and (answer_format != "python" or edits.has_edits(text)):
         try:
@@ -113,10 +116,10 @@ def _tag(name: str, number: str) -> str:
     return f"<{name}_{number}>" if number else f"<{name}>"
 
 
-def _compact(text: str) -> tuple[list[str], str]:
-    from vpo.embedded.language import decode_chain
+def _compact(text: str, prompt: str) -> tuple[list[str], str]:
+    from vpo.embedded import routes
 
-    found = decode_chain(text)
+    found = routes(text, prompt)
     return found, "" if found else "no route in it"
 
 

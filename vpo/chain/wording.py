@@ -6,6 +6,7 @@ import ast
 
 from problems.contract import ANSWER_FORMATS
 from vpo.chain.syntax import DEFINITIONS, parsed
+from vpo.policies.contract import MAZE_DIALECTS
 
 _SPREAD = (
     "Make the {m} answers spread over the trade-offs: each should be the best of the {m} at something, so where the "
@@ -120,7 +121,7 @@ def default_max_tokens(answer_format: str, answers: int, dialect: str = "english
     the batch. In a compact dialect the language itself bounds an answer's length.
     """
     check_request(answer_format, answers, diff=False)
-    if dialect == "maze-compact":
+    if dialect in MAZE_DIALECTS:
         from vpo.embedded.language import most_tokens
 
         return most_tokens(answers)

@@ -2,8 +2,9 @@
 
 For a prompt builder:  prompt_text(problem, parent=moves, parent_rewards=vector, answers=m) -> the prompt's token string
                        opening(problem, parent, rng) -> the beginning of a parent's route, to go on from
-For a chain parser:    routes(rollout.text) -> the chain's answers as move lists (letters U, D, L, R), in order
-For a policy loader:   checkpoint_path("embedded:base") -> a transformers folder; dialect_of(folder) -> "maze-compact"
+For a chain parser:    routes(rollout.text, prompt) -> the chain's answers as move lists (letters U, D, L, R), in order
+For a policy loader:   checkpoint_path("embedded:base") -> a transformers folder
+                       dialect_of(folder) -> "maze-compact" or "maze-edit"
 """
 
 from __future__ import annotations
@@ -14,13 +15,23 @@ from typing import TYPE_CHECKING
 from problems.maze import MazeProblem, UnreadableRoute, parse_moves
 from problems.maze.board import simulate
 from vpo.embedded.checkpoint import checkpoint_path, dialect_of, shipped
-from vpo.embedded.language import DIALECT, MOST_ANSWERS, decode_chain, encode_prompt, encode_walk, most_tokens
+from vpo.embedded.language import (
+    DIALECT,
+    EDIT_DIALECT,
+    MOST_ANSWERS,
+    Shown,
+    decode_chain,
+    encode_prompt,
+    encode_walk,
+    most_tokens,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
     "DIALECT",
+    "EDIT_DIALECT",
     "MOST_ANSWERS",
     "checkpoint_path",
     "dialect_of",
@@ -37,11 +48,13 @@ def prompt_text(
     parent: str | None = None,
     parent_rewards: Sequence[float] | None = None,
     answers: int = 3,
+    dialect: str = DIALECT,
 ) -> str:
     """The compact prompt that asks for `answers` routes (1 to 5), showing a parent if one is given.
 
     parent: the parent's answer in any form that the maze reads; one that cannot be read, or "", is left out
     parent_rewards: (4,) its reward vector; None = worked out from the walk
+    dialect: one of MAZE_DIALECTS
     Raises ValueError for a board the language has no words for, and for too many answers.
     """
     moves = None
@@ -50,7 +63,7 @@ def prompt_text(
             moves = parse_moves(parent)
         except UnreadableRoute:
             moves = None
-    return encode_prompt(problem.maze, moves, parent_rewards if moves else None, answers)
+    return encode_prompt(problem.maze, moves, parent_rewards if moves else None, answers, dialect)
 
 
 def opening(problem: MazeProblem, parent: str, rng: np.random.Generator) -> str:
@@ -64,6 +77,9 @@ def opening(problem: MazeProblem, parent: str, rng: np.random.Generator) -> str:
     return " ".join(words[: rng.integers(2, len(words) - 1)]) if len(words) > 3 else ""
 
 
-def routes(text: str) -> list[str]:
-    """The answers of a chain, in order, as move lists; duplicates kept, empty answers left out."""
-    return decode_chain(text)
+def routes(text: str, prompt: str = "") -> list[str]:
+    """The answers of a chain, in order, as move lists; duplicates kept, empty answers left out.
+
+    prompt: what the chain answers; edits are of the parent that it shows
+    """
+    return decode_chain(text, Shown.of(prompt))

@@ -8,11 +8,12 @@ says which language it speaks (vpo.policies.contract.DIALECTS).
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from problems.contract import BadAddress
-from vpo.embedded.language import DIALECT, MOST_ANSWERS, PAD, STOP, UNKNOWN, most_tokens, vocabulary
+from vpo.embedded.language import COPY, DIALECT, MOST_ANSWERS, PAD, STOP, UNKNOWN, most_tokens, vocabulary
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -46,12 +47,12 @@ def dialect_of(folder: str | Path) -> str:
     return str(json.loads(path.read_text(encoding="utf-8")).get(DIALECT_KEY, "english"))
 
 
-def build_tokenizer() -> PreTrainedTokenizerFast:
+def build_tokenizer(dialect: str = DIALECT) -> PreTrainedTokenizerFast:
     """One token a word, words at white space."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    words = vocabulary()
+    words = vocabulary(dialect)
     core = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNKNOWN))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
@@ -65,12 +66,12 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def build_model(width: int, layers: int, heads: int, seed: int) -> LlamaForCausalLM:
+def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = DIALECT) -> LlamaForCausalLM:
     """A fresh Llama of `width` with `layers` layers in float32, its cell tokens placed on the board."""
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
-    words = vocabulary()
+    words = vocabulary(dialect)
     config = LlamaConfig(
         vocab_size=len(words),
         hidden_size=width,
@@ -85,11 +86,11 @@ def build_model(width: int, layers: int, heads: int, seed: int) -> LlamaForCausa
         eos_token_id=words.index(STOP),
         initializer_range=0.5 * width**-0.5,
     )
-    setattr(config, DIALECT_KEY, DIALECT)
+    setattr(config, DIALECT_KEY, dialect)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)
-        _place_cells(model)
+        _place_cells(model, words)
     model.generation_config = GenerationConfig(
         do_sample=True,
         temperature=1.0,
@@ -102,10 +103,38 @@ def build_model(width: int, layers: int, heads: int, seed: int) -> LlamaForCausa
     return model
 
 
-def _place_cells(model: LlamaForCausalLM) -> None:
+def fill(model: LlamaForCausalLM, folder: str | Path) -> None:
+    """Take over the weights of the embedded policy in `folder`, token by token.
+
+    A copy token that the policy lacks starts as its cell's token and keeps half of its own noise; other tokens that it
+    lacks stay as they are. Raises ValueError where the sizes differ.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    source = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    known = {word: i for i, word in enumerate(vocabulary(dialect_of(folder)))}
+    words = vocabulary(getattr(model.config, DIALECT_KEY))
+    own, others = model.state_dict(), source.state_dict()
+    tables = ("model.embed_tokens.weight", "lm_head.weight")
+    if own.keys() != others.keys() or any(own[n].shape[1:] != others[n].shape[1:] for n in own):
+        raise ValueError(f"{folder}: its model is of another size")
+    with torch.no_grad():
+        for name, tensor in own.items():
+            if name not in tables:
+                tensor.copy_(others[name])
+                continue
+            for i, word in enumerate(words):
+                if word in known:
+                    tensor[i] = others[name][known[word]]
+                elif word.startswith(COPY):
+                    tensor[i] = others[name][known[word.removeprefix(COPY)]] + 0.5 * tensor[i]
+
+
+def _place_cells(model: LlamaForCausalLM, words: Sequence[str]) -> None:
     """Start the tokens of one cell from a common vector, and those of near cells from near ones.
 
-    Wall, gold, diamond, lava and visit tokens are five words for the same 81 places; from independent random vectors
+    Wall, gold, diamond, lava, visit and copy tokens are words for the same 81 places; from independent random vectors
     training would have to find that out 81 times over. Afterwards they are free like all other weights.
     """
     import torch
@@ -123,7 +152,7 @@ def _place_cells(model: LlamaForCausalLM) -> None:
         places = features @ torch.randn(features.shape[1], table.shape[1])
         places = places / places.std() * spread
         with torch.no_grad():
-            for i, word in enumerate(vocabulary()):
+            for i, word in enumerate(words):
                 cell = cell_of(word)
                 if cell is not None:
                     table[i] = 0.6 * table[i] + 0.8 * places[cell]
@@ -133,4 +162,4 @@ def save(model: LlamaForCausalLM, folder: str | Path, card: str) -> None:
     """Write the checkpoint with its card, in the precision that the model has."""
     from vpo.training.checkpoint import save_model
 
-    save_model(model, build_tokenizer(), folder, card)
+    save_model(model, build_tokenizer(getattr(model.config, DIALECT_KEY)), folder, card)

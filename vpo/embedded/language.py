@@ -1,29 +1,46 @@
-"""The compact maze language ("maze-compact") that the embedded policy reads and writes: one token a fact.
+"""The compact maze languages that the embedded policies read and write: one token a fact.
+
+"maze-compact":
 
     S00 E88 t27 #10 #12 ... D07 D15 ... L43 ... G60 ...      the board: start, end, budget, walls and items by cell
     par >00 01 02 12 ... 88 ok g0 d2 l1                      a parent route and its reward vector as counts (optional)
     m3                                                       the number of answers asked for; the prompt ends here
     >00 10 20 ... 88 >00 01 02 ... 88 <eos>                  the chain: `>` and the start cell open an answer
 
+"maze-edit" is the same and can copy from the parent:
+
+    par >00 01 02 12 ... 88 ok g0 d2 l1 +5                   as above; the parent leaves 5 steps of the budget
+    >00 ~12 22 32 42 ~88 >00 10 20 ... <eos>                 `~12`: on as the parent goes from here to 12
+
+An answer with `~` is an edit: what stands between the copies is new, the route is stored in full. From cell a to b the
+parent goes from its first visit of a to its last visit of b, so that a copy keeps the parent's detours. An answer
+without `~` is a fresh route.
+
 A cell is two digits, row and column from 0. A route is written as the cells that it enters, which keeps its position
 in plain sight of the model; a bump into a wall is `^U`, `^D`, `^L` or `^R`. The bonus tile, on every board in the
 centre and worth nothing, is not written. A prompt is 23 to 40 tokens without a parent and at most about 90 with one.
+The words of maze-edit follow those of maze-compact, so that a checkpoint of the one can be taken on in the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from problems.maze.board import DIAMOND, END, GOLD, LAVA, MOVES, SIZE, START, WALL, Maze, Walk, beside, simulate
+from vpo.policies.contract import MAZE_DIALECTS
 
-DIALECT = "maze-compact"
+DIALECT, EDIT_DIALECT = MAZE_DIALECTS
 PAD, UNKNOWN, STOP = "<pad>", "<unk>", "<eos>"
 SPECIAL = (PAD, UNKNOWN, STOP)
 PARENT, REACHED, FAILED = "par", "ok", "fail"
+COPY = "~"
 MOST_ANSWERS = 5
 MOST_ITEMS = 5
 BUDGETS = range(16, 49)
 """Budgets that have a token; another board's budget is written as the nearest."""
+LEFT = range(33)
+"""Steps left by a parent that have a token; other numbers are written as the nearest."""
 
 _CELLS = [f"{row}{column}" for row in range(SIZE) for column in range(SIZE)]
 _CORNERS = (0, SIZE - 1, SIZE * (SIZE - 1), SIZE * SIZE - 1)
@@ -34,9 +51,9 @@ _NUMBER = {name: cell for cell, name in enumerate(_CELLS)}
 _MOVE = {(cell, other): move for cell, around in enumerate(beside(SIZE)) for move, other in around}
 
 
-def vocabulary() -> list[str]:
-    """Every token, in the order of its id."""
-    return [
+def vocabulary(dialect: str = DIALECT) -> list[str]:
+    """Every token of a language, in the order of its id."""
+    words = [
         *SPECIAL,
         *(role + name for role in _ON_CELLS for name in _CELLS),
         *(role + _CELLS[corner] for role in _ON_CORNERS for corner in _CORNERS),
@@ -48,16 +65,23 @@ def vocabulary() -> list[str]:
         REACHED,
         FAILED,
     ]
+    if dialect == EDIT_DIALECT:
+        words += [*(COPY + name for name in _CELLS), *(f"+{steps}" for steps in LEFT)]
+    return words
 
 
 def cell_of(token: str) -> int | None:
     """The cell that a token is about, None where it is about none."""
-    name = token[1:] if token[:1] in (WALL, GOLD, DIAMOND, LAVA, START, END, ">") else token
+    name = token[1:] if token[:1] in (WALL, GOLD, DIAMOND, LAVA, START, END, ">", COPY) else token
     return _NUMBER.get(name)
 
 
 def encode_prompt(
-    maze: Maze, parent: str | None = None, parent_rewards: Sequence[float] | None = None, answers: int = 3
+    maze: Maze,
+    parent: str | None = None,
+    parent_rewards: Sequence[float] | None = None,
+    answers: int = 3,
+    dialect: str = DIALECT,
 ) -> str:
     """The token string that asks for `answers` routes.
 
@@ -76,6 +100,8 @@ def encode_prompt(
     if parent:
         walk = simulate(maze, parent)
         words += [PARENT, *encode_walk(walk, parent), *encode_rewards(maze, walk.rewards, parent_rewards)]
+        if dialect == EDIT_DIALECT:
+            words.append(f"+{min(max(maze.budget - walk.steps, LEFT[0]), LEFT[-1])}")
     words.append(f"m{answers}")
     return " ".join(words)
 
@@ -110,11 +136,77 @@ def encode_chain(paths: Sequence[Sequence[int]]) -> list[str]:
     return [*words, STOP]
 
 
-def decode_chain(text: str) -> list[str]:
+@dataclass(frozen=True)
+class Edit:
+    """A change of a route: its cells up to place `start`, `middle`, and its cells from place `end` on.
+
+    start: the last visit of its cell; middle: new cells, with the one at `start` first and the one at `end` last
+    end: the first visit of its cell; None where `middle` goes on to E
+    """
+
+    start: int
+    middle: Sequence[int]
+    end: int | None
+
+    def applied(self, parent: Sequence[int]) -> list[int]:
+        """The cells of the new route."""
+        rest = [] if self.end is None else parent[self.end + 1 :]
+        return [*parent[: self.start], *self.middle, *rest]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A parent as copies read it.
+
+    moves: its move list as far as it was walked; cells: (len(moves) + 1,) the cell after each, the start first
+    """
+
+    moves: str
+    cells: tuple[int, ...]
+
+    @classmethod
+    def of(cls, prompt: str) -> Shown | None:
+        """The parent that a prompt shows, None where it shows none."""
+        words = prompt.split()
+        if PARENT not in words:
+            return None
+        first = words.index(PARENT) + 1
+        moves, cells = "", [_NUMBER[words[first][1:]]]
+        for word in words[first + 1 :]:
+            if word in (REACHED, FAILED):
+                break
+            bump = word[0] == "^"
+            target = cells[-1] if bump else _NUMBER[word]
+            moves += word[1:] if bump else _MOVE[cells[-1], target]
+            cells.append(target)
+        return cls(moves, tuple(cells))
+
+    def between(self, a: int, b: int) -> str:
+        """The moves from the first visit of `a` to the last visit of `b`, "" where there are none."""
+        if a not in self.cells or b not in self.cells:
+            return ""
+        last = len(self.cells) - 1 - self.cells[::-1].index(b)
+        return self.moves[self.cells.index(a) : last]
+
+
+def encode_edit(parent: Sequence[int], edit: Edit) -> list[str]:
+    """The tokens of a route that keeps parts of `parent`, given as its cells."""
+    words = [">" + _CELLS[parent[0]]]
+    if edit.start:
+        words.append(COPY + _CELLS[parent[edit.start]])
+    words += [_CELLS[cell] for cell in edit.middle[1:]]
+    if edit.end is not None:
+        words.append(COPY + _CELLS[parent[-1]])
+    return words
+
+
+def decode_chain(text: str, parent: Shown | None = None) -> list[str]:
     """The move lists of a chain's answers, in order, empty ones left out.
 
     An answer ends where the next one opens, and no later than a token that no move explains (a cell that is not beside
-    the last one, a token that is none of a route's). What stands before the first answer is passed over.
+    the last one, a copy that the parent does not allow, a token that is none of a route's). What stands before the
+    first answer is passed over.
+    parent: what the prompt showed
     """
     answers: list[str] = []
     moves, at = "", -1  # at: the cell the route has come to, -1 outside an answer
@@ -126,8 +218,12 @@ def decode_chain(text: str) -> list[str]:
             if word[0] == "^" and word[1:] in MOVES:
                 moves += word[1:]
                 continue
-            target = _NUMBER.get(word, -1)
-            move = _MOVE.get((at, target))
+            if word[0] == COPY:
+                target = _NUMBER.get(word[1:], -1)
+                move = parent.between(at, target) if parent is not None else ""
+            else:
+                target = _NUMBER.get(word, -1)
+                move = _MOVE.get((at, target), "")
             moves, at = (moves + move, target) if move else (moves, -1)
     answers.append(moves)
     return [answer for answer in answers if answer]

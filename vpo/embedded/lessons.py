@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from problems.maze.board import Maze, generate
 from problems.maze.planner import Planner, moves_between
-from vpo.embedded.language import encode_chain, encode_prompt
+from vpo.embedded.language import DIALECT, EDIT_DIALECT, STOP, Edit, encode_chain, encode_edit, encode_prompt
 
 CHAIN_LENGTHS = (1, 2, 3, 4, 5)
 CHAIN_WEIGHTS = (0.30, 0.08, 0.40, 0.07, 0.15)
@@ -21,6 +21,15 @@ FAILED_PARENT = 0.1
 """Share of the parents that are cut short, so that `fail` is a word the model knows."""
 KEEP_PREFIX, REPLACE_MIDDLE = 0.4, 0.4
 """How an answer comes from its parent; the rest ignore it."""
+EDITS_WITH_PARENT, FRESH_ANSWERS = 0.75, 0.05
+"""In lessons of the edit language: share of the prompts with a parent, and of their answers that ignore it."""
+NEW_BEGINNING, NEW_END = 0.15, 0.35
+"""Shares of the edits; the rest are new middles, half of them of at most SHORT cells of the parent."""
+SHORT = 6
+DIRECT = 0.25
+"""Share of the new middles that go the shortest way, as a shortcut does, rather than by a way-point."""
+TRIES = 10
+"""Edits tried until one fits the budget."""
 NOISE = 0.02
 """Chance, per step, of a needless step aside and back."""
 POOL = 4096
@@ -39,10 +48,13 @@ class Lessons:
     """An endless stream of lessons, the same for the same seed.
 
     held_out: tiles of the boards that must not be learned from
+    dialect: the language; in the edit language most answers to a prompt with a parent are edits of it
     """
 
-    def __init__(self, seed: int, held_out: Container[str] = frozenset()) -> None:
+    def __init__(self, seed: int, held_out: Container[str] = frozenset(), dialect: str = DIALECT) -> None:
         self._rng = random.Random(f"maze lessons {seed}")
+        self._dialect = dialect
+        self._with_parent = EDITS_WITH_PARENT if dialect == EDIT_DIALECT else WITH_PARENT
         self._held_out = held_out
         self._pool: list[Planner] = []
         self._next = 0
@@ -69,15 +81,25 @@ class Lessons:
     def _lesson(self, planner: Planner) -> Lesson:
         rng, maze = self._rng, planner.maze
         answers = rng.choices(CHAIN_LENGTHS, CHAIN_WEIGHTS)[0]
-        if rng.random() >= WITH_PARENT:
+        if rng.random() >= self._with_parent:
             routes = [self._noisy(planner, planner.route(rng)) for _ in range(answers)]
             return Lesson(encode_prompt(maze, answers=answers).split(), encode_chain(routes))
         parent = self._noisy(planner, planner.route(rng))
         if rng.random() < FAILED_PARENT:
             parent = parent[: rng.randrange(2, len(parent))]
+        prompt = encode_prompt(maze, moves_between(maze, parent), answers=answers, dialect=self._dialect).split()
+        if self._dialect == EDIT_DIALECT:
+            chain = [word for _ in range(answers) for word in self._edited(planner, parent)]
+            return Lesson(prompt, [*chain, STOP])
         routes = [self._noisy(planner, mutate(planner, parent, rng)) for _ in range(answers)]
-        prompt = encode_prompt(maze, moves_between(maze, parent), answers=answers)
-        return Lesson(prompt.split(), encode_chain(routes))
+        return Lesson(prompt, encode_chain(routes))
+
+    def _edited(self, planner: Planner, parent: list[int]) -> list[str]:
+        """The words of one answer to a prompt with a parent."""
+        found = None if self._rng.random() < FRESH_ANSWERS else edit(planner, parent, self._rng)
+        if found is None:
+            return encode_chain([self._noisy(planner, planner.route(self._rng))])[:-1]
+        return encode_edit(parent, found)
 
     def _noisy(self, planner: Planner, path: list[int]) -> list[int]:
         rng, maze = self._rng, planner.maze
@@ -110,3 +132,37 @@ def mutate(planner: Planner, parent: list[int], rng: random.Random) -> list[int]
         if len(path) - 1 <= maze.budget:
             return path
     return planner.route(rng)
+
+
+def edit(planner: Planner, parent: list[int], rng: random.Random) -> Edit | None:
+    """A random edit of `parent`, by way of at most one random cell: a new beginning, a new end, or a new middle.
+
+    None where TRIES of them were over the budget. A parent that does not reach E gets a new end.
+    """
+    maze = planner.maze
+    whole = parent[-1] == maze.end
+    walked = parent[:-1] if whole else parent
+    places = range(len(walked))
+    starts = [i for i in places if walked[i] not in walked[i + 1 :]]
+    ends = [i for i in range(1, len(walked)) if walked[i] not in walked[:i]]
+    for _ in range(TRIES):
+        kind = rng.random()
+        start, end = 0, None
+        if not whole or kind < NEW_END:
+            start = rng.choice(starts)
+            points = rng.sample(planner.cells, rng.choice((0, 1, 1)))
+        elif kind < NEW_END + NEW_BEGINNING or len(walked) < 3:
+            end = rng.choice(ends) if ends else None
+            points = [rng.choice(planner.cells)]
+        else:
+            start = rng.choice(starts)
+            most = start + SHORT if rng.random() < 0.5 else len(walked)
+            later = [i for i in ends if start < i <= most]
+            end = rng.choice(later) if later else None
+            points = [] if rng.random() < DIRECT else [rng.choice(planner.cells)]
+        target = maze.end if end is None else walked[end]
+        found = Edit(start, planner.leg(walked[start], (*points, target), rng), end)
+        route = found.applied(parent)
+        if len(route) - 1 <= maze.budget and route != parent:
+            return found
+    return None

@@ -1,21 +1,24 @@
-"""`evo pretrain maze`: the embedded base policy from nothing, on one core, in minutes.
+"""`evo pretrain`: an embedded base policy, from nothing or from one that there is, on one core, in minutes.
 
 Next-token training on planner lessons (vpo.embedded.lessons): a Llama decoder, AdamW with a short warm-up and a linear
 decay to 5%, loss on the chain's tokens alone. One seed and one number of steps give one checkpoint on one machine and
-torch version; with a budget of seconds the schedule follows the clock and no two runs are the same.
+torch version; with a budget of seconds the schedule follows the clock and no two runs are the same. The card says how
+faithful the result is to the parents that it is shown (vpo.embedded.fidelity).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from vpo.embedded.checkpoint import build_model, save
-from vpo.embedded.language import vocabulary
+from vpo.embedded.checkpoint import PREFIX, build_model, build_tokenizer, checkpoint_path, dialect_of, fill, save
+from vpo.embedded.fidelity import Fidelity, cases, of_policy, of_teacher
+from vpo.embedded.language import DIALECT, EDIT_DIALECT, vocabulary
 from vpo.embedded.lessons import Lesson, Lessons
+from vpo.policies.contract import MAZE_DIALECTS
 
 if TYPE_CHECKING:
     import torch
@@ -26,11 +29,17 @@ if TYPE_CHECKING:
 class PretrainConfig:
     """Size and schedule; the defaults made the shipped base.
 
+    dialect: one of MAZE_DIALECTS
+    start: folder of the embedded policy whose weights training starts from, of this size; None = from nothing
     seconds: stop after this long instead of after `steps`; the schedule then follows the clock
     batch: lessons a step
     sort_over: batches whose lessons are sorted by length together, so that little is padding
     precision: "bf16" multiplies in bfloat16 (fast where the processor has AMX), "fp32" does not, "auto" looks
+    measured: validation mazes that the fidelity is measured on, at most 100; 0 = none
     """
+
+    dialect: str = DIALECT
+    start: str | None = None
 
     steps: int = 1200
     seconds: float | None = None
@@ -47,6 +56,7 @@ class PretrainConfig:
     clip: float = 1.0
     precision: str = "auto"
     threads: int = 1
+    measured: int = 100
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,39 @@ class Progress:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Pretraining:
+    """What became of it. shown, unshown: fidelity with the parent in the prompt and without one; None if unmeasured."""
+
+    history: list[Progress]
+    shown: Fidelity | None = None
+    unshown: Fidelity | None = None
+    teacher: Fidelity | None = None
+
+
+LANGUAGES: Mapping[str, str] = {"maze": DIALECT, "maze-edit": EDIT_DIALECT}
+"""What `evo pretrain` can teach, by the name it has there."""
+
+
+def configured(language: str, start: str | None = None, lr: float | None = None, **given: Any) -> PretrainConfig:
+    """The configuration of a pretraining of one of LANGUAGES, with settings of PretrainConfig.
+
+    start: embedded:NAME or a folder
+    Raises ValueError, in one line, for settings that make no sense, BadAddress for a `start` that does not ship.
+    """
+    if start is not None:
+        folder = checkpoint_path(start) if start.startswith(PREFIX) else Path(start)
+        if dialect_of(folder) not in MAZE_DIALECTS:
+            raise ValueError(f"{start} is no embedded policy; name embedded:base or a folder of one")
+        given["start"] = str(folder)
+    if lr is not None:
+        given["learning_rate"] = lr
+    config = PretrainConfig(dialect=LANGUAGES[language], **given)
+    if config.width % config.heads or config.width // config.heads % 2:
+        raise ValueError(f"width {config.width} must be an even multiple of heads {config.heads}")
+    return config
+
+
 def pretrain(
     output: str | Path,
     config: PretrainConfig | None = None,
@@ -67,8 +110,8 @@ def pretrain(
     held_out: Container[str] | None = None,
     report: Callable[[Progress], None] | None = None,
     every: int = 50,
-) -> list[Progress]:
-    """Train a base policy and save it in `output`. Returns the reports, one each `every` steps and a last one.
+) -> Pretraining:
+    """Train a base policy and save it in `output`. `report` is called each `every` steps and at the end.
 
     held_out: tiles of boards that must not be learned from; None = all of maze:train, maze:test and maze:hard
     Raises FloatingPointError where the loss is no longer finite, ValueError for a config that makes no sense.
@@ -86,10 +129,30 @@ def pretrain(
     torch.set_num_threads(config.threads)
     try:
         model, history = _train(config, held_out, report, every)
+        done = _measured(config, model, history)
     finally:
         torch.set_num_threads(threads)
-    save(model, output, card(config, model, history))
-    return history
+    save(model, output, card(config, model, done))
+    return done
+
+
+def _measured(config: PretrainConfig, model: LlamaForCausalLM, history: list[Progress]) -> Pretraining:
+    if not config.measured:
+        return Pretraining(history)
+    import asyncio
+
+    from vpo.hf.policy import TransformersPolicy
+
+    asked = cases(config.measured)
+
+    async def sampled() -> tuple[Fidelity, Fidelity]:
+        policy = TransformersPolicy(model, build_tokenizer(config.dialect), version="new", threads=config.threads)
+        try:
+            return await of_policy(policy, asked), await of_policy(policy, asked, shown=False)
+        finally:
+            await policy.close()
+
+    return Pretraining(history, *asyncio.run(sampled()), of_teacher(asked, config.dialect))
 
 
 def _train(
@@ -97,7 +160,9 @@ def _train(
 ) -> tuple[LlamaForCausalLM, list[Progress]]:
     import torch
 
-    model = build_model(config.width, config.layers, config.heads, config.seed)
+    model = build_model(config.width, config.layers, config.heads, config.seed, config.dialect)
+    if config.start is not None:
+        fill(model, config.start)
     model.train()
     model.set_attn_implementation("eager")  # for these short rows on a CPU twice as fast as the fused kernel's backward
     vectors = [p for p in model.parameters() if p.ndim < 2]
@@ -109,8 +174,8 @@ def _train(
         fused=True,
     )
     mixed = config.precision == "bf16" or (config.precision == "auto" and _has_amx())
-    lessons = Lessons(config.seed, held_out)
-    ids = {word: i for i, word in enumerate(vocabulary())}
+    lessons = Lessons(config.seed, held_out, config.dialect)
+    ids = {word: i for i, word in enumerate(vocabulary(config.dialect))}
     history: list[Progress] = []
     waiting: list[list[Lesson]] = []
     losses: list[torch.Tensor] = []
@@ -177,8 +242,9 @@ def _has_amx() -> bool:
     return bool(probe and probe())
 
 
-def card(config: PretrainConfig, model: LlamaForCausalLM, history: list[Progress]) -> str:
-    """The checkpoint's README.md: what it is, how it was made, how the loss went."""
+def card(config: PretrainConfig, model: LlamaForCausalLM, done: Pretraining) -> str:
+    """The checkpoint's README.md: what it is, how it was made, how the loss went, how faithful it is."""
+    history = done.history
     size = sum(p.numel() for p in model.parameters())
     settings = ", ".join(f"{name} {value}" for name, value in asdict(config).items())
     shown = history[:: max(1, len(history) // 8)]
@@ -187,7 +253,7 @@ def card(config: PretrainConfig, model: LlamaForCausalLM, history: list[Progress
     curve = "\n".join(f"| {p.step} | {p.tokens} | {p.seconds:.0f} | {p.loss:.4f} |" for p in shown)
     return f"""# embedded:base
 
-A Llama decoder of {size:,} parameters that writes routes through 9x9 mazes in the `maze-compact` language
+A Llama decoder of {size:,} parameters that writes routes through 9x9 mazes in the `{config.dialect}` language
 (`vpo/embedded/language.py`). It imitates a planner that walks random shortest paths through random way-points and
 knows nothing of gold, diamonds or lava; training by reward starts from it.
 
@@ -196,4 +262,23 @@ Made by `evo pretrain maze` with: {settings}.
 | step | chain tokens | seconds | loss (nats a token) |
 |---|---|---|---|
 {curve}
-"""
+{fidelity_table(done)}"""
+
+
+def fidelity_table(done: Pretraining) -> str:
+    """The figures of fidelity in Markdown, "" where none were measured."""
+    rows = {"parent shown": done.shown, "no parent shown": done.unshown, "the teacher": done.teacher}
+    lines = []
+    for name, f in rows.items():
+        if f is not None:
+            figures = (f.valid, f.beginning, f.end, f.same, f.better, f.fitness)
+            lines.append(" | ".join([f"| {name}", *(f"{figure:.3f}" for figure in figures), ""]).rstrip())
+    if not lines:
+        return ""
+    head = "| | valid | beginning kept | end kept | same | better | fitness |\n|---|---|---|---|---|---|---|"
+    about = (
+        f"Fidelity to a parent, the fittest of 10 planner routes, on {done.shown.answers:,} answers"
+        if done.shown
+        else ""
+    )
+    return "\n".join(["", "## Fidelity", "", f"{about}:", "", head, *lines, ""])

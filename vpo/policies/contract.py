@@ -20,8 +20,9 @@ from problems.types import Prompt, Rollout
 
 T = TypeVar("T")
 
-DIALECTS = ("english", "maze-compact")
-"""How a policy is spoken to: English for ordinary models, the maze token language for the embedded one."""
+MAZE_DIALECTS = ("maze-compact", "maze-edit")
+DIALECTS = ("english", *MAZE_DIALECTS)
+"""How a policy is spoken to: English for ordinary models, a maze token language for the embedded ones."""
 
 
 class PolicyUnavailable(Exception):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from problems.contract import BadAddress
 from problems.types import Prompt
-from vpo.policies.contract import DIALECTS, PromptTooLong
+from vpo.policies.contract import DIALECTS, MAZE_DIALECTS, PromptTooLong
 
 _LEAST_ROOM = 64
 """A prompt that leaves fewer tokens than this (or than the limit) is too long."""
@@ -78,7 +78,7 @@ def enough(answers: int, dialect: str) -> int:
     """The limit of a rollout of so many answers where nobody names one."""
     from vpo.chain import default_max_tokens
 
-    return default_max_tokens("route" if dialect == "maze-compact" else "python", answers, dialect)
+    return default_max_tokens("route" if dialect in MAZE_DIALECTS else "python", answers, dialect)
 
 
 def end_tokens(generation_config: Any, tokenizer: Any) -> frozenset[int]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from problems.types import ScoredRollout
 from vpo.chain import blocks, tags
+from vpo.policies.contract import MAZE_DIALECTS
 
 _COMPACT_START = re.compile(r"(?:^|\s)>")  # with its space, which decodes as part of the token
 _END = re.compile(r"</\s*\w+[\s_#-]*\d*\s*>|^(?:`{3,}|~{3,})[ \t]*$", re.MULTILINE)
@@ -29,7 +30,8 @@ def answer_of_tokens(rollout: ScoredRollout, tokenizer: Any, dialect: str = "eng
     text = rollout.rollout.text
     starts = _token_starts(ids, tokenizer)
     starts += max(0, len(text) - len(_decoded(ids, tokenizer)))  # what a prefill put before them
-    compact = dialect == "maze-compact"
+    compact = dialect in MAZE_DIALECTS
+    prompt = _decoded(rollout.rollout.prompt_ids, tokenizer) if compact else ""
     cuts = (
         [match.start() for match in _COMPACT_START.finditer(text)]
         if compact
@@ -38,18 +40,18 @@ def answer_of_tokens(rollout: ScoredRollout, tokenizer: Any, dialect: str = "eng
     edges = sorted({0, *cuts, len(text)})
     place = 0
     for begin, end in zip(edges, edges[1:], strict=False):
-        if place < len(rollout.answers) and _holds(text[begin:end], rollout.answers[place].text, compact):
+        if place < len(rollout.answers) and _holds(text[begin:end], rollout.answers[place].text, compact, prompt):
             owner[(starts >= begin) & (starts < end)] = place
             place += 1
     owner[starts >= len(text)] = place - 1
     return owner
 
 
-def _holds(section: str, answer: str, compact: bool) -> bool:
+def _holds(section: str, answer: str, compact: bool, prompt: str) -> bool:
     if compact:
-        from vpo.embedded.language import decode_chain
+        from vpo.embedded import routes
 
-        return decode_chain(section)[:1] == [answer]
+        return routes(section, prompt)[:1] == [answer]
     whole, written = _bare(answer), _bare(section)
     if whole in written:
         return True

@@ -1,0 +1,152 @@
+"""Whether an operator mutates: how much of the parent that it is shown its answers keep, and how often they beat it.
+
+A policy that plans well can score without a glance at its parent. What tells is the share of the parent that its
+answers begin and end with, beside the same figure for answers that were shown no parent.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from problems.maze import MazeProblem, fitness_of, parse_moves, problem_set, simulate
+from problems.maze.planner import Planner, moves_between
+from problems.types import Prompt
+from vpo.embedded.language import EDIT_DIALECT
+from vpo.embedded.lessons import edit, mutate
+from vpo.policies.contract import Policy
+
+ROUTES_A_PARENT = 10
+"""A parent is the fittest of so many planner routes, which is what the first iterations of a search find."""
+VALIDATION = range(900, 1000)
+"""The mazes of maze:train that trainings leave out."""
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """Means over the answers asked for, each a share of them or of the parent's cells; a missing answer counts as 0.
+
+    valid: reach E
+    beginning, end: how much of the parent's beginning and of its end an answer has, of all that were written
+    same: are the parent's route again
+    better: are fitter than the parent
+    fitness: of an answer; parents: of a parent
+    """
+
+    answers: int
+    valid: float
+    beginning: float
+    end: float
+    same: float
+    better: float
+    fitness: float
+    parents: float
+
+    @property
+    def kept(self) -> float:
+        return self.beginning + self.end
+
+
+def kept(parent: Sequence[int], child: Sequence[int]) -> tuple[float, float]:
+    """The common beginning of two routes and their common end beyond it, as shares of the cells of `parent`."""
+    most = min(len(parent), len(child))
+    first = next((i for i in range(most) if parent[i] != child[i]), most)
+    last = next((i for i in range(most - first) if parent[-1 - i] != child[-1 - i]), most - first)
+    return first / len(parent), last / len(parent)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A maze with a parent, as its cells and as moves."""
+
+    problem: MazeProblem
+    planner: Planner
+    parent: list[int]
+    moves: str
+    fitness: float
+
+
+def cases(count: int = len(VALIDATION), seed: int = 0) -> list[Case]:
+    """The first `count` validation mazes, each with its parent."""
+    found = []
+    for index in VALIDATION[:count]:
+        (problem,) = problem_set(f"maze:train/{index}")
+        planner, rng = Planner(problem.maze), random.Random(f"fidelity {seed} {index}")
+        routes = [planner.route(rng) for _ in range(ROUTES_A_PARENT)]
+        fitness = [fitness_of(simulate(problem.maze, moves_between(problem.maze, route)).rewards) for route in routes]
+        parent = routes[fitness.index(max(fitness))]
+        found.append(Case(problem, planner, parent, moves_between(problem.maze, parent), max(fitness)))
+    return found
+
+
+def fidelity(asked: Sequence[Case], children: Sequence[Sequence[str]], count: int) -> Fidelity:
+    """The figures of what was written for each case, move lists in any form; `count` answers were asked for a case."""
+    total = count * len(asked)
+    valid = same = better = written = 0
+    fitness = beginning = end = 0.0
+    for case, answers in zip(asked, children, strict=True):
+        for answer in answers[:count]:
+            walk = simulate(case.problem.maze, parse_moves(answer))
+            mark = fitness_of(walk.rewards)
+            first, last = kept(case.parent, walk.cells)
+            written += 1
+            valid += walk.reached
+            same += list(walk.cells) == case.parent
+            better += mark > case.fitness + 1e-9
+            beginning, end, fitness = beginning + first, end + last, fitness + mark
+    return Fidelity(
+        total,
+        valid / total,
+        beginning / max(written, 1),
+        end / max(written, 1),
+        same / total,
+        better / total,
+        fitness / total,
+        sum(case.fitness for case in asked) / len(asked),
+    )
+
+
+async def of_policy(
+    policy: Policy, asked: Sequence[Case], *, shown: bool = True, count: int = 12, answers: int = 3, seed: int = 0
+) -> Fidelity:
+    """The fidelity of a policy that speaks a maze dialect: `count` answers a case, in chains of `answers`.
+
+    shown: whether the prompt has the parent; without it the figures are those of chance
+    """
+    from vpo.embedded import prompt_text, routes
+
+    prompts = [
+        prompt_text(case.problem, case.moves if shown else None, answers=answers, dialect=policy.dialect)
+        for case in asked
+    ]
+    groups = await policy.sample(
+        [Prompt(text, stream=i) for i, text in enumerate(prompts)],
+        rollouts=count // answers,
+        answers=answers,
+        seed=seed,
+    )
+    children = [
+        [answer for rollout in group for answer in routes(rollout.text, prompt)[:answers]]
+        for prompt, group in zip(prompts, groups, strict=True)
+    ]
+    return fidelity(asked, children, count)
+
+
+def of_teacher(asked: Sequence[Case], dialect: str, *, count: int = 12, seed: int = 0) -> Fidelity:
+    """The fidelity of what a base of this dialect imitates."""
+
+    def edited(case: Case, rng: random.Random) -> list[int]:
+        found = edit(case.planner, case.parent, rng)
+        return case.planner.route(rng) if found is None else found.applied(case.parent)
+
+    def mutated(case: Case, rng: random.Random) -> list[int]:
+        return mutate(case.planner, case.parent, rng)
+
+    teacher: Callable[[Case, random.Random], list[int]] = edited if dialect == EDIT_DIALECT else mutated
+    rng = random.Random(f"teacher {seed}")
+    return fidelity(
+        asked,
+        [[moves_between(case.problem.maze, teacher(case, rng)) for _ in range(count)] for case in asked],
+        count,
+    )
