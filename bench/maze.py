@@ -1,6 +1,6 @@
 """The paper's table on the 9x9 maze: GRPO, Max@K, Multi-RLVR and VPO from one start at equal budgets, and the base.
 
-    python bench/maze.py -o DIR [--jobs 2] [--seeds 5] [--stages sweep,train,clock,evaluate,report]
+    python bench/maze.py -o DIR [--jobs 2] [--seeds 5] [--arms grpo,vpo] [--stages sweep,train,clock,evaluate,report]
 
 sweep     learning rate x KL for every arm, the same grid and budget, judged by best@30 on maze:train/900-999
 train     every arm with its own best setting and several seeds, at equal answers
@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))
 
 ARMS: dict[str, dict[str, Any]] = {  # 288 answers a step each; seeds: None = as many as --seeds says
     "grpo": {"prompts": 18, "answers": 1, "seeds": None},
-    "max_at_k": {"prompts": 18, "answers": 1, "seeds": 3},
+    "max_at_k": {"prompts": 18, "answers": 1, "seeds": None},
     "multi_rlvr": {"prompts": 6, "answers": 3, "seeds": 3},
     "vpo": {"prompts": 6, "answers": 3, "seeds": None},
 }
@@ -149,13 +149,14 @@ def own_temperature(out: Path, folders: Sequence[Path]) -> float:
     return max(TEMPERATURES, key=mean)
 
 
-def evaluate_all(out: Path, jobs: int, seeds: int) -> None:
+def evaluate_all(out: Path, jobs: int, seeds: int, base_too: bool) -> None:
     policies = {arm: (folders, ARMS[arm]["answers"]) for arm, folders in runs(out, seeds).items()}
     base = out / "train" / "base"
     tasks: list[Callable[[], None]] = []
     for temperature in TEMPERATURES:
         file = temperature_file(out, base, temperature)
-        tasks.append(lambda f=file, t=temperature: evaluate(f, "embedded:base", VALIDATION, 3, t))
+        if base_too:
+            tasks.append(lambda f=file, t=temperature: evaluate(f, "embedded:base", VALIDATION, 3, t))
         for folders, answers in policies.values():
             for folder in folders:
                 file = temperature_file(out, folder, temperature)
@@ -164,7 +165,7 @@ def evaluate_all(out: Path, jobs: int, seeds: int) -> None:
                 )
     all_of(jobs, tasks)
     tasks = []
-    for temperature in sorted({1.0, own_temperature(out, [base])}):
+    for temperature in sorted({1.0, own_temperature(out, [base])}) if base_too else ():
         for m in (1, 3):
             file = test_file(out, f"base-m{m}", temperature)
             tasks.append(lambda f=file, t=temperature, m=m: evaluate(f, "embedded:base", TEST, m, t, 5))
@@ -188,7 +189,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="training seeds of each arm")
     parser.add_argument("--stages", default="sweep,train,clock,evaluate,report")
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="where the report is written")
+    parser.add_argument("--arms", default=",".join(["base", *ARMS]), help="only these; the report needs them all")
     given = parser.parse_args()
+    arms = given.arms.split(",")
+    for arm in set(ARMS) - set(arms):
+        del ARMS[arm]
     out, stages = given.output, given.stages.split(",")
     if "sweep" in stages:
         sweep(out, given.jobs)
@@ -212,7 +217,7 @@ def main() -> None:
         ]
         all_of(given.jobs, tasks)
     if "evaluate" in stages:
-        evaluate_all(out, given.jobs, given.seeds)
+        evaluate_all(out, given.jobs, given.seeds, "base" in arms)
     if "report" in stages:
         from bench.maze_report import write_report
 

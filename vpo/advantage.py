@@ -8,14 +8,27 @@ and failed ones are zero rows. Single-answer methods look at the first answer of
 deployment weighting (d,), the mean where None.
 
 Sources are given per function; VPO's table of baselines (arXiv 2605.22817) fixes which reward and which normaliser go
-together.
+together. The baselines exist at two scales, since a learning rate and a KL weight chosen at one do not carry to the
+other:
+
+| method | official (the default) | plain |
+|---|---|---|
+| grpo, random_weighting, multi_rlvr | divided by the sample deviation | by the population deviation |
+| max_at_k | normalised in the group, mean and sample deviation | in the units of the reward, leave-one-out baseline |
+| gdpo | summed over objectives, then whitened over the tokens of the batch | averaged over objectives |
+| vpo, maxrl and the ablations | the same at both | |
+
+Official is what the authors' repository does (github.com/ryanboldi/vpo, commit 767db79, verl/trainer/ppo/core_algos.py
+and vpo/utils/vpo.py); plain is what this package did before it had a choice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import comb, log
+from functools import partial
+from math import comb, log, sqrt
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +37,11 @@ from vpo.scalarize import Bools, Floats, archive_gains, marginal_rewards, set_re
 
 EPSILON = 1e-6
 """Added to every denominator, and the spread below which a group teaches nothing."""
+
+WHITENING_EPSILON = 1e-8
+"""Added to the variance that a batch is whitened by, as in veRL."""
+
+Scale = Literal["official", "plain"]
 
 
 @dataclass(frozen=True)
@@ -93,15 +111,19 @@ class GroupRewards:
         return self.rewards[:, 0]
 
 
-def normalised(r: Floats) -> Floats:
-    """(r - mean) / (std + eps) over a group, population std; zeros where std < eps. GRPO (arXiv 2402.03300)."""
-    spread = r.std()
-    return np.zeros_like(r) if spread < EPSILON else (r - r.mean()) / (spread + EPSILON)
+def normalised(r: Floats, *, sample: bool = False) -> Floats:
+    """(r - mean) / (std + eps) over a group; zeros where std < eps. GRPO (arXiv 2402.03300).
+
+    sample: divide by the sample deviation, as veRL does, in place of the population's: smaller by sqrt((G - 1) / G)
+    """
+    if r.std() < EPSILON:
+        return np.zeros_like(r)
+    return (r - r.mean()) / (r.std(ddof=int(sample)) + EPSILON)
 
 
-def grpo(group: GroupRewards) -> Floats:
+def grpo(group: GroupRewards, *, sample: bool = True) -> Floats:
     """The fixed scalar of the single answer, normalised in the group (arXiv 2402.03300). -> (G,)"""
-    return normalised(group.first @ group.scalar)
+    return normalised(group.first @ group.scalar, sample=sample)
 
 
 def maxrl(group: GroupRewards) -> Floats:
@@ -110,12 +132,37 @@ def maxrl(group: GroupRewards) -> Floats:
     return np.zeros_like(r) if r.std() < EPSILON else (r - r.mean()) / (r.mean() + EPSILON)
 
 
-def max_at_k(group: GroupRewards) -> Floats:
-    """The gradient of E[max over k of the group's n rollouts], k = max(2, n // 2). -> (G,)
+def subset_size(n: int) -> int:
+    """k of max@k for a group of n: max(2, n // 2), as in the official code, but below n, where all leads are equal."""
+    return min(max(2, n // 2), n - 1)
 
-    Rollout i's coefficient is the mean over the k-subsets that hold it of max(subset) - max(subset without i): the
-    unbiased estimate (Bagirov et al. 2025, arXiv 2510.23393) with the leave-one-out baseline that does not depend on i
-    and so keeps it unbiased. In the units of the reward; a group of one teaches nothing.
+
+def max_at_k(group: GroupRewards) -> Floats:
+    """The gradient of E[max over k of the group's n rollouts], normalised in the group. -> (G,)
+
+    Rollout i's coefficient is C(n, k)^-1 times the sum of max(subset) over the k-subsets that hold it: the unbiased
+    estimate of Bagirov et al. (2025, arXiv 2510.23393), which the official code then normalises as GRPO does. Its k is
+    max(2, n // 2); it refuses groups of two, which are GRPO's here (k = 1). A group of one teaches nothing.
+    """
+    r = group.first @ group.scalar
+    n = len(r)
+    if n < 2 or r.std() < EPSILON:
+        return np.zeros(n)
+    k = subset_size(n)
+    order = np.argsort(r, kind="stable")
+    # among k-subsets that hold i, i is the maximum of C(i, k - 1); j > i of C(j - 1, k - 2), which i and j leave open
+    led = np.array([comb(i, k - 1) for i in range(n)], dtype=np.float64) * r[order]
+    joined = np.array([comb(j - 1, k - 2) if j and k > 1 else 0 for j in range(n)], dtype=np.float64) * r[order]
+    coefficients = np.empty(n)
+    coefficients[order] = (led + joined[::-1].cumsum()[::-1] - joined) / comb(n, k)
+    return normalised(coefficients, sample=True)
+
+
+def max_at_k_leads(group: GroupRewards) -> Floats:
+    """The gradient of E[max over k] with a leave-one-out baseline, in the units of the reward. -> (G,)
+
+    Rollout i's coefficient is the mean over the k-subsets that hold it of max(subset) - max(subset without i), which
+    keeps the estimate unbiased; k = max(2, n // 2). A group of one teaches nothing.
     """
     r = group.first @ group.scalar
     n = len(r)
@@ -136,18 +183,39 @@ def max_at_k(group: GroupRewards) -> Floats:
 
 
 def gdpo(group: GroupRewards) -> Floats:
-    """Each objective normalised in the group by itself, then averaged (GDPO, arXiv 2601.05242). -> (G,)"""
+    """Each objective normalised in the group by itself, then summed (GDPO, arXiv 2601.05242). -> (G,)
+
+    Its last step whitens the sums over the tokens of the batch (`whitening`), which a group alone cannot do.
+    """
+    return np.stack([normalised(column, sample=True) for column in group.first.T]).sum(axis=0)
+
+
+def gdpo_averaged(group: GroupRewards) -> Floats:
+    """Each objective normalised in the group by itself, then averaged. -> (G,)"""
     return np.stack([normalised(column) for column in group.first.T]).mean(axis=0)
 
 
-def random_weighting(group: GroupRewards) -> Floats:
+def whitening(count: float, total: float, squares: float) -> tuple[float, float]:
+    """(mean, divisor) that whiten a batch's token advantages, as veRL's masked_whiten: (A - mean) / divisor.
+
+    count, total, squares: tokens of the batch, the sum of their advantages and of the squares. Raises ValueError for
+    fewer than two tokens.
+    """
+    if count < 2:
+        raise ValueError(f"a batch of {count:g} tokens cannot be whitened")
+    mean = total / count
+    variance = max(squares / count - mean * mean, 0.0) * count / (count - 1)
+    return mean, sqrt(variance + WHITENING_EPSILON)
+
+
+def random_weighting(group: GroupRewards, *, sample: bool = True) -> Floats:
     """w . r under one random taste of this group, normalised. -> (G,)"""
-    return normalised(group.first @ group.taste)
+    return normalised(group.first @ group.taste, sample=sample)
 
 
-def multi_rlvr(group: GroupRewards) -> Floats:
+def multi_rlvr(group: GroupRewards, *, sample: bool = True) -> Floats:
     """The sum of the fixed scalar over the rollout's m answers, normalised. -> (G,)"""
-    return normalised((group.rewards @ group.scalar).sum(axis=1))
+    return normalised((group.rewards @ group.scalar).sum(axis=1), sample=sample)
 
 
 def vpo(group: GroupRewards) -> Floats:
@@ -205,19 +273,26 @@ def archive_vpo(group: GroupRewards) -> Floats:
     return normalised(archive_gains(group.rewards, group.valid, group.weights, group.archive))
 
 
+Estimator = Callable[[GroupRewards], Floats]
+
+
 @dataclass(frozen=True)
 class Method:
     """A row of the table.
 
+    estimate: at the official scale; plain: at the plain one, None where the two agree
     chain: whether a rollout is a chain of m answers (else m = 1 is sampled)
     scalar: it sees the fixed deployment scalar alone, never the vector
     credit: "rollout" for advantages (G,), "answer" for (G, m)
+    whitened: whether the official scale whitens the advantages over the batch
     """
 
-    estimate: Callable[[GroupRewards], Floats]
+    estimate: Estimator
     chain: bool
+    plain: Estimator | None = None
     scalar: bool = False
-    credit: str = "rollout"
+    credit: Literal["rollout", "answer"] = "rollout"
+    whitened: bool = False
 
     @property
     def about(self) -> str:
@@ -225,12 +300,12 @@ class Method:
 
 
 METHODS: dict[str, Method] = {
-    "grpo": Method(grpo, chain=False, scalar=True),
-    "max_at_k": Method(max_at_k, chain=False, scalar=True),
+    "grpo": Method(grpo, chain=False, plain=partial(grpo, sample=False), scalar=True),
+    "max_at_k": Method(max_at_k, chain=False, plain=max_at_k_leads, scalar=True),
     "maxrl": Method(maxrl, chain=False, scalar=True),
-    "gdpo": Method(gdpo, chain=False),
-    "random_weighting": Method(random_weighting, chain=False),
-    "multi_rlvr": Method(multi_rlvr, chain=True, scalar=True),
+    "gdpo": Method(gdpo, chain=False, plain=gdpo_averaged, whitened=True),
+    "random_weighting": Method(random_weighting, chain=False, plain=partial(random_weighting, sample=False)),
+    "multi_rlvr": Method(multi_rlvr, chain=True, plain=partial(multi_rlvr, sample=False), scalar=True),
     "vpo": Method(vpo, chain=True),
     "entropic": Method(entropic, chain=False, scalar=True),
     "per_answer": Method(per_answer, chain=True, credit="answer"),
@@ -238,8 +313,9 @@ METHODS: dict[str, Method] = {
 }
 
 
-def advantages(method: str, group: GroupRewards) -> Floats:
+def advantages(method: str, group: GroupRewards, scale: Scale = "official") -> Floats:
     """The group's advantages by the name of the method. Raises ValueError for a name that is not in METHODS."""
     if method not in METHODS:
         raise ValueError(f"no training method {method!r}; there is {', '.join(METHODS)}")
-    return METHODS[method].estimate(group)
+    row = METHODS[method]
+    return (row.plain if scale == "plain" and row.plain else row.estimate)(group)

@@ -33,7 +33,7 @@ import torch
 from problems.contract import Score, ScorerFault
 from problems.identity import identity
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
-from vpo.advantage import METHODS
+from vpo.advantage import METHODS, Scale, whitening
 from vpo.chain import parse as parse_chain
 from vpo.scalarize import Sampler
 from vpo.training.examples import Estimation, group_advantages, token_advantages
@@ -65,6 +65,7 @@ class VPOTrainer(GRPOTrainer):
     answer_format: one of problems.contract.ANSWER_FORMATS; says how answers are read and when two count as one
     parse: (row, text) -> the answers in a completion; vpo.chain.parse where None
     samples, alpha, sampler: of the weights that a group is judged under, drawn from args.seed and the group's place
+    scale: of the baselines' advantages, see vpo.advantage
     others: GRPOTrainer's (args, train_dataset, processing_class, peft_config, ...)
     """
 
@@ -85,6 +86,7 @@ class VPOTrainer(GRPOTrainer):
         samples: int = 100,
         alpha: float = 1.0,
         sampler: Sampler = "sobol",
+        scale: Scale = "official",
         **others: Any,
     ) -> None:
         if method not in METHODS or method == "archive_vpo":
@@ -100,7 +102,7 @@ class VPOTrainer(GRPOTrainer):
         self.answer_format = answer_format
         self.parse = parse
         super().__init__(model, reward_funcs=[best_of_rollout], **others)
-        self.estimation = Estimation(method, samples, alpha, sampler, self.args.seed)
+        self.estimation = Estimation(method, samples, alpha, sampler, self.args.seed, scale)
         made: Any = self.model
         self.dialect = getattr(made.config, "evo_dialect", "english")
         self._credit: list[np.ndarray] = []  # (T,) for every completion of the batch under way, all processes'
@@ -122,6 +124,10 @@ class VPOTrainer(GRPOTrainer):
         for group in groups:
             credit = group_advantages(group, self.estimation)
             self._credit += token_advantages(group, credit, self._tokenizer, self.dialect)
+        if self.estimation.whitened:
+            every = np.concatenate(self._credit).astype(np.float64)
+            mean, divisor = whitening(len(every), float(every.sum()), float(every @ every))
+            self._credit = [(row - mean) / divisor for row in self._credit]
         best = [max((a.score.fitness for a in rollout.answers), default=0.0) for rollout in rollouts]
         return torch.tensor(best, dtype=torch.float32, device=self.accelerator.device)[:, None]
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evo.config.colocated import SearchTraining
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
+from evo.config.trainer import stored_trainer
 from islands.population.config import PopulationConfig
 
 
@@ -89,3 +90,9 @@ def load_config(path: str | None, overrides: Mapping[str, Any], besides: Collect
     source = f"--config {path}" if path else OPTIONS
     merge(values, overrides, source)
     return parse(RunConfig, values, source)
+
+
+def stored_run(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's configuration as the database holds it, ready to be validated; see stored_trainer."""
+    train = values.get("train")
+    return {**values, **({"train": stored_trainer(train)} if train else {})}

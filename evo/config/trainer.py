@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -45,6 +46,9 @@ class TrainerSettings(BaseModel):
     lora_rank: int = Field(0, ge=0, description="train a LoRA adapter of this rank instead of all weights")
     lora_alpha: float = Field(16.0, gt=0.0)
 
+    scale: Literal["official", "plain"] = Field(
+        "official", description="of the baselines' advantages: as in VPO's repository, or as runs before it had them"
+    )
     weights: int = Field(100, ge=1, description="K, scalarizations a prompt group is judged under")
     alpha: float = Field(1.0, gt=0.0, description="of their Dirichlet distribution")
     sampler: Literal["iid", "sobol"] = "sobol"
@@ -65,7 +69,7 @@ class TrainerSettings(BaseModel):
         from vpo.training.loss import LossConfig
 
         return TrainConfig(
-            estimation=Estimation(self.method, self.weights, self.alpha, self.sampler, seed),
+            estimation=Estimation(self.method, self.weights, self.alpha, self.sampler, seed, self.scale),
             loss=LossConfig(self.clip_low, self.clip_high, self.kl, self.truncate),
             aggregation=self.aggregation,
             learning_rate=self.lr or PAPER_RATE,
@@ -85,6 +89,12 @@ class TrainerSettings(BaseModel):
             lora=LoraSettings(self.lora_rank, self.lora_alpha),
             seed=seed,
         )
+
+
+def stored_trainer(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they were stored, with what they leave unsaid: before there was a scale, training ran at the plain
+    one, and a resumed run goes on with it."""
+    return {"scale": "plain", **values}
 
 
 def _precision(asked: str, device: str | None) -> Literal["fp32", "bf16"]:

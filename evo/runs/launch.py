@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import RunConfig
+from evo.config.run import RunConfig, stored_run
 from evo.errors import BadInput
 from evo.prompts.chat import prompt_style
 from evo.runs.budgets import check_budgets
@@ -116,7 +116,7 @@ async def relaunch(
         run = store.run(name)
         progress = run_progress(store, run.id)
         check_budgets(run, progress, overrides or {})
-        config = parse(RunConfig, {**run.config, **(overrides or {})}, f"run {name}")
+        config = parse(RunConfig, {**stored_run(run.config), **(overrides or {})}, f"run {name}")
         if config.policy == IMPORTED:
             raise BadInput(f"run {name} was imported; say who goes on with it: evo resume {name} --policy POLICY")
         problems = parts.problems(config)

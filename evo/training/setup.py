@@ -13,7 +13,7 @@ from typing import Any
 from evo.config.parse import parse
 from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import TrainRun
-from evo.config.trainer import EMBEDDED_RATE, PAPER_RATE
+from evo.config.trainer import EMBEDDED_RATE, PAPER_RATE, stored_trainer
 from evo.errors import BadInput
 from evo.evaluation.evaluate import evaluate as evaluate_policy
 from evo.evaluation.evaluate import styles_of
@@ -133,7 +133,7 @@ def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, A
     """A stored training run, ready to go on from its last checkpoint (from the start where it has none yet).
     `overrides` may raise its budgets and say where its traces lie now."""
     record, about = TrainingRecord.open(folder)
-    run = parse(TrainRun, {**about["config"], **overrides}, f"--resume {folder}")
+    run = parse(TrainRun, {**stored_trainer(about["config"]), **overrides}, f"--resume {folder}")
     traces = _traces(run, about.get("traces"))
     try:
         return _resumed(run, folder, record, about, traces, on_log)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from vpo.advantage import METHODS, GroupRewards, advantages
+from vpo.advantage import METHODS, GroupRewards, advantages, whitening
 from vpo.scalarize import dirichlet_weights
 
 unit = st.floats(0, 1, width=16)
@@ -28,8 +28,58 @@ def single(*scalars):
 
 
 def test_grpo_by_hand():
-    expected = np.array([-1.5, -0.5, 0.5, 1.5]) / np.sqrt(1.25)
-    assert advantages("grpo", single(0, 1, 2, 3)) == pytest.approx(expected, rel=1e-4)
+    centred = np.array([-1.5, -0.5, 0.5, 1.5])
+    assert advantages("grpo", single(0, 1, 2, 3)) == pytest.approx(centred / np.sqrt(5 / 3), rel=1e-4)
+    assert advantages("grpo", single(0, 1, 2, 3), "plain") == pytest.approx(centred / np.sqrt(1.25), rel=1e-4)
+
+
+@pytest.mark.parametrize("method", ["grpo", "random_weighting", "multi_rlvr"])
+def test_the_official_scale_divides_by_the_sample_deviation(method):
+    group = group_of(np.random.default_rng(3).random((8, 3, 4)))
+    ratio = advantages(method, group) / advantages(method, group, "plain")
+    assert ratio == pytest.approx(np.sqrt(7 / 8), rel=1e-4)
+
+
+def official_max_at_k(r):
+    """The estimator as its authors state it: by subsets, then the group's mean and sample deviation."""
+    n = len(r)
+    k = max(2, n // 2)
+    subsets = list(itertools.combinations(range(n), k))
+    raw = np.array([sum(max(r[list(s)]) for s in subsets if i in s) / len(subsets) for i in range(n)])
+    return (raw - raw.mean()) / (raw.std(ddof=1) + 1e-6)
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 8])
+@pytest.mark.parametrize("digits", [1, 6])
+def test_official_max_at_k_by_subsets(n, digits):
+    r = np.round(np.random.default_rng(n).random(n), digits)  # one digit: with ties
+    assert advantages("max_at_k", single(*r)) == pytest.approx(official_max_at_k(r), abs=1e-9)
+
+
+def test_max_at_k_of_two_rollouts_is_grpo():
+    assert advantages("max_at_k", single(0.2, 0.9)) == pytest.approx(advantages("grpo", single(0.2, 0.9)), rel=1e-4)
+
+
+def test_official_gdpo_by_hand():
+    rewards = np.random.default_rng(0).random((2, 4, 1, 3))  # two groups of four rollouts, three objectives
+    tokens = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+    per_objective = (rewards - rewards.mean(1, keepdims=True)) / (rewards.std(1, ddof=1, keepdims=True) + 1e-6)
+    token_sums = np.repeat(per_objective.sum(-1).ravel(), tokens)
+    expected = (token_sums - token_sums.mean()) / np.sqrt(token_sums.var(ddof=1) + 1e-8)
+
+    mine = np.repeat(np.concatenate([advantages("gdpo", GroupRewards.of(group)) for group in rewards]), tokens)
+    mean, divisor = whitening(len(mine), mine.sum(), mine @ mine)
+    assert (mine - mean) / divisor == pytest.approx(expected, abs=1e-9)
+    plain = advantages("gdpo", GroupRewards.of(rewards[0]), "plain")
+    assert plain == pytest.approx(per_objective[0].mean(-1).ravel() * np.sqrt(4 / 3), rel=1e-4)
+    with pytest.raises(ValueError, match="cannot be whitened"):
+        whitening(1, 0.5, 0.25)
+
+
+@pytest.mark.parametrize("method", ["vpo", "maxrl", "entropic", "per_answer", "archive_vpo"])
+def test_the_other_methods_have_one_scale(method):
+    group = group_of(np.random.default_rng(1).random((5, 3, 2)))
+    np.testing.assert_array_equal(advantages(method, group), advantages(method, group, "plain"))
 
 
 def test_maxrl_divides_by_the_mean():
@@ -51,7 +101,7 @@ def test_multi_rlvr_sums_and_vpo_takes_the_best():
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 8])
-def test_max_at_k_is_the_mean_lead_over_subsets(n):
+def test_plain_max_at_k_is_the_mean_lead_over_subsets(n):
     r = np.round(np.random.default_rng(n).random(n), 1)
     k = max(2, n // 2)
     subsets = [s for s in itertools.combinations(range(n), k)]
@@ -60,10 +110,10 @@ def test_max_at_k_is_the_mean_lead_over_subsets(n):
         holding = [s for s in subsets if i in s]
         expected.append(np.mean([max(r[list(s)]) - max(r[j] for j in s if j != i) for s in holding]))
     if r.std() > 1e-6:
-        assert advantages("max_at_k", single(*r)) == pytest.approx(expected, abs=1e-12)
+        assert advantages("max_at_k", single(*r), "plain") == pytest.approx(expected, abs=1e-12)
 
 
-def test_max_at_k_estimates_the_gradient_of_the_expected_maximum():
+def test_plain_max_at_k_estimates_the_gradient_of_the_expected_maximum():
     # two outcomes with rewards 1 and 0, P(1) = p = sigmoid(theta): d/dtheta E[max of k] = k (1-p)^k p for iid draws
     rng = np.random.default_rng(0)
     p, n, k = 0.3, 6, 3
@@ -71,7 +121,7 @@ def test_max_at_k_estimates_the_gradient_of_the_expected_maximum():
     draws = 20_000
     for _ in range(draws):
         x = (rng.random(n) < p).astype(float)
-        total += (advantages("max_at_k", single(*x)) * (x - p)).mean() * k
+        total += (advantages("max_at_k", single(*x), "plain") * (x - p)).mean() * k
     assert total / draws == pytest.approx(k * (1 - p) ** k * p, rel=0.05)
 
 
@@ -99,23 +149,25 @@ def test_archive_vpo_pays_for_what_the_archive_lacks():
     assert advantages("archive_vpo", group)[1] > 0 > advantages("archive_vpo", group)[0]
 
 
+@pytest.mark.parametrize("scale", ["official", "plain"])
 @pytest.mark.parametrize("method", METHODS)
 @given(case=rewards_and_valid)
-def test_shape_finiteness_and_permutation(method, case):
+def test_shape_finiteness_and_permutation(method, scale, case):
     rewards, valid, seed = case
     group = group_of(rewards, valid, seed)
-    a = advantages(method, group)
+    a = advantages(method, group, scale)
     assert a.shape == (rewards.shape[:2] if METHODS[method].credit == "answer" else rewards.shape[:1])
     assert np.isfinite(a).all()
     order = np.random.default_rng(seed).permutation(len(rewards))
-    assert np.allclose(advantages(method, group_of(rewards[order], valid[order], seed)), a[order], atol=1e-6)
+    assert np.allclose(advantages(method, group_of(rewards[order], valid[order], seed), scale), a[order], atol=1e-6)
 
 
+@pytest.mark.parametrize("scale", ["official", "plain"])
 @pytest.mark.parametrize("method", METHODS)
-def test_a_group_without_spread_teaches_nothing(method):
-    a = advantages(method, group_of(np.full((4, 2, 3), 0.5)))
+def test_a_group_without_spread_teaches_nothing(method, scale):
+    a = advantages(method, group_of(np.full((4, 2, 3), 0.5)), scale)
     assert (a == 0).all()
-    assert (advantages(method, group_of(np.full((4, 2, 3), 0.5), np.zeros((4, 2), bool))) == 0).all()
+    assert (advantages(method, group_of(np.full((4, 2, 3), 0.5), np.zeros((4, 2), bool)), scale) == 0).all()
 
 
 @given(case=rewards_and_valid)
@@ -123,7 +175,7 @@ def test_one_collinear_objective_reduces_vpo_to_the_scalars_ranking(case):
     rewards, valid, seed = case
     collinear = np.repeat(rewards[:, :1, :1], 3, axis=2)  # one answer, equal objectives: w.r is the scalar for every w
     group = group_of(collinear, valid[:, :1], seed)
-    assert np.allclose(advantages("vpo", group), advantages("grpo", group), atol=1e-5)
+    assert np.allclose(advantages("vpo", group), advantages("grpo", group, "plain"), atol=1e-5)
 
 
 def test_only_single_answer_methods_look_at_the_first_answer_alone():

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from problems.types import ScoredGroup
-from vpo.advantage import METHODS, GroupRewards, advantages
+from vpo.advantage import METHODS, GroupRewards, Scale, advantages, whitening
 from vpo.scalarize import Floats, Sampler, dirichlet_weights
 from vpo.training.spans import answer_of_tokens
 
@@ -47,6 +47,7 @@ class Estimation:
     method: a row of vpo.advantage.METHODS
     samples, alpha, sampler: K weights drawn from Dir(alpha), shared within a group
     seed: with a group's place in the run it fixes that group's weights
+    scale: of the baselines, see vpo.advantage
     """
 
     method: str = "vpo"
@@ -54,6 +55,12 @@ class Estimation:
     alpha: float = 1.0
     sampler: Sampler = "sobol"
     seed: int = 0
+    scale: Scale = "official"
+
+    @property
+    def whitened(self) -> bool:
+        """Whether advantages are whitened over the batch once its groups have theirs."""
+        return self.scale == "official" and METHODS[self.method].whitened
 
 
 def group_rewards(group: ScoredGroup, estimation: Estimation, archive: npt.ArrayLike | None = None) -> GroupRewards:
@@ -76,7 +83,7 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, archive: npt.Array
 
 def group_advantages(group: ScoredGroup, estimation: Estimation, archive: npt.ArrayLike | None = None) -> Floats:
     """One advantage per rollout (G,), or per answer (G, m) for the methods that credit answers."""
-    return advantages(estimation.method, group_rewards(group, estimation, archive))
+    return advantages(estimation.method, group_rewards(group, estimation, archive), estimation.scale)
 
 
 def example_group(
@@ -116,6 +123,29 @@ def token_advantages(
             advantage = np.where(owner >= 0, advantage[owner], min(float(credit.min()), 0.0))
         tokens.append(np.broadcast_to(np.asarray(advantage, np.float32), rollout.rollout.token_ids.shape))
     return tokens
+
+
+def whitened(
+    groups: Sequence[ExampleGroup], tokens: float, summed: Callable[[float], float] = float
+) -> list[ExampleGroup]:
+    """The batch's token advantages less their mean, over their sample deviation: the last step of official GDPO.
+
+    tokens: of this process's part of the batch; those of groups that are left out as spreadless count, with advantage 0
+    summed: adds a number up over processes
+    """
+    rows = [example.advantages.astype(np.float64) for group in groups for example in group.examples]
+    total, squares = summed(sum(float(row.sum()) for row in rows)), summed(sum(float(row @ row) for row in rows))
+    count = summed(tokens)
+    if not squares:
+        return list(groups)
+    mean, divisor = whitening(count, total, squares)
+    return [
+        replace(
+            group,
+            examples=tuple(replace(one, advantages=(one.advantages - mean) / divisor) for one in group.examples),
+        )
+        for group in groups
+    ]
 
 
 Aggregation = Literal["token", "sequence"]

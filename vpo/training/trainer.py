@@ -42,6 +42,7 @@ from vpo.training.examples import (
     batch_total,
     example_group,
     token_weights,
+    whitened,
 )
 from vpo.training.forward import completion_logprobs, pack
 from vpo.training.loss import FIGURES, policy_loss
@@ -160,7 +161,11 @@ class PolicyTrainer:
             )
             for group in groups
         )
-        return [example for example in made if example is not None]
+        examples = [example for example in made if example is not None]
+        if not self.config.estimation.whitened:
+            return examples
+        tokens = sum(len(rollout.rollout.token_ids) for group in groups for rollout in group.rollouts)
+        return whitened(examples, tokens, self.summed)
 
     def _described(
         self, groups: Sequence[ScoredGroup], fresh: Sequence[ScoredGroup], examples: Sequence[ExampleGroup]
