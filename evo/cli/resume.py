@@ -65,6 +65,8 @@ def _resume_comparison(name: str, runs: list[RunRecord], changed: dict[str, Any]
     from evo.config.run import RunConfig, stored_run
 
     unfinished = [run for run in runs if run.status != "done" or changed]
-    configs = {run.name: parse(RunConfig, {**stored_run(run.config), **changed}, f"run {run.name}") for run in unfinished}
+    configs = {
+        run.name: parse(RunConfig, {**stored_run(run.config), **changed}, f"run {run.name}") for run in unfinished
+    }
     order = waves([(run.name, run.seed, configs[run.name]) for run in unfinished])
     return conduct(lambda: (name, order), list(configs.values()), manner, overrides=changed)

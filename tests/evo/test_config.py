@@ -2,7 +2,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from evo.config.parse import parse
-from evo.config.run import RunConfig, load_config
+from evo.config.run import RunConfig, load_config, stored_run
 from evo.errors import BadInput
 
 
@@ -102,3 +102,13 @@ def test_a_wrong_value_is_one_line_however_deep_it_lies(values, said):
     with pytest.raises(BadInput) as raised:
         parse(Comparison, values, "file", inlined="search", reserved=("policy",))
     assert str(raised.value) == said
+
+
+def test_a_run_stored_before_there_was_a_scale_trains_at_the_plain_one():
+    def scale_of(train):
+        return parse(RunConfig, stored_run({"train": train, "policy": "embedded:base"}), "run old").train
+
+    assert scale_of({"method": "grpo"}).scale == "plain"
+    assert scale_of({"method": "grpo", "scale": "official"}).scale == "official"
+    assert scale_of(None) is None
+    assert RunConfig.model_validate({"train": {"method": "grpo"}}).train.scale == "official"

@@ -90,7 +90,7 @@ def test_maxrl_divides_by_the_mean():
 def test_gdpo_normalises_each_objective_by_itself():
     group = GroupRewards.of(np.array([[[0.0, 10.0]], [[1.0, 0.0]]]))
     assert advantages("gdpo", group) == pytest.approx([0, 0], abs=1e-5)
-    assert advantages("grpo", group)[0] > 0.9, "the plain scalar lets the larger objective win"
+    assert advantages("grpo", group)[0] > 0.7, "the plain scalar lets the larger objective win"
 
 
 def test_multi_rlvr_sums_and_vpo_takes_the_best():

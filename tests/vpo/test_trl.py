@@ -146,6 +146,14 @@ def test_its_advantages_are_those_of_the_table(checkpoint: Path, tmp_path: Path,
     np.testing.assert_allclose(list(trainer._logs["advantages"]), [v.mean() for v in expected], atol=1e-6)
 
 
+def test_official_gdpo_is_whitened_over_the_batch(checkpoint: Path, tmp_path: Path) -> None:
+    trainer = trainer_of(checkpoint, tmp_path, method="gdpo", answers=1)
+    batch = generated(trainer)
+    tokens = np.concatenate(trainer._credit)
+    assert (tokens.mean(), tokens.std(ddof=1)) == pytest.approx((0, 1), abs=1e-4)
+    np.testing.assert_allclose(batch["advantages"].numpy(), [row[0] for row in trainer._credit], atol=1e-6)
+
+
 @pytest.mark.parametrize(("loss_type", "aggregation"), [("dapo", "token"), ("bnpo", "token"), ("grpo", "sequence")])
 @pytest.mark.parametrize("beta", [0.0, 0.2])
 @pytest.mark.parametrize("stale", ["", "ratio", "truncated"])

@@ -97,6 +97,19 @@ def test_the_gradient_is_the_definitions_however_the_batch_is_cut(aggregation) -
             assert relative_error(gradient, expected[name]) < 1e-4, (settings, name)
 
 
+def test_a_step_of_gdpo_whitens_its_whole_batch() -> None:
+    model = tiny_model()
+    groups = random_groups(model, 3)
+    sums = {}
+    for scale in ("official", "plain"):
+        trainer = trainer_of(copy.deepcopy(model), config_of(estimation=Estimation("gdpo", scale=scale)))
+        parts = [one.advantages for group in trainer._examples(groups) for one in group.examples]
+        tokens = np.concatenate(parts)
+        sums[scale] = (float(tokens.mean()), float(tokens.std(ddof=1)))
+    assert sums["official"] == pytest.approx((0, 1), abs=1e-4)
+    assert sums["plain"] != pytest.approx((0, 1), abs=1e-2)
+
+
 def test_groups_that_teach_nothing_leave_everything_as_it_was() -> None:
     model = tiny_model()
     rng = np.random.default_rng(0)

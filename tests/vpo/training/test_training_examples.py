@@ -8,7 +8,7 @@ from training_samples import scored_group, tokens
 
 from vpo.advantage import METHODS, GroupRewards, advantages, normalised
 from vpo.scalarize import dirichlet_weights, set_rewards
-from vpo.training.examples import Estimation, example_group, group_advantages, group_rewards
+from vpo.training.examples import Estimation, example_group, group_advantages, group_rewards, whitened
 
 RNG = np.random.default_rng(0)
 PROMPT = tokens(RNG, 6)
@@ -41,6 +41,22 @@ def test_scalar_methods_see_the_fitness_and_vector_methods_the_vector() -> None:
     expected = normalised(set_rewards(seen.rewards, seen.valid, seen.weights))
     np.testing.assert_allclose(group_advantages(group, Estimation("vpo")), expected)
     assert expected[0] > expected[1] > expected[2]
+
+
+def test_official_gdpo_is_white_over_the_tokens_of_the_batch() -> None:
+    estimation = Estimation("gdpo")
+    groups = [scored_group(PROMPT, THREE, [one[:1] for one in some], answers=1) for some in (REWARDS, REWARDS[::-1])]
+    made = [example for group in groups if (example := example_group(group, estimation))]
+    spreadless = 5  # tokens of a group that was left out
+    white = whitened(made, sum(example.tokens for example in made) + spreadless)
+    before = np.concatenate([one.advantages for example in made for one in example.examples] + [np.zeros(spreadless)])
+    expected = (before - before.mean()) / np.sqrt(before.var(ddof=1) + 1e-8)
+    found = np.concatenate([one.advantages for example in white for one in example.examples])
+    np.testing.assert_allclose(found, expected[:-spreadless], rtol=1e-5)
+    assert found.dtype == np.float32
+    assert estimation.whitened
+    assert not Estimation("gdpo", scale="plain").whitened
+    assert not Estimation("grpo").whitened
 
 
 def test_weights_are_seeded_by_the_run_and_the_groups_place() -> None:
