@@ -128,6 +128,21 @@ if __name__ == "__main__":
         assert (outcome.status, outcome.value) == (status, value), code
 
 
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "print('dbg', file=sys.stderr)",
+        "import os; os.write(2, b'dbg')",
+        "import warnings; warnings.warn('dbg')",
+        "import logging; logging.warning('dbg')",
+        "exec(compile('1 is 1', 'dbg', 'exec'))",  # a SyntaxWarning
+    ],
+)
+def test_standard_error_leaves_the_input_alone(sandbox: Sandbox, noise: str) -> None:
+    (outcome,) = sandbox.run(Program(f"import sys\n{noise}\nprint(sys.stdin.read())", ("3\n1 2 3\n",), "stdin"))
+    assert (outcome.status, outcome.value) == ("ok", "3\n1 2 3\n\n")
+
+
 def test_large_input_and_output(sandbox: Sandbox) -> None:
     text = "0123456789" * 80_000
     (outcome,) = sandbox.run(Program("print(input())", (text,), "stdin"))

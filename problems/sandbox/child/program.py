@@ -217,10 +217,10 @@ def run_session(runner: Runner, task: dict[str, Any], feed: Feed) -> None:
         runner.case(request["expression"], space)
 
 
-def take_stdin(task: dict[str, Any], results: int, output: int) -> None:
-    """Before the confinement: the case as standard input, and the pipe of outputs as standard output."""
+def take_stdin(case: str, output: int) -> None:
+    """Makes `case` descriptor 0 and the pipe of outputs descriptor 1; runs before the confinement."""
     source = os.memfd_create("stdin")
-    data = memoryview(task["case"].encode("utf-8", "surrogatepass"))
+    data = memoryview(case.encode("utf-8", "surrogatepass"))
     while data:
         data = data[os.write(source, data) :]
     os.lseek(source, 0, os.SEEK_SET)

@@ -176,8 +176,10 @@ class Zygote:
         feed = program.Feed(self.feed)
         task = feed.read()
         kind = task["kind"]
+        # Descriptor 0 is /dev/null until the case takes its place; the zygote's standard error is the parent's to read
+        os.dup2(0, 2)
         if kind == "stdin":
-            program.take_stdin(task, self.results, self.output)
+            program.take_stdin(task["case"], self.output)
         elif kind == "session":
             os.close(self.output)
         if kind != "session":
@@ -193,7 +195,6 @@ class Zygote:
             os.close(self.scopes.fd)
         if self.candidate is not None:
             self.candidate.install(os.getpid())
-        os.dup2(0, 2)  # /dev/null; the zygote's own standard error is the parent's to read
         gc.enable()
         if kind == "stdin":
             program.main_program(task, self.results)
