@@ -44,7 +44,7 @@ from evo.runs.launch import relaunch
 from evo.search.batching import Batcher, SamplingMeter
 from evo.search.continuous_batching import RoundBatcher, batcher_for
 from evo.search.defaults import settled, stored_form
-from evo.search.resources import Shared, address_of
+from evo.search.resources import Shared
 from islands.db.store import Store
 from islands.queries.groups import read_groups
 from problems.types import Prompt
@@ -59,7 +59,7 @@ class Bench:
         self.shared = Shared()
         problems = self.shared.problems(config)
         self.config = settled(config, problems)
-        self.addresses = [address_of(problem) for problem in problems]
+        self.addresses = [problem.name for problem in problems]
         (operator,) = self.shared.operators(self.config, problems)
         self.policy: Any = operator.policy
         self.rollouts, self.answers = operator.rollouts, operator.answers

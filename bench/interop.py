@@ -118,9 +118,11 @@ def measure(size: int, repeats: int, db: str | None) -> dict[str, Any]:
     from islands.interop.metrics import score_of
     from islands.interop.timeline import timeline
     from islands.population.config import PopulationConfig
+    from problems.contract import completed
 
     logging.disable(logging.WARNING)
-    problem, parts = Weighed(), dict[str, float]()
+    problem, parts = completed(Weighed()), dict[str, float]()
+    assert problem is not None
     database = made_up(size)
     folder = Path(tempfile.mkdtemp(prefix="interop-"))
     try:

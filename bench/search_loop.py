@@ -134,9 +134,6 @@ class InlineProblem:
     def seed_answer(self) -> str:
         return variant(0)
 
-    def canonical(self, answer: str) -> str:
-        return answer
-
     def score(self, answer: str):  # noqa: ANN201
         from problems.contract import Score
 
@@ -149,9 +146,10 @@ def our_rate(folder: Path, size: int, iterations: int, inline: bool) -> tuple[fl
     from evo.config.run import RunConfig
     from evo.runs import launch as launching
     from evo.search import resources as shared
+    from problems.contract import completed
     from problems.registry import resolve
 
-    problem: Any = InlineProblem() if inline else resolve(str(folder))[0]
+    problem: Any = completed(InlineProblem()) if inline else resolve(str(folder))[0]
     shared.resolve_problems = lambda config: [problem]
     config = RunConfig.model_validate(
         {

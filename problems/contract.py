@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
 
 ANSWER_FORMATS = ("text", "python", "route")
 """How an answer is written: `text` as it is, `python` in a code fence, `route` as maze moves."""
@@ -63,18 +64,25 @@ class Score:
 
 @runtime_checkable
 class Problem(Protocol):
-    """What is searched. A custom one is one small file, or an OpenEvolve directory as it is.
+    """What is searched. Subclass it and write `name`, `objectives`, `statement` and `score`; the rest has a default.
 
     name: its address, unique within a run
     objectives: names of the reward vector's d components
     target: the fitness at which it counts as solved; None where that is not known
     answer_format: one of ANSWER_FORMATS
+    inline: it is scored in microseconds and in this process, so on the event loop itself rather than in a thread
+    settings: what an OpenEvolve config.yaml decides (problems.openevolve.config); a problem that has any is prompted by
+        OpenEvolve's templates
+    fault: why it cannot be scored at all, None where it can; `score` raises it
     """
 
     name: str
     objectives: tuple[str, ...]
-    target: float | None
-    answer_format: str
+    target: float | None = None
+    answer_format: str = "text"
+    inline: bool = False
+    settings: Mapping[str, Any] = MappingProxyType({})
+    fault: ScorerFault | None = None
 
     def statement(self) -> str:
         """The task in English, as a prompt shows it."""
@@ -82,13 +90,69 @@ class Problem(Protocol):
 
     def seed_answer(self) -> str:
         """Where the search starts; "" where there is nothing to start from."""
-        ...
+        return ""
 
     def canonical(self, answer: str) -> str:
         """The form in which an answer is stored, compared and scored (moves upper-cased, code spliced back into the
-        blocks that may change). Never raises: what it cannot read it returns as it is, for `score` to fail."""
-        ...
+        blocks that may change). Never raises: what it cannot read it returns as it is, for `score` to fail. By default
+        code out of its fence for `python`, else the text without white space around it."""
+        from problems.answer_text import unfenced
+
+        return unfenced(answer) if self.answer_format == "python" else answer.replace("\r\n", "\n").strip()
 
     def score(self, answer: str) -> Score:
         """Judge one answer. Blocking, and called from several threads at once. Raises ScorerFault alone."""
         ...
+
+    def score_of_metrics(
+        self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None
+    ) -> Score | None:
+        """The Score that metrics measured elsewhere (by name, all finite) come to; None where they do not tell."""
+        return None
+
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits, equal on every machine and path, that change when what decides the scores changes: the
+        scorer's files, the data set's line. By default of the class's source file and what a prompt says."""
+        from problems.fingerprint import code_fingerprint
+
+        return code_fingerprint(self, type(self))
+
+
+MEMBERS = ("name", "objectives", "statement", "score")
+"""What a problem must have by itself."""
+DEFAULTED = (
+    *("target", "answer_format", "inline", "settings", "fault"),
+    *("seed_answer", "canonical", "score_of_metrics", "fingerprint"),
+)
+"""What Problem has a default for."""
+
+
+class _Completed(Problem):
+    """An object with MEMBERS, and Problem's defaults for what else it lacks."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+        self.name, self.objectives = str(given.name), tuple(given.objectives)
+        for member in DEFAULTED:
+            if hasattr(given, member):
+                setattr(self, member, getattr(given, member))
+
+    def statement(self) -> str:
+        return str(self._given.statement())
+
+    def score(self, answer: str) -> Score:
+        score: Score = self._given.score(answer)
+        return score
+
+    def fingerprint(self) -> str:
+        from problems.fingerprint import code_fingerprint
+
+        return code_fingerprint(self, type(self._given))
+
+
+def completed(given: object) -> Problem | None:
+    """`given` as a Problem: itself where it has every member, else with the defaults; None where it lacks one of
+    MEMBERS. The one place where a foreign object is asked what it has."""
+    if isinstance(given, type) or not all(hasattr(given, member) for member in MEMBERS):
+        return None
+    return given if isinstance(given, Problem) else _Completed(given)

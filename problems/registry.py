@@ -23,7 +23,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from problems.contract import BadAddress, Problem
+from problems.contract import MEMBERS, BadAddress, Problem, completed
 from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shared_sandbox
 
 if TYPE_CHECKING:
@@ -194,25 +194,25 @@ def _named(name: str) -> Any | None:
         raise BadAddress(f"{name}: the entry point {point.value} cannot be loaded: {error}") from error
 
 
-def _made(name: str, made: Any, rest: str | None) -> list[Any]:
-    if isinstance(made, type) or not _is_problem(made):
-        if not callable(made):
-            raise BadAddress(f"{name} is registered as a {type(made).__name__}, not as a problem or what makes one")
-        takes = _takes_argument(made)
-        if rest is not None and not takes:
-            raise BadAddress(f"{name} takes nothing after a colon, but {name}:{rest} was asked for")
-        made = made(rest) if takes and rest is not None else made()
-    elif rest is not None:
+def _made(name: str, made: Any, rest: str | None) -> list[Problem]:
+    problem = completed(made)
+    takes = problem is None and callable(made) and _takes_argument(made)
+    if rest is not None and not takes:
         raise BadAddress(f"{name} takes nothing after a colon, but {name}:{rest} was asked for")
-    found = [made] if _is_problem(made) else list(made)
-    for problem in found:
-        if not _is_problem(problem):
-            raise BadAddress(f"{name} made a {type(problem).__name__}, which lacks what problems.Problem asks for")
-    return found
+    if problem is not None:
+        return [problem]
+    if not callable(made):
+        raise BadAddress(f"{name} is registered as a {type(made).__name__}, not as a problem or what makes one")
+    made = made(rest) if takes and rest is not None else made()
+    return [_problem(name, item) for item in (made if isinstance(made, Iterable) else [made])]
 
 
-def _is_problem(made: Any) -> bool:
-    return not isinstance(made, type) and isinstance(made, Problem)
+def _problem(name: str, made: object) -> Problem:
+    problem = completed(made)
+    if problem is None:
+        missing = ", ".join(member for member in MEMBERS if not hasattr(made, member))
+        raise BadAddress(f"{name} made a {type(made).__name__}, which is no problem: it lacks {missing}")
+    return problem
 
 
 def _takes_argument(made: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
@@ -12,11 +13,16 @@ from problems.contract import Problem, Score, ScorerFault
 from problems.sandbox.contract import SandboxFault, SandboxUnavailable
 
 
+def cores() -> int:
+    """CPU cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
 class Scorer:
     """At most `workers` answers are judged at a time; further callers wait, which holds back whoever produces answers.
 
-    A problem with the attribute `inline = True` judges in microseconds and in this process (a maze): it is scored on
-    the event loop itself, where a thread would cost more than the work.
+    A problem with `inline = True` (a maze) is scored on the event loop itself, where a thread would cost more than the
+    work.
 
     workers: None for one per core
     scored: answers judged so far; busy_seconds: the time that took, summed over workers; queued: answers that wait
@@ -25,7 +31,7 @@ class Scorer:
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
             raise ValueError(f"a scorer needs at least one worker, not {workers}")
-        self.workers = workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers or 2
+        self.workers = workers or cores()
         self.scored = 0
         self.busy_seconds = 0.0
         self.queued = 0
@@ -41,7 +47,7 @@ class Scorer:
         """
         if self._closed:
             raise RuntimeError("the scorer is closed")
-        if getattr(problem, "inline", False):
+        if problem.inline:
             return [self._counted(_judged(problem, answer)) for answer in answers]
         tasks = [asyncio.ensure_future(self._one(problem, answer)) for answer in answers]
         try:

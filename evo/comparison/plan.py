@@ -18,7 +18,7 @@ from evo.config.parse import OPTIONS, parse, read_yaml
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
 from evo.search.defaults import settled, source_commit, stored_form
-from evo.search.resources import address_of, resolve_problems
+from evo.search.resources import resolve_problems
 from islands.db.comparisons import PlannedRun, plan, run_name
 from islands.db.store import Store
 from vpo.policies.trained import trained_answers
@@ -145,7 +145,7 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
     if not config.search.problems:
         raise BadInput("no problem named; try `evo compare maze:hard --limit 20 --arm ...`")
     problems = resolve_problems(config.search)
-    addresses = [address_of(problem) for problem in problems]
+    addresses = [problem.name for problem in problems]
     runs = []
     for seed in range(config.search.seed, config.search.seed + config.seeds):
         for name, arm in arms.items():

@@ -11,7 +11,7 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.search.defaults import iterations_for, population_config, settled, source_commit, stored_form, workers
-from evo.search.resources import address_of, resolve_problems
+from evo.search.resources import resolve_problems
 from islands.db.store import Store
 from islands.errors import RunExists, UnknownRun
 from islands.interop.checkpoint import Checkpoint, read_checkpoint
@@ -63,10 +63,10 @@ async def import_run(
         if name is not None:
             check_free(store, name)
         await fill(scores, missing, line, problem, config, progress)
-        plan = RunPlan(name, command, source_commit(), config.seed, stored_form(config, [address_of(problem)]))
+        plan = RunPlan(name, command, source_commit(), config.seed, stored_form(config, [problem.name]))
         told = [score for score in scores if score is not None]
         grid = population_config(config, problem)
-        return import_checkpoint(store, plan, checkpoint, line, problem, address_of(problem), told, grid)
+        return import_checkpoint(store, plan, checkpoint, line, problem, problem.name, told, grid)
 
 
 def the_problem(config: RunConfig, address: str) -> Problem:
@@ -75,8 +75,8 @@ def the_problem(config: RunConfig, address: str) -> Problem:
     problems = resolve_problems(config)
     if len(problems) != 1:
         raise BadInput(f"--problem {address}: {len(problems):,} problems; a checkpoint is of one, as in {address}/0")
-    if hasattr(problems[0], "score_of_metrics"):
-        problems[0].score(problems[0].seed_answer())
+    if problems[0].fault is not None:
+        raise problems[0].fault
     return problems[0]
 
 

@@ -47,7 +47,7 @@ def prompt_style(problem: Problem, dialect: str, config: PromptConfig, answers: 
                 f"this policy speaks the maze language alone and cannot search {problem.name}; name another --policy"
             )
         return CompactStyle(problem, config, answers, dialect)
-    settings = getattr(problem, "settings", {})
+    settings = problem.settings
     openevolve = config.style == "openevolve" or (config.style == "auto" and bool(settings))
     if config.style == "openevolve" and not settings:
         raise BadInput(f"prompt.style openevolve needs an OpenEvolve problem directory; {problem.name} is none")

@@ -28,7 +28,7 @@ class OpenEvolveStyle:
         from openevolve.prompt.sampler import PromptSampler
 
         self.problem, self.config, self.answers, self.diff = problem, config, answers, diff
-        self.settings: dict[str, Any] = dict(getattr(problem, "settings", {}))
+        self.settings: dict[str, Any] = dict(problem.settings)
         sampler = SamplerConfig(
             system_message=self.settings.get("system_message") or "system_message",
             template_dir=self.settings.get("template_dir"),

@@ -21,7 +21,7 @@ from evo.search.defaults import in_flight, iterations_for, population_config, se
 from evo.search.iteration import Lane
 from evo.search.loop import Search
 from evo.search.operator_selection import Operator, chooser_of
-from evo.search.resources import Shared, address_of
+from evo.search.resources import Shared
 from evo.search.status import LaneStatus, SearchStatus
 from islands.db.store import Store, Transaction
 from islands.interop.importing import POLICY as IMPORTED
@@ -82,7 +82,7 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
         check_together(config, problems, operators)
         store = Store.open(db)
         scorer = parts.scorer_for(config, problems)
-        stored = stored_form(config, [address_of(problem) for problem in problems])
+        stored = stored_form(config, [problem.name for problem in problems])
         run = store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
         store.claim(run.id)
         lanes = await enroll(store, run, config, problems, operators, scorer)
@@ -223,7 +223,7 @@ async def enroll(
             record = store.add_problem(
                 run.id,
                 index,
-                address_of(problem),
+                problem.name,
                 problem.name,
                 problem.objectives,
                 problem.target,

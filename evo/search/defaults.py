@@ -23,7 +23,7 @@ def settled(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     """What the user left open, as an OpenEvolve directory's config decides it: seed, temperature, and one answer a
     rollout where it evolves by SEARCH/REPLACE edits."""
     given, decided = config.model_fields_set, dict[str, Any]()
-    for settings in (getattr(problem, "settings", {}) for problem in problems):
+    for settings in (problem.settings for problem in problems):
         if "seed" in settings and "seed" not in given:
             decided.setdefault("seed", settings["seed"])
         if "temperature" in settings and config.temperature is None:
@@ -45,19 +45,19 @@ def stored_form(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
 def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
     """Defaults, then what an OpenEvolve directory's config says, then what the user set."""
     fields = PopulationConfig.model_fields
-    settings = {k: v for k, v in getattr(problem, "settings", {}).items() if k in fields and v is not None}
+    settings = {k: v for k, v in problem.settings.items() if k in fields and v is not None}
     return PopulationConfig.model_validate({**settings, **config.population.model_dump(exclude_unset=True)})
 
 
 def iterations_for(config: RunConfig, problem: Problem) -> int:
-    return config.iterations or getattr(problem, "settings", {}).get("max_iterations") or DEFAULT_ITERATIONS
+    return config.iterations or problem.settings.get("max_iterations") or DEFAULT_ITERATIONS
 
 
 def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
     """How many answers are scored at once."""
     if config.scoring_workers:
         return config.scoring_workers
-    asked = [getattr(p, "settings", {}).get("parallel_evaluations") or 0 for p in problems]
+    asked = [p.settings.get("parallel_evaluations") or 0 for p in problems]
     return max([os.cpu_count() or 1, *asked])
 
 

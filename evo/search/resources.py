@@ -108,11 +108,6 @@ def problems_at(addresses: Sequence[str], limit: int | None = None) -> list[Prob
     return list(found.values())
 
 
-def address_of(problem: Problem) -> str:
-    """What finds this one problem again."""
-    return str(getattr(problem, "address", problem.name))
-
-
 def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
     """The configured policy; the token limit follows the problems where the user names none."""
     from vpo.chain import default_max_tokens

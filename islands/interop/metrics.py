@@ -47,12 +47,7 @@ def score_of(program: Program, problem: Problem, features: tuple[str, ...] = ())
     given = [name for name in problem.objectives if name in numbers]
     if failed and not given:
         return Score.failure(count, failed, feedback)
-    read = getattr(problem, "score_of_metrics", None)
-    if read is not None:
-        if not given and FITNESS not in numbers:
-            return None
-        score = read(numbers, feedback, failed)
-        assert isinstance(score, Score)
+    if (given or FITNESS in numbers) and (score := problem.score_of_metrics(numbers, feedback, failed)) is not None:
         return score
     if len(given) < count or FITNESS not in numbers or any(name not in numbers for name in features):
         return None

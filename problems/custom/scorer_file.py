@@ -30,9 +30,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from problems.answer_text import unfenced
-from problems.contract import ANSWER_FORMATS, BadAddress, Score, ScorerFault
+from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault
 from problems.custom.scorer_value import ScorerShape, checked_weights, numbers, objective_names, shown
+from problems.fingerprint import files_below, files_fingerprint, files_named_by
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class AnswerError(ValueError):
     """Raised by a user's score(): the answer is at fault; the message becomes its feedback."""
 
 
-class ScorerFileProblem:
+class ScorerFileProblem(Problem):
     """The file as a Problem.
 
     The seed is scored once when the problem is made: it tells the objectives, and a scorer that cannot score its own
@@ -63,19 +63,14 @@ class ScorerFileProblem:
         self._sandbox = sandbox
         self._lock = threading.Lock()
         self._evaluator: tuple[Sandbox, Evaluator] | None = None
-        self.settings: Mapping[str, Any] = {}
         self.objectives: tuple[str, ...] = ("score",)
-        self.target: float | None = None
-        self.answer_format = "text"
-        self.language = "python"
         self._statement, self._seed_text, self._own_canonical = "", "", False
         self._shape = ScorerShape(self.path, self.objectives)
         self._seed: Score | None = None
-        self._fault: ScorerFault | None = None
         try:
             self._learn()
         except ScorerFault as fault:
-            self._fault = fault
+            self.fault = fault
 
     def __repr__(self) -> str:
         return f"ScorerFileProblem({self.name!r}, {', '.join(self.objectives)})"
@@ -88,6 +83,19 @@ class ScorerFileProblem:
         """The file's seed, "" without one."""
         return self._seed_text
 
+    def fingerprint(self) -> str:
+        """Of the file, of all that `readable` names, and of what it can use in its own folder."""
+        files = {self.path}
+        own = [] if self._isolated else [self.path.parent]
+        for place in (*map(Path, self._readable), *own):
+            if place.is_file():
+                files.add(place)
+            elif self.path.is_relative_to(place):
+                files |= files_named_by([self.path], place)
+            else:
+                files.update(files_below(place))
+        return files_fingerprint(self.path.parent, files)
+
     def canonical(self, answer: str) -> str:
         """Python out of its fence, text stripped; or what the file's Problem object makes of it."""
         if self._own_canonical:
@@ -96,12 +104,12 @@ class ScorerFileProblem:
             except ScorerFault:
                 return answer
             return outcome.value if outcome.status == "ok" and isinstance(outcome.value, str) else answer
-        return unfenced(answer) if self.answer_format == "python" else answer.replace("\r\n", "\n").strip()
+        return super().canonical(answer)
 
     def score(self, answer: str) -> Score:
         """Ask the file. Raises ScorerFault naming it, the line and the value where it fails by itself."""
-        if self._fault is not None:
-            raise self._fault
+        if self.fault is not None:
+            raise self.fault
         if self._seed is not None and answer == self._seed_text:
             return self._seed
         value = self._asked(answer)

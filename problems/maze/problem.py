@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from problems.contract import Score
+from problems.contract import Problem, Score
+from problems.fingerprint import fingerprint_of
 from problems.maze.board import OBJECTIVES, Maze, Walk, fitness_of, simulate
 from problems.maze.moves import UnreadableRoute, parse_moves
 
@@ -14,7 +15,7 @@ MOST_BUMPS_TOLD = 3
 
 
 @dataclass(frozen=True)
-class MazeProblem:
+class MazeProblem(Problem):
     """A maze to search (problems.contract.Problem).
 
     name: its address, as maze:test/17
@@ -31,6 +32,9 @@ class MazeProblem:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", self.optimum - TOLERANCE)
+
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.maze.tiles, self.maze.budget, self.maze.size)
 
     def statement(self) -> str:
         maze = self.maze

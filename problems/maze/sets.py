@@ -68,7 +68,8 @@ def is_hard(maze: Maze, best: float, seed: int) -> bool:
 
 @cache
 def _instances() -> dict[str, list[list[float]]]:
-    return json.loads(INSTANCES.read_text(encoding="utf-8"))
+    drawn: dict[str, list[list[float]]] = json.loads(INSTANCES.read_text(encoding="utf-8"))
+    return drawn
 
 
 @cache

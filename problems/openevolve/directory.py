@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.answer_text import unfenced
-from problems.contract import BadAddress, Score, ScorerFault
+from problems.contract import BadAddress, Problem, Score, ScorerFault
+from problems.fingerprint import files_fingerprint, files_named_by
 from problems.openevolve.cascade import Cascade, Evaluation
 from problems.openevolve.config import OpenEvolveConfig, read_config
 from problems.openevolve.evolve_block import NotSpliceable, regions, splice
@@ -28,9 +29,14 @@ if TYPE_CHECKING:
 
 _BUILT_IN_FEATURES = ("complexity", "diversity", "score")
 _LONGEST_FEEDBACK = 20_000
+_OF_SCORES = (
+    *("timeout", "memory_limit_mb", "cascade_evaluation", "cascade_thresholds"),
+    *("max_code_length", "file_suffix", "feature_dimensions", "target"),
+)
+"""Settings that decide what an answer scores."""
 
 
-class OpenEvolveProblem:
+class OpenEvolveProblem(Problem):
     """The directory as a Problem.
 
     objectives: every metric of the initial program by name, combined_score only where it is the only one. All stages
@@ -58,6 +64,7 @@ class OpenEvolveProblem:
         config = config or next(
             (f for f in (self.folder / "config.yaml", self.folder / "config.yml") if f.is_file()), None
         )
+        self._config = config
         read = read_config(config) if config else OpenEvolveConfig()
         if config and read.warning(config):
             warnings.warn(read.warning(config), stacklevel=3)
@@ -72,12 +79,11 @@ class OpenEvolveProblem:
         self._strange: set[str] = set()
         self.objectives: tuple[str, ...] = ("combined_score",)
         self._seed: Score | None = None
-        self._fault: ScorerFault | None = None
         try:
             self._learn()
         except ScorerFault as fault:
             # told when it is scored, so that a search over several problems goes on with the others
-            self._fault = fault
+            self.fault = fault
 
     def __repr__(self) -> str:
         return f"OpenEvolveProblem({self.name!r}, {', '.join(self.objectives)})"
@@ -106,6 +112,12 @@ class OpenEvolveProblem:
         """The initial program as it is."""
         return self._original
 
+    def fingerprint(self) -> str:
+        """Of the evaluator, the initial program, what these can use in the folder, and what the config says of scores;
+        its other keys may change between a run and its resume."""
+        files = files_named_by([self.evaluator_file, self.program], self.folder)
+        return files_fingerprint(self.folder, files - {self._config}, {k: self.settings.get(k) for k in _OF_SCORES})
+
     def canonical(self, answer: str) -> str:
         """The program with the answer's blocks in place (problems.openevolve.evolve_block.splice); an answer that
         cannot be put into them stays as it is, out of its code fence, for `score` to fail."""
@@ -123,8 +135,8 @@ class OpenEvolveProblem:
 
     def score(self, answer: str) -> Score:
         """Run the evaluator. Raises ScorerFault naming evaluator.py where it fails by itself."""
-        if self._fault is not None:
-            raise self._fault
+        if self.fault is not None:
+            raise self.fault
         try:
             text = self._spliced(answer)
         except NotSpliceable as reason:

@@ -76,6 +76,7 @@ class Task:
     names: what the judge may call in the answer
     wall_seconds: per case
     reference: a full solution where the data set has one; never part of a prompt
+    fingerprint: of the data set's line (problems.fingerprint)
     """
 
     text: str
@@ -88,6 +89,7 @@ class Task:
     names: tuple[str, ...] = ()
     wall_seconds: float = 6.0
     reference: str | None = None
+    fingerprint: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property

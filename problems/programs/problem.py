@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from problems.answer_text import unfenced
-from problems.contract import Score
+from problems.contract import Problem, Score
 from problems.programs.cases import CallCase, JudgeCase, StdinCase, Task
 from problems.programs.comparison import call_passes, same_output
 from problems.programs.feedback import CaseReport, clipped, feedback
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.comprehension, ast.Try, ast.BoolOp, ast.Match)
 
 
-class ProgramProblem:
+class ProgramProblem(Problem):
     """A Python function, or a program that reads standard input, judged case by case in the sandbox.
 
     fitness: fraction of cases passed; solved is 1.0, all of them
@@ -30,13 +30,11 @@ class ProgramProblem:
     """
 
     answer_format = "python"
-    language = "python"
     target: float | None = 1.0
 
     def __init__(self, name: str, task: Task, sandbox: Callable[[], Sandbox]) -> None:
         self.name = name
         self.task = task
-        self.settings: Mapping[str, Any] = {}
         self.objectives = tuple(f"case_{number}" for number in range(1, len(task.cases) + 1))
         self._sandbox = sandbox
         self._limits = Limits(wall_seconds=task.wall_seconds, cpu_seconds=task.wall_seconds)
@@ -51,6 +49,10 @@ class ProgramProblem:
     def seed_answer(self) -> str:
         """The signature with an empty body."""
         return self.task.seed
+
+    def fingerprint(self) -> str:
+        """Of the data set's line."""
+        return self.task.fingerprint
 
     def canonical(self, answer: str) -> str:
         """The code alone: out of its fence, with newlines normalised and no space at line ends."""

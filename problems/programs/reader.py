@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from problems.contract import BadAddress
+from problems.fingerprint import fingerprint_of
 from problems.programs.cases import Task
 from problems.programs.humaneval import humaneval_task, is_humaneval
 from problems.programs.livecodebench import Unusable, is_livecodebench, livecodebench_task
@@ -49,7 +51,7 @@ def _task(line: str, where: str) -> Task:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", SyntaxWarning)  # "\d" in a published test is not ours to report
-                    return convert(row)
+                    return replace(convert(row), fingerprint=fingerprint_of(row))
             except Unusable:
                 raise
             except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -13,6 +13,7 @@ from typing import Any
 
 FILE = os.environ["EVO_SCORER_FILE"]
 sys.path.insert(0, str(Path(FILE).parent))
+importlib.util.find_spec("problems")  # lists its folder's parent now: an evaluation may read in it, but not list it
 
 
 def _load():

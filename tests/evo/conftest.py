@@ -9,14 +9,14 @@ import pytest
 from evo.config.run import RunConfig
 from evo.runs import launch as launching
 from evo.search import resources as shared
-from problems.contract import Score, ScorerFault
+from problems.contract import Problem, Score, ScorerFault
 from problems.types import Rollout
 
 
-class DigitsProblem:
+class DigitsProblem(Problem):
     """Answers are words; rewards are the shares of even and of odd digits among eight. Optimum by construction."""
 
-    objectives, answer_format, inline = ("even", "odd"), "text", True
+    objectives, inline = ("even", "odd"), True
 
     def __init__(self, name="digits", target=None, fault_on=None):
         self.name, self.target, self.fault_on = name, target, fault_on
@@ -27,9 +27,6 @@ class DigitsProblem:
 
     def seed_answer(self):
         return "00000000"
-
-    def canonical(self, answer):
-        return answer.strip()
 
     def score(self, answer):
         self.scored.append(answer)

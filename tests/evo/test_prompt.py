@@ -5,6 +5,7 @@ from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from evo.prompts.chat import CompactStyle, EnglishStyle, cut, prompt_style
 from islands.types import Candidate, Selection
+from problems.contract import Problem, Score
 from problems.types import Rollout
 
 
@@ -21,7 +22,7 @@ PARENT = candidate(1, "12345678", feedback="too few even digits")
 SELECTION = Selection(PARENT, (candidate(2, "24680246"),), (PARENT, candidate(3, "99999999", 0.9)))
 
 
-class PythonProblem:
+class PythonProblem(Problem):
     name, objectives, target, answer_format = "p", ("case_1",), 1.0, "python"
 
     def statement(self):
@@ -29,6 +30,9 @@ class PythonProblem:
 
     def seed_answer(self):
         return "def f(): pass"
+
+    def score(self, answer):
+        return Score((1.0,), 1.0)
 
 
 def test_an_english_prompt_shows_task_parent_vector_feedback_and_others(digits):

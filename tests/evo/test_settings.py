@@ -34,7 +34,7 @@ def test_the_user_overrides_a_directory_and_a_directory_the_defaults():
     assert (made.islands, made.migration_interval, made.population_size) == (2, 7, 1000)
     assert iterations_for(config, problem) == 40
     assert iterations_for(RunConfig(iterations=9), problem) == 9
-    assert iterations_for(config, SimpleNamespace()) == 100
+    assert iterations_for(config, SimpleNamespace(settings={})) == 100
 
 
 def test_scoring_workers_follow_the_directory_and_the_user():

@@ -20,12 +20,12 @@ from islands.interop.metrics import score_of
 from islands.interop.timeline import timeline
 from islands.population.config import PopulationConfig
 from islands.population.population import Population
-from problems.contract import Score
+from problems.contract import Problem, Score
 
 logging.getLogger("openevolve").setLevel(logging.ERROR)
 
 
-class Weighed:
+class Weighed(Problem):
     """A problem with two objectives; scoring is not what is tested here."""
 
     name, objectives, target, answer_format, inline = "weighed", ("speed", "accuracy"), 0.99, "python", True
@@ -35,9 +35,6 @@ class Weighed:
 
     def seed_answer(self) -> str:
         return "def run(x):\n    return x\n"
-
-    def canonical(self, answer: str) -> str:
-        return answer
 
     def score(self, answer: str) -> Score:
         return Score((0.25, 0.75), 0.5, {}, "scored here")

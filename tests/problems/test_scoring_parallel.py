@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from problems import Score, Scorer, ScorerFault
+from problems import Problem, Score, Scorer, ScorerFault
 from problems.sandbox.contract import SandboxFault
 
 
-class Toy:
+class Toy(Problem):
     """Scores a number; knows how many were at it at once."""
 
-    name, objectives, target, answer_format = "toy", ("value",), 1.0, "text"
+    name, objectives, target = "toy", ("value",), 1.0
 
     def __init__(self, seconds=0.0, raises=None, gives=None):
         self.seconds, self.raises, self.gives = seconds, raises, gives
@@ -21,12 +21,6 @@ class Toy:
 
     def statement(self):
         return ""
-
-    def seed_answer(self):
-        return ""
-
-    def canonical(self, answer):
-        return answer
 
     def score(self, answer):
         with self.lock:

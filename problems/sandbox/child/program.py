@@ -105,7 +105,7 @@ class Runner:
         self._kind = FAILED
         self.module = types.ModuleType("candidate")
         self.capture = Capture(self._overflow)
-        sys.stdout = io.TextIOWrapper(self.capture, "utf-8", "surrogatepass", write_through=True)  # type: ignore[type-var]
+        sys.stdout = io.TextIOWrapper(self.capture, "utf-8", "surrogatepass", write_through=True)
         self._clock, self._cpu, self._own = time.perf_counter, time.process_time, time.thread_time
 
     def rehearse(self) -> None:

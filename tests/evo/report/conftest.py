@@ -8,7 +8,7 @@ from sqlalchemy import update
 from bench.report import made_up
 from islands.db.schema import Run
 from islands.db.store import Store
-from problems.contract import Score
+from problems.contract import Problem, Score
 
 HOSTILE = (
     "</pre></script><script>fetch('http://evil.example/')</script><img src=x onerror=alert(1)> "
@@ -16,10 +16,10 @@ HOSTILE = (
 )
 
 
-class AnyTextProblem:
+class AnyTextProblem(Problem):
     """Every answer counts: the longer the better, up to the target."""
 
-    objectives, answer_format, inline = ("length", "<i>&vowels"), "text", True
+    objectives, inline = ("length", "<i>&vowels"), True
 
     def __init__(self, name="any/<b>0</b>", target=0.9):
         self.name, self.target = name, target
@@ -29,9 +29,6 @@ class AnyTextProblem:
 
     def seed_answer(self):
         return "a"
-
-    def canonical(self, answer):
-        return answer.strip()
 
     def score(self, answer):
         size = min(1.0, len(answer) / 400)
