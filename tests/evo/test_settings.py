@@ -49,7 +49,7 @@ def test_what_the_user_leaves_open_a_directory_decides():
     assert (decided.seed, decided.temperature, decided.answers) == (42, 0.7, 1)
     user = RunConfig(seed=1, temperature=0.2, answers=4)
     assert settled(user, [directory]) == user
-    assert settled(RunConfig(), [SimpleNamespace()]) == RunConfig()
+    assert settled(RunConfig(), [SimpleNamespace(settings={})]) == RunConfig()
 
 
 def test_a_directorys_population_survives_settling_and_storing():
