@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
+from islands.types import Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
 from vpo.policies.contract import MAZE_DIALECTS
@@ -16,7 +17,7 @@ from vpo.policies.contract import MAZE_DIALECTS
 if TYPE_CHECKING:
     import numpy as np
 
-    from islands.types import Candidate, Selection
+    from islands.types import Candidate
     from problems.maze.problem import MazeProblem
     from vpo.chain import Chain
 
@@ -29,6 +30,10 @@ PROGRAMMER = "You are an expert programmer. You reply in exactly the layout that
 
 class PromptStyle(Protocol):
     """How one problem is put to one policy."""
+
+    def shown(self, selection: Selection) -> Selection:
+        """What of a selection the prompt shows: the parent and the inspirations that go on record."""
+        ...
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         """rng: decides whether the answer is begun, and how far; without one it never is."""
@@ -77,10 +82,14 @@ class CompactStyle:
         except ValueError as error:
             raise BadInput(f"{problem.name}: {error}") from error
 
+    def shown(self, selection: Selection) -> Selection:
+        parent = selection.parent if self.config.show_parent else None
+        return Selection(None if parent is None or not parent.text or parent.error else parent, (), ())
+
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         from vpo.embedded import opening
 
-        parent = self._shown(selection)
+        parent = self.shown(selection).parent
         begun = ""
         if parent is not None and rng is not None and begins(self.config, rng):
             begun = opening(self.problem, parent.text, rng)
@@ -92,13 +101,8 @@ class CompactStyle:
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         from vpo.chain import parse
 
-        shown = self._text(self._shown(selection))
+        shown = self._text(self.shown(selection).parent)
         return parse(rollout.text, self.problem.answer_format, self.answers, dialect=self.dialect, prompt=shown)
-
-    def _shown(self, selection: Selection) -> Candidate | None:
-        """The parent that a prompt shows."""
-        parent = selection.parent
-        return parent if self.config.show_parent and parent is not None and parent.text and not parent.error else None
 
     def _text(self, parent: Candidate | None) -> str:
         from vpo.embedded import prompt_text
@@ -120,23 +124,24 @@ class EnglishStyle:
         self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff, start=start)
         self.system = PROGRAMMER if problem.answer_format == "python" else SYSTEM
 
+    def shown(self, selection: Selection) -> Selection:
+        return shown_by(self.config, selection)
+
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
-        sections = [self.task]
-        if self.config.show_parent:
-            parent = selection.parent
-            if parent is not None and parent.text.strip():
-                sections.append("# Answer to improve\n" + self.shown(parent))
-            others = {c.id: c for c in (*selection.best, *selection.inspirations) if c.text.strip()}
-            if parent is not None:
-                others.pop(parent.id, None)
-            if others:
-                shown = "\n\n".join(self.shown(c, feedback=False) for c in others.values())
-                sections.append("# Other answers found so far\n" + shown)
+        sections, shown = [self.task], self.shown(selection)
+        if shown.parent is not None:
+            sections.append("# Answer to improve\n" + self.described(shown.parent))
+        others = {c.id: c for c in (*shown.best, *shown.inspirations)}
+        if selection.parent is not None:
+            others.pop(selection.parent.id, None)
+        if others:
+            others_shown = "\n\n".join(self.described(c, feedback=False) for c in others.values())
+            sections.append("# Other answers found so far\n" + others_shown)
         sections.append(self.request)
         begun = begun_answer(self.problem, self.config, selection, rng)
         return Prompt("\n\n".join(sections), self.system, stream, begun)
 
-    def shown(self, candidate: Candidate, feedback: bool = True) -> str:
+    def described(self, candidate: Candidate, feedback: bool = True) -> str:
         """A candidate as a prompt shows it: its reward vector by name, its feedback, the answer last.
 
         The other way round small models copy the scores too, below every answer that they write.
@@ -153,7 +158,19 @@ class EnglishStyle:
         return "\n".join([*lines, text])
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
-        return read(rollout, self.problem, self.answers, selection if self.diff else None)
+        return read(rollout, self.problem, self.answers, self.shown(selection) if self.diff else None)
+
+
+def shown_by(config: PromptConfig, selection: Selection) -> Selection:
+    """What a prompt in English shows of a selection: nothing under show_parent off, else all that is not empty."""
+    if not config.show_parent:
+        return Selection(None, (), ())
+    parent = selection.parent
+    return Selection(
+        parent if parent is not None and parent.text.strip() else None,
+        tuple(c for c in selection.inspirations if c.text.strip()),
+        tuple(c for c in selection.best if c.text.strip()),
+    )
 
 
 def begins(config: PromptConfig, rng: np.random.Generator) -> bool:
@@ -172,10 +189,13 @@ def begun_answer(problem: Problem, config: PromptConfig, selection: Selection, r
 
 
 def read(rollout: Rollout, problem: Problem, answers: int, edited: Selection | None) -> Chain:
-    """The answers in a rollout that was asked in English; with `edited`, edits of that selection's parent."""
+    """The answers in a rollout that was asked in English; with `edited`, what the prompt showed, they are edits of the
+    parent, or of the seed where no parent was shown."""
     from vpo.chain import parse
 
-    parent = edited.parent.text if edited is not None and edited.parent is not None else None
+    parent = None
+    if edited is not None:
+        parent = edited.parent.text if edited.parent is not None else problem.seed_answer()
     truncated = rollout.finish == "length"
     return parse(rollout.text, problem.answer_format, answers, diff_parent=parent, truncated=truncated)
 

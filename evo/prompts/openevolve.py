@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evo.config.run import PromptConfig
-from evo.prompts.chat import begun_answer, cut, read
+from evo.prompts.chat import begun_answer, cut, read, shown_by
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
 
@@ -43,20 +43,23 @@ class OpenEvolveStyle:
         self.features = list(self.settings.get("feature_dimensions", ("complexity", "diversity")))
         self.language = self.settings.get("language") or "python"
 
+    def shown(self, selection: Selection) -> Selection:
+        return shown_by(self.config, selection)
+
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         from vpo.chain import instructions
 
-        parent = selection.parent if self.config.show_parent else None
-        shown = parent is not None
+        shown = self.shown(selection)
+        parent = shown.parent
         current = parent.text if parent is not None else self.problem.seed_answer()
         built = self.sampler.build_prompt(
             current_program=cut(current, self.config.max_answer_chars) if not self.diff else current,
             parent_program=current,
             program_metrics=self._metrics(parent) if parent is not None else {},
-            previous_programs=[self._program(c) for c in selection.best] if shown else [],
+            previous_programs=[self._program(c) for c in shown.best],
             # no more than the sampler shows: from a longer list it would draw at random, outside the run's seed
-            top_programs=[self._program(c) for c in selection.best[: self.top]] if shown else [],
-            inspirations=[self._program(c) for c in selection.inspirations] if shown else [],
+            top_programs=[self._program(c) for c in shown.best[: self.top]],
+            inspirations=[self._program(c) for c in shown.inspirations],
             language=self.language,
             diff_based_evolution=self.diff,
             program_artifacts=self._artifacts(parent) if parent is not None else None,
@@ -82,4 +85,4 @@ class OpenEvolveStyle:
         return {"feedback": cut(candidate.feedback, self.config.max_feedback_chars)}
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
-        return read(rollout, self.problem, self.answers, selection if self.diff else None)
+        return read(rollout, self.problem, self.answers, self.shown(selection) if self.diff else None)

@@ -147,14 +147,14 @@ async def score_group(
     rollouts, version, sampling_seconds = await sampled
     started = time.perf_counter()
     scored = await judge(proposal, rollouts, scorer)
-    selection = proposal.selection
+    shown = proposal.style.shown(proposal.selection)
     return ScoredGroup(
         problem=proposal.lane.record.id,
         sequence=proposal.sequence,
         iteration=proposal.iteration,
         island=proposal.island,
-        parent=selection.parent.id if selection.parent is not None else None,
-        inspirations=tuple(dict.fromkeys(c.id for c in (*selection.best, *selection.inspirations))),
+        parent=shown.parent.id if shown.parent is not None else None,
+        inspirations=tuple(dict.fromkeys(c.id for c in (*shown.best, *shown.inspirations))),
         prompt=proposal.prompt,
         policy_version=version,
         answers=answers,

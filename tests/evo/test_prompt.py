@@ -102,6 +102,13 @@ def test_what_does_not_go_together_is_said_before_anything_runs(digits, problem,
         prompt_style(made, dialect, PromptConfig(**config), answers)
 
 
+def test_edits_of_a_prompt_that_showed_no_parent_are_of_the_seed():
+    edit = "<<<<<<< SEARCH\ndef f(): pass\n=======\ndef f(): return 1\n>>>>>>> REPLACE"
+    style = EnglishStyle(PythonProblem(), PromptConfig(show_parent=False), 1, diff=True)
+    parent = candidate(1, "def other(): pass", rewards=(0.0,))
+    assert style.parse(rollout(edit), Selection(parent, (), ())).answers == ("def f(): return 1",)
+
+
 def test_the_maze_language_shows_a_parent_that_worked_and_no_other():
     from problems.registry import resolve
 

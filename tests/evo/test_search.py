@@ -216,8 +216,32 @@ def test_a_run_whose_problems_changed_is_refused(search_with, digits, digits_pol
 
 
 def test_best_of_n_never_shows_a_parent(search_with, digits, digits_policy, db):
-    search_with([digits("a")], digits_policy(), db, iterations=10, prompt={"show_parent": False})
+    launched = search_with([digits("a")], digits_policy(), db, iterations=10, prompt={"show_parent": False})
     assert len({row[4] for row in stored(db)}) == 1
+    assert {(group.parent, group.inspirations) for group in launched.groups} == {(None, ())}
+    with Store.open(db, read_only=True) as store, store.read() as connection:
+        for table in ("prompt_groups", "candidates"):
+            assert connection.execute(text(f"SELECT count(parent_id) FROM {table}")).scalar() == 0  # noqa: S608
+        assert connection.execute(text("SELECT max(generation) FROM candidates")).scalar() == 0
+
+
+def test_best_of_n_is_interrupted_and_resumed_as_if_it_had_not_been(search_with, digits, digits_policy, tmp_path):
+    whole, parts = f"sqlite:///{tmp_path}/whole.db", f"sqlite:///{tmp_path}/parts.db"
+    settings = dict(
+        iterations=20, prompt={"show_parent": False}, population={"strategy": "puct", "migration_interval": 2}
+    )
+    search_with([digits("a")], digits_policy(), whole, **settings)
+    search_with([digits("a")], digits_policy(), parts, stop_after=7, **settings)
+    search_with([digits("a")], digits_policy(), parts, resume=True)
+    assert stored(whole) == stored(parts)
+
+
+def test_a_seed_that_no_prompt_shows_is_nobodys_parent(search_with, digits, digits_policy, db):
+    """As of a maze: its search starts from no answer, so what the first prompts show is the task alone."""
+    problem = digits("a")
+    problem.seed_answer = lambda: ""
+    launched = search_with([problem], digits_policy(batch=1), db, iterations=6, parallel=1)
+    assert launched.groups[0].parent is None and launched.groups[5].parent is not None
 
 
 def test_an_interrupt_lets_go_of_what_the_policy_has_not_begun(search_with, digits, digits_policy, tmp_path):
