@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 
-_FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
+from problems.python_syntax import parse_python
+
+# Possessive: no line is gone through twice
+_FENCE = re.compile(r"^[ \t]*+```[ \t]*+([\w+-]*+)[^\n]*+\n(.*?)(?:^[ \t]*+```|\Z)", re.DOTALL | re.MULTILINE)
+_BLANK_LINES = re.compile(r"\A(?:[^\S\n]*+\n)++")
 _SHORT = {"python": ("python", "py", "python3")}
 
 
@@ -18,7 +20,7 @@ def unfenced(answer: str, language: str = "python", wanted: str = "") -> str:
     runs to the end. Without a fence, the text itself.
     """
     text = answer.replace("\r\n", "\n").replace("\r", "\n")
-    if "```" not in text or (language == "python" and _parses(text)):
+    if "```" not in text or (language == "python" and parse_python(text) is not None):
         return _framed(text)
     fences = [(mark.lower(), body) for mark, body in _FENCE.findall(text)]
     if fences:
@@ -29,17 +31,4 @@ def unfenced(answer: str, language: str = "python", wanted: str = "") -> str:
 
 
 def _framed(text: str) -> str:
-    lines = text.rstrip().split("\n")
-    while len(lines) > 1 and not lines[0].strip():
-        lines.pop(0)
-    return "\n".join(lines) + "\n"
-
-
-def _parses(text: str) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid escape in an answer is not ours to report
-            ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
+    return _BLANK_LINES.sub("", text.rstrip()) + "\n"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import re
-import warnings
+
+from problems.python_syntax import parse_python
 
 
 def identity(answer: str, answer_format: str) -> bytes:
     """16 bytes, equal for answers that differ in layout alone (comments and spacing in Python, white space in text).
 
-    Python that does not parse falls back to its text. Docstrings count: they are part of the tree.
+    Python without a tree (problems.python_syntax) falls back to its text. Docstrings count: they are part of the tree.
     """
     return hashlib.blake2b(
         _normal_form(answer, answer_format).encode("utf-8", "surrogatepass"), digest_size=16
@@ -20,12 +22,10 @@ def identity(answer: str, answer_format: str) -> bytes:
 
 def _normal_form(answer: str, answer_format: str) -> str:
     if answer_format == "python":
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # an invalid escape in an answer is not ours to report
-                return "tree:" + ast.dump(ast.parse(answer))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            pass
+        tree = parse_python(answer)
+        if tree is not None:
+            with contextlib.suppress(RecursionError):
+                return "tree:" + ast.dump(tree)
     if answer_format == "route":
         return "route:" + re.sub(r"[\s,]+", "", answer).upper()
     return "text:" + " ".join(answer.split())

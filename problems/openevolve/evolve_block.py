@@ -9,6 +9,8 @@ import ast
 import re
 from dataclasses import dataclass
 
+from problems.python_syntax import parse_python
+
 _MARKER = re.compile(r"^\W*EVOLVE-BLOCK-(START|END)\b|# EVOLVE-BLOCK-(START|END)")
 
 
@@ -120,9 +122,8 @@ def _trimmed(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 def _definitions(code: str) -> set[str]:
     """Top-level functions and classes (and, in Python, variables); by pattern where it does not parse."""
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parse_python(code)
+    if tree is None:
         return set(re.findall(r"^(?:def|class|fn|func|function|struct)\s+(\w+)", code, re.MULTILINE))
     names: set[str] = set()
     for node in tree.body:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from problems.programs.cases import CallCase, JudgeCase, StdinCase, Task
 from problems.programs.comparison import call_passes, same_output
 from problems.programs.feedback import CaseReport, clipped, feedback
 from problems.programs.judge import judge_answer
+from problems.python_syntax import parse_python
 from problems.sandbox.contract import CaseOutcome, Limits, Program
 
 if TYPE_CHECKING:
@@ -99,10 +99,6 @@ def _passes(case: CallCase | StdinCase, outcome: CaseOutcome) -> bool:
 
 
 def _features(code: str) -> dict[str, float]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid escape in an answer is not ours to report
-            branches = sum(isinstance(node, _BRANCHES) for node in ast.walk(ast.parse(code)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        branches = 0
+    tree = parse_python(code)
+    branches = sum(isinstance(node, _BRANCHES) for node in ast.walk(tree)) if tree is not None else 0
     return {"code_length": float(len(code)), "branching": float(branches)}

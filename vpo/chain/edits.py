@@ -1,13 +1,21 @@
-"""Diff mode: SEARCH/REPLACE blocks in OpenEvolve's form, applied to the parent, all of them or none."""
+"""Diff mode: SEARCH/REPLACE blocks in OpenEvolve's form, applied to the parent, all of them or none.
+
+The grammar and the matching are those of openevolve.utils.code_utils, read in linear time.
+"""
 
 from __future__ import annotations
 
 import re
 
+MOST_BLOCKS = 128
+"""More edit blocks than this in one answer are refused."""
+
+_SEARCH, _DIVIDER, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
+# Possessive: no line is gone through twice
 _MARKERS = {
-    "<<<<<<< SEARCH": re.compile(r"(?m)^[ \t]*<{5,9}[ \t]*SEARCH[ \t]*:?[ \t]*$"),
-    "=======": re.compile(r"(?m)^[ \t]*={7}[ \t]*$"),
-    ">>>>>>> REPLACE": re.compile(r"(?m)^[ \t]*>{5,9}[ \t]*REPLACE[ \t]*:?[ \t]*$"),
+    _SEARCH: re.compile(r"[ \t]*+<{5,9}+[ \t]*+SEARCH[ \t]*+:?+[ \t]*+"),
+    _DIVIDER: re.compile(r"[ \t]*+={7}[ \t]*+"),
+    _REPLACE: re.compile(r"[ \t]*+>{5,9}+[ \t]*+REPLACE[ \t]*+:?+[ \t]*+"),
 }
 
 
@@ -17,39 +25,76 @@ class EditFault(ValueError):
 
 def has_edits(text: str) -> bool:
     """Whether the text tries to edit at all."""
-    return any(_MARKERS[name].search(text) for name in ("<<<<<<< SEARCH", ">>>>>>> REPLACE"))
+    return any(_marker(line) in (_SEARCH, _REPLACE) for line in text.split("\n"))
 
 
-def edited(parent: str, text: str) -> str:
+def apply_edits(parent: str, text: str) -> str:
     """`parent` with every edit block of `text` applied in order.
 
+    A SEARCH part stands for whole lines of the program: equal ones, else ones equal but for spaces at line ends.
     Raises EditFault where a block is malformed, its SEARCH part is empty or not in the program (a silent no-op in
     OpenEvolve itself, which would store a copy of the parent), or where nothing changes.
     """
-    from openevolve.utils.code_utils import apply_diff, extract_diffs  # here because it takes a second to import
-
-    for marker, pattern in _MARKERS.items():
-        text = pattern.sub(marker, text)
-    try:
-        blocks = extract_diffs(text)
-    except ValueError as error:
-        raise EditFault(f"malformed edit block: {str(error).rstrip('.')}") from None
-    if not blocks:
-        raise EditFault("malformed edit block: a SEARCH, =======, REPLACE line is missing")
-    program = parent
+    blocks = _read_blocks(text)
+    lines = parent.split("\n")
+    bare = [line.rstrip() for line in lines]
     for number, (search, replacement) in enumerate(blocks, 1):
         name = f"edit block {number} of {len(blocks)}"
         if not search.strip():
             raise EditFault(f"{name}: the SEARCH part is empty")
         if search == replacement:
             continue
-        after = apply_diff(program, f"<<<<<<< SEARCH\n{search}\n=======\n{replacement}\n>>>>>>> REPLACE")
-        if after == program:
+        wanted, given = search.split("\n"), replacement.split("\n")
+        place = _find(lines, wanted)
+        if place < 0:
+            place = _find(bare, [line.rstrip() for line in wanted])
+        if place < 0:
             raise EditFault(f"{name}: its SEARCH part is not in the program: {_first_line(search)!r}")
-        program = after
+        lines[place : place + len(wanted)] = given
+        bare[place : place + len(wanted)] = [line.rstrip() for line in given]
+    program = "\n".join(lines)
     if program == parent:
         raise EditFault("the edits change nothing")
     return program
+
+
+def _marker(line: str) -> str | None:
+    """The marker that the whole line is."""
+    if line.lstrip()[:1] not in ("<", "=", ">"):
+        return None
+    return next((marker for marker, pattern in _MARKERS.items() if pattern.fullmatch(line)), None)
+
+
+def _read_blocks(text: str) -> list[tuple[str, str]]:
+    """Every (SEARCH part, REPLACE part), trailing white space removed."""
+    order = (_SEARCH, _DIVIDER, _REPLACE)
+    blocks: list[tuple[str, str]] = []
+    parts: list[list[str]] = [[]]  # what stands before SEARCH, then the two parts
+    for line in text.split("\n"):
+        marker = _marker(line)
+        if marker is None:
+            parts[-1].append(line)
+            continue
+        expected = order[len(parts) - 1]
+        if marker != expected:
+            raise EditFault(f"malformed edit block: a line {marker} where {expected} was due")
+        if marker != _REPLACE:
+            parts.append([])
+            continue
+        blocks.append(("\n".join(parts[1]).rstrip(), "\n".join(parts[2]).rstrip()))
+        if len(blocks) > MOST_BLOCKS:
+            raise EditFault(f"more than {MOST_BLOCKS} edit blocks; write the program as a whole")
+        parts = [[]]
+    if len(parts) > 1 or not blocks:
+        raise EditFault("malformed edit block: a SEARCH, =======, REPLACE line is missing")
+    return blocks
+
+
+def _find(lines: list[str], wanted: list[str]) -> int:
+    """The first place where the wanted lines stand in a row, or -1. Linear: str.find is."""
+    program, sought = ("\n" + "\n".join(part) + "\n" for part in (lines, wanted))
+    place = program.find(sought)
+    return -1 if place < 0 else program.count("\n", 0, place)
 
 
 def _first_line(search: str) -> str:

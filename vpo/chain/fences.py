@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import islice
 
 from vpo.chain.syntax import is_program, parsed
 
@@ -34,9 +36,15 @@ def fenced(text: str) -> list[Block]:
     A bare fence right after a stretch of valid Python closes a block whose opening fence was left out.
     """
     lines = _GLUED_TAG.sub(r"\1\n\2", _LATE_OPENING.sub(r"\n\1", text)).split("\n")
+    marked = [i for i, line in enumerate(lines) if "```" in line or "~~~" in line]
     blocks: list[Block] = []
-    i = outside = 0  # outside: the first line since the last block
-    while i < len(lines) and len(blocks) < MOST:
+    next_line = outside = 0  # outside: the first line since the last block
+    for i in marked:
+        if i < next_line:
+            continue
+        if len(blocks) == MOST:
+            break
+        next_line = i + 1
         if (single := _one_line(lines[i])) is not None:
             blocks.append(Block("python", single, True))
             outside = i + 1
@@ -44,21 +52,19 @@ def fenced(text: str) -> list[Block]:
             before = "\n".join(lines[outside:i]).strip("\n")
             if not opening[2] and not opening[3] and is_program(parsed(before)):
                 blocks.append(Block("", before, True))
-                i = outside = i + 1
+                outside = i + 1
                 continue
             mark, language, rest = opening[1], opening[2], opening[3]
             start = i + 1
             first = [rest] if rest and PYTHON.fullmatch(language) else []
-            end, last, closed = _end_of_block(lines, start, mark, first)
+            end, last, closed = _end_of_block(lines, marked, start, mark, first)
             body = textwrap.dedent("\n".join(first + lines[start:end] + last)).strip("\n")
             if not language and PYTHON.fullmatch(body.partition("\n")[0].strip()):
                 body = body.partition("\n")[2]  # the language slipped onto the first line, where it parses as a name
             if body.strip():
                 blocks.append(Block(language, body, closed))
             # An opening fence that ended the block is the next one's first line
-            i = end - 1 if end < len(lines) and _opens_python(lines[end]) and not last else end
-            outside = i + 1
-        i += 1
+            next_line = outside = end if end < len(lines) and _opens_python(lines[end]) and not last else end + 1
     return blocks
 
 
@@ -69,14 +75,18 @@ def _one_line(line: str) -> str | None:
     return code.rstrip("`") if code.endswith("```") else None
 
 
-def _end_of_block(lines: list[str], start: int, mark: str, first: list[str]) -> tuple[int, list[str], bool]:
+def _end_of_block(
+    lines: list[str], marked: list[int], start: int, mark: str, first: list[str]
+) -> tuple[int, list[str], bool]:
     """(the line that ends the block, what code stands on that line, whether the block was closed).
+
+    marked: the lines that hold a fence
 
     Fences inside a docstring do not end it: where the code up to the first fence is not valid Python and up to one of
     the next few is, that one is the end.
     """
     ends: list[tuple[int, list[str]]] = []
-    for i in range(start, len(lines)):
+    for i in islice(marked, bisect_left(marked, start), None):
         stripped = lines[i].strip()
         if stripped and set(stripped) == {mark[0]} and len(stripped) >= len(mark):
             ends.append((i, []))

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 from problems.identity import identity
 from vpo.chain import blocks, edits, tags
-from vpo.chain.syntax import essence, parsed
+from vpo.chain.fences import MOST
+from vpo.chain.syntax import bounded_reading, essence, parsed
 from vpo.chain.wording import check_request
 from vpo.policies.contract import MAZE_DIALECTS
+
+MOST_CHARACTERS = 65_536
+"""A longer text, its thinking aside, is not read: some 16,000 tokens, far beyond the limits that rollouts have."""
 
 _THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 
@@ -37,7 +41,8 @@ def parse(
     diff_parent: str | None = None,
     truncated: bool = False,
 ) -> Chain:
-    """The answers in what a policy wrote. Never raises on the text, whatever it holds.
+    """The answers in what a policy wrote. Never raises on the text, whatever it holds, and reads it in bounded time:
+    one of more than MOST_CHARACTERS is an error as a whole.
 
     answers: m, how many were asked for
     dialect: of the policy; those of mazes are decoded by vpo.embedded
@@ -48,12 +53,23 @@ def parse(
     Raises ValueError where the request itself makes no sense (wording.check_request).
     """
     check_request(answer_format, answers, diff=diff_parent is not None)
+    complaint = ""
+    if dialect not in MAZE_DIALECTS:
+        text, complaint = _spoken(text.replace("\r\n", "\n").replace("\r", "\n"))
+    if len(text) > MOST_CHARACTERS:
+        return Chain((), f"{len(text)} characters written where at most {MOST_CHARACTERS} are read; write less")
     if dialect in MAZE_DIALECTS:
         return _distinct(*_compact(text, prompt), answer_format, answers)
-    text, complaint = _spoken(text.replace("\r\n", "\n").replace("\r", "\n"))
+    with bounded_reading():
+        return _read(text, answer_format, answers, diff_parent, truncated, complaint)
+
+
+def _read(
+    text: str, answer_format: str, answers: int, diff_parent: str | None, truncated: bool, complaint: str
+) -> Chain:
     if diff_parent is not None and (answer_format != "python" or edits.has_edits(text)):
         try:
-            return Chain((edits.edited(diff_parent.replace("\r\n", "\n"), text),))
+            return Chain((edits.apply_edits(diff_parent.replace("\r\n", "\n"), text),))
         except edits.EditFault as fault:
             return Chain((), str(fault))
     if answer_format == "python":
@@ -131,7 +147,7 @@ def _distinct(found: list[str], complaint: str, answer_format: str, answers: int
     """The first m distinct answers, and an error unless there are m."""
     kept: dict[bytes, str] = {}
     repeats = 0
-    for answer in found:
+    for answer in found[: max(answers, MOST)]:
         before = len(kept)
         key = identity(_compared(answer, answer_format), answer_format) if len(found) > 1 else b""
         kept.setdefault(key, answer)

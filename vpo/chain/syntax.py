@@ -3,22 +3,51 @@
 from __future__ import annotations
 
 import ast
-import warnings
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from problems.python_syntax import count_tokens, parse_python
+
+ALLOWANCE = 24_000
+"""Tokens of Python that are parsed to read one text, its parts counted each time that they are part of something else.
+What goes beyond has no syntax tree; the answers of a text of some 30 KB stay far below."""
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-@lru_cache(maxsize=32)  # one text's blocks are looked at more than once
-def parsed(code: str) -> ast.Module | None:
-    """Its syntax tree, or None. Deep nesting and odd characters in hostile code end as None too."""
+class _Reading:
+    """The trees of the text under reading: its blocks are looked at more than once."""
+
+    def __init__(self) -> None:
+        self.left = ALLOWANCE
+        self.trees: dict[str, ast.Module | None] = {}
+
+
+_READING: ContextVar[_Reading | None] = ContextVar("reading", default=None)
+
+
+@contextmanager
+def bounded_reading() -> Iterator[None]:
+    """Within this, `parsed` works on at most ALLOWANCE tokens, so that no text takes long, however it is made."""
+    token = _READING.set(_Reading())
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+        yield
+    finally:
+        _READING.reset(token)
+
+
+def parsed(code: str) -> ast.Module | None:
+    """Its syntax tree, to be left unchanged, or None (problems.python_syntax, ALLOWANCE)."""
+    reading = _READING.get()
+    if reading is None:
+        return parse_python(code)
+    if code not in reading.trees:
+        tokens = count_tokens(code)
+        affordable = tokens <= reading.left
+        reading.left -= tokens if affordable else 0
+        reading.trees[code] = parse_python(code) if affordable else None
+    return reading.trees[code]
 
 
 def is_program(tree: ast.Module | None) -> bool:
@@ -85,7 +114,8 @@ def essence(code: str) -> str:
         kept -= 1
     if kept == len(tree.body) and not any(_docstring(node) for node in ast.walk(tree)):
         return code
-    fresh = ast.parse(code)  # the other is shared
+    fresh = parse_python(code)  # the other is shared
+    assert fresh is not None
     del fresh.body[kept:]
     for node in ast.walk(fresh):
         if _docstring(node):
