@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from typing import Any
 
 import click
 
-from evo.cli.options import Manner, common_search_options, db_option, json_option, overrides, plain_option
-from islands.db.address import hide_password
+from evo.cli.flags import flag, given
+from evo.cli.options import Manner, command_line, db_option, json_option, plain_option
+from evo.cli.search_flags import shared_search_flags
+from evo.config.compare import CompareOptions, load_comparison, parse_arm
 
 
 @click.command()
@@ -21,21 +21,17 @@ from islands.db.address import hide_password
     metavar="NAME=POLICY",
     help="a policy to compare; settings of its own follow after commas: vpo=DIR,answers=3,temperature=0.8",
 )
-@click.option("--seeds", type=click.IntRange(1, 1000), help="how many, from --seed on  [default: 3]")
+@flag(CompareOptions, "seeds")
 @click.option(
     "--best-of-n",
     multiple=True,
     metavar="ARM",
     help="arms to repeat without evolution, or `none`  [default: the first]",
 )
-@click.option(
-    "--answers-per-iteration",
-    type=click.IntRange(1),
-    help="of every arm, in chains of its own length  [default: the least that suits all]",
-)
-@click.option("--against", metavar="ARM", help="measure the others against this arm  [default: grpo, else the first]")
-@click.option("--processes", type=click.IntRange(1, 64), help="searches side by side  [default: by policies and cores]")
-@common_search_options
+@flag(CompareOptions, "answers_per_iteration")
+@flag(CompareOptions, "against", metavar="ARM")
+@flag(CompareOptions, "processes")
+@shared_search_flags
 @click.option("--config", "config_path", metavar="FILE.yaml", help="the same as YAML; flags override it")
 @click.option("--name", help="of the comparison; default: a readable one is made up")
 @db_option
@@ -68,13 +64,13 @@ def compare(
     evo compare programs:medium --arm one=DIR,answers=1 --arm chain=DIR,answers=3 --seeds 3
     """
     from evo.cli.execute_comparison import conduct
-    from evo.comparison.plan import arms_of, begin, load_comparison, parse_arm, planned_runs
+    from evo.comparison.plan import begin, planned_runs
     from evo.config.parse import parse
     from evo.config.run import RunConfig
     from evo.errors import BadInput
 
-    given = overrides(options)
-    training = {key.removeprefix("train."): given.pop(key) for key in list(given) if key.startswith("train.")}
+    shared = given(options)
+    training = {key.removeprefix("train."): shared.pop(key) for key in list(shared) if key.startswith("train.")}
     named = dict[str, Any]()
     for text in arms:
         arm, values = parse_arm(text)
@@ -85,19 +81,16 @@ def compare(
         named[arm] = values
     config = load_comparison(
         config_path,
-        {**given, "problems": problems},
+        {**shared, "problems": problems},
         arms=named or None,
         seeds=seeds,
         best_of_n=([] if best_of_n == ("none",) else list(best_of_n)) if best_of_n else None,
         answers_per_iteration=answers_per_iteration,
         training=training or None,
+        against=against,
+        processes=processes,
     )
-    if against is not None and against not in arms_of(config):
-        raise BadInput(f"--against {against}: there is no such arm; there are {', '.join(arms_of(config))}")
     runs = planned_runs(config)
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
-    command = hide_password(shlex.join(["evo", *sys.argv[1:]]))
-
-    return conduct(
-        lambda: begin(db, name, runs, configs, command), configs, Manner(db, plain, as_json, processes, against)
-    )
+    manner = Manner(db, plain, as_json, config.processes, config.against)
+    return conduct(lambda: begin(db, name, runs, configs, command_line()), configs, manner)

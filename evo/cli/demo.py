@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evo.cli.options import Manner, db_option, plain_option
-from islands.db.address import DEFAULT_DB, hide_password
+from evo.cli.options import Manner, db_option, db_suffix, plain_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,7 +50,8 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
     from rich.console import Console
 
     from evo.cli.execute_comparison import conduct
-    from evo.comparison.plan import begin, load_comparison, planned_runs
+    from evo.comparison.plan import begin, planned_runs
+    from evo.config.compare import load_comparison
     from evo.config.parse import parse
     from evo.config.run import RunConfig
 
@@ -127,7 +127,7 @@ def _report(name: str, folder: Path, db: str, console: Console) -> None:
 def _next(name: str, iterations: int, db: str, console: Console) -> None:
     from rich.table import Table
 
-    suffix = "" if db == DEFAULT_DB else f" --db {hide_password(db)}"
+    suffix = db_suffix(db)
     console.print("\nNext:", style="bold")
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evo.cli.options import json_option, overrides, plain_option, sampling_options
-from islands.db.address import hide_password
+from evo.cli.flags import flag, flags, given
+from evo.cli.options import command_line, json_option, plain_option
+from evo.cli.search_flags import sampling_flags
+from evo.config.evaluate import EvaluateConfig
+from evo.config.parse import OPTIONS, parse
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,19 +32,15 @@ SEEDS_SHOWN = 5
 
 @click.command()
 @click.argument("problems", nargs=-1, metavar="SET...")
-@click.option("--answers-total", type=click.IntRange(1, 100_000), default=30, show_default=True, help="per problem")
-@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="how many, from --seed on")
-@sampling_options
+@flags(EvaluateConfig, ("answers_total", "seeds"))
+@sampling_flags
 @click.option("-o", "--output", metavar="FILE.json", help="write everything, each problem's figures included")
-@click.option("--against", metavar="FILE.json", help="compare with what -o wrote, problem by problem")
+@flag(EvaluateConfig, "against", metavar="FILE.json")
 @json_option
 @plain_option
 def evaluate(
     problems: tuple[str, ...],
-    answers_total: int,
-    seeds: int,
     output: str | None,
-    against: str | None,
     as_json: bool,
     plain: bool,
     **options: Any,
@@ -58,7 +56,6 @@ def evaluate(
     """
     from rich.console import Console
 
-    from evo.config.run import load_config
     from evo.evaluation.file import (
         check_writable,
         comparison_record,
@@ -71,7 +68,8 @@ def evaluate(
     from evo.search.defaults import settled
     from evo.search.resources import resolve_problems
 
-    config = load_config(None, {**overrides(options), "problems": problems})
+    settings = parse(EvaluateConfig, {**given(options), "problems": problems}, OPTIONS)
+    config, answers_total, against = settings.run_config(), settings.answers_total, settings.against
     if output:
         check_writable(output)
     found = resolve_problems(config)
@@ -79,7 +77,7 @@ def evaluate(
     rival = read_evaluation(against, found, answers_total) if against else None
     console = Console(stderr=as_json, highlight=False, markup=False)
     try:
-        evaluation, version = asyncio.run(_evaluated(config, found, answers_total, seeds, console, plain))
+        evaluation, version = asyncio.run(_evaluated(config, found, answers_total, settings.seeds, console, plain))
     except KeyboardInterrupt:
         print("evo: interrupted; nothing was written", file=sys.stderr)
         return 130
@@ -178,7 +176,7 @@ def provenance(config: RunConfig) -> dict[str, Any]:
         "max_new_tokens": config.max_new_tokens,
         "sandbox": config.sandbox,
         "commit": source_commit(),
-        "command": hide_password(shlex.join(["evo", *sys.argv[1:]])),
+        "command": command_line(),
     }
 
 

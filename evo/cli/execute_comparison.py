@@ -14,7 +14,7 @@ from rich.console import Console
 
 from evo.cli.execute_run import obeying_interrupts
 from evo.cli.live import shown
-from evo.cli.options import Manner
+from evo.cli.options import Manner, db_suffix
 from evo.comparison.load import gather, outcomes
 from evo.comparison.runner import Ended, Fleet, Wave
 from evo.comparison.verdict import standings
@@ -22,7 +22,6 @@ from evo.comparison.workers import Crews
 from evo.config.run import RunConfig
 from evo.search.resources import policy_key
 from evo.tui.terminal import able
-from islands.db.address import DEFAULT_DB, hide_password
 from islands.db.store import Store
 
 Begin = Callable[[], tuple[str, Sequence[Wave]]]
@@ -77,7 +76,7 @@ async def _conduct(
     interrupted = interrupted or bool(fleet.stopping) or any(one.outcome == "interrupted" for one in ended)
     failed = [one for one in ended if one.outcome == "failed"]
     report(comparison, manner, console)
-    suffix = "" if manner.db == DEFAULT_DB else f" --db {hide_password(manner.db)}"
+    suffix = db_suffix(manner.db)
     if not manner.as_json:
         if interrupted or failed:
             console.print(f"go on with: evo resume {comparison}{suffix}", soft_wrap=True)

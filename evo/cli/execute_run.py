@@ -15,13 +15,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from evo.cli.live import shown
+from evo.cli.options import db_suffix
 from evo.comparison.runner import FINISHING
 from evo.runs.launch import Launched
 from evo.runs.result import concluded
 from evo.search.loop import Search
 from evo.search.progress import clock, figures, lane_row, spent
 from evo.tui.terminal import able
-from islands.db.address import DEFAULT_DB, hide_password
 
 SHOWN_PROBLEMS = 30
 
@@ -135,7 +135,7 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
     console.print(figures(status), style="dim")
     if launched.config.sandbox == "none":
         console.print("warning: --sandbox none: code written by the policy ran without isolation", style="yellow")
-    suffix = "" if db == DEFAULT_DB else f" --db {hide_password(db)}"
+    suffix = db_suffix(db)
     if summary["outcome"] != "done":
         console.print(f"go on with: evo resume {status.run}{suffix}")
     console.print(f"look at it: evo show {status.run}{suffix}   evo best {status.run}{suffix}")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shlex
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from evo.cli.options import db_option, json_option, plain_option
-from islands.db.address import DEFAULT_DB, hide_password
+from evo.cli.flags import flag
+from evo.cli.options import command_line, db_option, db_suffix, json_option, plain_option
+from evo.config.run import RunConfig
 
 if TYPE_CHECKING:
     from evo.openevolve.import_run import Scoring
@@ -30,13 +29,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="score programs anew in the sandbox: those whose metrics give no score, or all",
 )
-@click.option(
-    "--sandbox",
-    type=click.Choice(["auto", "bwrap", "landlock", "none"]),
-    default="auto",
-    show_default=True,
-    help="isolation of code that models write",
-)
+@flag(RunConfig, "sandbox", default="auto")
 @db_option
 @plain_option
 @json_option
@@ -56,7 +49,7 @@ def import_(
 
     from evo.openevolve.import_run import import_run
 
-    command = hide_password(shlex.join(["evo", *sys.argv[1:]]))
+    command = command_line()
     console = Console(stderr=True)
     shown = console.is_terminal and not plain
     with Progress(console=console, transient=True, disable=not shown) as bar:
@@ -71,7 +64,7 @@ def import_(
         counts = {key: value for key, value in vars(imported).items() if isinstance(value, int)}
         click.echo(json.dumps({"run": imported.run.name, "problem": imported.problem.name, **counts}))
     else:
-        _tell(imported, "" if db == DEFAULT_DB else f" --db {hide_password(db)}")
+        _tell(imported, db_suffix(db))
 
 
 def _tell(imported: Imported, suffix: str) -> None:

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 
 from rich.console import Console
 
+from evo.cli.options import db_suffix
 from evo.cli.watch import plain_lines, plain_pause
 from evo.monitor.poller import Feed
 from evo.tui.palette import spelled
 from evo.tui.screen import Controls, showing
 from evo.tui.terminal import able
-from islands.db.address import DEFAULT_DB, hide_password
 from islands.db.store import Store
 
 
@@ -27,7 +27,7 @@ async def shown(
         async with showing(db, name, console, controls=controls, against=against):
             yield
         return
-    suffix = "" if db == DEFAULT_DB else f" --db {hide_password(db)}"
+    suffix = db_suffix(db)
     console.print(
         f"{name} begins; another terminal can look on: evo watch {name}{suffix}", soft_wrap=True, markup=False
     )

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
+from evo.cli.flags import flag, flags, given
 from evo.cli.options import plain_option
+from evo.config.parse import OPTIONS, parse
+from evo.config.pretrain import PretrainSettings
 
 
 @click.command()
 @click.argument("language", type=click.Choice(["maze", "maze-edit"]))
 @click.option("-o", "--output", required=True, type=click.Path(file_okay=False), help="directory of the new checkpoint")
-@click.option("--start", metavar="POLICY", help="embedded policy to go on from  [default: from nothing]")
-@click.option("--steps", type=click.IntRange(1), help="optimiser steps  [default: what made the shipped policy]")
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), help="stop by the clock instead of by steps")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--width", type=click.IntRange(8), help="of the model")
-@click.option("--layers", type=click.IntRange(1), help="of the model")
-@click.option("--heads", type=click.IntRange(1), help="of attention")
-@click.option("--lr", type=click.FloatRange(0, min_open=True), help="peak learning rate")
-@click.option("--precision", type=click.Choice(["auto", "fp32", "bf16"]), help="of the products  [default: auto]")
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="CPU threads")
+@flag(PretrainSettings, "start", metavar="POLICY")
+@flags(PretrainSettings, ("steps", "seconds", "seed", "width", "layers", "heads", "lr", "precision", "threads"))
 @plain_option
 def pretrain(language: str, output: str, plain: bool, **options: float | str | None) -> int:
     """Train the base policy of LANGUAGE and save it as a Hugging Face checkpoint.
@@ -36,16 +29,11 @@ def pretrain(language: str, output: str, plain: bool, **options: float | str | N
 
     from evo.errors import BadInput
     from vpo.embedded.pretrain import Progress as Report
-    from vpo.embedded.pretrain import configured
     from vpo.embedded.pretrain import pretrain as train
 
     if (Path(output) / "config.json").exists():
         raise BadInput(f"-o {output}: holds a checkpoint already; name another directory")
-    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
-    try:
-        config = configured(language, **given)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
+    config = parse(PretrainSettings, {"language": language, **given(options)}, OPTIONS).config()
     console = Console(highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     live = not plain and console.is_terminal

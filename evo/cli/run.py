@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from typing import Any
 
 import click
 
-from evo.cli.options import db_option, json_option, overrides, plain_option, search_options
-from islands.db.address import hide_password
+from evo.cli.flags import given
+from evo.cli.options import command_line, db_option, json_option, plain_option
+from evo.cli.search_flags import search_flags
 
 
 @click.command()
 @click.argument("problems", nargs=-1)
-@search_options
+@search_flags
 @click.option("--config", "config_path", metavar="FILE.yaml", help="the same keys as YAML; flags override it")
 @click.option("--name", help="of the run; default: a readable one is made up")
 @db_option
@@ -41,6 +40,6 @@ def run(
     from evo.config.run import load_config
     from evo.runs.launch import launch
 
-    config = load_config(config_path, {**overrides(options), "problems": problems})
-    command = hide_password(shlex.join(["evo", *sys.argv[1:]]))
+    config = load_config(config_path, {**given(options), "problems": problems})
+    command = command_line()
     return drive(lambda: launch(config, db=db, name=name, command=command), db=db, plain=plain, as_json=as_json)

@@ -3,50 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import sys
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import click
 
-from evo.cli.options import json_option, plain_option
+from evo.cli.flags import flag, given, together
+from evo.cli.options import command_line, json_option, plain_option
 from evo.config.train import TrainRun
-from islands.db.address import hide_password
 
-_POSITIONAL = ("method", "problems")
 _RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}
 """What a resume may change: budgets, and where the same traces lie."""
 
 
-def _options(command: Any) -> Any:
-    """A flag for every setting of TrainRun, its help and default taken from there."""
-    for name, field in reversed(TrainRun.model_fields.items()):
-        if name in _POSITIONAL:
-            continue
-        kind = field.annotation
-        if type(None) in get_args(kind):
-            kind = next(one for one in get_args(kind) if one is not type(None))
-        settings: dict[str, Any] = {"default": None, "help": field.description}
-        if name == "db":
-            settings["envvar"] = "EVO_DB"
-        if field.default not in (None, [], ...) and get_origin(field.annotation) is not list:
-            shown = " ".join(map(str, field.default)) if isinstance(field.default, tuple) else field.default
-            settings["help"] = " ".join(filter(None, (field.description, f" [default: {shown}]")))
-        flag = "--" + name.replace("_", "-")
-        if kind is bool:
-            flag = f"{flag}/--no-{name.replace('_', '-')}"
-        elif get_origin(kind) is Literal:
-            settings["type"] = click.Choice([str(one) for one in get_args(kind)])
-        elif get_origin(kind) is list:
-            settings["multiple"] = True
-            inner = get_args(kind)[0]
-            settings["type"] = click.Choice(list(get_args(inner))) if get_origin(inner) is Literal else str
-        elif get_origin(kind) is tuple:
-            settings["nargs"], settings["type"] = len(get_args(kind)), float
-        else:
-            settings["type"] = kind
-        command = click.option(flag, name, **settings)(command)
-    return command
+_FLAGS = [
+    flag(TrainRun, key, **({"envvar": "EVO_DB"} if key == "db" else {}))
+    for key in TrainRun.model_fields
+    if key not in ("method", "problems")
+]
 
 
 @click.command()
@@ -57,7 +31,7 @@ def _options(command: Any) -> Any:
 @click.option(
     "--config", "config_file", type=click.Path(dir_okay=False), help="settings from a YAML file; flags override"
 )
-@_options
+@together(_FLAGS)
 @json_option
 @plain_option
 def train(
@@ -88,18 +62,18 @@ def train(
     from evo.training.display import Display
     from evo.training.setup import begin, resume
 
-    given = {name: _plain(value) for name, value in options.items() if value not in (None, ())}
+    named = given(options)
     console = Console(highlight=False, stderr=as_json)
     display = Display(console, plain)
     if folder:
-        fixed = sorted(set(given) - _RESUMABLE)
+        fixed = sorted(set(named) - _RESUMABLE)
         if method or problems or output or config_file or fixed:
             what = f"--{fixed[0].replace('_', '-')}" if fixed else "METHOD, PROBLEMSET, -o and --config"
             raise BadInput(f"--resume goes on as the run began: {what} cannot change (budgets can)")
         with display.loading():
-            training = resume(folder, given, display.log)
+            training = resume(folder, named, display.log)
     else:
-        values = {**read_yaml(config_file), **given}
+        values = {**read_yaml(config_file), **named}
         values |= {"method": method} if method else {}
         values |= {"problems": list(problems)} if problems else {}
         if not output:
@@ -108,7 +82,7 @@ def train(
             raise BadInput("which method? evo train vpo maze:train -o DIR")
         run = parse(TrainRun, values, f"--config {config_file}" if config_file else "the options")
         with display.loading():
-            training = begin(run, output, hide_password(shlex.join(["evo", *sys.argv[1:]])), display.log)
+            training = begin(run, output, command_line(), display.log)
     return asyncio.run(drive_training(training, display, as_json=as_json))
 
 
@@ -133,7 +107,3 @@ async def drive_training(training: Any, display: Any, *, as_json: bool) -> int:
         return 130
     finally:
         await training.close()
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

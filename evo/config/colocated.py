@@ -14,12 +14,12 @@ class SearchTraining(TrainerSettings):
     from the version that wrote it is corrected by the PPO ratio, the truncated importance weights, and the cap.
     """
 
-    method: str = Field(description="a row of the table of methods (vpo, grpo, ...)")
-    every: int = Field(16, ge=1, description="prompt groups a training step learns from")
-    steps: int | None = Field(None, ge=1, description="stop training after so many steps; the search goes on")
+    method: str = Field(description="train the policy beside the search: vpo, grpo, ...")
+    every: int = Field(16, ge=1, description="prompt groups a training step")
+    steps: int | None = Field(None, ge=1, description="training steps; the search goes on after them")
     most_behind: int = Field(8, ge=0, description="groups of versions older than this many are dropped and counted")
     truncate: float | None = Field(2.0, gt=0.0, description="cap of truncated importance weights")
-    unsolved: bool = Field(False, description="learn from problems alone that were not solved before the group")
+    unsolved: bool = Field(False, description="learn from problems alone that are not yet solved")
     tolerance: float = Field(
         0.05, gt=0.0, description="nats a token by which sampler and trainer may differ on the probe after a sync"
     )
@@ -33,7 +33,7 @@ class SearchTraining(TrainerSettings):
         description="stop training when the answers of the last steps' groups are more alike than this (L1)",
     )
     check: list[str] = Field(
-        default_factory=list, description="held-out problem addresses; a version that does harm there is rolled back"
+        default_factory=list, description="held-out problems that a version must not do harm on; else it is rolled back"
     )
     check_every: int = Field(4, ge=1, description="steps between checks; versions between them do not search")
     check_limit: int | None = Field(None, ge=1, description="problems of each held-out address")

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evo.config.colocated import SearchTraining
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
+from evo.config.sampling import Count, Rollouts, SamplingConfig, Share
 from evo.config.trainer import stored_trainer
 from islands.population.config import PopulationConfig
 
@@ -30,53 +31,30 @@ class PromptConfig(BaseModel):
     max_answer_chars: int = Field(8000, ge=100, description="longer programs are cut in the middle when shown")
     max_feedback_chars: int = Field(1500, ge=0, description="feedback shown per candidate")
     show_parent: bool = Field(True, description="off: every prompt is the task alone, i.e. best-of-n without evolution")
-    prefill: float = Field(
-        0.0,
-        ge=0.0,
-        le=1.0,
-        description="share of the prompts whose answer is begun with the first part of the parent, for the policy to "
-        "go on from",
-    )
+    prefill: Share = Field(0.0, description="share of the prompts that begin the answer with a part of the parent's")
 
 
-class RunConfig(BaseModel):
+class RunConfig(SamplingConfig):
     """Everything that decides a run. One seed and one configuration give one run."""
 
-    model_config = ConfigDict(extra="forbid")
+    mixing: Literal["bandit", "turns"] = Field("bandit", description="how a search chooses between policies A,B")
 
-    problems: list[str] = Field(default_factory=list, description="problem addresses")
-    limit: int | None = Field(None, ge=1, description="only the first K problems of each set")
-    policy: str = Field(
-        "embedded:base", description="policy address; several, separated by commas, are operators of one search"
+    iterations: Count | None = Field(
+        None, description="prompt groups per problem; default 100, or an OpenEvolve config's"
     )
-    mixing: Literal["bandit", "turns"] = Field("bandit", description="how several operators are chosen between")
-    temperature: float | None = Field(
-        None, ge=0.0, le=5.0, description="default 1.0, or what an OpenEvolve config says"
-    )
-    top_p: float = Field(1.0, gt=0.0, le=1.0)
-    max_new_tokens: int | None = Field(None, ge=1, description="per rollout; default by answer format and count")
+    rollouts: Rollouts = Field(1, description="G, rollouts in a prompt group")
 
-    iterations: int | None = Field(
-        None, ge=1, description="prompt groups per problem; default 100, or an OpenEvolve config's"
-    )
-    rollouts: int = Field(1, ge=1, le=1024, description="G, rollouts in a prompt group")
-    answers: int = Field(3, ge=1, le=32, description="m, answers asked of each rollout")
-    seed: int = Field(0, ge=0, description="decides every random choice of the run")
-
-    max_answers: int | None = Field(None, ge=1, description="budget: answers asked for in all, a chain of m counting m")
-    max_tokens: int | None = Field(None, ge=1, description="budget: generated tokens in all")
+    max_answers: Count | None = Field(None, description="budget: answers asked for in all, a chain of m counting m")
+    max_tokens: Count | None = Field(None, description="budget: generated tokens in all")
     max_cost: float | None = Field(None, gt=0, description="budget: what a policy with ?price= has cost in all")
     max_seconds: float | None = Field(None, gt=0, description="budget: seconds of searching in all, pauses left out")
     until_solved: bool = Field(False, description="stop a problem when it is solved")
 
-    parallel: int | None = Field(None, ge=1, description="prompt groups in flight; default by policy and problem count")
+    parallel: Count | None = Field(None, description="prompt groups in flight; default by policy and problem count")
     population: PopulationConfig = Field(default_factory=PopulationConfig)
     prompt: PromptConfig = Field(default_factory=PromptConfig)
     train: SearchTraining | None = Field(None, description="train the policy beside the search")
-    sandbox: Literal["auto", "bwrap", "landlock", "none"] = Field("auto", description="isolation of hostile code")
     scoring_workers: int | None = Field(None, ge=1, le=256, description="answers scored at once; default: CPU count")
-    device: str | None = Field(None, description="for transformers: cpu, cuda, cuda:1")
-    dtype: Literal["float32", "bfloat16", "float16"] | None = None
 
 
 def load_config(path: str | None, overrides: Mapping[str, Any], besides: Collection[str] = ()) -> RunConfig:

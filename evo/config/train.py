@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from evo.config.sampling import Answers, Count, Rollouts, Sandbox, Share
 from evo.config.traces import TraceSettings
 from evo.config.trainer import TrainerSettings
 from islands.db.address import DEFAULT_DB, drop_password
@@ -19,7 +20,7 @@ class TrainRun(TraceSettings, TrainerSettings):
     """Everything that decides a training run. One seed and one configuration give one run."""
 
     problems: list[str] = Field(default_factory=list, description="problem addresses to learn from")
-    limit: int | None = Field(None, ge=1, description="only the first K problems of each set")
+    limit: Count | None = Field(None, description="only the first K problems of each set")
     policy: str = Field("embedded:base", description="where training starts")
     steps: int = Field(200, ge=1, description="optimiser steps")
     max_seconds: float | None = Field(None, gt=0, description="stop after this long, held-out evaluation left out")
@@ -27,22 +28,20 @@ class TrainRun(TraceSettings, TrainerSettings):
     seed: int = Field(0, ge=0, description="decides every random choice")
 
     prompts: int = Field(8, ge=1, description="prompt groups a step")
-    rollouts: int = Field(8, ge=1, le=1024, description="G, rollouts in a prompt group")
-    answers: int | None = Field(None, ge=1, le=32, description="m, answers a rollout; default 3 for chains, else 1")
+    rollouts: Rollouts = Field(8, description="G, rollouts in a prompt group")
+    answers: Answers | None = Field(None, description="m, answers a rollout; default 3 for chains, else 1")
     temperature: float = Field(1.0, gt=0.0, le=5.0, description="of sampling, in training")
     max_new_tokens: int | None = Field(None, ge=1, description="per rollout; default by answer format and count")
-    parents: float = Field(
-        0.25, ge=0.0, le=1.0, description="share of prompts that show a parent, an answer of the step before"
-    )
+    parents: Share = Field(0.25, description="share of prompts that show a parent, an answer of the step before")
 
     evaluate: list[str] = Field(default_factory=list, description="held-out problem addresses")
     evaluate_every: int = Field(50, ge=1, description="steps between held-out evaluations")
-    evaluate_limit: int | None = Field(None, ge=1)
+    evaluate_limit: Count | None = Field(None, description="only the first K held-out problems of each set")
     evaluate_answers: int = Field(30, ge=1, description="answers a problem in an evaluation")
     save_every: int = Field(50, ge=1, description="steps between checkpoints")
     keep: int = Field(2, ge=1, description="checkpoints kept beside the final one")
-    sandbox: Literal["auto", "bwrap", "landlock", "none"] = "auto"
-    device: str | None = None
+    sandbox: Sandbox = Field("auto", description="isolation of code that models write")
+    device: str | None = Field(None, description="cpu, cuda, cuda:1")
     trackers: list[Literal["tensorboard", "wandb"]] = Field(default_factory=list, description="where figures also go")
 
     @model_validator(mode="after")

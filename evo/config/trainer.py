@@ -23,7 +23,9 @@ class TrainerSettings(BaseModel):
 
     method: str = Field("vpo", description="a row of the table of methods (vpo, grpo, ...)")
     lr: float | None = Field(
-        None, gt=0.0, description="learning rate of AdamW; default 1e-6, as in VPO, but 2.5e-4 for an embedded policy"
+        None,
+        gt=0.0,
+        description="learning rate of training; default 1e-6, as in VPO, but 2.5e-4 for an embedded policy",
     )
     betas: tuple[float, float] = Field((0.9, 0.999), description="of AdamW")
     weight_decay: float = Field(0.01, ge=0.0)
@@ -31,7 +33,7 @@ class TrainerSettings(BaseModel):
     warm_up: int = Field(0, ge=0, description="steps over which the learning rate rises")
     clip_low: float = Field(0.2, gt=0.0, lt=1.0, description="the ratio counts from 1 - clip_low")
     clip_high: float = Field(0.2, gt=0.0, description="the ratio counts up to 1 + clip_high")
-    kl: float = Field(1e-3, ge=0.0, description="coefficient of KL(policy || start), k3")
+    kl: float = Field(1e-3, ge=0.0, description="weight of KL(policy || start) in training")
     truncate: float | None = Field(None, gt=0.0, description="cap of truncated importance weights for stale rollouts")
     aggregation: Literal["token", "sequence"] = Field("token", description="what the loss is a mean over")
     grad_clip: float = Field(1.0, gt=0.0)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evo.comparison.plan import CompareConfig, planned_runs
+from evo.comparison.plan import planned_runs
+from evo.config.compare import CompareConfig
 from evo.config.parse import parse
 from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import TrainRun
@@ -64,15 +65,9 @@ class _Checks:
         return costs
 
     def _pretrain(self, stage: Stage) -> Cost:
-        from vpo.embedded.pretrain import configured
-
-        settings = stage.settings
-        try:
-            config = configured(**{"language": settings.language, **stage.given})
-        except ValueError as error:
-            raise BadInput(str(error)) from error
-        if settings.seconds is not None:
-            return Cost(f"{settings.seconds:g} seconds")
+        config = stage.settings.config()
+        if config.seconds is not None:
+            return Cost(f"{config.seconds:g} seconds")
         return Cost(f"{config.steps} steps x {config.batch} lessons")
 
     def _train(self, stage: Stage) -> Cost:

@@ -8,56 +8,61 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class PopulationConfig(BaseModel):
-    """Settings of the islands of one problem; a wrong key or number is an error.
-
-    islands: how many
-    population_size: members of all islands together, a copy counting as one; None for no bound
-    archive: `grid` = MAP-Elites cells, `pareto` = the non-dominated reward vectors of each island
-    archive_size: members that exploitation draws from (grid), or the bound of each island's front (pareto)
-    feature_dimensions: what spans the grid: `complexity` (characters), `diversity` (distance to reference answers),
-        `score` (fitness), `rewards` (every objective), `reward:NAME`, or a feature the scorer gives. None: the features
-        of the first valid answer if it has one to three of them, else complexity and diversity
-    feature_bins: bins a feature, or a mapping from feature to bins
-    diversity_reference_size: how many of the first valid answers diversity is measured against
-    strategy: how a parent is chosen (islands.population.selection)
-    exploration_ratio, exploitation_ratio: shares of uniform and of archive draws under `openevolve`; the rest is drawn
-        in proportion to fitness
-    weights: `draw` = a new scalarization per selection, `island` = one fixed scalarization per island
-    lexicase_pool, lexicase_epsilon: candidates in one lexicase tournament; how far below the best still passes
-    puct_exploration, puct_temperature: c of the exploration term; how far ranks may swap, so that selections in flight
-        at the same time differ
-    num_top_programs, num_diverse_programs: best and inspirations of a selection
-    elite_selection_ratio: share of the inspirations that are the island's fittest
-    migration_interval: generations of the busiest island between migrations
-    migration_rate, migration_basis: share of an island that migrates, counted over at most `basis` members so that a
-        migration's cost stays flat when the population is unbounded
-    cache_bytes: candidate texts kept at hand, in bytes
-    """
+    """Settings of the islands of one problem; a wrong key or number is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    islands: int = Field(5, ge=1, le=1000)
-    population_size: int | None = Field(1000, ge=1)
-    archive: Literal["grid", "pareto"] = "grid"
-    archive_size: int = Field(100, ge=1, le=2000)
-    feature_dimensions: tuple[str, ...] | None = None
-    feature_bins: int | dict[str, int] = 10
-    diversity_reference_size: int = Field(20, ge=1, le=200)
-    strategy: Literal["openevolve", "weighted", "lexicase", "puct"] = "openevolve"
-    exploration_ratio: float = Field(0.2, ge=0, le=1)
-    exploitation_ratio: float = Field(0.7, ge=0, le=1)
-    weights: Literal["draw", "island"] = "draw"
-    lexicase_pool: int = Field(64, ge=2, le=4096)
-    lexicase_epsilon: float = Field(0.0, ge=0)
-    puct_exploration: float = Field(1.0, ge=0)
-    puct_temperature: float = Field(0.1, ge=0)
-    num_top_programs: int = Field(3, ge=0, le=100)
-    num_diverse_programs: int = Field(2, ge=0, le=100)
-    elite_selection_ratio: float = Field(0.1, ge=0, le=1)
-    migration_interval: int = Field(50, ge=1)
-    migration_rate: float = Field(0.1, ge=0, le=1)
-    migration_basis: int = Field(200, ge=1)
-    cache_bytes: int = Field(16 << 20, ge=0)
+    islands: int = Field(5, ge=1, le=1000, description="islands per problem")
+    population_size: int | None = Field(
+        1000, ge=1, description="members of all islands together, a copy counting as one; none: no bound"
+    )
+    archive: Literal["grid", "pareto"] = Field(
+        "grid", description="grid: MAP-Elites cells; pareto: the non-dominated reward vectors of each island"
+    )
+    archive_size: int = Field(
+        100,
+        ge=1,
+        le=2000,
+        description="members that exploitation draws from (grid), or the bound of each island's front (pareto)",
+    )
+    feature_dimensions: tuple[str, ...] | None = Field(
+        None,
+        description="what spans the grid: complexity (characters), diversity (distance to reference answers), score "
+        "(fitness), rewards (every objective), reward:NAME, or a feature the scorer gives; default: the features of "
+        "the first valid answer if it has one to three of them, else complexity and diversity",
+    )
+    feature_bins: int | dict[str, int] = Field(10, description="bins a feature, or a mapping from feature to bins")
+    diversity_reference_size: int = Field(
+        20, ge=1, le=200, description="how many of the first valid answers diversity is measured against"
+    )
+    strategy: Literal["openevolve", "weighted", "lexicase", "puct"] = Field("openevolve", description="parent choice")
+    exploration_ratio: float = Field(0.2, ge=0, le=1, description="share of uniform draws under openevolve")
+    exploitation_ratio: float = Field(
+        0.7,
+        ge=0,
+        le=1,
+        description="share of draws from the archive under openevolve; the rest is in proportion to fitness",
+    )
+    weights: Literal["draw", "island"] = Field(
+        "draw", description="draw: a new scalarization per selection; island: a fixed one per island"
+    )
+    lexicase_pool: int = Field(64, ge=2, le=4096, description="candidates in one lexicase tournament")
+    lexicase_epsilon: float = Field(0.0, ge=0, description="how far below the best still passes")
+    puct_exploration: float = Field(1.0, ge=0, description="c of the exploration term")
+    puct_temperature: float = Field(
+        0.1, ge=0, description="how far ranks may swap, so that selections in flight at the same time differ"
+    )
+    num_top_programs: int = Field(3, ge=0, le=100, description="best candidates of a selection")
+    num_diverse_programs: int = Field(2, ge=0, le=100, description="inspirations of a selection")
+    elite_selection_ratio: float = Field(
+        0.1, ge=0, le=1, description="share of the inspirations that are the island's fittest"
+    )
+    migration_interval: int = Field(50, ge=1, description="generations of the busiest island between migrations")
+    migration_rate: float = Field(0.1, ge=0, le=1, description="share of an island that migrates")
+    migration_basis: int = Field(
+        200, ge=1, description="members that share is counted over at most, so that a migration's cost stays flat"
+    )
+    cache_bytes: int = Field(16 << 20, ge=0, description="candidate texts kept at hand, in bytes")
 
     @model_validator(mode="after")
     def _consistent(self) -> PopulationConfig:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from evo.comparison.plan import arms_of, load_comparison, parse_arm, planned_runs, waves
+from evo.comparison.plan import planned_runs, waves
+from evo.config.compare import arms_of, load_comparison, parse_arm
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput

@@ -129,7 +129,7 @@ def test_resume_takes_a_comparison_further(here, capsys):
         (["maze:test"], "needs arms"),
         (["maze:test", "--arm", "a=embedded:none"], "no policy embedded:none"),
         (["maze:tset", *ARMS], "maze:tset"),
-        (["maze:test", *ARMS, "--against", "vpo"], "--against vpo: there is no such arm"),
+        (["maze:test", *ARMS, "--against", "vpo"], "against vpo: there is no such arm"),
         (["maze:test", *ARMS, "--best-of-n", "vpo"], "best-of-n of vpo: there is no such arm"),
         (["maze:test", "--arm", "a=x", "--arm", "a=y"], "two arms called a"),
         (

@@ -1,0 +1,166 @@
+"""The configuration of a comparison: its arms, and what their searches have in common."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from evo.config.parse import OPTIONS, merge, parse, read_yaml
+from evo.config.run import RunConfig
+from evo.config.sampling import Answers, Count, Share, Temperature, TopP
+from evo.errors import BadInput
+
+BEST_OF_N = "best-of-n"
+OF_EACH_ARM = ("policy", "rollouts", "train")
+"""Keys of a run that are an arm's own."""
+
+_ARM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+
+
+class ArmConfig(BaseModel):
+    """A policy and how it is asked; what is left open is the comparison's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    policy: str
+    answers: Answers | None = Field(None, description="m; default: as it was trained, else the comparison's")
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
+    max_new_tokens: Count | None = None
+    device: str | None = None
+    dtype: str | None = None
+    show_parent: bool | None = Field(None, description="off: no evolution")
+    prefill: Share | None = Field(None, description="share of prompts that begin the answer")
+    train: str | dict[str, Any] | None = Field(
+        None, description="the method that trains this arm's policy while it searches, or the settings of that"
+    )
+
+
+class CompareConfig(BaseModel):
+    """Everything that decides a comparison. `search` is what all arms have in common."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    arms: dict[str, ArmConfig] = Field(default_factory=dict, description="by name, in their order")
+    seeds: int = Field(3, ge=1, le=1000, description="how many, from --seed on")
+    best_of_n: list[str] | None = Field(None, description="arms to repeat without evolution; default: the first")
+    answers_per_iteration: Count | None = Field(
+        None, description="of every arm, in chains of its own length; default: the least that suits all"
+    )
+    training: dict[str, Any] = Field(default_factory=dict, description="what the arms that train have in common")
+    search: RunConfig
+
+    @field_validator("arms")
+    @classmethod
+    def _named(cls, arms: dict[str, ArmConfig]) -> dict[str, ArmConfig]:
+        for name in arms:
+            check_name(name)
+        return arms
+
+    @field_validator("search")
+    @classmethod
+    def _shared(cls, search: RunConfig) -> RunConfig:
+        for key in OF_EACH_ARM:
+            if key in search.model_fields_set:
+                raise ValueError(f"{key} is an arm's own; name it under arms, or as in --arm vpo=embedded:vpo")
+        return search
+
+    @model_validator(mode="after")
+    def _complete(self) -> CompareConfig:
+        for name in self.best_of_n or []:
+            if name not in self.arms:
+                raise ValueError(
+                    f"best-of-n of {name}: there is no such arm; there are {', '.join(self.arms) or 'none'}"
+                )
+        arms_of(self)
+        return self
+
+
+class CompareOptions(CompareConfig):
+    """A comparison, and the settings of `evo compare` that decide no run."""
+
+    against: str | None = Field(None, description="measure the others against this arm; default: grpo, else the first")
+    processes: int | None = Field(
+        None, ge=1, le=64, description="searches side by side; default: by policies and cores"
+    )
+
+    @model_validator(mode="after")
+    def _known(self) -> CompareOptions:
+        arms = arms_of(self)
+        if self.against is not None and self.against not in arms:
+            raise ValueError(f"against {self.against}: there is no such arm; there are {', '.join(arms)}")
+        return self
+
+
+OWN = tuple(key for key in CompareOptions.model_fields if key != "search")
+"""Keys of a comparison beside those of its searches."""
+
+
+def shape_comparison(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A comparison as it is written (`NAME: ADDRESS` is an arm too; keys of its searches lie beside its own) as the
+    models take it."""
+    own = {key: value for key, value in values.items() if key in OWN}
+    if isinstance(own.get("arms"), Mapping):
+        own["arms"] = {str(k): {"policy": v} if isinstance(v, str) else v for k, v in own["arms"].items()}
+    return {**own, "search": {key: value for key, value in values.items() if key not in own}}
+
+
+def parse_comparison(values: Mapping[str, Any], source: str) -> CompareOptions:
+    """Validates what shape_comparison gives. Raises BadInput with one line."""
+    return parse(CompareOptions, values, source, inlined="search", reserved=OF_EACH_ARM)
+
+
+def load_comparison(path: str | None, overrides: Mapping[str, Any], **own: Any) -> CompareOptions:
+    """From YAML (keys of a run, with `arms` and the other keys of a comparison beside them), then flags. Raises
+    BadInput with one line."""
+    source = f"--config {path}" if path else OPTIONS
+    values = shape_comparison(read_yaml(path)) | {key: value for key, value in own.items() if value is not None}
+    merge(values["search"], overrides, source)
+    return parse_comparison(values, source)
+
+
+def check_name(name: str) -> None:
+    if not _ARM_NAME.fullmatch(name):
+        raise BadInput(f"{name!r} is no name for an arm: up to 40 letters, digits, dots, dashes and underscores")
+
+
+def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
+    """`vpo=embedded:vpo,answers=3,temperature=0.8` -> the arm's name and settings; without a name the address's last
+    part. Raises BadInput."""
+    head, *settings = text.split(",")
+    name, equals, policy = head.partition("=")
+    if not equals or ":" in name:  # an address may hold options, with equals signs of their own
+        bare = re.split(r"@https?://|\?", head)[0]
+        policy, name = head, re.split(r"[:/]", bare.rstrip("/"))[-1]
+    name, policy = name.strip(), policy.strip()
+    if not policy:
+        raise BadInput(f"--arm {text}: expected NAME=POLICY, as in --arm vpo=embedded:vpo")
+    check_name(name)
+    values: dict[str, Any] = {"policy": policy}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or key not in ArmConfig.model_fields or key == "policy":
+            known = ", ".join(key for key in ArmConfig.model_fields if key != "policy")
+            raise BadInput(f"--arm {text}: {setting!r} is no setting of an arm; known: {known}")
+        values[key] = value.strip()
+    return name, values
+
+
+def arms_of(config: CompareConfig) -> dict[str, ArmConfig]:
+    """All arms, each followed by its best-of-n arm if it has one."""
+    if not config.arms:
+        raise BadInput("a comparison needs arms, as in: --arm grpo=embedded:grpo --arm vpo=embedded:vpo")
+    repeated = [next(iter(config.arms))] if config.best_of_n is None else config.best_of_n
+    arms: dict[str, ArmConfig] = {}
+    for name, arm in config.arms.items():
+        arms[name] = arm
+        if name in repeated:
+            label = BEST_OF_N if len(repeated) == 1 else f"{BEST_OF_N}-{name}"
+            if label in config.arms:
+                raise BadInput(f"an arm is called {label} already; give it another name")
+            arms[label] = arm.model_copy(update={"show_parent": False, "train": None})
+    return arms

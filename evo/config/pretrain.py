@@ -1,0 +1,35 @@
+"""The configuration of a pretraining."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evo.errors import BadInput
+from vpo.embedded.pretrain import PretrainConfig, configured
+
+
+class PretrainSettings(BaseModel):
+    """The settings of `evo pretrain`; what is left open is as for the policy that ships."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    language: Literal["maze", "maze-edit"] = "maze"
+    start: str | None = Field(None, description="embedded policy to go on from  [default: from nothing]")
+    steps: int | None = Field(None, ge=1, description="optimiser steps  [default: what made the shipped policy]")
+    seconds: float | None = Field(None, gt=0, description="stop by the clock instead of by steps")
+    seed: int = Field(0, ge=0, description="decides every random choice")
+    width: int | None = Field(None, ge=8, description="of the model")
+    layers: int | None = Field(None, ge=1, description="of the model")
+    heads: int | None = Field(None, ge=1, description="of attention")
+    lr: float | None = Field(None, gt=0, description="peak learning rate")
+    precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="of the products")
+    threads: int = Field(1, ge=1, description="CPU threads")
+
+    def config(self) -> PretrainConfig:
+        """As pretraining takes them. Raises BadInput, in one line, for settings that do not go together."""
+        try:
+            return configured(**self.model_dump(exclude_none=True))
+        except ValueError as error:
+            raise BadInput(str(error)) from error
