@@ -41,8 +41,8 @@ def test_what_was_not_named_is_not_given():
 
 
 def test_every_kind_of_field_is_read():
-    named = "--count 3 --kind b --names x --names y --pair 1 2 --no-thrifty --share 0.25".split()
-    assert called(*named).output.strip() == repr(
+    named = "--count 3 --kind b --names x --names y --pair 1 2 --no-thrifty --share 0.25"
+    assert called(*named.split()).output.strip() == repr(
         {"count": 3, "kind": "b", "names": ["x", "y"], "pair": [1.0, 2.0], "thrifty": False, "inner.share": 0.25}
     )
 
