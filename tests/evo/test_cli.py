@@ -1,13 +1,13 @@
 """The command line as a user meets it: what it prints, where, and with which exit code."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+from child_processes import begin, wait_for_groups
 from command_line import evo
 
 from evo.cli import COMMANDS
@@ -215,37 +215,16 @@ def test_help_needs_none_of_the_heavy_packages():
 
 def started(here, *extra):
     arguments = ["run", "maze:test", "--limit", "4", "--iterations", "100000", "--name", "long", "--plain"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "evo", *arguments, "--policy", "scripted:random-route?latency=0.05", *extra],
-        cwd=here,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    from islands.db.store import Store
-    from islands.queries.groups import read_groups
-
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        time.sleep(0.1)
-        if not (here / "evo.db").exists():
-            continue
-        try:
-            with Store.open(f"sqlite:///{here}/evo.db", read_only=True) as store:
-                if any(True for _ in read_groups(store, store.run("long").id)):
-                    return process
-        except Exception:  # noqa: S112  the file is there before its tables are
-            continue
-    process.kill()
-    raise AssertionError("no group was committed: " + process.communicate()[0])
+    process = begin(*arguments, "--policy", "scripted:random-route?latency=0.05", *extra, cwd=here)
+    wait_for_groups(process, 0, here / "evo.db")
+    return process
 
 
 def test_an_interrupt_finishes_what_is_in_flight_and_exits_130(here, capsys):
     process = started(here)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
-    assert process.returncode == 130, out
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
     assert "Interrupted: run long" in out
     assert "evo resume long" in out
     (run,) = json.loads(evo(capsys, "runs", "--json")[1])
@@ -258,9 +237,9 @@ def test_two_interrupts_stop_at_once_with_everything_committed(here, capsys):
     process.send_signal(signal.SIGINT)
     time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
-    assert process.returncode == 130, out
-    assert "Traceback" not in out
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Traceback" not in out + err
     assert json.loads(evo(capsys, "runs", "--json")[1])[0]["groups"] > 0
 
 

@@ -18,6 +18,7 @@ from evo.training.promotion import Promotion
 from islands.db.store import Store
 from islands.queries.groups import read_groups
 from islands.queries.runs import training_steps
+from vpo.training import examples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -296,21 +297,26 @@ def test_every_objective_learns_from_a_search(db, method):
     assert all(np.isfinite(step.stats["loss"]) and f"+{method}." in step.policy_version for step in taught)
 
 
-def test_archive_vpo_is_paid_for_what_the_search_did_not_have(db):
-    from islands.queries.groups import rewards_before
+def test_archive_vpo_is_paid_for_what_the_search_did_not_have(db, monkeypatch):
+    credited = {}
+    estimated = examples.group_advantages
 
+    def recorded(group, estimation, archive=None):
+        credit = estimated(group, estimation, archive)
+        credited[group.sequence] = estimation, credit
+        return credit
+
+    monkeypatch.setattr(examples, "group_advantages", recorded)
     run(db, config(train={"method": "archive_vpo"}))
-    groups = groups_of(db)
-    with Store.open(db, read_only=True) as store:
-        problem = groups[-1].problem
-        own = [group for group in groups if group.problem == problem]
-        held = rewards_before(store, problem, own[2].sequence)
-        found = {
-            answer.score.rewards for group in own[:2] for answer in group.all_answers() if answer.score.error is None
-        }
-        assert found <= set(held)
-        later = {a.score.rewards for g in own[2:] for a in g.all_answers() if a.score.error is None} - found
-        assert not later & (set(held) - set(rewards_before(store, problem, 0)))
+    assert sorted(credited) == list(range(12))
+    held, differs = {}, 0
+    for group in groups_of(db):
+        estimation, credit = credited[group.sequence]
+        before = held.setdefault(group.problem, [(0.0,) * 4])  # the seed answer is worth nothing
+        assert credit == pytest.approx(estimated(group, estimation, before))
+        differs += not np.allclose(credit, estimated(group, estimation, None))
+        before.extend(a.score.rewards for a in group.all_answers() if a.score.error is None)
+    assert differs  # what was held made a difference to what was paid
 
 
 def test_show_tells_which_versions_wrote_the_run(db, capsys):

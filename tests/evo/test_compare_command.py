@@ -3,40 +3,27 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
+from child_processes import begin, wait_for_groups
 from command_line import evo
 from sqlalchemy import text
+from stored_rows import assert_same_run, stored_answers
 
+from evo.cli import invoke
 from islands.db.store import Store
 
 ARMS = ["--arm", "guess=scripted:random-route,answers=3", "--arm", "mutant=scripted:mutate,answers=1"]
 SMALL = ["maze:test", "--limit", "6", "--iterations", "8", "--seeds", "2", "--name", "c", "--plain", *ARMS]
 
 
-def process(*arguments):
-    return subprocess.Popen(
-        [sys.executable, "-m", "evo", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-
-
-def stored(db):
-    """Every answer of every run, in order."""
-    query = (
-        "SELECT runs.name, g.sequence, p.name, g.iteration, g.island, r.position, r.text, c.text, c.fitness "
-        "FROM prompt_groups g JOIN problems p ON p.id = g.problem_id JOIN runs ON runs.id = g.run_id "
-        "JOIN rollouts r ON r.group_id = g.id LEFT JOIN answers a ON a.rollout_id = r.id "
-        "LEFT JOIN candidates c ON c.id = a.candidate_id ORDER BY runs.name, g.sequence, r.position, a.position"
-    )
-    with Store.open(db, read_only=True) as store, store.read() as connection:
-        return [tuple(row) for row in connection.execute(text(query))]
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The rows of the small comparison, made by one process that nobody interrupts."""
+    db = f"sqlite:///{tmp_path_factory.mktemp('undisturbed') / 'whole.db'}"
+    assert invoke(["compare", *SMALL, "--db", db, "--processes", "1"]) == 0
+    return stored_answers(db)
 
 
 def test_it_ends_with_the_arms_and_a_verdict(here, capsys):
@@ -65,42 +52,34 @@ def test_json_says_the_same_with_intervals(here, capsys):
     assert [json.loads(evo(capsys, "runs", "--json")[1])[0][key] for key in ("comparison", "arm")] == ["c", "guess"]
 
 
-def test_one_process_and_several_make_the_same_runs(here, capsys):
-    for processes in ("1", "2"):
-        code, _, err = evo(capsys, "compare", *SMALL, "--db", f"sqlite:///{processes}.db", "--processes", processes)
-        assert code == 0, err
-    assert stored("sqlite:///1.db") == stored("sqlite:///2.db")
+def test_one_process_and_several_make_the_same_runs(here, capsys, undisturbed):
+    code, _, err = evo(capsys, "compare", *SMALL, "--processes", "2")
+    assert code == 0, err
+    assert_same_run(stored_answers("sqlite:///evo.db"), undisturbed)
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_ctrl_c_keeps_what_is_committed_and_resume_makes_the_same_runs(here, capsys, processes):
+def test_ctrl_c_keeps_what_is_committed_and_resume_makes_the_same_runs(here, capsys, processes, undisturbed):
     slow = [part.replace("scripted:mutate", "scripted:mutate?latency=0.05") for part in SMALL]
-    child = process("compare", *slow, "--processes", processes)
-    for _ in range(600):
-        time.sleep(0.05)
-        if (here / "evo.db").exists() and _groups() > 20:
-            break
+    child = begin("compare", *slow, "--processes", processes)
+    wait_for_groups(child, 20)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
     assert "go on with: evo resume c" in out
-    before = stored("sqlite:///evo.db")
+    before = stored_answers("sqlite:///evo.db")
     assert len(before) >= 20
     code, out, err = evo(capsys, "resume", "c", "--plain")
     assert code == 0, err
-    after = stored("sqlite:///evo.db")
+    after = stored_answers("sqlite:///evo.db")
     assert set(before) <= set(after)
-    assert evo(capsys, "compare", *SMALL, "--db", "sqlite:///whole.db")[0] == 0
-    assert after == stored("sqlite:///whole.db")
+    assert_same_run(after, undisturbed)
 
 
-def test_crews_end_when_their_parent_is_killed_and_the_comparison_goes_on(here, capsys):
+def test_crews_end_when_their_parent_is_killed_and_the_comparison_goes_on(here, capsys, undisturbed):
     slow = [part.replace("scripted:mutate", "scripted:mutate?latency=0.05") for part in SMALL]
-    child = process("compare", *slow, "--processes", "2")
-    for _ in range(600):
-        time.sleep(0.05)
-        if (here / "evo.db").exists() and _groups() > 10:
-            break
+    child = begin("compare", *slow, "--processes", "2")
+    wait_for_groups(child, 10)
     child.kill()
     child.communicate()
     deadline = time.monotonic() + 30
@@ -108,8 +87,7 @@ def test_crews_end_when_their_parent_is_killed_and_the_comparison_goes_on(here, 
         time.sleep(0.1)
     assert not _held()
     assert evo(capsys, "resume", "c", "--plain")[0] == 0
-    assert evo(capsys, "compare", *SMALL, "--db", "sqlite:///whole.db")[0] == 0
-    assert stored("sqlite:///evo.db") == stored("sqlite:///whole.db")
+    assert_same_run(stored_answers("sqlite:///evo.db"), undisturbed)
 
 
 def test_resume_takes_a_comparison_further(here, capsys):
@@ -150,14 +128,6 @@ def test_a_name_that_is_taken(here, capsys):
     assert evo(capsys, "compare", *SMALL)[0] == 0
     code, _, err = evo(capsys, "compare", *SMALL)
     assert code == 2 and "something named c already" in err
-
-
-def _groups():
-    try:
-        with Store.open("sqlite:///evo.db", read_only=True) as store, store.read() as connection:
-            return connection.execute(text("SELECT count(*) FROM prompt_groups")).scalar_one()
-    except Exception:
-        return 0
 
 
 def _held():

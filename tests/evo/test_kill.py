@@ -9,6 +9,7 @@ import time
 
 import pytest
 from sqlalchemy import text
+from stored_rows import stored_answers
 
 from islands.db.store import Store
 
@@ -40,12 +41,6 @@ def exit_code(pid):
 
 
 def rows(db, name):
-    query = (
-        "SELECT g.sequence, p.name, g.iteration, g.island, r.position, r.text, a.position, c.text, c.fitness, a.repeat "
-        "FROM prompt_groups g JOIN problems p ON p.id = g.problem_id JOIN rollouts r ON r.group_id = g.id "
-        "LEFT JOIN answers a ON a.rollout_id = r.id LEFT JOIN candidates c ON c.id = a.candidate_id "
-        "JOIN runs ON runs.id = g.run_id WHERE runs.name = :name ORDER BY g.sequence, r.position, a.position"
-    )
     elites = (
         "SELECT p.name, e.island, e.cell, c.text FROM elites e JOIN candidates c ON c.id = e.candidate_id "
         "JOIN problems p ON p.id = e.problem_id JOIN runs ON runs.id = p.run_id WHERE runs.name = :name "
@@ -57,9 +52,8 @@ def rows(db, name):
     )
     with Store.open(db, read_only=True) as store, store.reader.connect() as connection:
         assert connection.execute(text(doubled)).scalar_one() == 0
-        groups = [tuple(row) for row in connection.execute(text(query), {"name": name})]
         cells = [tuple(row) for row in connection.execute(text(elites), {"name": name})]
-    return groups, cells
+    return stored_answers(db, name), cells
 
 
 def whole_groups(groups):

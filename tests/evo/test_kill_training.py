@@ -1,14 +1,11 @@
 """kill -9 a search that trains its policy, at random moments: what is on record stays, nothing is doubled, and the
 learner comes back to the step that was recorded last."""
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 
 import pytest
+from child_processes import begin, wait_for_groups
 
 from islands.db.store import Store
 from islands.queries.groups import read_groups
@@ -21,26 +18,15 @@ RUN = [
 ]  # fmt: skip
 
 
-def begin(arguments, folder):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    quiet = subprocess.DEVNULL
-    return subprocess.Popen(
-        [sys.executable, "-m", "evo", *arguments], cwd=folder, stdout=quiet, stderr=quiet, env=environment
-    )
-
-
 def stored(db):
     """(groups, steps) as they are on record."""
-    try:
-        with Store.open(db, read_only=True) as store:
-            run = store.run("k")
-            groups = [
-                (group.sequence, group.policy_version, tuple(r.rollout.text for r in group.rollouts))
-                for _, group in read_groups(store, run.id)
-            ]
-            return groups, list(training_steps(store, run.id))
-    except Exception:
-        return [], []
+    with Store.open(db, read_only=True) as store:
+        run = store.run("k")
+        groups = [
+            (group.sequence, group.policy_version, tuple(r.rollout.text for r in group.rollouts))
+            for _, group in read_groups(store, run.id)
+        ]
+        return groups, list(training_steps(store, run.id))
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -49,20 +35,21 @@ def test_a_training_search_killed_again_and_again_loses_nothing_on_record(tmp_pa
     rng = random.Random(5)
     arguments, groups, steps = ["run", *RUN], [], []
     for _ in range(KILLS):
-        child = begin(arguments, tmp_path)
-        goal, deadline = len(groups) + rng.randint(1, 9), time.monotonic() + 120
-        while child.poll() is None and len(stored(db)[0]) < goal and time.monotonic() < deadline:
-            time.sleep(rng.random() * 0.1)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+        child = begin(*arguments, cwd=tmp_path)
+        wait_for_groups(child, len(groups) + rng.randint(0, 8), tmp_path / "evo.db")
+        time.sleep(rng.random() * 0.1)  # anywhere in a group or a step
+        assert child.poll() is None
+        child.kill()
+        child.communicate()
         now_groups, now_steps = stored(db)
         assert now_groups[: len(groups)] == groups and now_steps[: len(steps)] == steps
         assert [group[0] for group in now_groups] == list(range(len(now_groups)))
         assert [step.step for step in now_steps] == list(range(1, len(now_steps) + 1))
         groups, steps = now_groups, now_steps
-        if groups:
-            arguments = ["resume", "k", "--plain"]
-    assert begin(arguments, tmp_path).wait(timeout=240) == 0
+        arguments = ["resume", "k", "--plain"]
+    last = begin(*arguments, cwd=tmp_path)
+    out, err = last.communicate(timeout=240)
+    assert last.returncode == 0, out + err
     last_groups, last_steps = stored(db)
     assert last_groups[: len(groups)] == groups and last_steps[: len(steps)] == steps
     assert len(last_groups) == 48 and len(last_steps) == 16

@@ -1,18 +1,13 @@
 """Pipelines as they run: in order, each stage once, whatever comes between: a failure, Ctrl-C, kill -9, changes."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
+from child_processes import begin, wait_until
 from command_line import evo
-from sqlalchemy import text
-
-from islands.db.store import Store
+from stored_rows import committed_groups, stored_answers
 
 SEARCH = "search: {problems: [maze:test], limit: 2, iterations: %d, policy: '%s', parallel: 2}"
 EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy: '%s'}"
@@ -40,37 +35,16 @@ def summary(capsys, *arguments):
 
 
 def begun(*arguments):
-    return subprocess.Popen(
-        [sys.executable, "-m", "evo", "pipeline", "p.yaml", "--plain", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # no terminal: what is sent is sent to it alone
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    return begin("pipeline", "p.yaml", "--plain", *arguments)
 
 
 def groups(db="sqlite:///evo-p/evo.db"):
-    """Every stored answer of every run, in order; none while there is no database."""
-    query = (
-        "SELECT runs.name, g.sequence, p.name, g.iteration, r.position, r.text, c.fitness FROM prompt_groups g "
-        "JOIN problems p ON p.id = g.problem_id JOIN runs ON runs.id = g.run_id JOIN rollouts r ON r.group_id = g.id "
-        "LEFT JOIN answers a ON a.rollout_id = r.id LEFT JOIN candidates c ON c.id = a.candidate_id "
-        "ORDER BY runs.name, g.sequence, r.position, a.position"
-    )
-    try:
-        with Store.open(db, read_only=True) as store, store.read() as connection:
-            return [tuple(row) for row in connection.execute(text(query))]
-    except Exception:
-        return []
+    """Every stored answer of every run, in order."""
+    return stored_answers(db)
 
 
-def waited(until, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not until():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+def committed():
+    return committed_groups("evo-p/evo.db")
 
 
 def kept(name):
@@ -95,9 +69,8 @@ def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is
     assert {row[0] for row in groups()} == {"evo-p-arms/guess/s0", "evo-p-arms/mutant/s0"}
     assert "evo-p-arms" in Path("evo-p/reports/page.html").read_text()
     before = groups(), Path("evo-p/policies/vpo/model.safetensors").stat().st_mtime_ns
-    started = time.monotonic()
     code, stages = summary(capfd)
-    assert code == 0 and time.monotonic() - started < 5
+    assert code == 0
     assert all(stage["skipped"] and stage["state"] == "done" for stage in stages.values())
     assert [stage["output"] for stage in stages.values()] == [
         "evo-p/policies/vpo",
@@ -211,7 +184,7 @@ def test_ctrl_c_stops_at_a_committed_group_and_the_same_command_goes_on(here, ca
         last=EVALUATE % "scripted:random-route",
     )
     child = begun()
-    waited(lambda: len(groups()) > 10)
+    wait_until(lambda: committed() > 4, child)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
@@ -235,10 +208,10 @@ def test_killed_again_and_again_it_ends_as_if_it_had_not_been(here, capsys):
         arms="compare: {problems: [maze:test], limit: 2, iterations: 25, seeds: 1, processes: 2, "
         "arms: {a: 'scripted:mutate?latency=0.05', b: 'scripted:random-route?latency=0.05'}}",
     )
-    for more in (10, 40):
+    for more in (5, 20):
         child = begun()
-        goal = len(groups()) + more
-        waited(lambda goal=goal: len(groups()) > goal)
+        goal = committed() + more
+        wait_until(lambda goal=goal: committed() > goal, child)
         child.kill()
         child.communicate()
         assert kept("first")["state"] == "done" and kept("arms")["state"] == "begun"
@@ -259,7 +232,7 @@ def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, capsy
     )
     metrics = Path("evo-p/policies/vpo/metrics.jsonl")
     child = begun()
-    waited(lambda: metrics.exists() and metrics.read_text().count("\n") >= 3)
+    wait_until(lambda: metrics.exists() and metrics.read_text().count("\n") >= 3, child)
     child.send_signal(signal.SIGTERM)
     child.communicate(timeout=60)
     assert child.returncode == 130
@@ -312,7 +285,7 @@ def test_two_at_once_in_a_directory_cannot_be(here, capsys, monkeypatch):
     written(slow=SEARCH % (500, "scripted:mutate?latency=0.05"))
     child = begun()
     try:
-        waited(lambda: len(groups()) > 2)
+        wait_until(lambda: committed() > 1, child)
         code, _, err = evo(capsys, "pipeline", "p.yaml")
         assert code == 2 and "another evo pipeline works in this directory" in err
     finally:

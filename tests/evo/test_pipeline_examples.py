@@ -3,11 +3,9 @@
 import json
 from pathlib import Path
 
-import pytest
 import yaml
 
 from evo.cli import invoke
-from evo.config.train import TrainRun
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "pipelines"
 NAMES = ("maze", "programs", "traces")
@@ -41,7 +39,6 @@ def test_programs_are_evolved_with_a_hub_model(capsys, tmp_path, monkeypatch):
     assert settings["vpo"]["train"]["policy"] == "Qwen/Qwen2.5-Coder-0.5B-Instruct"
 
 
-@pytest.mark.skipif("from_traces" not in TrainRun.model_fields, reason="TrainRun has no from_traces yet")
 def test_a_policy_learns_from_traces(capsys, tmp_path, monkeypatch):
     stages = plan("traces", capsys, tmp_path, monkeypatch)
     assert stages["vpo"]["reads"] == ["search"] and stages["vpo"]["answers"] == 0

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from sqlalchemy import text
+from stored_rows import stored_answers
 
 from evo.errors import BadInput, SearchFailed
 from islands.db.store import Store
@@ -11,19 +11,7 @@ from vpo.policies.contract import PolicyUnavailable
 
 
 def stored(db, name="run"):
-    """Every committed group of a run as comparable rows: place, prompt, and what each answer was and scored."""
-    with Store.open(db, read_only=True) as store, store.reader.connect() as connection:
-        run = store.run(name).id
-        rows = connection.execute(
-            text(
-                'SELECT g.sequence, p.name, g.iteration, g.island, g."user", r.position, a.position, c.text, c.fitness '
-                "FROM prompt_groups g JOIN problems p ON p.id = g.problem_id JOIN rollouts r ON r.group_id = g.id "
-                "LEFT JOIN answers a ON a.rollout_id = r.id LEFT JOIN candidates c ON c.id = a.candidate_id "
-                "WHERE g.run_id = :run ORDER BY g.sequence, r.position, a.position"
-            ),
-            {"run": run},
-        ).all()
-        return [tuple(row) for row in rows]
+    return stored_answers(db, name)
 
 
 @pytest.fixture
@@ -38,7 +26,7 @@ def test_every_iteration_of_every_problem_is_committed_once(search_with, digits,
     assert places == {(name, i) for name in "abc" for i in range(20)}
     assert [group.sequence for group in launched.groups] == list(range(60))
     assert launched.status.groups == 60
-    assert launched.status.answers == len([row for row in rows if row[6] is not None])
+    assert launched.status.answers == len([row for row in rows if row[7] is not None])
     assert launched.reason == ""
 
 
@@ -127,7 +115,7 @@ def test_a_scorer_fault_stops_its_problem_alone(search_with, digits, digits_poli
     by_name = {lane.problem.name: lane for lane in launched.lanes}
     assert by_name["bad"].stopped.startswith("failed: bad: no score for '7")
     assert by_name["good"].committed == 30
-    assert not any(row[7] and row[7].startswith("7") for row in stored(db) if row[1] == "bad")
+    assert not any(row[8] and row[8].startswith("7") for row in stored(db) if row[1] == "bad")
     with Store.open(db) as store:
         statuses = {p.name: (p.status, p.message) for p in store.problems(store.run("run").id)}
     assert statuses["bad"][0] == "failed"

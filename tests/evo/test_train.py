@@ -2,15 +2,13 @@
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
+from child_processes import begin as begin_child
+from child_processes import wait_until
 from safetensors.torch import load_file
 from training_runs import figures, trained, weights
 
@@ -198,13 +196,9 @@ def test_settings_come_from_a_file_and_flags_override(tmp_path, monkeypatch, cap
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
-    command = [sys.executable, "-m", "evo", "train", "vpo", "maze:train/0-7", "--steps", "500", "-o", "out", *FLAGS]
-    settings = {**os.environ, "PYTHONPATH": str(Path.cwd()), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, cwd=tmp_path, env=settings, stdout=subprocess.PIPE, text=True)
+    process = begin_child("train", "vpo", "maze:train/0-7", "--steps", "500", "-o", "out", *FLAGS, cwd=tmp_path)
     metrics = tmp_path / "out" / "metrics.jsonl"
-    deadline = time.monotonic() + 120
-    while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: metrics.exists() and metrics.stat().st_size > 0, process)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
