@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from sqlalchemy import text
 from stored_rows import stored_answers
 
 from evo.errors import BadInput, SearchFailed
