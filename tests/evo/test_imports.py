@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from completion_server import completion_server
 
 HEAVY = ("torch", "transformers", "matplotlib", "vllm")
 SCRIPT = (
@@ -30,7 +31,18 @@ FEW = ["maze:test", "--limit", "2", "--plain"]
 )
 def test_a_search_that_samples_from_no_model_here_loads_no_engine(here, pytestconfig, arguments):
     valley = str(pytestconfig.rootpath / "examples" / "valley")
-    command = [argument.format(valley=valley) for argument in arguments]
+    assert loaded(here, [argument.format(valley=valley) for argument in arguments]) == []
+
+
+@pytest.mark.parametrize("engine", ["vllm", "someone"])
+def test_a_search_whose_policy_is_a_server_loads_no_engine(here, engine):
+    """With a server that gives token ids and log-probabilities, and with one that does not."""
+    with completion_server(engine=engine) as server:
+        assert loaded(here, ["run", *FEW, "--iterations", "2", "--policy", server.address]) == []
+
+
+def loaded(here, command):
+    """The heavy packages that a process has loaded when its command has ended."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(heavy=HEAVY), "loaded.json", *command],
         capture_output=True,
@@ -38,6 +50,6 @@ def test_a_search_that_samples_from_no_model_here_loads_no_engine(here, pytestco
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
-    code, loaded = json.loads((here / "loaded.json").read_text())
+    code, found = json.loads((here / "loaded.json").read_text())
     assert code == 0, done.stderr
-    assert loaded == []
+    return found

@@ -1,0 +1,109 @@
+"""A whole search as a user starts it, from the command to its exit: ours beside OpenEvolve's, in turns.
+
+    python bench/search_command.py [--iterations 200] [--repeats 5] [--json FILE]
+
+Both sides evolve examples/valley with an author that answers at once with one number of the parent changed. Ours is
+`evo run` with scripted:mutate, every group committed and every evaluation sandboxed; OpenEvolve 0.4.0 runs its own
+controller with the directory's config and saves a checkpoint at the end. CPU seconds are of the process and its
+children. The ratio is of the medians of the wall's seconds, below 1 where ours is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+VALLEY = ROOT / "examples" / "valley"
+
+
+class InstantAuthor:
+    """Answers at once: the last program of the prompt with one of its numbers changed."""
+
+    def __init__(self) -> None:
+        self.model = "instant"  # OpenEvolve reads it from the instance's own attributes
+
+    async def generate(self, prompt: str, **_: Any) -> str:
+        return await self.generate_with_context("", [{"role": "user", "content": prompt}])
+
+    async def generate_with_context(self, system_message: str, messages: list[dict[str, str]], **_: Any) -> str:
+        blocks = re.findall(r"```python\n(.*?)```", messages[-1]["content"], re.DOTALL)
+        program = [block for block in blocks if "def run(" in block][-1]
+        number = random.choice(list(re.finditer(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", program)))
+        return f"```python\n{program[: number.start()]}{random.randrange(1, 10)}{program[number.end() :]}\n```"
+
+
+def instant_author(_: Any) -> InstantAuthor:
+    return InstantAuthor()
+
+
+def rival(output: str, iterations: int) -> None:
+    """What OpenEvolve's own command does, with the instant author in the place of a server."""
+    import asyncio
+
+    from openevolve import OpenEvolve
+    from openevolve.config import LLMModelConfig, load_config
+
+    config = load_config(VALLEY / "config.yaml")
+    config.llm.models = [LLMModelConfig(name="instant", init_client=instant_author)]
+    config.llm.evaluator_models = config.llm.models
+    config.log_level = "ERROR"
+    evolving = OpenEvolve(
+        str(VALLEY / "initial_program.py"), str(VALLEY / "evaluator.py"), config=config, output_dir=output
+    )
+    asyncio.run(evolving.run(iterations=iterations))
+
+
+def measured(command: list[str], folder: Path) -> dict[str, float]:
+    """Wall and CPU seconds of a command. Raises where it fails."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "bench")])}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode or "ERROR" in done.stderr:
+        raise SystemExit(done.stderr)
+    return {"wall": wall, "cpu": after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--iterations", type=int, default=200)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", metavar="FILE")
+    arguments = parser.parse_args()
+    found: dict[str, list[dict[str, float]]] = {"evo": [], "openevolve": []}
+    with tempfile.TemporaryDirectory() as scratch:
+        for number in range(arguments.repeats):
+            folder = Path(scratch) / str(number)
+            folder.mkdir()
+            ours = (
+                f"-m evo run {VALLEY} --policy scripted:mutate --answers 1 --iterations {arguments.iterations} --plain"
+            )
+            theirs = f"import search_command; search_command.rival('out', {arguments.iterations})"
+            found["evo"].append(measured([sys.executable, *ours.split()], folder))
+            found["openevolve"].append(measured([sys.executable, "-c", theirs], folder))
+            print(json.dumps({side: runs[-1] for side, runs in found.items()}), flush=True)
+    medians = {
+        side: {kind: round(statistics.median(run[kind] for run in runs), 2) for kind in ("wall", "cpu")}
+        for side, runs in found.items()
+    }
+    ratio = round(medians["evo"]["wall"] / medians["openevolve"]["wall"], 2)
+    row = {"iterations": arguments.iterations, "repeats": arguments.repeats, **medians, "ratio": ratio}
+    print(json.dumps(row))
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(row, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
