@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-MOST_CASES = 16
+MOST_COMPONENTS = 16
 """Components of the reward vector at most (LiveCodeBench's convention in the paper's experiments)."""
 
 Relation = Literal["==", "json", "true", "false", "is"]
@@ -67,6 +67,7 @@ Case = CallCase | StdinCase | JudgeCase
 class Task:
     """One problem as its data set gives it.
 
+    cases: all of its tests; those beyond the reward vector's components share the last one
     text: the task in English, with its signature and public examples
     seed: an answer to start from: the signature and no body
     entry: the function's name; None for a program that reads standard input
@@ -91,6 +92,11 @@ class Task:
     reference: str | None = None
     fingerprint: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def components(self) -> int:
+        """Length of the reward vector: one component per case; the last holds all further cases together."""
+        return min(len(self.cases), MOST_COMPONENTS)
 
     @property
     def stdin(self) -> bool:

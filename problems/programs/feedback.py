@@ -15,6 +15,7 @@ from problems.programs.cases import CallCase, Case, JudgeCase, StdinCase
 from problems.sandbox.contract import CaseOutcome
 
 MOST_SHOWN = 3
+MOST_NUMBERED = 20
 LONGEST = 200  # characters of one value
 
 
@@ -36,8 +37,9 @@ def feedback(reports: Sequence[CaseReport]) -> str:
     lines = [f"{len(reports) - len(failing)} of {len(reports)} cases pass. Failing:"]
     lines += [f"- case {number}: {_described(report)}" for number, report in failing[:MOST_SHOWN]]
     if len(failing) > MOST_SHOWN:
-        rest = ", ".join(str(number) for number, _ in failing[MOST_SHOWN:])
-        lines.append(f"- also failing: {rest}")
+        rest = [str(number) for number, _ in failing[MOST_SHOWN:]]
+        more = f" and {len(rest) - MOST_NUMBERED} more" if len(rest) > MOST_NUMBERED else ""
+        lines.append(f"- also failing: {', '.join(rest[:MOST_NUMBERED])}{more}")
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from problems.programs.cases import MOST_CASES, CallCase, Case, StdinCase, Task, public_examples
+from problems.programs.cases import MOST_COMPONENTS, CallCase, Case, StdinCase, Task, public_examples
 
 LARGEST_TEST = 8 << 10
 """Bytes of input and output together; larger tests are dropped."""
@@ -63,7 +63,7 @@ _PROGRAM = "import sys\n\n\ndef main():\n    lines = sys.stdin.read().splitlines
 
 
 def _smallest(row: Mapping[str, Any], function: str | None) -> tuple[Case, ...]:
-    """The MOST_CASES smallest tests, in the data set's order, public ones marked; repeats dropped."""
+    """The MOST_COMPONENTS smallest tests, in the data set's order, public ones marked; repeats dropped."""
     found: dict[tuple[str, str], tuple[int, bool, str]] = {}
     for key, public in (("public_test_cases", True), ("private_test_cases", False)):
         for number, test in enumerate(_tests(row.get(key) or "[]", key), 1):
@@ -75,7 +75,7 @@ def _smallest(row: Mapping[str, Any], function: str | None) -> tuple[Case, ...]:
             size = len(pair[0].encode("utf-8", "replace")) + len(pair[1].encode("utf-8", "replace"))
             if size <= LARGEST_TEST:
                 found.setdefault(pair, (size, public, kind))
-    kept = sorted(found, key=lambda pair: found[pair][0])[:MOST_CASES]
+    kept = sorted(found, key=lambda pair: found[pair][0])[:MOST_COMPONENTS]
     if not kept:
         raise Unusable(f"no test case of at most {LARGEST_TEST} bytes")
     if function is not None and not str(function).isidentifier():

@@ -1,4 +1,4 @@
-"""A Problem judged by test cases: one component of the reward vector per case."""
+"""A Problem judged by test cases: one component of the reward vector per case, further cases in the last one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.comprehension, ast.Try, 
 class ProgramProblem(Problem):
     """A Python function, or a program that reads standard input, judged case by case in the sandbox.
 
-    fitness: fraction of cases passed; solved is 1.0, all of them
+    objectives: `case_1`, `case_2`, ...; where the task has more cases than components, the last component is 1 only if
+        all the remaining cases pass
+    fitness: mean of the components; solved is 1.0, where every case passes
     features: `code_length` in characters and `branching`, the number of branches and loops; both are exact, so an
         answer always falls into the same cell (a running time would not)
     """
@@ -35,7 +37,7 @@ class ProgramProblem(Problem):
     def __init__(self, name: str, task: Task, sandbox: Callable[[], Sandbox]) -> None:
         self.name = name
         self.task = task
-        self.objectives = tuple(f"case_{number}" for number in range(1, len(task.cases) + 1))
+        self.objectives = tuple(f"case_{number}" for number in range(1, task.components + 1))
         self._sandbox = sandbox
         self._limits = Limits(wall_seconds=task.wall_seconds, cpu_seconds=task.wall_seconds)
 
@@ -43,8 +45,12 @@ class ProgramProblem(Problem):
         return f"ProgramProblem({self.name!r}, {len(self.objectives)} cases)"
 
     def statement(self) -> str:
-        """Task, signature and a public example or two."""
-        return self.task.text
+        """Task, signature and a public example or two; and where cases share the last component, that they do."""
+        cases, components = len(self.task.cases), self.task.components
+        if cases == components:
+            return self.task.text
+        shared = f"There are {cases} tests and {components} scores: case_{components} is 1 only if all tests from number"
+        return f"{self.task.text}\n\n{shared} {components} on pass."
 
     def seed_answer(self) -> str:
         """The signature with an empty body."""
@@ -64,7 +70,9 @@ class ProgramProblem(Problem):
         if not code.strip():
             return Score.failure(len(self.objectives), "empty answer", "The answer holds no code.")
         reports = self._reports(code)
-        rewards = tuple(float(report.passed) for report in reports)
+        passed = [report.passed for report in reports]
+        last = self.task.components - 1
+        rewards = (*map(float, passed[:last]), float(all(passed[last:])))
         ran = any(report.outcome.status == "ok" for report in reports)
         error = None if ran else clipped(reports[0].outcome.message or reports[0].outcome.status)
         return Score(rewards, sum(rewards) / len(rewards), _features(code), feedback(reports), error)

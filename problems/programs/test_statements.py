@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from problems.programs import assertions
-from problems.programs.cases import MOST_CASES, Case, JudgeCase
+from problems.programs.cases import Case, JudgeCase
 
 _PROXY = "def {name}(*args, **kwargs):\n    return oracle({name!r}, *args, **kwargs)\n"
 
@@ -20,7 +20,7 @@ def cases_of(
     aliases: Sequence[str] = (),
     public: int = 0,
 ) -> tuple[tuple[Case, ...], str]:
-    """The first MOST_CASES cases in `statements`, and the judge's code for those that need one ("" where none does).
+    """The cases in `statements`, and the judge's code for those that need one ("" where none does).
 
     names: what the answer defines and the tests call; aliases: further names for the first of them (HumanEval's
     `candidate`); helpers: trusted code that the tests may use; public: how many leading cases the statement shows
@@ -36,8 +36,6 @@ def cases_of(
         if not assertions.bears_assertion(statement):
             preceding.append(statement)
             continue
-        if len(cases) == MOST_CASES:
-            break
         shown = len(cases) < public
         # a call that uses variables of the test must be judged where those variables are
         local = _bound_names(preceding)

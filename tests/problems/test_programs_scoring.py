@@ -231,3 +231,32 @@ def test_an_index_beyond_the_set_is_a_bad_address(tmp_path):
     assert [p.name for p in resolve(f"programs:{path}/0")] == [f"programs:{path}/0"]
     with pytest.raises(BadAddress, match="last index is 0"):
         resolve(f"programs:{path}/1")
+
+
+@pytest.mark.parametrize("count", [17, 26, 100])
+@pytest.mark.parametrize("judged", [False, True])
+def test_solved_means_that_every_test_of_the_file_passes(tmp_path, count, judged):
+    checks = [f"square({n}) + 0 == {n * n}" if judged else f"square({n}) == {n * n}" for n in range(count)]
+    rows = {
+        "prompt": "def square(n):\n    '''n times n.'''\n",
+        "entry_point": "square",
+        "test": "def check(square):\n" + "".join(f"    assert {check}\n" for check in checks),
+    }
+    mbpp = {"text": "Square.", "test_list": [f"assert {check}" for check in checks]}
+    for row in (rows, mbpp):
+        problem = posed(tmp_path, **row)
+        assert len(problem.objectives) == 16 and len(problem.task.cases) == count
+        assert f"There are {count} tests and 16 scores" in problem.statement()
+        assert problem.score("def square(n):\n    return n * n\n").fitness == problem.target
+        last = problem.score(f"def square(n):\n    return n * n if n != {count - 1} else 0\n")
+        assert last.rewards == (1.0,) * 15 + (0.0,) and last.fitness < problem.target
+        assert f"case {count}: " in last.feedback
+        first = problem.score("def square(n):\n    return n * n if n else 1\n")
+        assert first.rewards == (0.0,) + (1.0,) * 15
+
+
+def test_a_long_list_of_failing_cases_is_cut(tmp_path):
+    tests = [f"assert square({n}) == {n * n}" for n in range(2, 102)]
+    problem = posed(tmp_path, text="Square.", test_list=tests)
+    feedback = problem.score("def square(n):\n    return n\n").feedback
+    assert feedback.endswith(" and 77 more") and len(feedback) < 400
