@@ -5,15 +5,18 @@ become CallCases. Every other assertion-bearing statement becomes a JudgeCase: a
 the names of the answer are proxies (see problems.programs.judge).
 
 A judge sees values, not objects: a test that relies on the answer changing its argument in place, or on passing it a
-function, cannot be posed this way.
+function, cannot be posed this way. One that makes objects of a class is refused when it is read.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
+import copy
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from problems.programs.cases import CallCase, Case, JudgeCase
@@ -46,9 +49,25 @@ def call_case(statement: ast.stmt, names: frozenset[str], public: bool = False) 
 
 def _literal(node: ast.expr) -> Any:
     try:
-        return ast.literal_eval(node)
+        return ast.literal_eval(_Infinities().visit(copy.deepcopy(node)))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return _NOT_LITERAL
+
+
+class _Infinities(ast.NodeTransformer):
+    """`inf`, `math.inf` and `float("inf")` as the number, which has no literal."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(math.inf) if node.id == "inf" else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return ast.Constant(math.inf) if ast.unparse(node) in ("math.inf", "np.inf", "numpy.inf") else node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        with contextlib.suppress(ValueError, TypeError, SyntaxError):
+            if ast.unparse(node.func) == "float" and math.isinf(value := float(ast.literal_eval(node.args[0]))):
+                return ast.Constant(value)
+        return node
 
 
 def _is_call(node: ast.expr, names: frozenset[str]) -> bool:
@@ -85,6 +104,27 @@ def judge_function(name: str, preceding: Sequence[ast.stmt], statement: ast.stmt
     return JudgeCase(name, ast.unparse(statement)), ast.fix_missing_locations(function)
 
 
+def object_classes(code: str) -> set[str]:
+    """Classes that a module defines, exceptions aside."""
+    classes = [node for node in _parsed(code) if isinstance(node, ast.ClassDef)]
+    return {c.name for c in classes if not any(ast.unparse(b).endswith(("Error", "Exception")) for b in c.bases)}
+
+
+def object_makers(code: str, classes: set[str]) -> set[str]:
+    """`classes`, and the functions of a module that name one of them or one another."""
+    found, before = set(classes), -1
+    functions = [node for node in _parsed(code) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    while len(found) > before:
+        before = len(found)
+        found |= {node.name for node in functions if mentions(node, found)}
+    return found
+
+
+def mentions(node: ast.AST, names: Container[str]) -> bool:
+    """Whether one of `names` occurs in it."""
+    return any(isinstance(inner, ast.Name) and inner.id in names for inner in ast.walk(node))
+
+
 def called_names(statements: Sequence[ast.stmt]) -> list[str]:
     """Bare names that are called, most frequent first, builtins last."""
     counts: dict[str, int] = {}
@@ -97,12 +137,8 @@ def called_names(statements: Sequence[ast.stmt]) -> list[str]:
 
 def defined_names(code: str) -> frozenset[str]:
     """Functions, classes and variables that a module defines at top level; empty where it does not parse."""
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError):
-        return frozenset()
     names: set[str] = set()
-    for node in tree.body:
+    for node in _parsed(code):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Assign):
@@ -119,15 +155,18 @@ def module_imports(statements: Sequence[ast.stmt], known: frozenset[str]) -> str
 
 def signature(code: str, name: str) -> str | None:
     """The line `def name(...):` of a reference solution, or None."""
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError):
-        return None
-    for node in ast.walk(tree):
+    for node in (inner for statement in _parsed(code) for inner in ast.walk(statement)):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
             return f"def {name}({ast.unparse(node.args)}){returns}:"
     return None
+
+
+def _parsed(code: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(code).body
+    except (SyntaxError, ValueError):
+        return []
 
 
 def guessed_signature(cases: Sequence[Case], name: str) -> str:

@@ -18,6 +18,11 @@ from typing import Any, Literal
 MOST_COMPONENTS = 16
 """Components of the reward vector at most (LiveCodeBench's convention in the paper's experiments)."""
 
+
+class Unusable(ValueError):
+    """A well-formed task that cannot be posed; a reader skips it with a warning."""
+
+
 Relation = Literal["==", "json", "true", "false", "is"]
 
 
@@ -25,7 +30,7 @@ Relation = Literal["==", "json", "true", "false", "is"]
 class CallCase:
     """`expression` is evaluated beside the answer; its value must stand in `relation` to `expected`.
 
-    relation: "json" is equality where a tuple counts as a list
+    relation: "json" is equality where an outermost tuple counts as a list
     public: the statement shows it, so feedback may show what was expected
     call: how a prompt writes the expression, where that differs
     """

@@ -11,6 +11,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
+from problems.programs import assertions
 from problems.programs.cases import Task
 from problems.programs.test_statements import cases_of
 
@@ -35,7 +36,8 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
     outside = [s for s in module.body if s is not check and not _is_metadata(s) and not isinstance(s, ast.Expr)]
     statements = [s for s in check.body if not isinstance(s, ast.Pass)]
     shared = "\n".join(part for part in (helpers, ast.unparse(ast.Module(outside, []))) if part)
-    cases, judge = cases_of(statements, [entry], helpers=shared, aliases=[check.args.args[0].arg])
+    makers = assertions.object_makers(shared, assertions.object_classes(helpers))
+    cases, judge = cases_of(statements, [entry], helpers=shared, aliases=[check.args.args[0].arg], classes=makers)
     if not cases:
         raise ValueError("check(candidate) asserts nothing")
     body = row.get("canonical_solution")

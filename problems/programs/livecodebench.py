@@ -1,30 +1,45 @@
 """The LiveCodeBench shape: `question_content`, `starter_code`, public and private test cases, `metadata.func_name`.
 
+Answers run as in the benchmark's own harness (lcb_runner.evaluation.testing_util): after its preamble of imports, one
+`Solution` object for all tests of a process.
+
 Private tests come as JSON or as base64 of zlib of a pickled JSON string. A pickle can run code, so it is read by an
 unpickler that knows no classes at all: whatever is not plain data is refused.
 """
 
 from __future__ import annotations
 
+import ast
 import base64
 import binascii
+import builtins
 import io
 import json
 import pickle
+import typing
 import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from problems.programs.cases import MOST_COMPONENTS, CallCase, Case, StdinCase, Task, public_examples
+from problems.programs.cases import MOST_COMPONENTS, CallCase, Case, StdinCase, Task, Unusable, public_examples
 
 LARGEST_TEST = 8 << 10
 """Bytes of input and output together; larger tests are dropped."""
 
+_MODULES = (
+    *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random", "statistics"),
+    *("itertools", "functools", "operator", "io", "sys", "json"),
+)
+PREAMBLE = "".join(
+    [
+        *(f"from {module} import *\n" for module in (*_MODULES, "builtins", "typing")),
+        *(f"import {module}\n" for module in _MODULES),
+        "sys.setrecursionlimit(50000)\n",
+    ]
+)
+"""What the harness puts before every answer, in its order: `import datetime` has the last word over the class."""
+
 _LARGEST_PAYLOAD = 512 << 20  # what the private tests may unpack to, against a decompression bomb
-
-
-class Unusable(ValueError):
-    """A well-formed task that cannot be posed; a reader skips it with a warning."""
 
 
 def is_livecodebench(row: Mapping[str, Any]) -> bool:
@@ -38,6 +53,8 @@ def livecodebench_task(row: Mapping[str, Any]) -> Task:
     function = metadata.get("func_name") if isinstance(metadata, dict) else None
     starter = str(row.get("starter_code") or "").replace("\r\n", "\n")
     cases = _smallest(row, function)
+    if function:
+        _refuse_instances(starter, function)
     stdin = isinstance(cases[0], StdinCase)
     examples = "\n\n".join(public_examples(cases))
     parts = [str(row["question_content"]).strip()]
@@ -52,13 +69,15 @@ def livecodebench_task(row: Mapping[str, Any]) -> Task:
         seed=_PROGRAM if stdin else starter.rstrip() + "\n        pass\n",
         cases=cases,
         entry=None if stdin else function,
-        setup="" if stdin else "from typing import *\n",
+        setup=PREAMBLE,
+        epilogue="" if stdin else _ENTRY.format(function=function),
         names=("Solution", function) if function else (),
         reference=row.get("code"),
         extra={"id": row.get("question_id"), "difficulty": row.get("difficulty"), "wrong": row.get("wrong")},
     )
 
 
+_ENTRY = "_entry = Solution().{function} if 'Solution' in globals() else {function}"
 _PROGRAM = "import sys\n\n\ndef main():\n    lines = sys.stdin.read().splitlines()\n\n\nmain()\n"
 
 
@@ -89,13 +108,30 @@ def _smallest(row: Mapping[str, Any], function: str | None) -> tuple[Case, ...]:
             cases.append(StdinCase(given, expected, public))
         elif function:
             call = f"{function}({_arguments(given)})"
-            method = f"(Solution().{function} if 'Solution' in globals() else {function})({_arguments(given)})"
-            cases.append(CallCase(method, _json(expected, "output"), "json", public, call))
+            cases.append(CallCase(f"_entry({_arguments(given)})", _json(expected, "output"), "json", public, call))
         else:
             raise ValueError("a functional test without metadata.func_name")
     if len({type(case) for case in cases}) > 1:
         raise ValueError("stdin and functional tests are mixed")
     return tuple(cases)
+
+
+def _refuse_instances(starter: str, function: str) -> None:
+    """Unusable where the signature names a class (TreeNode, ListNode): no JSON test can hold an object of it."""
+    try:
+        tree = ast.parse(starter.rstrip() + "\n        pass\n")
+    except (SyntaxError, ValueError):
+        return
+    known = {*vars(builtins), *vars(typing)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef) or node.name != function:
+            continue
+        annotations = [*(argument.annotation for argument in (*node.args.args, *node.args.kwonlyargs)), node.returns]
+        for annotation in filter(None, annotations):
+            parts = [part for part in ast.walk(annotation) if isinstance(part, ast.Name | ast.Constant)]
+            names = [str(part.id if isinstance(part, ast.Name) else part.value) for part in parts]
+            if unknown := [name for name in names if name not in known]:
+                raise Unusable(f"{function} takes or returns a {unknown[0]}, an object that no test in JSON can hold")
 
 
 def _arguments(given: str) -> str:

@@ -28,7 +28,9 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
     imports = "\n".join(_lines(row.get("test_imports", ())))
     epilogue = _text(row, "test_setup_code").replace("\r\n", "\n").strip() if row.get("test_setup_code") else ""
     entry = _entry(statements, code, imports)
-    cases, judge = cases_of(statements, _names(statements, code, entry, imports), helpers=imports, public=1)
+    names = _names(statements, code, entry, imports)
+    classes = assertions.object_classes(code) if code else {name for name in names if name[0].isupper()}
+    cases, judge = cases_of(statements, names, helpers=imports, classes=classes, public=1)
     if not cases:
         raise ValueError("`test_list` asserts nothing")
     header = assertions.signature(code, entry) or assertions.guessed_signature(cases, entry)
@@ -42,7 +44,7 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
         setup=imports,
         epilogue=epilogue,
         judge=judge,
-        names=_names(statements, code, entry, imports),
+        names=names,
         reference=code or None,
         extra={"id": row.get("task_id"), "difficulty": row.get("difficulty"), "wrong": row.get("wrong")},
     )

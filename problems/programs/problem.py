@@ -49,8 +49,8 @@ class ProgramProblem(Problem):
         cases, components = len(self.task.cases), self.task.components
         if cases == components:
             return self.task.text
-        shared = f"There are {cases} tests and {components} scores: case_{components} is 1 only if all tests from number"
-        return f"{self.task.text}\n\n{shared} {components} on pass."
+        shared = f"case_{components} is 1 only if all tests from number {components} on pass"
+        return f"{self.task.text}\n\nThere are {cases} tests and {components} scores: {shared}."
 
     def seed_answer(self) -> str:
         """The signature with an empty body."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from problems.contract import BadAddress
 from problems.fingerprint import fingerprint_of
-from problems.programs.cases import Task
+from problems.programs.cases import Task, Unusable
 from problems.programs.humaneval import humaneval_task, is_humaneval
-from problems.programs.livecodebench import Unusable, is_livecodebench, livecodebench_task
+from problems.programs.livecodebench import is_livecodebench, livecodebench_task
 from problems.programs.mbpp import is_mbpp, mbpp_task
 
 _SHAPES = ((is_humaneval, humaneval_task), (is_livecodebench, livecodebench_task), (is_mbpp, mbpp_task))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from problems.programs import assertions
-from problems.programs.cases import Case, JudgeCase
+from problems.programs.cases import Case, JudgeCase, Unusable
 
 _PROXY = "def {name}(*args, **kwargs):\n    return oracle({name!r}, *args, **kwargs)\n"
 
@@ -18,12 +18,14 @@ def cases_of(
     *,
     helpers: str = "",
     aliases: Sequence[str] = (),
+    classes: Container[str] = (),
     public: int = 0,
 ) -> tuple[tuple[Case, ...], str]:
     """The cases in `statements`, and the judge's code for those that need one ("" where none does).
 
     names: what the answer defines and the tests call; aliases: further names for the first of them (HumanEval's
-    `candidate`); helpers: trusted code that the tests may use; public: how many leading cases the statement shows
+    `candidate`); helpers: trusted code that the tests may use; classes: names that make objects, which cannot reach a
+    judge; public: how many leading cases the statement shows. Raises Unusable for a test that only an object could pass
     """
     entries = frozenset((*names, *aliases))
     rename = dict.fromkeys(aliases, names[0]) if names else {}
@@ -39,10 +41,14 @@ def cases_of(
         shown = len(cases) < public
         # a call that uses variables of the test must be judged where those variables are
         local = _bound_names(preceding)
-        call = None if _uses(statement, local) else assertions.call_case(statement, entries, shown)
+        call = None if assertions.mentions(statement, local) else assertions.call_case(statement, entries, shown)
         if call is not None:
             cases.append(replace(call, expression=_renamed(call.expression, rename)))
             continue
+        if any(assertions.mentions(part, classes) for part in (*preceding, statement)):
+            raise Unusable(
+                f"the test `{ast.unparse(statement)[:120]}` makes objects of a class, and a judge sees values"
+            )
         case, function = assertions.judge_function(f"case_{len(cases) + 1}", preceding, statement)
         cases.append(replace(case, source=_renamed(case.source, rename, "exec"), public=shown))
         functions.append(function)
@@ -67,10 +73,6 @@ def _bound_names(statements: Sequence[ast.stmt]) -> frozenset[str]:
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 bound.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
     return frozenset(bound)
-
-
-def _uses(statement: ast.stmt, names: frozenset[str]) -> bool:
-    return any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(statement))
 
 
 def _renamed(source: str, rename: dict[str, str], mode: str = "eval") -> str:

@@ -1,6 +1,7 @@
 """What counts as the expected output, and which assertions are taken apart."""
 
 import ast
+import math
 
 import pytest
 
@@ -36,8 +37,8 @@ def test_equality_is_pythons_with_nan_equal_to_itself(value, expected, same):
 
 
 def test_json_has_no_tuples():
-    assert same_json((1, (2, 3)), [1, [2, 3]])
-    assert same_json({"a": (1,)}, {"a": [1]})
+    assert same_json((1, [2, 3]), [1, [2, 3]])
+    assert not same_json((1, (2, 3)), [1, [2, 3]]), "the benchmark's harness makes a list of the outermost alone"
     assert not same_json("12", ["1", "2"])
 
 
@@ -82,6 +83,10 @@ NAMES = frozenset({"f", "Tree"})
         ("assert sorted(f(1)) == [1]", None),
         ("assert f(1) == g(1)", None),
         ("assert math.isclose(f(1), 2)", None),
+        ("assert Tree().f(1) == -inf", CallCase("Tree().f(1)", -math.inf)),
+        ("assert f(1) == [math.inf, float('-inf'), 2]", CallCase("f(1)", [math.inf, -math.inf, 2])),
+        ("assert f(1) == float('nan')", None),
+        ("assert f(1) == float(g)", None),
         ("assert f(1) is True or f(2)", None),
         ("x = f(1)", None),
     ],

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -71,7 +73,15 @@ def test_values_of_every_plain_type(sandbox: Sandbox) -> None:
     assert [type(outcome.value) for outcome in outcomes] == [type(value) for value in values]
     special = sandbox.run(Program("import numpy", ("float('nan')", "float('-inf')", "numpy.eye(2)", "numpy.int64(7)")))
     assert math.isnan(special[0].value) and special[1].value == -math.inf
-    assert special[2].value == [[1.0, 0.0], [0.0, 1.0]] and type(special[3].value) is int
+    assert list(special[2].value) == [[1.0, 0.0], [0.0, 1.0]] and type(special[3].value) is int
+    assert special[2].value != [[1.0, 0.0], [0.0, 1.0]], "numpy would raise"
+    exact = "from fractions import Fraction; from decimal import Decimal"
+    views = ("Fraction(1, 3)", "Decimal('1.10')", "{'b': 1, 'a': 2}.keys()", "{'b': [1]}.items()", "{1: 2}.values()")
+    values = [outcome.value for outcome in sandbox.run(Program(exact, views))]
+    assert values[:4] == [Fraction(1, 3), Decimal("1.10"), {"a", "b"}, {"b": [1]}.items()]
+    assert [list(value) for value in values[2:]] == [["b", "a"], [("b", [1])], [2]]
+    refused = sandbox.run(Program(exact, ("Decimal('sNaN')", "Fraction(1, 3 ** 50000)")))
+    assert [outcome.status for outcome in refused] == ["error", "error"]
     subclasses = "import collections, enum\nP = collections.namedtuple('P', 'a b')\nclass E(enum.IntEnum):\n    A = 4\n"
     outcomes = sandbox.run(Program(subclasses, ("P(1, 2)", "E.A", "collections.Counter('aab')", "iter([])")))
     assert [outcome.value for outcome in outcomes] == [(1, 2), 4, {"a": 2, "b": 1}, None]
@@ -115,8 +125,12 @@ if __name__ == "__main__":
         "import sys; print(1); sys.exit()": ("ok", "1\n"),
         "import sys; print(1); sys.exit(0)": ("ok", "1\n"),
         "import os; os.write(1, b'x'); os._exit(0)": ("ok", "x"),
-        "import sys; sys.exit(3)": ("error", None),
-        "import sys; sys.exit('no')": ("error", None),
+        "import sys; print(1); sys.exit(3)": ("ok", "1\n"),  # as in LiveCodeBench's harness
+        "import sys; sys.exit('no')": ("ok", ""),
+        "print(open('/dev/stdin').read())": ("ok", "in\n"),
+        "import pathlib; print(pathlib.Path('/dev/stdin').read_text())": ("ok", "in\n"),
+        "from io import open; print(open('/dev/stdin', 'rb').readline())": ("ok", "b'in'\n"),
+        "print(open('other').read())": ("error", None),
         "import os; os._exit(3)": ("crash", None),
         "import os; print(os.read(0, 9)); print(open(0).read())": ("ok", "b'in'\n\n"),
         "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read() * 2)": ("ok", "inin"),
@@ -446,6 +460,14 @@ def test_wire_refuses_what_it_would_not_write() -> None:
         '{"x": 1}',
         '{"t": 1}',
         '{"i": "z"}',
+        '{"q": [1, 0]}',
+        '{"q": [1.5, 2]}',
+        '{"q": [1, {"i": "0x1' + "0" * 20_000 + '"}]}',
+        '{"n": "sNaN"}',
+        '{"n": "one"}',
+        '{"a": 1}',
+        '{"dk": [[1]]}',
+        '{"di": [1]}',
         '{"s": [[1]]}',
         '{"d": [[1]]}',
         '{"c": [1]}',

@@ -3,7 +3,9 @@
 Shared by the parent (imported) and the confined child (its source is sent in), so it imports nothing but the standard
 library. JSON carries None, bool, float, str and ints below 2**63 as they are and lists as arrays; every other type is
 an object of one tag: {"i": hex int}, {"t": tuple}, {"s": set}, {"f": frozenset}, {"d": [[key, value], ...]},
-{"b": bytes as latin-1}, {"c": [real, imaginary]}. Never pickle, never eval.
+{"b": bytes as latin-1}, {"c": [real, imaginary]}, {"q": [numerator, denominator]}, {"n": Decimal as text},
+{"a": a numpy array's nested lists}, {"dk": keys}, {"dv": values}, {"di": [[key, value], ...]} for the views of a dict.
+Never pickle, never eval.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ from __future__ import annotations
 import json
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 MAX_DEPTH = 100
+_MOST_BITS = 1 << 16  # of a fraction's terms, whose common divisor takes quadratic time
 FRAME = struct.Struct("<cI")
 REQUEST = struct.Struct("<cQQQQQI")  # operation, sequence, hard CPU seconds, memory, output, file, processes
 EXIT = struct.Struct("<cQidB")  # b"X", sequence, wait status, CPU seconds, whether the scratch folder holds anything
@@ -33,6 +38,30 @@ class Unplain(TypeError):
 
 class TooLarge(ValueError):
     """A value whose encoding passes the bound on output."""
+
+
+class Array(list[Any]):
+    """A numpy array as its nested lists, equal to what numpy's `==` makes a true value of: an array of one element to
+    that element however nested, and no other array to anything, for it would raise there."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def only(self) -> list[Any]:
+        """[the element] of an array of one element, else []."""
+        return _single(self)
+
+    def __eq__(self, other: object) -> bool:
+        mine, theirs = _single(self), _single(other)
+        return len(mine) == 1 and len(theirs) == 1 and bool(mine[0] == theirs[0])
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def _single(value: object) -> list[Any]:
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return [] if isinstance(value, list) else [value]
 
 
 def frame(kind: bytes, body: bytes) -> bytes:
@@ -100,11 +129,20 @@ def _pack(value: Any, depth: int, objects: bool) -> Any:
         return str.__str__(value)
     if isinstance(value, complex):
         return {"c": [value.real, value.imag]}
+    if isinstance(value, Fraction) and max(value.numerator.bit_length(), value.denominator.bit_length()) <= _MOST_BITS:
+        return {"q": [_pack(value.numerator, depth, objects), _pack(value.denominator, depth, objects)]}
+    if isinstance(value, Decimal) and not value.is_snan():
+        return {"n": Decimal.__str__(value)}
+    if isinstance(value, ItemsView):
+        return {"di": [[_pack(k, depth, objects), _pack(v, depth, objects)] for k, v in value]}
+    if isinstance(value, (KeysView, ValuesView)):
+        return {"dk" if isinstance(value, KeysView) else "dv": [_pack(item, depth, objects) for item in value]}
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         plain = value.tolist()
         if not isinstance(plain, (numpy.ndarray, numpy.generic)):
-            return _pack(plain, depth, objects)
+            packed = _pack(plain, depth, objects)
+            return {"a": packed} if isinstance(plain, list) and not objects else packed
     fields = getattr(kind, "__dataclass_fields__", None)
     if objects and fields is not None:
         return {"d": [[name, _pack(getattr(value, name), depth, objects)] for name in fields]}
@@ -115,7 +153,7 @@ def decode(text: bytes | str) -> Any:
     """The plain value; Malformed for anything that `encode` would not have written."""
     try:
         return _unpack(json.loads(text), 0)
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError) as error:
+    except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise Malformed(f"no value: {type(error).__name__}") from None
 
 
@@ -135,17 +173,33 @@ def _unpack(value: Any, depth: int) -> Any:
         return inner.encode("latin-1")
     if tag == "c":
         return complex(float(inner[0]), float(inner[1]))
+    if tag == "n":
+        number = Decimal(inner)
+        if number.is_snan():
+            raise ValueError("a signalling nan")
+        return number
     if not isinstance(inner, list):
         raise ValueError("not a list")
+    if tag == "q":
+        terms = [_unpack(term, depth + 1) for term in inner]
+        if not all(type(term) is int and term.bit_length() <= _MOST_BITS for term in terms):
+            raise ValueError("no fraction")
+        return Fraction(*terms)
+    if tag == "a":
+        return Array([_unpack(item, depth + 1) for item in inner])
+    if tag == "dv":
+        return dict(enumerate(_unpack(item, depth + 1) for item in inner)).values()
     if tag == "t":
         return tuple([_unpack(item, depth + 1) for item in inner])
-    if tag == "d":
+    if tag in ("d", "di"):
         pairs = [(_unpack(k, depth + 1), _unpack(v, depth + 1)) for k, v in inner]
         _hashable([k for k, _ in pairs])
-        return dict(pairs)
-    if tag in ("s", "f"):
+        return dict(pairs) if tag == "d" else dict(pairs).items()
+    if tag in ("s", "f", "dk"):
         items = [_unpack(item, depth + 1) for item in inner]
         _hashable(items)
+        if tag == "dk":
+            return dict.fromkeys(items).keys()
         return set(items) if tag == "s" else frozenset(items)
     raise ValueError("no such tag")
 
