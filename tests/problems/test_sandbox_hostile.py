@@ -85,7 +85,6 @@ def test_hostile_then_good(sandbox: Sandbox, hostile, secret: Path) -> None:
         assert outcome.status in allowed, outcome
         assert hostile.message in outcome.message
         assert len(outcome.message) <= 4000 + 100
-        assert outcome.wall_seconds < limits.wall_seconds + 5
         if outcome.status == "ok" and hostile.values is not None:
             assert outcome.value in hostile.values
         elif outcome.status == "ok" and len(hostile.status) == 1:

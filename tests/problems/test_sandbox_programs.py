@@ -15,6 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from run_limited import DONE, run_limited
 
 from problems.sandbox import Limits, Program, Sandbox, SandboxFault, SandboxUnavailable, choose_mode, isolation, probe
 from problems.sandbox.child import confinement, wire
@@ -198,13 +199,13 @@ def test_wall_time_is_the_parents(sandbox: Sandbox) -> None:
     code = "import time\nw = time.sleep\ntime.perf_counter = time.process_time = lambda: 0\ndef f(): w(0.3)\n"
     (outcome,) = sandbox.run(Program(code, ("f()",)))
     # between two messages as the parent gets them: the first may be a few milliseconds late
-    assert 0.28 <= outcome.wall_seconds < 2.0
+    assert outcome.wall_seconds >= 0.28
 
 
 def test_cpu_time_is_bounded_by_what_was_measured(sandbox: Sandbox) -> None:
     code = "import time\ndef f():\n    until = time.process_time() + 0.2\n    while time.process_time() < until: pass\n"
     honest, idle = sandbox.run(Program(code, ("f()", "1")))
-    assert 0.19 < honest.cpu_seconds < 0.6 and idle.cpu_seconds < 0.1
+    assert honest.cpu_seconds > 0.19 and idle.cpu_seconds < honest.cpu_seconds / 2
 
 
 def test_a_set_iterates_alike_on_every_worker(sandbox: Sandbox) -> None:
@@ -272,8 +273,10 @@ def test_session_and_oracle(sandbox: Sandbox) -> None:
         assert outcome.message == "RuntimeError: ValueError: NameError: name 'g' is not defined"
         outcome = judging.evaluate("oracle('g')")
         assert "there is no oracle here" in outcome.message
+        started = time.perf_counter()
         slow = judging.evaluate("oracle('x')", oracle=lambda *a: time.sleep(0.3))
-        assert slow.status == "ok" and slow.wall_seconds < 0.3
+        # the time of the oracle is not the candidate's
+        assert slow.status == "ok" and slow.wall_seconds <= time.perf_counter() - started - 0.3
         # forged or malformed questions are the candidate's own end, not the parent's
         assert judging.evaluate("oracle(1)", oracle=ask).status == "crash"
         assert judging.evaluate("check()", oracle=ask).value is True
@@ -477,11 +480,13 @@ def test_wire_refuses_what_it_would_not_write() -> None:
     for text in bad:
         with pytest.raises(wire.Malformed):
             wire.decode(text)
-    started = time.perf_counter()
     colliding = '{"s": [' + ",".join(f'{{"i": "{hex(i * (2**61 - 1))}"}}' for i in range(40000)) + "]}"
-    with pytest.raises(wire.Malformed):
-        wire.decode(colliding)
-    assert time.perf_counter() - started < 3
+
+    def refuse() -> None:
+        with pytest.raises(wire.Malformed):
+            wire.decode(colliding)
+
+    assert run_limited(refuse, cpu_seconds=3.0) == DONE  # each of 40,000 compared with all would take far longer
 
 
 def test_wire_cuts_frames_whatever_the_pieces() -> None:

@@ -6,13 +6,11 @@ Each reading runs in a process that the kernel ends beyond a CPU time and refuse
 from __future__ import annotations
 
 import contextlib
-import os
-import resource
 import signal
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from run_limited import DONE, MEMORY, NO_MEMORY, run_limited
 
 from problems.answer_text import unfenced
 from problems.identity import identity
@@ -20,29 +18,6 @@ from problems.openevolve.evolve_block import NotSpliceable, splice
 from vpo.chain import parse
 from vpo.chain.edits import MOST_BLOCKS
 from vpo.chain.parsing import MOST_CHARACTERS
-
-CPU_SECONDS = 1.0  # 0.2 s on an idle core, and what a slow or a busy one makes of it
-MEMORY = 200 << 20
-DONE, NO_MEMORY = 0, 1
-
-
-def run_limited(work: Callable[[], object], cpu_seconds: float = CPU_SECONDS) -> int:
-    """`work` in a child of this process: its exit status, or minus the signal that ended it."""
-    child = os.fork()
-    if not child:
-        status = DONE
-        try:
-            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-            resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-            signal.setitimer(signal.ITIMER_PROF, cpu_seconds)  # the default action ends the process
-            work()
-        except MemoryError:
-            status = NO_MEMORY
-        except BaseException:
-            status = 2
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def store(text: str) -> None:

