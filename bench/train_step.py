@@ -77,13 +77,12 @@ def our_step(path: str, prompt: int, completion: int, shared: bool) -> Step:
     from problems.contract import Score
     from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
     from vpo.training.config import TrainConfig
-    from vpo.training.examples import Estimation
-    from vpo.training.loss import LossConfig
     from vpo.training.trainer import PolicyTrainer
 
     # comparing with the policy at the start of the step makes every ratio 1, as it is in TRL's step
-    loss = LossConfig(truncate=1.0)
-    config = TrainConfig(Estimation("grpo"), loss, token_budget=BUDGET, shared_prefix=shared)
+    config = TrainConfig(
+        method="grpo", kl=0.0, truncate=1.0, token_budget=BUDGET, shared_prefix=shared, precision="fp32"
+    )
     trainer = PolicyTrainer(load(path), None, config)
 
     def step(batch: Batch) -> float:

@@ -102,7 +102,9 @@ class VPOTrainer(GRPOTrainer):
         self.answer_format = answer_format
         self.parse = parse
         super().__init__(model, reward_funcs=[best_of_rollout], **others)
-        self.estimation = Estimation(method, samples, alpha, sampler, self.args.seed, scale)
+        self.estimation = Estimation(
+            method=method, weights=samples, alpha=alpha, sampler=sampler, seed=self.args.seed, scale=scale
+        )
         made: Any = self.model
         self.dialect = getattr(made.config, "evo_dialect", "english")
         self._credit: list[np.ndarray] = []  # (T,) for every completion of the batch under way, all processes'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from evo.config.trainer import TrainerSettings
+from vpo.training.config import TrainerSettings
 
 
 class SearchTraining(TrainerSettings):

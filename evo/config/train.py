@@ -8,9 +8,9 @@ from pydantic import Field, model_validator
 
 from evo.config.sampling import Answers, Count, Rollouts, Sandbox, Share
 from evo.config.traces import TraceSettings
-from evo.config.trainer import TrainerSettings
 from islands.db.address import DEFAULT_DB, drop_password
 from vpo.advantage import METHODS
+from vpo.training.config import TrainerSettings
 
 _OF_SAMPLING = ("problems", "limit", "rollouts", "parents")
 """What decides which prompts are asked, and how; traces have been asked already."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from evo.config.colocated import SearchTraining
 from evo.config.run import RunConfig
-from evo.config.trainer import EMBEDDED_RATE, PAPER_RATE
 from evo.errors import BadInput
 from evo.search.iteration import Lane
 from evo.search.operator_selection import Operator
@@ -22,6 +21,7 @@ from islands.types import RunRecord
 from problems.scoring import Scorer
 from vpo.advantage import METHODS
 from vpo.policies.contract import Policy, Updatable
+from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
 
 if TYPE_CHECKING:
     from vpo.training.trainer import PolicyTrainer
@@ -86,7 +86,7 @@ def learner_for(
         return Frozen()
     policy = operators[0].policy
     folder = policies_folder(store, run)
-    trainer = learner_of(policy, settings, store, seed=config.seed, device=config.device, folder=folder)
+    trainer = learner_of(policy, settings, store, seed=config.seed, folder=folder)
     promotion = None
     held_out = problems_at(settings.check, settings.check_limit)
     if held_out:
@@ -114,16 +114,14 @@ def learner_for(
     )
 
 
-def learner_of(
-    policy: Any, settings: SearchTraining, store: Store, *, seed: int, device: str | None, folder: Path
-) -> PolicyTrainer:
+def learner_of(policy: Any, settings: SearchTraining, store: Store, *, seed: int, folder: Path) -> PolicyTrainer:
     """A trainer over a copy of the policy's weights. The learning rate, where none was given, is the paper's, or that
     of the embedded policies; what archive_vpo takes the gain over is all that the search had found before a group."""
     from vpo.training.trainer import PolicyTrainer  # torch: seconds that a search which trains nothing is spared
 
     rate = PAPER_RATE if policy.dialect == "english" else EMBEDDED_RATE
     settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
-    config = settings.trainer_config(seed=seed, device=device, most_behind=settings.most_behind)
+    config = TrainConfig.of(settings, seed=seed, most_behind=settings.most_behind)
     model = policy.learner()
     return PolicyTrainer(
         model,

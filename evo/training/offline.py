@@ -143,7 +143,7 @@ class OfflineTraining(SteppedTraining):
     def check_teaches(self) -> None:
         """BadInput where no chosen group teaches the method anything. Groups are read until one does."""
         lacking: Counter[str] = Counter()
-        estimation, archive = self.trainer.config.estimation, self.trainer.archive
+        estimation, archive = self.trainer.config, self.trainer.archive
         for step in range(steps_a_pass(self.run_config, self.traces)):
             groups, unfit = self._read(self.places(step))
             lacking += unfit

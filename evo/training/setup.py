@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from evo.config.parse import parse
 from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import TrainRun
-from evo.config.trainer import EMBEDDED_RATE, PAPER_RATE, stored_trainer
+from evo.config.trainer import stored_trainer
 from evo.errors import BadInput
 from evo.evaluation.evaluate import evaluate as evaluate_policy
 from evo.evaluation.evaluate import styles_of
@@ -30,6 +30,7 @@ from evo.training.traces import Traces
 from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.registry import load_policy
+from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
 
 EVALUATION_STREAM_SEED = 1_000_003
 """Held-out answers are drawn with a seed of their own, the same in every evaluation of every run."""
@@ -247,10 +248,9 @@ def _assembled(
     from vpo.training.trainer import PolicyTrainer
 
     policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
-    config = run.trainer_config(seed=run.seed, device=run.device, steps=run.steps)
-    if traces is not None:
-        # over many steps on traces the policy would drift from what wrote them as far as it likes, step by step
-        config = replace(config, steps=planned_steps(run, traces), loss=replace(config.loss, trust=True))
+    # over many steps on traces the policy would drift from what wrote them as far as it likes, step by step
+    steps = run.steps if traces is None else planned_steps(run, traces)
+    config = TrainConfig.of(run, seed=run.seed, steps=steps, trust=traces is not None)
     trainer = PolicyTrainer(
         policy.model,
         policy.tokenizer,

@@ -107,7 +107,7 @@ def test_what_was_worth_more_becomes_likelier(db, tmp_path):
 
     asyncio.run(go())
     moved = np.array(trained_after["values"]) - np.array(before)
-    credit = np.array([group_advantages(group, trainer.config.estimation) for group in groups])
+    credit = np.array([group_advantages(group, trainer.config) for group in groups])
     assert trainer.steps == 4
     assert (credit * moved).sum(axis=1).mean() > 0.02
     assert np.mean((credit * moved).sum(axis=1) > 0) > 0.7

@@ -18,6 +18,7 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training.run_directory import TrainingRecord
 from evo.training.setup import begin, resume
+from vpo.training.config import TrainConfig
 
 SMALL = {
     "problems": ["maze:train/0-7"],
@@ -106,7 +107,7 @@ def test_a_run_from_before_there_was_a_scale_keeps_the_plain_one(tmp_path):
     assert about["config"].pop("scale") == "official"
     settings_file.write_text(json.dumps(about))
     going_on = resume(str(tmp_path / "old"), {})
-    assert going_on.loop.trainer.config.estimation.scale == "plain"
+    assert going_on.loop.trainer.config.scale == "plain"
     assert json.loads(settings_file.read_text())["config"]["scale"] == "plain"
     asyncio.run(going_on.close())
 
@@ -180,7 +181,7 @@ def test_the_learning_rate_suits_the_policy_unless_it_is_given(tmp_path):
     trained(begin(run, str(tmp_path), ""))
     assert figures(tmp_path, "step")[0]["learning_rate"] == 2.5e-4
     assert json.loads((tmp_path / "train.json").read_text())["config"]["lr"] == 2.5e-4
-    assert run.trainer_config(seed=0).learning_rate == 1e-6
+    assert TrainConfig.of(run).learning_rate == 1e-6
 
 
 def test_settings_come_from_a_file_and_flags_override(tmp_path, monkeypatch, capsys):

@@ -20,7 +20,6 @@ from problems.contract import Score, ScorerFault  # noqa: E402
 from problems.types import ScoredGroup  # noqa: E402
 from vpo.training.config import TrainConfig  # noqa: E402
 from vpo.training.examples import Estimation, group_advantages, token_advantages  # noqa: E402
-from vpo.training.loss import LossConfig  # noqa: E402
 from vpo.training.trainer import PolicyTrainer  # noqa: E402
 from vpo.trl import VPOTrainer  # noqa: E402
 
@@ -131,7 +130,7 @@ def test_its_advantages_are_those_of_the_table(checkpoint: Path, tmp_path: Path,
     batch = generated(trainer)
     expected = []
     for group in as_groups(trainer, batch):
-        estimation = Estimation(method, seed=3)
+        estimation = Estimation(method=method, seed=3)
         credit = group_advantages(group, estimation)
         if method == "per_answer":
             expected += token_advantages(group, credit, trainer.processing_class)
@@ -190,8 +189,11 @@ def test_its_loss_and_gradients_are_policy_trainers(
     loss.backward()
 
     config = TrainConfig(
-        Estimation("vpo", seed=3),
-        LossConfig(0.2, 0.3, kl=beta, truncate=1.2 if stale == "truncated" else None),
+        seed=3,
+        clip_high=0.3,
+        kl=beta,
+        truncate=1.2 if stale == "truncated" else None,
+        precision="fp32",
         aggregation=aggregation,
         grad_clip=1e9,
     )

@@ -80,7 +80,7 @@ def test_a_group_split_over_processes_is_judged_as_one(tmp_path: Path) -> None:
         group = scored_group(
             np.zeros(2, np.int32), [np.ones(3, np.int32)] * SIZE, rewards, sequence=place, problem=0, answers=3
         )
-        expected += group_advantages(group, Estimation("vpo", seed=3)).tolist()
+        expected += group_advantages(group, Estimation(method="vpo", seed=3)).tolist()
     assert np.abs(expected[:8]).max() > 0.5
     np.testing.assert_allclose(first["advantages"].tolist() + second["advantages"].tolist(), expected, atol=1e-6)
     for found in (first, second):

@@ -160,6 +160,8 @@ def _train(
 ) -> tuple[LlamaForCausalLM, list[Progress]]:
     import torch
 
+    from vpo.training.precision import has_amx
+
     model = build_model(config.width, config.layers, config.heads, config.seed, config.dialect)
     if config.start is not None:
         fill(model, config.start)
@@ -173,7 +175,7 @@ def _train(
         betas=(0.9, 0.95),
         fused=True,
     )
-    mixed = config.precision == "bf16" or (config.precision == "auto" and _has_amx())
+    mixed = config.precision == "bf16" or (config.precision == "auto" and has_amx())
     lessons = Lessons(config.seed, held_out, config.dialect)
     ids = {word: i for i, word in enumerate(vocabulary(config.dialect))}
     history: list[Progress] = []
@@ -232,14 +234,6 @@ def chain_loss(model: LlamaForCausalLM, batch: list[Lesson], ids: dict[str, int]
     hidden = model.model(input_ids=tokens[:, :-1], use_cache=False).last_hidden_state  # (B, T-1, width)
     logits = model.lm_head(hidden[answers[:, 1:]])  # (N, V), only where a token is learned
     return torch.nn.functional.cross_entropy(logits.float(), tokens[answers]), int(answers.sum())
-
-
-def _has_amx() -> bool:
-    """Whether bfloat16 products are fast here."""
-    import torch
-
-    probe = getattr(torch.cpu, "_is_amx_tile_supported", None)
-    return bool(probe and probe())
 
 
 def card(config: PretrainConfig, model: LlamaForCausalLM, done: Pretraining) -> str:

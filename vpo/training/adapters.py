@@ -20,11 +20,10 @@ def with_adapter(model: Any, settings: LoraSettings, seed: int) -> Any:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
         raise BadAddress('a LoRA adapter needs peft: pip install -e ".[lora]"') from error
-    targets = settings.targets if isinstance(settings.targets, str) else list(settings.targets)
     config = LoraConfig(
-        r=settings.rank,
-        lora_alpha=settings.alpha,  # type: ignore[arg-type]  # any number will do
-        target_modules=targets,
+        r=settings.lora_rank,
+        lora_alpha=settings.lora_alpha,  # type: ignore[arg-type]  # any number will do
+        target_modules=settings.lora_targets or "all-linear",
         task_type="CAUSAL_LM",
     )
     with torch.random.fork_rng():

@@ -1,84 +1,141 @@
-"""The trainer's settings: one dataclass, a line on each field."""
+"""The trainer's settings, each once: what the user gives, flat and under the names of flags and YAML keys, and what
+its caller adds. Imports no torch, so that a command line can read them.
+
+A part that one function needs (Estimation, LossConfig, LoraSettings) is a model of its own, and TrainConfig is all of
+them: it can be passed wherever a part is wanted.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from vpo.advantage import METHODS
-from vpo.training.examples import Aggregation, Estimation
-from vpo.training.loss import LossConfig
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-SCHEDULES = ("constant", "linear", "cosine")
-Precision = Literal["fp32", "bf16"]
+from vpo.advantage import METHODS, Scale
+from vpo.scalarize import Sampler
 
-
-@dataclass(frozen=True)
-class LoraSettings:
-    """A low-rank adapter instead of full fine-tuning (needs peft). rank 0 = none; targets: module names, or all linear
-    layers."""
-
-    rank: int = 0
-    alpha: float = 16.0
-    targets: tuple[str, ...] | Literal["all-linear"] = "all-linear"
+Aggregation = Literal["token", "sequence"]
+Precision = Literal["auto", "fp32", "bf16"]
+PAPER_RATE, EMBEDDED_RATE = 1e-6, 2.5e-4
+"""The learning rate of VPO's models of some billion parameters, and one for the embedded policy's million."""
 
 
-@dataclass(frozen=True)
-class TrainConfig:
-    """How a policy learns. The defaults are VPO's (arXiv 2605.22817), for models of a billion parameters; see the
-    cards of the embedded policies for settings that suit a small one.
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid")
 
-    estimation: the method and its sampled weights; loss: clip, KL, importance weights
-    aggregation: "token" weighs every completion token of a step alike, "sequence" every rollout
-    learning_rate, betas, weight_decay: of AdamW; decay applies to matrices, not to norms and biases
-    schedule: of the learning rate after `warm_up` steps, over `steps` in all; "constant" does not need `steps`
-    grad_clip: largest gradient norm
-    epochs: passes over a batch of groups; minibatches: optimiser steps a pass is cut into
-    token_budget: padded tokens in one micro-batch; what bounds memory, and nothing else
-    precision: "bf16" multiplies in bfloat16 over float32 weights (autocast)
-    shared_prefix: run a group's prompt once instead of once a rollout
-    gradient_checkpointing: recompute activations; implies the plain forward
+
+class EstimationSettings(_Settings):
+    """How advantages are estimated, as far as the user decides it."""
+
+    method: str = Field("vpo", description="a row of the table of methods (vpo, grpo, ...)")
+    scale: Scale = Field(
+        "official", description="of the baselines' advantages: as in VPO's repository, or as runs before it had them"
+    )
+    weights: int = Field(100, ge=1, description="K, scalarizations a prompt group is judged under")
+    alpha: float = Field(1.0, gt=0.0, description="of their Dirichlet distribution")
+    sampler: Sampler = Field("sobol", description="how they are drawn")
+
+    @field_validator("method")
+    @classmethod
+    def _known(cls, method: str) -> str:
+        if method not in METHODS:
+            raise ValueError(f"no method {method!r}; there is {', '.join(METHODS)}")
+        return method
+
+
+class Estimation(EstimationSettings):
+    """How advantages are estimated. seed: with a group's place in the run it fixes that group's weights."""
+
+    seed: int = Field(0, ge=0, description="decides every random choice")
+
+    @property
+    def whitened(self) -> bool:
+        """Whether advantages are whitened over the batch once its groups have theirs."""
+        return self.scale == "official" and METHODS[self.method].whitened
+
+
+class LossSettings(_Settings):
+    """How far a step may go, and what holds it back.
+
+    clip_low, clip_high: PPO's bounds (arXiv 1707.06347); unequal ones are DAPO's clip-higher (arXiv 2503.14476)
+    kl: of the k3 estimate of KL(policy || reference); 0 needs no reference
+    truncate: None compares with the behaviour policy directly; a number C compares with the policy at the start of the
+        step and weights every token by min(C, start / behaviour), truncated importance sampling for stale data
+    """
+
+    clip_low: float = Field(0.2, gt=0.0, lt=1.0, description="the ratio counts from 1 - clip_low")
+    clip_high: float = Field(0.2, gt=0.0, description="the ratio counts up to 1 + clip_high")
+    kl: float = Field(1e-3, ge=0.0, description="weight of KL(policy || start) in training")
+    truncate: float | None = Field(None, gt=0.0, description="cap of truncated importance weights for stale rollouts")
+
+
+class LossConfig(LossSettings):
+    """What policy_loss takes.
+
+    trust: with `truncate`, a token whose policy / behaviour has left the clip's bounds in its advantage's direction
+        teaches nothing more: the clip then holds over all steps on the same data, and not within each step alone
+    """
+
+    trust: bool = False
+
+
+class LoraSettings(_Settings):
+    """A low-rank adapter instead of full fine-tuning (needs peft)."""
+
+    lora_rank: int = Field(0, ge=0, description="train a LoRA adapter of this rank instead of all weights")
+    lora_alpha: float = Field(16.0, gt=0.0, description="scale of the adapter, over its rank")
+    lora_targets: list[str] = Field(
+        default_factory=list, description="modules the adapter changes; default: all linear layers"
+    )
+
+
+class TrainerSettings(EstimationSettings, LossSettings, LoraSettings):
+    """How a policy learns, as the user gives it. The defaults are VPO's (arXiv 2605.22817), for models of a billion
+    parameters; see the cards of the embedded policies for settings that suit a small one."""
+
+    lr: float | None = Field(
+        None,
+        gt=0.0,
+        description="learning rate of training; default 1e-6, as in VPO, but 2.5e-4 for an embedded policy",
+    )
+    betas: tuple[float, float] = Field((0.9, 0.999), description="of AdamW")
+    weight_decay: float = Field(0.01, ge=0.0, description="of AdamW, on matrices alone")
+    schedule: Literal["constant", "linear", "cosine"] = Field("constant", description="of the learning rate")
+    warm_up: int = Field(0, ge=0, description="steps over which the learning rate rises")
+    aggregation: Aggregation = Field("token", description="what the loss is a mean over")
+    grad_clip: float = Field(1.0, gt=0.0, description="largest norm of the gradient")
+    epochs: int = Field(1, ge=1, description="passes over a step's groups")
+    minibatches: int = Field(1, ge=1, description="optimiser steps a pass is cut into")
+    token_budget: int = Field(16384, ge=1, description="padded tokens in a micro-batch; bounds memory")
+    precision: Precision = Field("auto", description="auto: bf16 where the processor is fast in it")
+    shared_prefix: bool = Field(True, description="run a group's prompt once")
+    gradient_checkpointing: bool = Field(False, description="recompute activations: less memory, more time")
+
+
+class TrainConfig(TrainerSettings, Estimation, LossConfig):
+    """Everything that a trainer is made with: the user's settings, and what its caller decides.
+
+    steps: where the schedule ends; "constant" does not need it
     attention: implementation while training; None keeps the model's own, but takes "eager" for a small model on a CPU,
         where it is twice as fast as the fused kernel's backward
     most_behind: groups sampled by a policy more than this many versions old are dropped and counted; None keeps all
-    seed: of everything the trainer draws
     """
 
-    estimation: Estimation = field(default_factory=Estimation)
-    loss: LossConfig = field(default_factory=lambda: LossConfig(kl=1e-3))
-    aggregation: Aggregation = "token"
-    learning_rate: float = 1e-6
-    betas: tuple[float, float] = (0.9, 0.999)
-    weight_decay: float = 0.01
-    schedule: str = "constant"
-    warm_up: int = 0
-    steps: int | None = None
-    grad_clip: float = 1.0
-    epochs: int = 1
-    minibatches: int = 1
-    token_budget: int = 16384
-    precision: Precision = "fp32"
-    shared_prefix: bool = True
-    gradient_checkpointing: bool = False
+    steps: int | None = Field(None, ge=1)
     attention: str | None = None
-    most_behind: int | None = None
-    lora: LoraSettings = field(default_factory=LoraSettings)
-    seed: int = 0
+    most_behind: int | None = Field(None, ge=0)
 
-    def __post_init__(self) -> None:
-        if self.estimation.method not in METHODS:
-            raise ValueError(f"no training method {self.estimation.method!r}; there is {', '.join(METHODS)}")
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"schedule {self.schedule!r} is none of {', '.join(SCHEDULES)}")
+    @model_validator(mode="after")
+    def _ends(self) -> TrainConfig:
         if self.schedule != "constant" and not self.steps:
             raise ValueError(f"a {self.schedule} schedule needs the number of steps")
-        if not self.learning_rate > 0 or not self.grad_clip > 0:
-            raise ValueError("learning_rate and grad_clip must be above 0")
-        if min(self.epochs, self.minibatches, self.token_budget) < 1:
-            raise ValueError("epochs, minibatches and token_budget must be at least 1")
-        if self.precision not in ("fp32", "bf16"):
-            raise ValueError(f"precision {self.precision!r} is neither fp32 nor bf16")
+        return self
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for a card or a stored configuration."""
-        return asdict(self)
+    @classmethod
+    def of(cls, settings: TrainerSettings, **decided: object) -> TrainConfig:
+        """The user's settings with what the caller decides: seed, steps, most_behind, trust, attention."""
+        return cls.model_validate({**settings.model_dump(include=set(TrainerSettings.model_fields)), **decided})
+
+    @property
+    def learning_rate(self) -> float:
+        return self.lr or PAPER_RATE

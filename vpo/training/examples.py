@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from problems.types import ScoredGroup
-from vpo.advantage import METHODS, GroupRewards, Scale, advantages, whitening
-from vpo.scalarize import Floats, Sampler, dirichlet_weights
+from vpo.advantage import METHODS, GroupRewards, advantages, whitening
+from vpo.scalarize import Floats, dirichlet_weights
+from vpo.training.config import Aggregation, Estimation
 from vpo.training.spans import answer_of_tokens
 
 Archive = Callable[[ScoredGroup], npt.ArrayLike | None]
@@ -40,29 +41,6 @@ class ExampleGroup:
         return sum(len(example.token_ids) for example in self.examples)
 
 
-@dataclass(frozen=True)
-class Estimation:
-    """How advantages are estimated.
-
-    method: a row of vpo.advantage.METHODS
-    samples, alpha, sampler: K weights drawn from Dir(alpha), shared within a group
-    seed: with a group's place in the run it fixes that group's weights
-    scale: of the baselines, see vpo.advantage
-    """
-
-    method: str = "vpo"
-    samples: int = 100
-    alpha: float = 1.0
-    sampler: Sampler = "sobol"
-    seed: int = 0
-    scale: Scale = "official"
-
-    @property
-    def whitened(self) -> bool:
-        """Whether advantages are whitened over the batch once its groups have theirs."""
-        return self.scale == "official" and METHODS[self.method].whitened
-
-
 def group_rewards(group: ScoredGroup, estimation: Estimation, archive: npt.ArrayLike | None = None) -> GroupRewards:
     """The group as the estimators take it. Methods of a fixed scalar see the answers' fitness as the one objective, so
     that the task's own deployment weighting counts; the others see the reward vectors."""
@@ -76,7 +54,7 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, archive: npt.Array
                 rewards[i, j, 0] = answer.score.fitness
         return GroupRewards.of(rewards, valid)
     rng = np.random.default_rng([estimation.seed, group.problem, group.sequence])
-    weights = dirichlet_weights(estimation.samples, d, alpha=estimation.alpha, seed=rng, sampler=estimation.sampler)
+    weights = dirichlet_weights(estimation.weights, d, alpha=estimation.alpha, seed=rng, sampler=estimation.sampler)
     taste = rng.dirichlet(np.ones(d))
     return GroupRewards.of(rewards, valid, weights=weights, taste=taste, archive=archive)
 
@@ -146,9 +124,6 @@ def whitened(
         )
         for group in groups
     ]
-
-
-Aggregation = Literal["token", "sequence"]
 
 
 def token_weights(groups: Sequence[ExampleGroup], aggregation: Aggregation, total: float) -> list[list[float]]:

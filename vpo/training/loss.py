@@ -7,35 +7,15 @@ add up to the loss of the batch however it was cut.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
+
+from vpo.training.config import LossConfig
 
 FIGURES = ("ratio", "clipped", "behaviour_kl", "importance", "truncated", "log_ratio")
 """What policy_loss always reports; `kl` too where there is a KL term."""
 
 _LARGEST = 20.0
 """Bound on a difference of log-probabilities before it is exponentiated: e^20 is far beyond any clip."""
-
-
-@dataclass(frozen=True)
-class LossConfig:
-    """How far a step may go, and what holds it back.
-
-    clip_low, clip_high: the ratio counts within [1 - clip_low, 1 + clip_high] (PPO, arXiv 1707.06347; unequal bounds
-        are DAPO's clip-higher, arXiv 2503.14476)
-    kl: coefficient of the k3 estimate of KL(policy || reference); 0 needs no reference
-    truncate: None compares with the behaviour policy directly; a number C compares with the policy at the start of the
-        step and weights every token by min(C, start / behaviour), truncated importance sampling for stale data
-    trust: with `truncate`, a token whose policy / behaviour has left the clip's bounds in its advantage's direction
-        teaches nothing more: the clip then holds over all steps on the same data, and not within each step alone
-    """
-
-    clip_low: float = 0.2
-    clip_high: float = 0.2
-    kl: float = 0.0
-    truncate: float | None = None
-    trust: bool = False
 
 
 def policy_loss(

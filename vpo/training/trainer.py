@@ -47,6 +47,7 @@ from vpo.training.examples import (
 from vpo.training.forward import completion_logprobs, pack
 from vpo.training.loss import FIGURES, policy_loss
 from vpo.training.memory import give_back
+from vpo.training.precision import multiplies_in_bf16
 
 _SMALL = 20_000_000
 """Parameters below which eager attention trains faster on a CPU than the fused kernel."""
@@ -85,8 +86,8 @@ class PolicyTrainer:
         self.steps = 0
         self.versions = [version]
         self._accelerator = accelerator
-        if config.lora.rank:
-            model = with_adapter(model, config.lora, config.seed)
+        if config.lora_rank:
+            model = with_adapter(model, config, config.seed)
         elif next(model.parameters()).dtype != torch.float32:
             model.float()  # AdamW's small steps vanish in 16 bits; bf16 comes from autocast
         self.model = model.eval()  # without dropout: the ratio compares two passes through one function
@@ -94,8 +95,9 @@ class PolicyTrainer:
             getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
         self._shares = config.shared_prefix and not config.gradient_checkpointing and not is_windowed(model.config)
         self._reference = reference
-        if config.loss.kl > 0 and reference is None and not has_adapter(model):
+        if config.kl > 0 and reference is None and not has_adapter(model):
             self._reference = copy.deepcopy(model).requires_grad_(False)
+        self._mixed = multiplies_in_bf16(config.precision, model.device.type)
         self._attention = config.attention
         size = sum(p.numel() for p in model.parameters())
         if config.attention is None and size < _SMALL and model.device.type == "cpu":
@@ -138,7 +140,7 @@ class PolicyTrainer:
             give_back()
         means = {name: sum(values[name] for values in updates) / len(updates) for name in updates[0]}
         self.steps += 1
-        self.versions.append(f"{self.versions[0]}+{self.config.estimation.method}.{self.steps}")
+        self.versions.append(f"{self.versions[0]}+{self.config.method}.{self.steps}")
         return TrainStats(self.version, {**figures, **means, "learning_rate": self.schedule.get_last_lr()[0]})
 
     def _stale(self, group: ScoredGroup) -> bool:
@@ -154,7 +156,7 @@ class PolicyTrainer:
         made = (
             example_group(
                 group,
-                self.config.estimation,
+                self.config,
                 self.archive(group) if self.archive else None,
                 tokenizer=self.tokenizer,
                 dialect=dialect,
@@ -162,7 +164,7 @@ class PolicyTrainer:
             for group in groups
         )
         examples = [example for example in made if example is not None]
-        if not self.config.estimation.whitened:
+        if not self.config.whitened:
             return examples
         tokens = sum(len(rollout.rollout.token_ids) for group in groups for rollout in group.rollouts)
         return whitened(examples, tokens, self.summed)
@@ -205,7 +207,7 @@ class PolicyTrainer:
             return {}
         self.optimizer.zero_grad(set_to_none=True)
         # named beforehand: a process without groups must come to the same sums as the others
-        sums: dict[str, Any] = dict.fromkeys(("loss", *FIGURES, *(("kl",) if config.loss.kl > 0 else ())), 0.0)
+        sums: dict[str, Any] = dict.fromkeys(("loss", *FIGURES, *(("kl",) if config.kl > 0 else ())), 0.0)
         weights = token_weights(groups, config.aggregation, total)
         for batch in micro_batches(groups, weights, config.token_budget, shared=self._shares):
             with self._as_trained(self.model):
@@ -232,7 +234,7 @@ class PolicyTrainer:
         lengths = [len(example.token_ids) for example in examples]
         weight = np.repeat(np.concatenate([np.asarray(w) for _, w in batch]), lengths)
         reference = None
-        if self.config.loss.kl > 0:
+        if self.config.kl > 0:
             with torch.no_grad(), self._as_reference() as model:
                 reference = self._forward(model, packed)
         return policy_loss(
@@ -240,14 +242,14 @@ class PolicyTrainer:
             _flat([example.behaviour for example in examples], device),
             _flat([example.advantages for example in examples], device),
             torch.from_numpy(weight.astype(np.float32)).to(device),
-            self.config.loss,
+            self.config,
             start=torch.cat([start[id(example)] for example in examples]) if start else None,
             reference=reference,
         )
 
     def _start(self, examples: Sequence[ExampleGroup]) -> dict[int, torch.Tensor]:
         """Log-probabilities at the start of the step by example, where the loss needs them and they will have moved."""
-        if self.config.loss.truncate is None or self.config.epochs * self.config.minibatches == 1:
+        if self.config.truncate is None or self.config.epochs * self.config.minibatches == 1:
             return {}
         start: dict[int, torch.Tensor] = {}
         ones = [[1.0] * len(group.examples) for group in examples]
@@ -260,7 +262,7 @@ class PolicyTrainer:
 
     def _forward(self, model: Any, packed: Any) -> torch.Tensor:
         """(N,) log-probabilities of the micro-batch's completion tokens, row by row."""
-        autocast = torch.autocast(model.device.type, torch.bfloat16, enabled=self.config.precision == "bf16")
+        autocast = torch.autocast(model.device.type, torch.bfloat16, enabled=self._mixed)
         with self._as_trained(model), autocast:
             return completion_logprobs(model, packed, shared=self._shares)[packed.mask]
 

@@ -23,14 +23,13 @@ from problems.types import ScoredGroup
 from vpo.training import trainer as trainer_module
 from vpo.training.config import TrainConfig
 from vpo.training.examples import Estimation, group_advantages
-from vpo.training.loss import LossConfig
 from vpo.training.trainer import PolicyTrainer, TrainingDiverged
 
-PLAIN = TrainConfig(loss=LossConfig(), learning_rate=1e-3, grad_clip=1e9)
+PLAIN = TrainConfig(kl=0.0, lr=1e-3, grad_clip=1e9, precision="fp32")
 
 
 def config_of(**changes: Any) -> TrainConfig:
-    return dataclasses.replace(PLAIN, **changes)
+    return TrainConfig.model_validate({**PLAIN.model_dump(), **changes})
 
 
 def trainer_of(model: Any, config: TrainConfig = PLAIN, **settings: Any) -> PolicyTrainer:
@@ -102,7 +101,7 @@ def test_a_step_of_gdpo_whitens_its_whole_batch() -> None:
     groups = random_groups(model, 3)
     sums = {}
     for scale in ("official", "plain"):
-        trainer = trainer_of(copy.deepcopy(model), config_of(estimation=Estimation("gdpo", scale=scale)))
+        trainer = trainer_of(copy.deepcopy(model), config_of(method="gdpo", scale=scale))
         parts = [one.advantages for group in trainer._examples(groups) for one in group.examples]
         tokens = np.concatenate(parts)
         sums[scale] = (float(tokens.mean()), float(tokens.std(ddof=1)))
@@ -179,7 +178,8 @@ def test_a_loss_that_is_not_finite_stops_before_the_weights_are_touched(tmp_path
 def test_a_state_goes_on_exactly() -> None:
     start = tiny_model()
     config = config_of(
-        loss=LossConfig(kl=0.01, truncate=2.0),
+        kl=0.01,
+        truncate=2.0,
         epochs=2,
         minibatches=2,
         schedule="cosine",
@@ -260,7 +260,7 @@ def test_passes_over_stale_data_compare_with_where_the_step_began() -> None:
     groups = random_groups(tiny_model(seed=9), 3)  # another model sampled them
     start, expected = weights_of(model), copy.deepcopy(model)
     by_hand(expected, groups, truncate=1.5, passes=3, lr=3e-3)
-    trainer = trainer_of(model, config_of(loss=LossConfig(truncate=1.5), epochs=3, learning_rate=3e-3))
+    trainer = trainer_of(model, config_of(truncate=1.5, epochs=3, lr=3e-3))
     stats = trainer.step(groups)
     assert stats.figures["clipped"] > 0, "the later passes should reach the clip"
     moved = [
@@ -298,7 +298,7 @@ def test_minibatches_take_every_group_once_a_pass_in_a_seeded_order(monkeypatch:
 
 def test_more_minibatches_than_groups_are_as_many_updates_as_groups() -> None:
     model = tiny_model(num_hidden_layers=1)
-    trainer = trainer_of(model, config_of(minibatches=4, learning_rate=1e-9))
+    trainer = trainer_of(model, config_of(minibatches=4, lr=1e-9))
     stats = trainer.step(random_groups(model, 2))
     assert {int(s["step"]) for s in trainer.optimizer.state_dict()["state"].values()} == {2}
     assert stats.figures["ratio"] == pytest.approx(1.0, abs=1e-4)
@@ -318,14 +318,14 @@ def test_the_gradient_norm_is_clipped() -> None:
 def test_the_kl_to_the_reference_is_zero_at_the_start_and_pulls_back_later() -> None:
     model = tiny_model()
     groups = random_groups(model, 3)
-    trainer = trainer_of(model, config_of(loss=LossConfig(kl=0.1)))
+    trainer = trainer_of(model, config_of(kl=0.1))
     figures = [trainer.step(groups).figures for _ in range(4)]
     assert figures[0]["kl"] == 0.0
     assert 0 < figures[1]["kl"] < figures[3]["kl"]
 
     def distance(kl: float) -> float:
         other = copy.deepcopy(tiny_model())
-        held = trainer_of(other, config_of(loss=LossConfig(kl=kl)))
+        held = trainer_of(other, config_of(kl=kl))
         return [held.step(groups).figures["behaviour_kl"] for _ in range(6)][-1]
 
     assert distance(30.0) < distance(0.0)
@@ -370,7 +370,7 @@ def test_archive_and_per_answer_credit_reach_the_trainer() -> None:
         asked.append(of)
         return [[1.0, 0.0]]
 
-    trainer = trainer_of(model, config_of(estimation=Estimation("archive_vpo")), archive=archive)
+    trainer = trainer_of(model, config_of(method="archive_vpo"), archive=archive)
     before = [logprobs_of(model, prompt, ids).sum().item() for ids in completions]
     trainer.step([group])
     after = [logprobs_of(model, prompt, ids).sum().item() for ids in completions]
@@ -381,10 +381,10 @@ def test_archive_and_per_answer_credit_reach_the_trainer() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"estimation": Estimation("ppo")},
+        {"method": "ppo"},
         {"schedule": "steep"},
         {"schedule": "linear"},
-        {"learning_rate": 0.0},
+        {"lr": 0.0},
         {"grad_clip": -1.0},
         {"epochs": 0},
         {"precision": "fp8"},

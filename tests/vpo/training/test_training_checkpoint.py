@@ -52,7 +52,7 @@ def test_a_directory_that_holds_other_things_keeps_them(tmp_path):
 def test_an_adapter_is_merged_into_an_ordinary_checkpoint(tmp_path):
     pytest.importorskip("peft", reason="adapters need peft")
     plain = tiny_model()
-    model = with_adapter(tiny_model(), LoraSettings(rank=2), seed=0)
+    model = with_adapter(tiny_model(), LoraSettings(lora_rank=2), seed=0)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "lora_B" in name:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from typing import Any
 
 import pytest
 import torch
 from training_samples import gradients, logprobs_of, random_groups, relative_error, tiny_model
 
-from vpo.training.config import LoraSettings, TrainConfig
-from vpo.training.loss import LossConfig
+from vpo.training.config import TrainConfig
 from vpo.training.trainer import PolicyTrainer
 
 pytest.importorskip("peft", reason="peft is not installed: pip install -e '.[lora]'")
 
-CONFIG = TrainConfig(loss=LossConfig(), learning_rate=1e-2, grad_clip=1e9, lora=LoraSettings(rank=4))
+CONFIG = TrainConfig(kl=0.0, lr=1e-2, grad_clip=1e9, precision="fp32", lora_rank=4)
 
 
 def trainer_of(model: Any, **changes: Any) -> PolicyTrainer:
-    return PolicyTrainer(model, None, dataclasses.replace(CONFIG, **changes), version="start")
+    return PolicyTrainer(model, None, CONFIG.model_copy(update=changes), version="start")
 
 
 @pytest.mark.parametrize("kind", ["Llama", "Qwen2"])
@@ -54,12 +52,12 @@ def test_the_reference_is_the_model_without_its_adapter() -> None:
     model = tiny_model()
     original = copy.deepcopy(model)
     groups = random_groups(model, 3)
-    trainer = trainer_of(model, loss=LossConfig(kl=0.1))
+    trainer = trainer_of(model, kl=0.1)
     assert trainer._reference is None, "no second copy of the weights"
     figures = [trainer.step(groups).figures for _ in range(3)]
     assert figures[0]["kl"] == 0.0 < figures[1]["kl"]
     # the same figure against an outright copy
-    twin = PolicyTrainer(tiny_model(), None, dataclasses.replace(CONFIG, loss=LossConfig(kl=0.1)), reference=original)
+    twin = PolicyTrainer(tiny_model(), None, CONFIG.model_copy(update={"kl": 0.1}), reference=original)
     assert [twin.step(groups).figures["kl"] for _ in range(3)] == pytest.approx(
         [f["kl"] for f in figures], rel=1e-3, abs=1e-7
     )
@@ -104,7 +102,8 @@ def test_an_adapters_state_goes_on_exactly() -> None:
     for groups in batches[:2]:
         first.step(groups)
     state = copy.deepcopy(first.state())
-    second = trainer_of(copy.deepcopy(MODEL), seed=7)  # its own draw is overwritten
+    second = trainer_of(copy.deepcopy(MODEL), seed=7)  # its adapter's own draw is overwritten
+    second.config = CONFIG  # the scalarizations are drawn from the seed as well
     second.restore(state)
     for groups in batches[2:]:
         second.step(groups)
@@ -113,7 +112,7 @@ def test_an_adapters_state_goes_on_exactly() -> None:
 
 
 def test_chosen_layers_alone_get_an_adapter() -> None:
-    trainer = trainer_of(copy.deepcopy(MODEL), lora=LoraSettings(rank=2, alpha=8.0, targets=("q_proj", "v_proj")))
+    trainer = trainer_of(copy.deepcopy(MODEL), lora_rank=2, lora_alpha=8.0, lora_targets=["q_proj", "v_proj"])
     names = {name for name, p in trainer.model.named_parameters() if p.requires_grad}
     assert {name.split(".")[-4] for name in names} == {"q_proj", "v_proj"}
     assert {min(p.shape) for p in trainer.model.parameters() if p.requires_grad} == {2}

@@ -46,7 +46,7 @@ def one_token(ratio: float, advantage: float, config: LossConfig, **others: floa
     ],
 )
 def test_the_clip_binds_on_its_own_side_with_its_own_bound(ratio, advantage, loss, slope, clipped) -> None:
-    found = one_token(ratio, advantage, LossConfig(clip_low=0.1, clip_high=0.3))
+    found = one_token(ratio, advantage, LossConfig(kl=0.0, clip_low=0.1, clip_high=0.3))
     assert found[0] == pytest.approx(loss, rel=1e-5)
     assert found[1] == pytest.approx(slope, rel=1e-5, abs=1e-9)
     assert found[2]["clipped"] == clipped
@@ -55,7 +55,7 @@ def test_the_clip_binds_on_its_own_side_with_its_own_bound(ratio, advantage, los
 
 
 def test_truncation_compares_with_the_start_and_caps_what_stale_tokens_weigh() -> None:
-    config = LossConfig(clip_low=0.1, clip_high=0.3, truncate=1.5)
+    config = LossConfig(kl=0.0, clip_low=0.1, clip_high=0.3, truncate=1.5)
     # the first update: the policy is where the step began, so its own ratio is 1 and start / behaviour is the weight
     loss, slope, figures = one_token(1.2, 2.0, config)
     assert (loss, slope) == (pytest.approx(-2.4, rel=1e-5), pytest.approx(-2.4, rel=1e-5))
@@ -80,12 +80,12 @@ def test_figures_tell_how_far_the_policy_is_from_what_sampled() -> None:
     logprobs = torch.tensor([0.5, 0.25, 0.75, 0.8]).log().requires_grad_()
     weights, nothing = torch.full((4,), 0.25), torch.zeros(4)
     for truncate, share in ((None, 0.0), (5.0, 0.0), (2.0, 0.25), (1.2, 0.5)):
-        _, figures = policy_loss(logprobs, behaviour, nothing, weights, LossConfig(truncate=truncate))
+        _, figures = policy_loss(logprobs, behaviour, nothing, weights, LossConfig(kl=0.0, truncate=truncate))
         assert figures["importance"].item() == pytest.approx((1 + 0.5 + 1.5 + 4) / 4)
         assert figures["truncated"].item() == share
         assert figures["log_ratio"].item() == pytest.approx((math.log(2) + math.log(1.5) + math.log(4)) / 4)
     # with several updates on a batch it is the policy at the start of the step that is weighed
-    _, figures = policy_loss(logprobs, behaviour, nothing, weights, LossConfig(truncate=2.0), start=behaviour)
+    _, figures = policy_loss(logprobs, behaviour, nothing, weights, LossConfig(kl=0.0, truncate=2.0), start=behaviour)
     assert (figures["importance"].item(), figures["log_ratio"].item()) == (1, 0)
 
 
@@ -101,7 +101,7 @@ def test_figures_tell_how_far_the_policy_is_from_what_sampled() -> None:
     ],
 )
 def test_trust_keeps_the_clip_around_what_sampled_over_all_steps(ratio: float, advantage: float, slope: float) -> None:
-    held, loose = LossConfig(truncate=2.0, trust=True), LossConfig(truncate=2.0)
+    held, loose = LossConfig(kl=0.0, truncate=2.0, trust=True), LossConfig(kl=0.0, truncate=2.0)
     _, found, figures = one_token(ratio, advantage, held)
     assert found == pytest.approx(slope, rel=1e-5)
     assert figures["clipped"] == float(slope == 0)

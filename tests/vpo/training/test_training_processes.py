@@ -14,7 +14,6 @@ from training_samples import random_groups, scored_group, tiny_model
 
 from problems.types import ScoredGroup
 from vpo.training.config import TrainConfig
-from vpo.training.loss import LossConfig
 from vpo.training.trainer import PolicyTrainer, TrainingDiverged
 
 KINDS = ("token", "sequence", "kl", "one idle", "minibatches", "flat", "diverged")
@@ -22,9 +21,10 @@ KINDS = ("token", "sequence", "kl", "one idle", "minibatches", "flat", "diverged
 
 def config_of(kind: str) -> TrainConfig:
     return TrainConfig(
-        loss=LossConfig(kl=0.1 if kind == "kl" else 0.0),
+        kl=0.1 if kind == "kl" else 0.0,
         aggregation="sequence" if kind == "sequence" else "token",
-        learning_rate=1e-3,
+        lr=1e-3,
+        precision="fp32",
         grad_clip=0.5,
         minibatches=3 if kind == "minibatches" else 1,
         token_budget=60,
