@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from islands.types import ProblemRecord
 
 ROWS_PER_BATCH = 200
+ROW_GROUP_BYTES = 32 << 20
+"""Of a parquet file, uncompressed: its footer, which is held until the end, grows with the number of row groups."""
 
 
 @click.command()
@@ -109,7 +111,7 @@ def _traces(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> No
     from evo.errors import BadInput
     from islands.db.store import Store
     from islands.queries.groups import export_groups
-    from islands.queries.progress import run_progress
+    from islands.queries.progress import groups_by_problem
 
     path = Path(output)
     if path.suffix not in (".jsonl", ".parquet"):
@@ -118,7 +120,7 @@ def _traces(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> No
         raise BadInput(f"-o {output}: there is no directory {path.parent}")
     with Store.open(db, read_only=True) as store:
         run = store.run(name)
-        total = run_progress(store, run.id).groups
+        total = sum(groups_by_problem(store, run.id).values())
         console = Console(stderr=True)
         rows: Iterable[dict[str, Any]] = export_groups(store, run.id, tokens=not no_tokens)
         if console.is_terminal and not plain:
@@ -153,9 +155,15 @@ def _parquet(rows: Iterable[dict[str, Any]], path: Path) -> int:
         raise BadInput('a .parquet file needs pyarrow: pip install "evo[parquet]", or write a .jsonl') from error
     schema, count = _schema(arrow), 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        waiting: list[Any] = []
         for batch in _batches(rows):
-            writer.write_table(arrow.Table.from_pylist(batch, schema=schema))
+            waiting.append(arrow.Table.from_pylist(batch, schema=schema))
             count += len(batch)
+            if sum(table.nbytes for table in waiting) >= ROW_GROUP_BYTES:
+                writer.write_table(arrow.concat_tables(waiting))
+                waiting.clear()
+        if waiting:
+            writer.write_table(arrow.concat_tables(waiting))
     return count
 
 

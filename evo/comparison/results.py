@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +45,10 @@ class Outcomes:
     done: (P, S) iterations committed so far
     iterations: T; a solution later than that is none
     answers: what an iteration costs: G rollouts of m answers count G * m
-    best: (P, S, T) best fitness after each iteration; NaN before anything and beyond what is done; None: not asked for
+    best: (P, S, K) best fitness after each of `times`; NaN before anything and beyond what is done; None: not asked for
     until_solved: whether a search stops once it is solved, so that its best fitness then stays what it is
+    times: (K,) rising iterations that curves and horizons are read at, all of 1..T by default: a screen of a long run
+        keeps only as many as it can draw
     Raises ValueError on shapes or values that do not fit.
     """
 
@@ -56,6 +58,7 @@ class Outcomes:
     answers: int = 1
     best: Floats | None = None
     until_solved: bool = False
+    times: Ints = field(default=None)  # type: ignore[assignment]  # filled in below
 
     def __post_init__(self) -> None:
         solved_at, done = np.asarray(self.solved_at, dtype=np.float64), np.asarray(self.done)
@@ -69,14 +72,19 @@ class Outcomes:
             raise ValueError("iterations are counted from 0")
         if (np.isnan(solved_at).any(axis=1) != np.isnan(solved_at).all(axis=1)).any():
             raise ValueError("a problem has a target under every seed or under none")
+        given = self.times if self.times is not None else np.arange(1, self.iterations + 1)
+        times = np.asarray(given, dtype=np.int64)
+        if not len(times) or times[0] < 1 or times[-1] > self.iterations or (np.diff(times) < 1).any():
+            raise ValueError(f"times must rise within 1 and {self.iterations}")
         best = None if self.best is None else np.asarray(self.best, dtype=np.float64)
         if best is not None:
-            if best.shape != (*solved_at.shape, self.iterations):
-                raise ValueError(f"best must be {(*solved_at.shape, self.iterations)}, not {best.shape}")
+            if best.shape != (*solved_at.shape, len(times)):
+                raise ValueError(f"best must be {(*solved_at.shape, len(times))}, not {best.shape}")
             best = np.fmax.accumulate(best, axis=-1)  # over gaps too
         object.__setattr__(self, "solved_at", solved_at)
         object.__setattr__(self, "done", np.minimum(done, self.iterations).astype(np.int64))
         object.__setattr__(self, "best", best)
+        object.__setattr__(self, "times", times)
 
     @classmethod
     def of(
@@ -105,7 +113,7 @@ class Outcomes:
         solved_at, done = self.solved_at[self.judged], self.done[self.judged]
         if not len(done):
             return 0
-        return int(np.where(solved_at <= self.iterations, self.iterations, done).min())
+        return self._last_time(np.where(solved_at <= self.iterations, self.iterations, done))
 
     @property
     def best_horizon(self) -> int:
@@ -113,7 +121,7 @@ class Outcomes:
         if self.best is None:
             return 0
         ended = (self.solved_at <= self.iterations) & self.until_solved
-        return int(np.where(ended, self.iterations, self.done).min())
+        return self._last_time(np.where(ended, self.iterations, self.done))
 
     def solved_by(self, t: int) -> Floats:
         """(J, S) 1 where it was solved within t iterations, else 0. Raises ValueError beyond the horizon."""
@@ -138,7 +146,10 @@ class Outcomes:
         if self.best is None:
             raise ValueError("these outcomes hold no best fitness")
         _within(t, 1, self.best_horizon)
-        found = self.best[:, :, t - 1]
+        at = int(np.searchsorted(self.times, t))
+        if self.times[at] != t:
+            raise ValueError(f"iteration {t} is not one of those that the best fitness is given for")
+        found = self.best[:, :, at]
         return np.where(np.isnan(found), nothing, found)
 
     def only(self, problems: npt.ArrayLike | None = None, seeds: npt.ArrayLike | None = None) -> Outcomes:
@@ -154,15 +165,21 @@ class Outcomes:
         if not 1 <= k <= self.iterations:
             raise ValueError(f"{k} iterations cannot be one: {self.iterations} are planned")
         whole = self.iterations // k
-        best = None if self.best is None else self.best[:, :, k - 1 : whole * k : k]
+        kept = self.times % k == 0
         return replace(
             self,
             solved_at=np.ceil(self.solved_at / k),
             done=self.done // k,
             iterations=whole,
             answers=self.answers * k,
-            best=best,
+            best=None if self.best is None else self.best[:, :, kept],
+            times=self.times[kept] // k,
         )
+
+    def _last_time(self, reached: Ints) -> int:
+        """The last of `times` that every search has reached, 0 before the first."""
+        at = int(np.searchsorted(self.times, reached.min(), side="right"))
+        return int(self.times[at - 1]) if at else 0
 
     def _known(self, t: int, least: int) -> None:
         if not self.judged.any():
@@ -173,6 +190,14 @@ class Outcomes:
 def _within(t: int, least: int, horizon: int) -> None:
     if not least <= t <= horizon:
         raise ValueError(f"iteration {t}: every search has come to {horizon}, and {least} is the first that counts")
+
+
+def drawn_times(iterations: int, most: int, step: int = 1) -> Ints:
+    """At most about `most` iterations of 1..`iterations`, evenly spread, the last included; multiples of `step` where
+    arms whose iterations differ in cost are brought to one cost."""
+    whole = max(1, iterations // step)
+    times = step * np.unique(np.linspace(1, whole, min(whole, most)).round().astype(np.int64))
+    return np.unique(np.append(times[times <= iterations], iterations))
 
 
 def levelled(*arms: Outcomes) -> tuple[Outcomes, ...]:

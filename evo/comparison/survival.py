@@ -20,49 +20,59 @@ from evo.comparison.results import Outcomes, common_best_horizon, common_horizon
 from evo.stats import LEVEL, RESAMPLES, TestedDifference, difference, resampled_means, wilson
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 FEWEST_REACHED = 0.5
 CURVE_RESAMPLES = 2_000
+BAND_BLOCK = 256
+"""Iterations whose bootstrap band is taken at once: memory is resamples x BAND_BLOCK, however long the run."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A figure after iterations 1..T with its pointwise band; NaN where it is not known.
+    """A figure with its pointwise band; NaN where it is not known.
 
-    mean, low, high: (T,)
+    at: (K,) the iterations, or numbers of answers, that it is given after, rising
+    mean, low, high: (K,)
     """
 
+    at: Ints
     mean: Floats
     low: Floats
     high: Floats
 
     def over_answers(self, per_iteration: int, budgets: npt.ArrayLike) -> Curve:
-        """The curve at budgets of answers, (A,) in place of (T,): after the iterations that are paid for in full. NaN
-        below the first and beyond the last, so arms of different cost can be drawn on one axis."""
+        """The curve at budgets of answers, (A,) in place of (K,): after the last iteration that each pays for in full.
+        NaN below the first and beyond the last, so arms of different cost can be drawn on one axis."""
         if per_iteration < 1:
             raise ValueError(f"an iteration costs at least one answer, not {per_iteration}")
         paid = np.asarray(budgets, dtype=np.int64) // per_iteration
-        inside = (paid >= 1) & (paid <= len(self.mean))
-        at = np.where(inside, paid - 1, 0)
-        return Curve(*(np.where(inside, values[at], np.nan) for values in (self.mean, self.low, self.high)))
+        inside = (paid >= self.at[0]) & (paid <= self.at[-1])
+        at = np.where(inside, np.searchsorted(self.at, paid, side="right") - 1, 0)
+        mean, low, high = (np.where(inside, values[at], np.nan) for values in (self.mean, self.low, self.high))
+        return Curve(np.asarray(budgets, dtype=np.int64), mean, low, high)
 
 
 def answer_axis(*arms: Outcomes) -> npt.NDArray[np.int64]:
-    """(A,) every number of answers after which some arm's iteration ends, rising: an axis for `over_answers`."""
-    return np.unique(np.concatenate([arm.answers * np.arange(1, arm.iterations + 1) for arm in arms]))
+    """(A,) every number of answers after which one of some arm's `times` ends, rising: an axis for `over_answers`."""
+    return np.unique(np.concatenate([arm.answers * arm.times for arm in arms]))
 
 
 @dataclass(frozen=True, eq=False)
 class SolveCurve(Curve):
-    """The solve rate. reached: (T,) of the searches that may be open then, the share that has come that far."""
+    """The solve rate. reached: (K,) of the searches that may be open then, the share that has come that far."""
 
     reached: Floats
 
     def reaches(self, share: float = 0.5) -> Crossing | None:
         """When this share of searches was solved, the median time by default; None where that is not known to be."""
         least = share - 1e-9  # rates are products, right to the last bits only
-        times = [_first(values >= least) for values in (self.mean, self.high, self.low)]
+        times = [self._first(values >= least) for values in (self.mean, self.high, self.low)]
         return None if times[0] is None else Crossing(times[0], times[1] or times[0], times[2] or math.inf)
+
+    def _first(self, mask: npt.NDArray[np.bool_]) -> int | None:
+        """The iteration of the first True."""
+        return int(self.at[np.argmax(mask)]) if mask.any() else None
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,10 @@ class Crossing:
 
 
 def solve_curve(arm: Outcomes, *, crossed_seeds: bool = False, level: float = LEVEL) -> SolveCurve:
-    """The share of searches that were solved within t iterations, t = 1..T, by Kaplan-Meier where some are under way.
+    """The share of searches that were solved within t iterations, by Kaplan-Meier where some are under way.
+
+    t goes through the arm's `times`; where those are fewer than its iterations, a search that is under way counts as
+    far as the last of them that it has come to, and finished searches give exact shares.
 
     The band is Wilson's with an effective sample size, rate (1 - rate) / variance, where the variance is that of the
     rate over problems: by the infinitesimal jackknife, a problem's seeds kept together (with crossed seeds a seed's
@@ -88,11 +101,14 @@ def solve_curve(arm: Outcomes, *, crossed_seeds: bool = False, level: float = LE
     if not len(done):
         raise ValueError("none of the problems has a target")
     followed = np.where(np.isfinite(solved_at), np.maximum(done, solved_at), done)  # the two may be read apart
-    times = np.arange(arm.iterations + 1)  # from 0: a seed answer may be a solution
-    event = solved_at[..., None] == times  # (J, S, T + 1)
-    open_ = solved_at[..., None] >= times
-    at_risk = open_ & (followed[..., None] >= times)
-    n, n_open = at_risk.sum(axis=(0, 1)), open_.sum(axis=(0, 1))  # (T + 1,)
+    times = np.concatenate([[0], arm.times])  # from 0: a seed answer may be a solution
+    solved_by = np.searchsorted(times, solved_at)[..., None]  # places in `times`
+    followed_to = np.searchsorted(times, followed, side="right")[..., None] - 1
+    places = np.arange(len(times))
+    event = solved_by == places  # (J, S, K + 1)
+    open_ = solved_by >= places
+    at_risk = open_ & (followed_to >= places)
+    n, n_open = at_risk.sum(axis=(0, 1)), open_.sum(axis=(0, 1))  # (K + 1,)
     hazard = event.sum(axis=(0, 1)) / np.maximum(n, 1)
     unsolved = np.cumprod(1 - hazard)
     reached = np.where(n_open, n / np.maximum(n_open, 1), 1.0)
@@ -100,7 +116,7 @@ def solve_curve(arm: Outcomes, *, crossed_seeds: bool = False, level: float = LE
 
     # d log(unsolved) / d weight of a search; past a hazard of 1 nothing varies any more
     slope = (event - hazard * at_risk) / (np.maximum(n, 1) * np.where(hazard < 1, 1 - hazard, np.inf))
-    influence = unsolved * np.cumsum(slope, axis=-1)  # (J, S, T + 1)
+    influence = unsolved * np.cumsum(slope, axis=-1)  # (J, S, K + 1)
     variance = _variance(influence, crossed_seeds)
     varies = (unsolved < 1) & (unsolved > 0)
     size = np.divide(unsolved * (1 - unsolved), variance, out=np.full(len(times), float(len(done))), where=varies)
@@ -111,7 +127,7 @@ def solve_curve(arm: Outcomes, *, crossed_seeds: bool = False, level: float = LE
         size[last:] = min(size[last - 1], len(done)) if last else len(done)
     rate = np.where(known, 1 - unsolved, np.nan)
     low, high = wilson(rate, size, level)
-    return SolveCurve(rate[1:], low[1:], high[1:], reached[1:])
+    return SolveCurve(arm.times, rate[1:], low[1:], high[1:], reached[1:])
 
 
 def best_curve(
@@ -122,19 +138,21 @@ def best_curve(
     level: float = LEVEL,
     resamples: int = CURVE_RESAMPLES,
 ) -> Curve:
-    """Mean best fitness after t iterations, t = 1..T, with a bootstrap band over problems; NaN beyond the
+    """Mean best fitness after each of the arm's `times` with a bootstrap band over problems; NaN beyond the
     best_horizon. `nothing` is what a search without a valid answer counts as. Raises ValueError without best."""
     if arm.best is None:
         raise ValueError("these outcomes hold no best fitness")
-    horizon = arm.best_horizon
-    values = arm.best[:, :, :horizon]
+    known = int(np.searchsorted(arm.times, arm.best_horizon, side="right"))
+    values = arm.best[:, :, :known]
     values = np.where(np.isnan(values), nothing, values)
     values = values if crossed_seeds else values.mean(axis=1, keepdims=True)
-    mean, low, high = (np.full(arm.iterations, np.nan) for _ in range(3))
-    mean[:horizon] = values.mean(axis=(0, 1))
-    means = resampled_means(values, resamples=resamples)  # (R, horizon)
-    low[:horizon], high[:horizon] = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return Curve(mean, low, high)
+    mean, low, high = (np.full(len(arm.times), np.nan) for _ in range(3))
+    mean[:known] = values.mean(axis=(0, 1))
+    for start in range(0, known, BAND_BLOCK):
+        block = slice(start, start + BAND_BLOCK)
+        means = resampled_means(values[:, :, block], resamples=resamples)  # (R, block): the same draws for every block
+        low[:known][block], high[:known][block] = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return Curve(arm.times, mean, low, high)
 
 
 def solve_difference(
@@ -190,8 +208,3 @@ def _variance(influence: Floats, crossed_seeds: bool) -> Floats:
         by_seed = (influence.sum(axis=0) ** 2).sum(axis=0) * seeds / (seeds - 1)
         variance = np.maximum(variance, clustered + by_seed - single)
     return variance
-
-
-def _first(mask: npt.NDArray[np.bool_]) -> int | None:
-    """The iteration, from 1, of the first True."""
-    return int(np.argmax(mask)) + 1 if mask.any() else None

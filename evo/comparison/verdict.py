@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from evo.comparison.results import Outcomes, common_best_horizon, common_horizon, levelled, solvers
 from evo.comparison.survival import (
     Crossing,
@@ -92,7 +94,7 @@ def standings(
         shown = ArmStanding()
         if horizon:
             curve = solve_curve(arm, crossed_seeds=crossed_seeds)
-            at = horizon - 1
+            at = int(np.searchsorted(arm.times, horizon))
             shown = ArmStanding(
                 solved=Interval(float(curve.mean[at]), float(curve.low[at]), float(curve.high[at])),
                 area=mean_interval(arm.solve_areas(horizon), crossed_seeds=crossed_seeds, resamples=resamples),

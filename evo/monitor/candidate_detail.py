@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from evo.monitor.snapshot import Ancestor, Detail
 from islands.db.store import Store
 from islands.queries import live as readings
-from islands.queries.runs import candidate, lineage
+from islands.queries.runs import candidate
 from islands.types import RunRecord
+
+ANCESTORS = 12
+"""As many as a screen names; a long search's line has thousands."""
 
 
 def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, RunRecord]) -> Detail:
@@ -17,12 +20,12 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
         return Detail(arm, problem)
     with store.read() as connection:
         place = readings.fittest(connection, list(searches))
-    if place is None:
-        return Detail(arm, problem)
-    run, id = searches[place[0]], place[1]
+        if place is None:
+            return Detail(arm, problem)
+        run, id = searches[place[0]], place[1]
+        line = readings.ancestors(connection, id, ANCESTORS)
     found = candidate(store, run.id, id)
-    line = lineage(store, id)
-    parent = line[1] if len(line) > 1 else None
+    parent = candidate(store, run.id, line[1][0]).candidate if len(line) > 1 else None
     answer = found.candidate
     return Detail(
         arm,
@@ -40,7 +43,7 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
         answer.text,
         answer.feedback or answer.error or "",
         found.problem.answer_format,
-        tuple(Ancestor(one.id, one.fitness) for one in line),
+        tuple(Ancestor(id, fitness) for id, fitness in line),
         None if parent is None else parent.text,
         () if parent is None else parent.rewards,
     )

@@ -6,24 +6,28 @@ A large comparison is read run by run, a part of it per call, so that a screen o
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 
 import numpy as np
 
 from evo.comparison.load import Comparison
+from evo.comparison.results import drawn_times
 from evo.monitor.archive_survey import Survey
 from evo.monitor.snapshot import ImprovementLine, ProblemLine
 from islands.db.store import Store
 from islands.queries import live as readings
-from islands.queries.runs import training_steps
 from islands.types import RunRecord
 
 LOAD_SECONDS = 0.25
 """How long one call may read runs that were not read before; a run once begun is read to its end."""
 IMPROVEMENTS_KEPT = 30
+TIMES_KEPT = 1_000
+"""Iterations, evenly spread, after which best fitnesses are kept: more than the dots of a wide terminal."""
+STEPS_KEPT = 500
+"""Of a trainer; from twice as many on, every other one is left out."""
 TRAINING_FIGURES = ("loss", "kl", "fitness", "best_of_rollout", "reward", "nll", "clipped", "grad_norm")
 
 
@@ -40,26 +44,28 @@ class RunReading:
     complete: bool = False  # it had ended when it was last read
     begun: bool = False
     failed: dict[int, str] = field(default_factory=dict)
-    steps: list[int] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)  # a multiple of `every` each, and the newest
+    every: int = 1
     figures: dict[str, list[float]] = field(default_factory=dict)
     version: str = ""
 
 
 @dataclass(eq=False)
 class ArmReading:
-    """One arm's searches as arrays, (P, S) and (P, S, T), written in place."""
+    """One arm's searches as arrays, (P, S) and (P, S, K), written in place."""
 
+    times: np.ndarray  # (K,) iterations that `best` is kept after
     done: np.ndarray
     solved_at: np.ndarray
     best: np.ndarray
     now: np.ndarray  # (P, S) best fitness so far, NaN before any
 
     @classmethod
-    def of(cls, targets: Sequence[bool], seeds: int, iterations: int) -> ArmReading:
+    def of(cls, targets: Sequence[bool], seeds: int, times: np.ndarray) -> ArmReading:
         shape = (len(targets), seeds)
         solved_at = np.where(np.array(targets)[:, None], np.inf, np.nan) * np.ones(shape)
-        empty = np.full((*shape, iterations), np.nan)
-        return cls(np.zeros(shape, dtype=np.int64), solved_at, empty, np.full(shape, np.nan))
+        empty = np.full((*shape, len(times)), np.nan)
+        return cls(times, np.zeros(shape, dtype=np.int64), solved_at, empty, np.full(shape, np.nan))
 
 
 class Mirror:
@@ -128,7 +134,11 @@ class Mirror:
         if not self.problems:
             self.problems = tuple(ProblemLine(p.name, p.target, p.objectives) for p in problems)
             targets = [problem.target is not None for problem in self.problems]
-            self.arms = [ArmReading.of(targets, len(arm.runs), self.iterations) for arm in self.comparison.arms]
+            cost = math.lcm(*(arm.answers for arm in self.comparison.arms))
+            self.arms = [
+                ArmReading.of(targets, len(arm.runs), drawn_times(self.iterations, TIMES_KEPT, cost // arm.answers))
+                for arm in self.comparison.arms
+            ]
             self.survey = Survey(len(targets), [len(arm.runs) for arm in self.comparison.arms])
         reading.ids = [problem.id for problem in problems[: len(self.problems)]]
         reading.rows = {id: row for row, id in enumerate(reading.ids)}
@@ -147,8 +157,7 @@ class Mirror:
                 for problem, took in readings.solved_between(connection, run_id, reading.last, upto):
                     arm.solved_at[reading.rows[problem], column] = took
                 steps = readings.steps_between(connection, run_id, reading.last, upto)
-                for _, of_group in groupby(steps, key=lambda step: (step.problem, step.sequence)):
-                    *_, step = of_group  # a group's last rise is its highest
+                for step in steps:
                     self._rise(reading, arm, step)
                 reading.last = upto if upto >= 0 else readings.BEFORE_SEEDS
                 self.version += 1
@@ -165,16 +174,27 @@ class Mirror:
                 for run, problem, message in failed
                 if run == reading.record.id and problem in reading.rows
             }
-            if trained.get(reading.record.id, -1) > (reading.steps[-1] if reading.steps else -1):
-                self._read_training(reading)
+            self._read_training(reading, trained.get(reading.record.id, -1))
 
-    def _read_training(self, reading: RunReading) -> None:
+    def _read_training(self, reading: RunReading, newest: int) -> None:
+        """The steps since the last look, thinned as the training grows long; the newest one is always there."""
+        last = reading.steps[-1] if reading.steps else -1
+        if newest <= last:
+            return
+        every = reading.every
+        while newest // every > 2 * STEPS_KEPT:
+            every *= 2
+        kept = [at for at, step in enumerate(reading.steps) if step % every == 0]
+        reading.every, reading.steps = every, [reading.steps[at] for at in kept]
+        reading.figures = {name: [values[at] for at in kept] for name, values in reading.figures.items()}
         run_id = reading.record.id
-        for trained in training_steps(self.store, run_id, reading.steps[-1] if reading.steps else -1):
-            reading.steps.append(trained.step)
-            reading.version = trained.policy_version or reading.version
+        with self.store.read() as connection:
+            found = list(readings.training_between(connection, run_id, last, newest, every))
+            reading.version = readings.newest_version(connection, run_id)
+        for step, stats in found:
+            reading.steps.append(step)
             for name in TRAINING_FIGURES:
-                value = trained.stats.get(name)
+                value = stats.get(name)
                 known = isinstance(value, int | float) and not isinstance(value, bool)
                 reading.figures.setdefault(name, []).append(float(value) if known else float("nan"))  # type: ignore[arg-type]
 
@@ -184,7 +204,7 @@ class Mirror:
         if not (np.isnan(before) or step.fitness > before):
             return
         arm.now[row, column] = step.fitness
-        arm.best[row, column, max(step.iteration, 0) :] = step.fitness
+        arm.best[row, column, np.searchsorted(arm.times, step.iteration + 1) :] = step.fitness
         if step.created is None:
             return
         line = ImprovementLine(

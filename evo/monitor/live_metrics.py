@@ -54,7 +54,7 @@ class LiveFigures:
             self.outcomes = {
                 of.name: Outcomes(
                     arm.solved_at.copy(), arm.done, mirror.iterations, of.answers, arm.best,
-                    bool(of.runs[0].config.get("until_solved")),
+                    bool(of.runs[0].config.get("until_solved")), arm.times,
                 )
                 for of, arm in zip(mirror.comparison.arms, mirror.arms, strict=True)
             }  # fmt: skip

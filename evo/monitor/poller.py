@@ -120,7 +120,7 @@ class Feed:
         self._figures.update(mirror, board.ended and loaded == len(records), loaded == len(records))
         found = self._figures.outcomes
         unequal = len({arm.answers for arm in found.values()}) > 1
-        axis = answer_axis(*found.values()) if unequal else np.arange(1, mirror.iterations + 1)
+        axis = answer_axis(*found.values()) if unequal else next(iter(found.values())).times
         return replace(
             board,
             arms=tuple(

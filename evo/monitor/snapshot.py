@@ -142,8 +142,13 @@ class Ancestor:
 
 @dataclass(frozen=True)
 class Detail:
-    """An arm's best answer to a problem. candidate is None where it has no valid one yet; parent_text is None for an
-    answer without a parent. texts and feedback are as the model and the scorer wrote them."""
+    """An arm's best answer to a problem.
+
+    candidate: None where there is no valid answer yet
+    lineage: the answer and the nearest of its `generation` ancestors
+    parent_text: None for an answer without a parent
+    text, feedback: as the model and the scorer wrote them
+    """
 
     arm: str
     problem: int

@@ -36,9 +36,9 @@ class ArmMeasures:
 
     diversity, diversity_all: mean L1 distance of two of the answers' reward vectors, of valid answers and of all
     distinct: different reward vectors among valid answers; cells: cells of the archive filled on any island, as of now
-    best_at_k: over `ks`, None where searches stopped at their solution, since then how many answers there are tells
-        how good they were; by_block: diversity of the valid answers of each block; growth: distinct vectors so far
-    block_ends: (B,) the last iteration of each block
+    best_at_k: over numbers of answers, None where searches stopped at their solution, since then how many answers there
+        are tells how good they were; by_block: diversity of the valid answers of each block of iterations, at its last;
+        growth: distinct vectors so far
     """
 
     iterations: int
@@ -46,10 +46,8 @@ class ArmMeasures:
     diversity_all: Floats
     distinct: Floats
     cells: Floats
-    ks: Ints
     best_at_k: Curve | None
     by_block: Curve
-    block_ends: Ints
     growth: Curve
 
 
@@ -94,11 +92,9 @@ def _measured(runs: Sequence[RunReading], outcome: Outcomes, budget: int) -> Arm
     return ArmMeasures(
         iterations,
         **scalars,
-        ks=ks,
-        best_at_k=None if outcome.until_solved else banded(order),
-        by_block=banded(by_block),
-        block_ends=blocks,
-        growth=banded(growth),
+        best_at_k=None if outcome.until_solved else banded(order, ks),
+        by_block=banded(by_block, blocks),
+        growth=banded(growth, np.arange(1, iterations + 1)),
     )
 
 
@@ -120,18 +116,18 @@ def subset_weights(n: int, ks: Ints) -> Floats:
     return np.where(enough, np.exp(ways), 0.0)
 
 
-def banded(values: Floats, level: float = LEVEL) -> Curve:
-    """(P, S, T) -> mean over problems with the bootstrap's band; a problem without a value is left out."""
+def banded(values: Floats, at: Ints, level: float = LEVEL) -> Curve:
+    """(P, S, T) values at (T,) -> mean over problems with the bootstrap's band; a problem without one is left out."""
     known: Bools = np.asarray(np.isfinite(values).all(axis=-1))  # (P, S)
     with_any = known.any(axis=1)
     if not with_any.any():
         nothing = np.full(values.shape[-1], np.nan)
-        return Curve(nothing, nothing, nothing)
+        return Curve(at, nothing, nothing, nothing)
     weight = known[with_any][..., None]
     by_problem = np.where(weight, values[with_any], 0.0).sum(axis=1) / weight.sum(axis=1)  # (P', T)
     means = resampled_means(by_problem[:, None], resamples=CURVE_RESAMPLES)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return Curve(by_problem.mean(axis=0), low, high)
+    return Curve(at, by_problem.mean(axis=0), low, high)
 
 
 def relative_best(outcomes: Mapping[str, Outcomes], targets: Sequence[float | None]) -> dict[str, Floats]:

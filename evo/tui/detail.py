@@ -13,7 +13,6 @@ from evo.tui.palette import BAD, DIM, GOOD, STRONG, look
 from evo.tui.view import View
 
 MOST_LINES = 2_000
-ANCESTORS = 12
 MOST_COMPARED = 4_000
 """Lines, or words, of which two texts are compared; comparing takes time that grows with their product."""
 
@@ -59,9 +58,9 @@ def _body(board: Board, found: Detail, width: int) -> Lines:
     if found.features:
         features = "  ".join(f"{clean(name)} {value:.4g}" for name, value in found.features.items())
         lines.append(Line(width).add("cell by ", DIM).add(features))
-    steps = [f"{one.candidate} ({fitness(one.fitness)})" for one in found.lineage[:ANCESTORS]]
-    if len(found.lineage) > ANCESTORS:
-        steps.append(f"{len(found.lineage) - ANCESTORS} more")
+    steps = [f"{one.candidate} ({fitness(one.fitness)})" for one in found.lineage]
+    if len(steps) > 1 and found.generation >= len(steps):
+        steps.append(f"{found.generation + 1 - len(steps)} more")
     for at, piece in enumerate(wrapped(" ← ".join(steps), max(10, width - 8), 3, words=True)):
         lines.append(Line(width).add("lineage " if not at else " " * 8, DIM).add(piece))
     for at, piece in enumerate(

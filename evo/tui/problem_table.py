@@ -123,7 +123,8 @@ def _cells(
     if outcomes is None or outcomes.best is None:
         line.gap(widths.spark + widths.best + SOLVED + 1)
         return
-    values = _mean_best(outcomes.best[problem], int(outcomes.done[problem].max()))
+    reached = int(np.searchsorted(outcomes.times, outcomes.done[problem].max()))
+    values = _mean_best(outcomes.best[problem], reached + 1)
     line.add(sparkline(values, widths.spark, low, high), its.style)
     if widths.best:
         known = values[~np.isnan(values)]
@@ -148,13 +149,13 @@ def _alone(line: Line, board: Board, problem: int) -> None:
     line.add(done, DIM, 12, right=True)
 
 
-def _mean_best(best: np.ndarray, done: int) -> np.ndarray:
-    """(S, T) -> (T,) mean over the seeds that have any, blank beyond what was done."""
-    known = ~np.isnan(best)
-    count = known.sum(axis=0)
-    mean = np.where(known, best, 0.0).sum(axis=0) / np.maximum(count, 1)
+def _mean_best(best: np.ndarray, known: int) -> np.ndarray:
+    """(S, K) -> (K,) mean over the seeds that have any, blank beyond the first `known` times."""
+    found = ~np.isnan(best)
+    count = found.sum(axis=0)
+    mean = np.where(found, best, 0.0).sum(axis=0) / np.maximum(count, 1)
     values = np.where(count > 0, mean, np.nan)
-    values[max(done, 1) :] = np.nan
+    values[known:] = np.nan
     return values
 
 

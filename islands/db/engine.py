@@ -123,24 +123,38 @@ def revision_of(connection: Connection) -> str | None:
 
 
 def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> None:
-    """Bring the schema up to REVISION. Raises DatabaseUnavailable where that cannot be done."""
+    """Bring the schema up to REVISION, for a reader too: it could not read an older one. Raises DatabaseUnavailable
+    where that cannot be done, and for a reader of a database without runs, which it leaves as it is."""
     try:
         with reader.connect() as connection:
             found = revision_of(connection)
         if found == REVISION:
             return
         _check_known(url, found)
+        if read_only and found is None:
+            raise DatabaseUnavailable(f"{shown(url)}: the database holds no runs yet")
         if read_only:
-            state = (
-                "holds no runs yet" if found is None else f"has the older schema {found}; a run or resume upgrades it"
-            )
-            raise DatabaseUnavailable(f"{shown(url)}: the database {state}")
+            _upgrade_for_reading(url, found)
+            return
         with writer.begin() as connection:
             if url.drivername != "sqlite":  # SQLite's BEGIN IMMEDIATE is the lock
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
             _upgrade(connection)
     except DBAPIError as error:
         raise unavailable(url, error) from None
+
+
+def _upgrade_for_reading(url: URL, found: str | None) -> None:
+    writer, reader = open_engines(url, read_only=False, must_exist=True)
+    try:
+        ensure_schema(url, writer, reader, read_only=False)
+    except DatabaseUnavailable as error:
+        raise DatabaseUnavailable(
+            f"{error}; it has the older schema {found}: open it once where it can be written to, or read a copy"
+        ) from None
+    finally:
+        writer.dispose()
+        reader.dispose()
 
 
 def _check_known(url: URL, found: str | None) -> None:

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest Alembic revision; a database that has it is opened without loading Alembic."""
 
 ESCAPED = "\ue000"
@@ -215,6 +215,7 @@ class Answer(Base):
     """The candidate that an answer of a rollout is; repeats point to the one stored first."""
 
     __tablename__ = "answers"
+    __table_args__ = (Index("ix_answers_candidate", "candidate_id"),)
 
     rollout_id: Mapped[int] = mapped_column(BigId, ForeignKey("rollouts.id"), primary_key=True, autoincrement=False)
     position: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
@@ -233,6 +234,18 @@ class Elite(Base):
     cell: Mapped[str] = mapped_column(String(200), primary_key=True)
     candidate_id: Mapped[int] = mapped_column(ForeignKey("candidates.id"))
     sequence: Mapped[int]
+
+
+class Improvement(Base):
+    """The candidate that raised its problem's best fitness with the group `sequence` (-1: a seed), so that a reader
+    need not go through all candidates. Of several in one group the last, which is the fittest."""
+
+    __tablename__ = "improvements"
+
+    problem_id: Mapped[int] = mapped_column(BigId, ForeignKey("problems.id"), primary_key=True, autoincrement=False)
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    candidate_id: Mapped[int] = mapped_column(ForeignKey("candidates.id"))
+    fitness: Mapped[float]
 
 
 class Migration(Base):

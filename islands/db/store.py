@@ -53,7 +53,7 @@ class Store:
     @classmethod
     def open(cls, address: str, *, read_only: bool = False, must_exist: bool = False) -> Store:
         """Open `sqlite:///FILE` or `postgresql+psycopg://...` and upgrade its schema. Raises DatabaseUnavailable, in
-        one line and without the password, where that cannot be done; read_only never writes, the schema included."""
+        one line and without the password, where that cannot be done; read_only never writes anything else."""
         url = parse_address(address)
         try:
             writer, reader = open_engines(url, read_only, must_exist)

@@ -10,7 +10,18 @@ from sqlalchemy import bindparam, delete, insert, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from islands.db.blobs import pack_floats, pack_ids
-from islands.db.schema import Answer, Candidate, Elite, Migration, Problem, PromptGroup, Rollout, table
+from islands.db.schema import (
+    Answer,
+    Base,
+    Candidate,
+    Elite,
+    Improvement,
+    Migration,
+    Problem,
+    PromptGroup,
+    Rollout,
+    table,
+)
 from islands.db.store import Store, Transaction
 from islands.types import ProblemRecord
 from problems.types import ScoredAnswer, ScoredGroup
@@ -33,10 +44,12 @@ _BEST = (
 )
 
 
-def _upsert(dialect: str) -> Any:
-    statement = (sqlite if dialect == "sqlite" else postgresql).insert(table(Elite))
-    new = {"candidate_id": statement.excluded.candidate_id, "sequence": statement.excluded.sequence}
-    return statement.on_conflict_do_update(index_elements=["problem_id", "island", "cell"], set_=new)
+def _upsert(dialect: str, mapped: type[Base]) -> Any:
+    """Insert a row of this table, or replace the columns of the one with its primary key."""
+    of = table(mapped)
+    statement = (sqlite if dialect == "sqlite" else postgresql).insert(of)
+    new = {column.name: statement.excluded[column.name] for column in of.columns if not column.primary_key}
+    return statement.on_conflict_do_update(index_elements=list(of.primary_key), set_=new)
 
 
 class GroupWriter:
@@ -45,7 +58,8 @@ class GroupWriter:
     def __init__(self, store: Store, problem: ProblemRecord) -> None:
         self._store = store
         self._problem = problem
-        self._elites = _upsert(store.dialect)
+        self._elites = _upsert(store.dialect, Elite)
+        self._improvements = _upsert(store.dialect, Improvement)
 
     def write_group(
         self,
@@ -153,6 +167,15 @@ class GroupWriter:
     def write_best(self, tx: Transaction, candidate_id: int, fitness: float) -> None:
         """The problem's best valid candidate, for readers that keep no index."""
         tx.connection.execute(_BEST, dict(of_problem=self._problem.id, candidate=candidate_id, reached=fitness))
+
+    def write_improvements(self, tx: Transaction, steps: Sequence[tuple[int, int, float]]) -> None:
+        """(sequence, candidate id, fitness) of groups that raised the best fitness, at most one a group."""
+        rows = [
+            dict(problem_id=self._problem.id, sequence=sequence, candidate_id=id, fitness=fitness)
+            for sequence, id, fitness in steps
+        ]
+        if rows:
+            tx.connection.execute(self._improvements, rows)
 
     def write_dimensions(self, tx: Transaction, dimensions: Sequence[str]) -> None:
         """The dimensions of the grid, once they are settled."""

@@ -88,6 +88,7 @@ class Adoption:
         self.ids: list[int] = []
         self.last = -1
         self.solved: int | None = None
+        self._improvements: list[tuple[int, int, float]] = []
 
     def write(self, tx: Transaction, found: Sequence[Found], order: Sequence[Asked | Copied]) -> None:
         """Seeds of `found` first, then `order`. Raises ScorerFault where an answer lacks a feature of the grid."""
@@ -192,6 +193,7 @@ class Adoption:
             if one.seed:
                 append(number)
                 memory.seed(self.ids[number])
+        self._note_improvement(-1)
         for event in order:
             if isinstance(event, Copied):
                 if sequence >= 0:  # before the first group there are seeds alone, which live on every island
@@ -204,8 +206,17 @@ class Adoption:
                 append(event.candidate)
             id = self.ids[event.candidate]
             memory.group(event.island, self._id(event.parent), [id], {id} if fresh else set())
+            self._note_improvement(sequence)
         self._migrate(tx, sequence, moves)
         self._write_state(tx, sequence)
+
+    def _note_improvement(self, sequence: int) -> None:
+        memory = self._memory
+        best = memory.archipelago.best
+        if best is not None and memory.columns.valid[best]:
+            step = (sequence, memory.columns.ids[best], memory.columns.fitness[best])
+            if not self._improvements or step[1] != self._improvements[-1][1]:
+                self._improvements.append(step)
 
     def _migrate(self, tx: Transaction, sequence: int, moves: list[tuple[int, int, int]]) -> None:
         if not moves:
@@ -220,8 +231,9 @@ class Adoption:
         cells = memory.archipelago.changed_cells()
         occupied = [(island, cell, ids[ordinal]) for island, cell, ordinal in cells if ordinal is not None]
         self._writer.write_cells(tx, sequence, occupied)
-        best = memory.archipelago.best
-        if best is not None and memory.columns.valid[best]:
-            self._writer.write_best(tx, ids[best], memory.columns.fitness[best])
+        if self._improvements:
+            _, *best = self._improvements[-1]
+            self._writer.write_best(tx, *best)
+            self._writer.write_improvements(tx, self._improvements)
         if memory.space.dimensions is not None:
             self._writer.write_dimensions(tx, memory.space.dimensions)

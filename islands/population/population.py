@@ -291,6 +291,7 @@ class Population:
             best = self.best
             assert best is not None
             self._writer.write_best(tx, best[0], best[1])
+            self._writer.write_improvements(tx, [(self.sequence, best[0], best[1])])
         if not self._dimensions_stored and self._memory.space.dimensions is not None:
             self._writer.write_dimensions(tx, self._memory.space.dimensions)
             self._dimensions_stored = True

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Select, bindparam, func, or_, select
+from sqlalchemy import BigInteger, BindParameter, Connection, bindparam, func, literal, select
 from sqlalchemy.orm import aliased
 
-from islands.db.schema import Candidate, Elite, Problem, PromptGroup, Run, TrainingStep
+from islands.db.schema import Candidate, Elite, Improvement, PolicyVersion, Problem, PromptGroup, Run, TrainingStep
 
 BEFORE_SEEDS = -2
 """A sequence below that of a seed answer, which is -1."""
@@ -89,11 +89,17 @@ _GROUPS = (
     .where(PromptGroup.run_id == _run, PromptGroup.sequence > _after, PromptGroup.sequence <= _upto)
     .group_by(PromptGroup.problem_id)
 )
+# by problem an index alone holds the answer; by run each group's row, with its prompt, would have to be read
+_ALL_GROUPS = select(
+    Problem.id,
+    select(func.count()).where(PromptGroup.problem_id == Problem.id, PromptGroup.sequence <= _upto).scalar_subquery(),
+).where(Problem.run_id == _run)
 
 
 def groups_between(connection: Connection, run: int, after: int, upto: int) -> Iterator[tuple[int, int]]:
     """(problem id, groups committed) for sequences in (after, upto]."""
-    found = connection.execute(_GROUPS, {"run": run, "after": after, "upto": upto})
+    query, bounds = (_ALL_GROUPS, {}) if after == BEFORE_SEEDS else (_GROUPS, {"after": after})
+    found = connection.execute(query, {"run": run, "upto": upto, **bounds})
     return ((problem, count) for problem, count in found)
 
 
@@ -121,40 +127,35 @@ def failed_problems(connection: Connection, runs: Sequence[int]) -> Iterator[tup
     return ((run, problem, message) for run, problem, message in found)
 
 
-def _steps(moved: Select[int]) -> Select[Any]:
-    """Valid candidates of a range that are better than all before them in it, for the problems `moved`."""
-    columns = (Candidate.problem_id, Candidate.id, Candidate.fitness, Candidate.sequence, Candidate.group_id)
-    before = func.max(Candidate.fitness).over(
-        partition_by=Candidate.problem_id, order_by=(Candidate.sequence, Candidate.id), rows=(None, -1)
+_STEPS = (
+    select(
+        Improvement.problem_id,
+        PromptGroup.iteration,
+        Improvement.sequence,
+        Improvement.fitness,
+        Improvement.candidate_id,
+        PromptGroup.created,
     )
-    in_range = (Candidate.sequence > _after) & (Candidate.sequence <= _upto)
-    valid = (
-        select(*columns, before.label("before"))
-        .where(Candidate.problem_id.in_(moved), in_range, Candidate.error.is_(None))
-        .subquery()
-    )
-    own = valid.c
-    return (
-        select(own.problem_id, PromptGroup.iteration, own.sequence, own.fitness, own.id, PromptGroup.created)
-        .select_from(valid.outerjoin(PromptGroup, PromptGroup.id == own.group_id))
-        .where(or_(own.before.is_(None), own.fitness > own.before))
-        .order_by(own.problem_id, own.sequence, own.id)
-    )
-
-
-_ALL_STEPS = _steps(select(Problem.id).where(Problem.run_id == _run))
-_NEW_STEPS = _steps(
-    select(PromptGroup.problem_id).where(
-        PromptGroup.run_id == _run, PromptGroup.sequence > _after, PromptGroup.sequence <= _upto
-    )
+    .join(Problem, Problem.id == Improvement.problem_id)
+    .outerjoin(PromptGroup, (PromptGroup.run_id == Problem.run_id) & (PromptGroup.sequence == Improvement.sequence))
+    .order_by(Improvement.problem_id, Improvement.sequence)
+)
+_ALL_STEPS = _STEPS.where(Problem.run_id == _run, Improvement.sequence <= _upto)
+_NEW_STEPS = _STEPS.where(
+    Improvement.problem_id.in_(
+        select(PromptGroup.problem_id).where(
+            PromptGroup.run_id == _run, PromptGroup.sequence > _after, PromptGroup.sequence <= _upto
+        )
+    ),
+    Improvement.sequence > _after,
+    Improvement.sequence <= _upto,
 )
 
 
 def steps_between(connection: Connection, run: int, after: int, upto: int) -> Iterator[Step]:
-    """The valid candidates of (after, upto] that are better than all before them in that range, by problem in order;
-    whether they beat what came before the range is for the caller to see."""
-    query = _ALL_STEPS if after < -1 else _NEW_STEPS
-    found = connection.execute(query, {"run": run, "after": after, "upto": upto})
+    """The rises of best fitnesses with sequences in (after, upto], by problem in order."""
+    query, bounds = (_ALL_STEPS, {}) if after == BEFORE_SEEDS else (_NEW_STEPS, {"after": after})
+    found = connection.execute(query, {"run": run, "upto": upto, **bounds})
     for problem, iteration, sequence, fitness, candidate, created in found:
         yield Step(problem, -1 if iteration is None else iteration, sequence, fitness, candidate, created)
 
@@ -214,3 +215,50 @@ _TRAINED = (
 def newest_training(connection: Connection, runs: Sequence[int]) -> dict[int, int]:
     """Run id -> its trainer's last step, for the runs that have any."""
     return {run: step for run, step in connection.execute(_TRAINED, {"ids": list(runs)})}
+
+
+_TRAINING = (
+    select(TrainingStep.step, TrainingStep.stats)
+    .where(TrainingStep.run_id == _run, TrainingStep.step > _after)
+    .where((TrainingStep.step % bindparam("every", type_=BigInteger) == 0) | (TrainingStep.step == _upto))
+    .order_by(TrainingStep.step)
+)
+
+
+def training_between(
+    connection: Connection, run: int, after: int, newest: int, every: int
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(step, figures) of every so many steps beyond `after`, and of the newest."""
+    found = connection.execute(_TRAINING, {"run": run, "after": after, "upto": newest, "every": every})
+    return ((step, stats) for step, stats in found)
+
+
+_VERSION = (
+    select(PolicyVersion.version)
+    .join(TrainingStep, TrainingStep.policy_version_id == PolicyVersion.id)
+    .where(TrainingStep.run_id == _run)
+    .order_by(TrainingStep.step.desc())
+    .limit(1)
+)
+
+
+def newest_version(connection: Connection, run: int) -> str:
+    """The last policy version that the run's trainer made, "" before the first."""
+    return str(connection.execute(_VERSION, {"run": run}).scalar() or "")
+
+
+_line = select(Candidate.id, Candidate.parent_id, Candidate.fitness, literal(0).label("depth"))
+_LINE = _line.where(Candidate.id == bindparam("candidate")).cte("line", recursive=True)
+_above = aliased(Candidate)
+_LINE = _LINE.union_all(
+    select(_above.id, _above.parent_id, _above.fitness, _LINE.c.depth + 1)
+    .join(_LINE, _above.id == _LINE.c.parent_id)
+    .where(_LINE.c.depth < bindparam("most") - 1)
+)
+_ANCESTORS = select(_LINE.c.id, _LINE.c.fitness).order_by(_LINE.c.depth)
+
+
+def ancestors(connection: Connection, candidate: int, most: int) -> list[tuple[int, float]]:
+    """(id, fitness) of a candidate, its parent, its parent's parent: at most `most` of them."""
+    found = connection.execute(_ANCESTORS, {"candidate": candidate, "most": most})
+    return [(id, fitness) for id, fitness in found]

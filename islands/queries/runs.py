@@ -3,14 +3,15 @@ lock; each call sees what is committed, also while another process writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import func, select
 
 from islands.db.schema import Answer, Elite, PolicyVersion, Problem, PromptGroup, Rollout, TrainingStep
 from islands.db.schema import Candidate as CandidateRow
+from islands.db.schema import Improvement as ImprovementRow
 from islands.db.store import Store
 from islands.errors import UnknownRun
 from islands.queries.candidates import COLUMNS, from_row
@@ -79,6 +80,9 @@ class TrainingStepRecord:
     policy_version: str | None
     checkpoint: str | None
     created: float
+
+
+_STEP = (ImprovementRow.sequence, ImprovementRow.fitness, ImprovementRow.candidate_id)
 
 
 def overview(store: Store, comparison: str | None = None) -> list[RunOverview]:
@@ -158,49 +162,23 @@ def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, Candidate | Non
     return [(p, None if p.best is None else found.get(p.best)) for p in problems]
 
 
-def improvements(store: Store, problem_id: int, after: Improvement | None = None) -> list[Improvement]:
-    """The steps of the best fitness over iterations, each higher than the one before; a seed comes first with
-    iteration -1. With `after`, the last step that the caller knows, only newer ones: what a live screen polls."""
-    conditions = [CandidateRow.problem_id == problem_id]
-    if after is not None:
-        conditions += [CandidateRow.sequence > after.sequence, CandidateRow.fitness > after.fitness]
-    return _improvements(store, conditions).get(problem_id, [])
-
-
 def improvements_by_problem(store: Store, run_id: int) -> dict[int, list[Improvement]]:
-    """`improvements` of all problems of a run at once, by the problem's id; for those that have any."""
-    return _improvements(store, [CandidateRow.problem_id.in_(select(Problem.id).where(Problem.run_id == run_id))])
-
-
-def _improvements(store: Store, conditions: Sequence[ColumnElement[bool]]) -> dict[int, list[Improvement]]:
-    """By problem, the valid candidates under these conditions that are better than all before them."""
-    best = func.max(CandidateRow.fitness).over(
-        partition_by=CandidateRow.problem_id, order_by=(CandidateRow.sequence, CandidateRow.id), rows=(None, -1)
-    )
-    line = (
-        select(
-            CandidateRow.problem_id,
-            CandidateRow.id,
-            CandidateRow.fitness,
-            CandidateRow.sequence,
-            CandidateRow.group_id,
-            best.label("best"),
-        )
-        .where(*conditions, CandidateRow.error.is_(None))
-        .subquery()
-    )
+    """Problem id -> the steps of its best fitness over iterations, each higher than the one before, for the problems
+    that have any; a seed comes first with iteration -1."""
     query = (
-        select(line.c.problem_id, PromptGroup.iteration, line.c.sequence, line.c.fitness, line.c.id)
-        .select_from(line.outerjoin(PromptGroup, PromptGroup.id == line.c.group_id))
-        .where(or_(line.c.best.is_(None), line.c.fitness > line.c.best))
-        .order_by(line.c.problem_id, line.c.sequence, line.c.id)
+        select(ImprovementRow.problem_id, PromptGroup.iteration, *_STEP)
+        .join(Problem, Problem.id == ImprovementRow.problem_id)
+        .outerjoin(
+            PromptGroup, (PromptGroup.run_id == Problem.run_id) & (PromptGroup.sequence == ImprovementRow.sequence)
+        )
+        .where(Problem.run_id == run_id)
+        .order_by(ImprovementRow.problem_id, ImprovementRow.sequence)
     )
-    steps: dict[int, dict[int, Improvement]] = {}  # by sequence: of two steps in one group the later one counts
+    found: dict[int, list[Improvement]] = {}
     with store.read() as connection:
-        for problem, iteration, sequence, fitness, id in connection.execute(query):
-            of_problem = steps.setdefault(problem, {})
-            of_problem[sequence] = Improvement(-1 if iteration is None else iteration, sequence, fitness, id)
-    return {problem: list(of_problem.values()) for problem, of_problem in steps.items()}
+        for problem, iteration, *step in connection.execute(query):
+            found.setdefault(problem, []).append(Improvement(-1 if iteration is None else iteration, *step))
+    return found
 
 
 def solved_iterations(store: Store, run_id: int) -> dict[int, int | None]:

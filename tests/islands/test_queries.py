@@ -78,14 +78,12 @@ def test_best_improvements_and_solved(searched):
     store, problem, other, _, (start, a, b, c) = searched
     (first, top), (second, seed) = queries.best(store, problem.run_id)
     assert (first.id, top.id, top.text) == (problem.id, c, "c") and (second.id, seed.text) == (other.id, "only a seed")
-    steps = queries.improvements(store, problem.id)
+    steps = queries.improvements_by_problem(store, problem.run_id)[problem.id]
     assert [(s.iteration, s.sequence, s.fitness, s.candidate) for s in steps] == [
         (-1, -1, 0.1, start),
         (1, 1, 0.2, a),
         (3, 3, 1.0, c),
     ]
-    assert queries.improvements(store, problem.id, after=steps[0]) == steps[1:]
-    assert queries.improvements(store, problem.id, after=steps[-1]) == []
     assert queries.solved_iterations(store, problem.run_id) == {problem.id: 4, other.id: None}
     store.set_problem_status(other.id, "solved", solved_sequence=-1)
     assert queries.solved_iterations(store, problem.run_id)[other.id] == 0
@@ -108,7 +106,8 @@ def test_improvements_equal_a_running_maximum(store):
         if fitness > best:
             best = fitness
             expected.append((one.iteration, fitness))
-    assert [(s.iteration, s.fitness) for s in queries.improvements(store, problem.id)] == expected
+    steps = queries.improvements_by_problem(store, problem.run_id)[problem.id]
+    assert [(s.iteration, s.fitness) for s in steps] == expected
 
 
 def test_groups_come_back_as_they_were_added(store, monkeypatch):
@@ -196,7 +195,7 @@ def test_readers_see_whole_groups_while_a_writer_writes(store, address, opened):
                 assert all(len(one.rollouts) == 2 for one in groups)
                 (
                     queries.overview(reading),
-                    queries.improvements(reading, problem.id),
+                    queries.improvements_by_problem(reading, problem.run_id),
                     queries.elites(reading, problem.id),
                 )
                 polls.append(len(groups))

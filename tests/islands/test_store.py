@@ -274,7 +274,8 @@ def test_migrations_and_models_agree(store):
     assert ScriptDirectory(str(database._folder())).get_current_head() == REVISION
 
 
-def test_an_older_database_is_upgraded_when_it_is_opened_for_writing(address):
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_older_database_is_upgraded_when_it_is_opened(address, read_only):
     url = database.parse_address(address)
     writer, reader = database.open_engines(url, read_only=False)
     with writer.begin() as connection:
@@ -290,10 +291,9 @@ def test_an_older_database_is_upgraded_when_it_is_opened_for_writing(address):
         )
     for engine in (writer, reader):
         engine.dispose()
-    with pytest.raises(DatabaseUnavailable, match="has the older schema 0001; a run or resume upgrades it"):
-        Store.open(address, read_only=True)
-    with Store.open(address) as store:
+    with Store.open(address, read_only=read_only) as store:
         assert [run.name for run in store.runs()] == ["old"]
+    with Store.open(address) as store:
         put(store, Population(store, new_problem(store), small_config()))
     with Store.open(address, read_only=True) as store, store.read() as connection:
         assert database.revision_of(connection) == REVISION

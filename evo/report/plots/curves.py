@@ -25,11 +25,10 @@ TRAINING = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "nl
 TRAINING_SHOWN = 6
 
 
-def draw_curve(axes: Axes, x: npt.ArrayLike, curve: Curve, look: Look) -> None:
+def draw_curve(axes: Axes, curve: Curve, look: Look) -> None:
     """A line with its band; NaN ends it."""
-    at = np.asarray(x)
-    axes.fill_between(at, curve.low, curve.high, color=look.colour, alpha=0.13, linewidth=0)
-    draw_line(axes, at, curve.mean, look)
+    axes.fill_between(curve.at, curve.low, curve.high, color=look.colour, alpha=0.13, linewidth=0)
+    draw_line(axes, curve.at, curve.mean, look)
 
 
 def draw_line(axes: Axes, x: npt.ArrayLike, y: Floats, look: Look) -> None:
@@ -63,8 +62,7 @@ def solve_plot(
                 curve = solve_curve(outcome, crossed_seeds=crossed_seeds)
             else:
                 curve = best_curve(level[name], crossed_seeds=crossed_seeds)
-            x = budgets if answers else np.arange(1, outcome.iterations + 1)
-            draw_curve(ax, x, curve.over_answers(outcome.answers, budgets) if answers else curve, looks[name])
+            draw_curve(ax, curve.over_answers(outcome.answers, budgets) if answers else curve, looks[name])
         ax.set_title(what)
         ax.set_xlabel("answers a problem" if answers else "iteration")
         ax.set_xlim(left=0)
@@ -88,12 +86,12 @@ def solve_plot(
 
 
 def best_at_k_plot(measures: Mapping[str, ArmMeasures], looks: Mapping[str, Look]) -> Plot | None:
-    curves = {name: (one.ks, one.best_at_k) for name, one in measures.items() if one.best_at_k is not None}
+    curves = {name: one.best_at_k for name, one in measures.items() if one.best_at_k is not None}
     if not curves:
         return None
     made, (ax,) = figure(6.5, 3.9)
-    for name, (ks, curve) in curves.items():
-        draw_curve(ax, ks, curve, looks[name])
+    for name, curve in curves.items():
+        draw_curve(ax, curve, looks[name])
     ax.set_xscale("log")
     ax.set_xlabel("k, answers (logarithmic)")
     ax.set_title("best@k")
@@ -113,8 +111,8 @@ def diversity_plot(measures: Mapping[str, ArmMeasures], looks: Mapping[str, Look
         return None
     made, (left, right) = figure(9.4, 3.7, 1, 2)
     for name, one in measures.items():
-        draw_curve(left, one.block_ends, one.by_block, looks[name])
-        draw_curve(right, np.arange(1, one.iterations + 1), one.growth, looks[name])
+        draw_curve(left, one.by_block, looks[name])
+        draw_curve(right, one.growth, looks[name])
     left.set_title("diversity of the answers of a block of iterations")
     right.set_title("distinct reward vectors so far")
     left.set_ylim(bottom=0)

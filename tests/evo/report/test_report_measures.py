@@ -46,7 +46,7 @@ def test_figures_are_of_the_answers_within_the_budget(read):
     )
     assert one.best_at_k.mean[-1] == pytest.approx(best)
     assert one.best_at_k.low[3] <= one.best_at_k.mean[3] <= one.best_at_k.high[3]
-    assert one.block_ends.tolist() == [3, 7, 10]
+    assert one.by_block.at.tolist() == [3, 7, 10]
 
 
 def test_missing_answers_count_zero_and_the_budget_is_one_for_all(read):
@@ -83,7 +83,7 @@ def test_searches_that_have_not_come_as_far_are_left_out(read):
 
 
 def test_a_band_without_values_is_unknown():
-    assert np.isnan(banded(np.full((3, 2, 4), np.nan)).mean).all()
+    assert np.isnan(banded(np.full((3, 2, 4), np.nan), np.arange(4)).mean).all()
 
 
 def test_relative_best_by_target_by_the_best_found_and_for_negative_fitness():

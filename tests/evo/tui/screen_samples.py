@@ -108,7 +108,7 @@ def detailed(hostile=False):
     text = HOSTILE * 3 if hostile else "DDRRDDLLDDRRRRDDRR"
     shown = Detail(
         "vpo", 3, 3446, 1, 17, 0.75, (1.0, 1.0, 0.0, 1.0), {"gold": 1.0, "length": 0.6061},
-        HOSTILE if hostile else "embedded:vpo@9291994f", 2, 4, 2, text,
+        HOSTILE if hostile else "embedded:vpo@9291994f", 2, 2, 2, text,
         HOSTILE if hostile else "Collected 3/3 gold and 0/5 diamonds, stepped on 0/3 lava; reached E in 20 of 33.",
         "route", (Ancestor(3446, 0.75), Ancestor(3100, 0.7), Ancestor(2900, 0.0)),
         "DDRRRDLLDDRRDDRR", (1.0, 0.5, 0.2, 1.0),
