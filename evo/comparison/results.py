@@ -47,8 +47,8 @@ class Outcomes:
     answers: what an iteration costs: G rollouts of m answers count G * m
     best: (P, S, K) best fitness after each of `times`; NaN before anything and beyond what is done; None: not asked for
     until_solved: whether a search stops once it is solved, so that its best fitness then stays what it is
-    times: (K,) rising iterations that curves and horizons are read at, all of 1..T by default: a screen of a long run
-        keeps only as many as it can draw
+    times: (K,) rising iterations that curves and horizons are read at; empty, the default, means all of 1..T: a screen
+        of a long run keeps only as many as it can draw
     Raises ValueError on shapes or values that do not fit.
     """
 
@@ -58,7 +58,7 @@ class Outcomes:
     answers: int = 1
     best: Floats | None = None
     until_solved: bool = False
-    times: Ints = field(default=None)  # type: ignore[assignment]  # filled in below
+    times: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
         solved_at, done = np.asarray(self.solved_at, dtype=np.float64), np.asarray(self.done)
@@ -72,9 +72,9 @@ class Outcomes:
             raise ValueError("iterations are counted from 0")
         if (np.isnan(solved_at).any(axis=1) != np.isnan(solved_at).all(axis=1)).any():
             raise ValueError("a problem has a target under every seed or under none")
-        given = self.times if self.times is not None else np.arange(1, self.iterations + 1)
+        given = self.times if len(self.times) else np.arange(1, self.iterations + 1)
         times = np.asarray(given, dtype=np.int64)
-        if not len(times) or times[0] < 1 or times[-1] > self.iterations or (np.diff(times) < 1).any():
+        if times[0] < 1 or times[-1] > self.iterations or (np.diff(times) < 1).any():
             raise ValueError(f"times must rise within 1 and {self.iterations}")
         best = None if self.best is None else np.asarray(self.best, dtype=np.float64)
         if best is not None:

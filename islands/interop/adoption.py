@@ -232,8 +232,8 @@ class Adoption:
         occupied = [(island, cell, ids[ordinal]) for island, cell, ordinal in cells if ordinal is not None]
         self._writer.write_cells(tx, sequence, occupied)
         if self._improvements:
-            _, *best = self._improvements[-1]
-            self._writer.write_best(tx, *best)
+            _, id, fitness = self._improvements[-1]
+            self._writer.write_best(tx, id, fitness)
             self._writer.write_improvements(tx, self._improvements)
         if memory.space.dimensions is not None:
             self._writer.write_dimensions(tx, memory.space.dimensions)

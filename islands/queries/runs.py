@@ -176,8 +176,9 @@ def improvements_by_problem(store: Store, run_id: int) -> dict[int, list[Improve
     )
     found: dict[int, list[Improvement]] = {}
     with store.read() as connection:
-        for problem, iteration, *step in connection.execute(query):
-            found.setdefault(problem, []).append(Improvement(-1 if iteration is None else iteration, *step))
+        for problem, iteration, sequence, fitness, id in connection.execute(query):
+            step = Improvement(-1 if iteration is None else iteration, sequence, fitness, id)
+            found.setdefault(problem, []).append(step)
     return found
 
 

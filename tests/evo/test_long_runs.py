@@ -30,10 +30,9 @@ def peak_of(work):
 def searches(iterations, points=None, problems=4, seeds=2):
     """Finished searches, half of which were solved on their way."""
     rng = np.random.default_rng(0)
-    times = None if points is None else drawn_times(iterations, points)
+    times = drawn_times(iterations, points or iterations)
     solved_at = np.where(rng.random((problems, seeds)) < 0.5, rng.integers(1, iterations, (problems, seeds)), np.inf)
-    at = np.arange(1, iterations + 1) if times is None else times
-    best = np.sort(rng.random((problems, seeds, iterations)), axis=2)[:, :, at - 1]
+    best = np.sort(rng.random((problems, seeds, iterations)), axis=2)[:, :, times - 1]
     return Outcomes(solved_at, np.full((problems, seeds), iterations), iterations, 2, best, False, times)
 
 
