@@ -53,6 +53,7 @@ class GroupRewards:
     scalar: (d,), the deployment weighting
     taste: (d,), the one random scalarization of random_weighting for this group
     archive: (A, d), reward vectors that the search holds already, for archive_vpo
+    shown: (P, d), those of the parents in the prompt, where gains over them are rewarded; else none
     """
 
     rewards: Floats
@@ -61,6 +62,7 @@ class GroupRewards:
     scalar: Floats
     taste: Floats
     archive: Floats
+    shown: Floats
 
     @classmethod
     def of(
@@ -72,8 +74,9 @@ class GroupRewards:
         scalar: npt.ArrayLike | None = None,
         taste: npt.ArrayLike | None = None,
         archive: npt.ArrayLike | None = None,
+        shown: npt.ArrayLike | None = None,
     ) -> GroupRewards:
-        """Fill in what is not given: all answers valid, one uniform weight, the mean, an empty archive.
+        """Fill in what is not given: all answers valid, one uniform weight, the mean, nothing held or shown.
 
         Raises ValueError for shapes that do not fit and for rewards that are not finite.
         """
@@ -101,6 +104,7 @@ class GroupRewards:
             scalar=rows(scalar, uniform, (d,), "scalar"),
             taste=rows(taste, uniform, (d,), "taste"),
             archive=rows(archive, np.zeros((0, d)), (-1, d), "archive"),
+            shown=rows(shown, np.zeros((0, d)), (-1, d), "shown"),
         )
 
     @property
@@ -219,7 +223,12 @@ def multi_rlvr(group: GroupRewards, *, sample: bool = True) -> Floats:
 
 
 def vpo(group: GroupRewards) -> Floats:
-    """R(S) = E_w[max_s w . r_s] over the rollout's answers, normalised (VPO, arXiv 2605.22817). -> (G,)"""
+    """R(S) = E_w[max_s w . r_s] over the rollout's answers, normalised (VPO, arXiv 2605.22817). -> (G,)
+
+    Where gains over shown parents are rewarded: E_w[max(0, max_s w.r_s - best_w(parents))].
+    """
+    if len(group.shown):
+        return normalised(archive_gains(group.rewards, group.valid, group.weights, group.shown))
     return normalised(set_rewards(group.rewards, group.valid, group.weights))
 
 
@@ -258,10 +267,10 @@ def entropic(group: GroupRewards) -> Floats:
 def per_answer(group: GroupRewards) -> Floats:
     """VPO with credit inside the chain. -> (G, m)
 
-    An answer's tokens get what the answer adds to its set, R(S) - R(S without it), normalised over the valid answers of
-    the group; missing answers get 0.
+    An answer's tokens get what the answer adds to its set and to what was shown, R(S) - R(S without it), normalised
+    over the valid answers of the group; missing answers get 0.
     """
-    gains = marginal_rewards(group.rewards, group.valid, group.weights)
+    gains = marginal_rewards(group.rewards, group.valid, group.weights, group.shown)
     advantage = np.zeros_like(gains)
     if group.valid.any():
         advantage[group.valid] = normalised(gains[group.valid])
@@ -270,7 +279,8 @@ def per_answer(group: GroupRewards) -> Floats:
 
 def archive_vpo(group: GroupRewards) -> Floats:
     """The set's gain over the archive, E_w[max(0, max_s w.r_s - best_w(archive))], normalised. -> (G,)"""
-    return normalised(archive_gains(group.rewards, group.valid, group.weights, group.archive))
+    held = np.concatenate([group.archive, group.shown])
+    return normalised(archive_gains(group.rewards, group.valid, group.weights, held))
 
 
 Estimator = Callable[[GroupRewards], Floats]
@@ -293,6 +303,11 @@ class Method:
     scalar: bool = False
     credit: Literal["rollout", "answer"] = "rollout"
     whitened: bool = False
+
+    @property
+    def gains(self) -> bool:
+        """Whether a gain over the parents that a prompt shows can take the place of the reward."""
+        return self.scalar or self.chain
 
     @property
     def about(self) -> str:

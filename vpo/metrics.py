@@ -6,6 +6,7 @@ of m counts m, and a missing or failed answer counts as one of fitness 0.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -118,3 +119,11 @@ def paired_difference(a: npt.ArrayLike, b: npt.ArrayLike, **options: float) -> I
 def answers_by_k(fitness: Floats, ks: tuple[int, ...] = (1, 3, 10, 30)) -> dict[int, float]:
     """best@k for every k that n answers allow: (n,) -> {k: best@k}."""
     return {k: best_at_k(fitness, k) for k in ks if k <= len(fitness)}
+
+
+def kept(parent: Sequence[object], child: Sequence[object]) -> tuple[float, float]:
+    """The common beginning of two sequences and their common end beyond it, as shares of the length of `parent`."""
+    most = min(len(parent), len(child))
+    first = next((i for i in range(most) if parent[i] != child[i]), most)
+    last = next((i for i in range(most - first) if parent[-1 - i] != child[-1 - i]), most - first)
+    return first / max(len(parent), 1), last / max(len(parent), 1)

@@ -79,18 +79,24 @@ def set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.Array
     return np.einsum("gmd,kd->gmk", r, w, optimize=True).max(axis=1).mean(axis=-1)
 
 
-def marginal_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike) -> Floats:
+def marginal_rewards(
+    rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike, archive: npt.ArrayLike = ()
+) -> Floats:
     """What each answer adds to its set, R(S) - R(S without it): (G, m, d), (G, m), (K, d) -> (G, m); 0 where not valid.
 
-    Under each weight only the best answer adds anything: its lead over the second best.
+    Under each weight only the best answer adds anything: its lead over the second best, of its set or of the archive
+    (A, d). The empty set and the empty archive are worth 0.
     """
     r, v, w = _checked(rewards, valid, weights)
     g, m, _ = r.shape
     if m == 0:
         return np.zeros((g, 0))
     values = np.einsum("gmd,kd->gmk", np.where(v[..., None], r, 0.0), w, optimize=True)
-    ranked = np.sort(np.concatenate([values, np.zeros((g, 1, len(w)))], axis=1), axis=1)  # the empty set is worth 0
-    lead = ranked[:, -1] - ranked[:, -2]  # (G, K)
+    held = np.asarray(archive, dtype=np.float64).reshape(-1, w.shape[1])
+    floor = (held @ w.T).max(axis=0) if len(held) else np.zeros(len(w))  # (K,)
+    lowest = np.broadcast_to(floor, (g, 1, len(w)))
+    ranked = np.sort(np.concatenate([values, lowest], axis=1), axis=1)
+    lead = np.where(values.max(axis=1) >= floor, ranked[:, -1] - ranked[:, -2], 0.0)  # (G, K)
     first = values.argmax(axis=1)  # (G, K)
     gains = np.zeros_like(values)
     np.put_along_axis(gains, first[:, None, :], np.maximum(lead, 0.0)[:, None, :], axis=1)

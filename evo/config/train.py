@@ -10,9 +10,9 @@ from evo.config.sampling import Answers, Count, Rollouts, Sandbox, Share
 from evo.config.traces import TraceSettings
 from islands.db.address import DEFAULT_DB, drop_password
 from vpo.advantage import METHODS
-from vpo.training.config import TrainerSettings
+from vpo.training.config import Reward, TrainerSettings
 
-_OF_SAMPLING = ("problems", "limit", "rollouts", "parents")
+_OF_SAMPLING = ("problems", "limit", "rollouts", "parents", "parents_from", "under_way", "visits", "reward")
 """What decides which prompts are asked, and how; traces have been asked already."""
 
 
@@ -32,7 +32,17 @@ class TrainRun(TraceSettings, TrainerSettings):
     answers: Answers | None = Field(None, description="m, answers a rollout; default 3 for chains, else 1")
     temperature: float = Field(1.0, gt=0.0, le=5.0, description="of sampling, in training")
     max_new_tokens: int | None = Field(None, ge=1, description="per rollout; default by answer format and count")
-    parents: Share = Field(0.25, description="share of prompts that show a parent, an answer of the step before")
+    parents: Share = Field(0.25, description="share of prompts that show a parent")
+    parents_from: Literal["step", "archive"] = Field(
+        "step",
+        description="step: an answer of the step before; archive: of archives that grow while their problems are asked "
+        "again, as a search's do",
+    )
+    under_way: int = Field(32, ge=1, description="problems with an archive at a time")
+    visits: int = Field(16, ge=1, description="prompts that a problem gets, unless it is solved, before another's turn")
+    reward: Reward = Field(
+        "value", description="of an answer to a prompt with a parent: its own value, or its gain over the parent"
+    )
 
     evaluate: list[str] = Field(default_factory=list, description="held-out problem addresses")
     evaluate_every: int = Field(50, ge=1, description="steps between held-out evaluations")
@@ -50,6 +60,8 @@ class TrainRun(TraceSettings, TrainerSettings):
             raise ValueError(f"{self.method} learns from single answers: answers must be 1, not {self.answers}")
         if self.rollouts < 2 and METHODS[self.method].credit == "rollout":
             raise ValueError("a group of one rollout has nothing to compare: rollouts must be 2 or more")
+        if self.reward == "gain" and not METHODS[self.method].gains:
+            raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
         if self.from_traces:
             self._as_stored()
         else:

@@ -1,11 +1,12 @@
-"""Which prompts a training step asks: problems in a shuffled order, and some of the step before with a parent shown.
+"""Which prompts a training step asks: problems in a shuffled order, and some of them with a parent shown.
 
-A policy that is trained as a mutation operator has to learn from parents too. A prompt with a parent repeats a problem
-of the step before and shows one of the valid answers that were found for it then.
+A policy that is trained as a mutation operator has to learn from parents too. They come from the step before
+(`Curriculum`), or from archives that grow while their problems are asked again and again (`ArchiveCurriculum`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ import numpy as np
 from evo.search.score import NOTHING_SHOWN
 from islands.types import Candidate, Selection
 from problems.types import ScoredGroup
+
+PER_VECTOR = 3
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class Question:
 
 @dataclass
 class Curriculum:
-    """Draws every step's questions from (seed, step) and from what the step before found.
+    """Draws every step's questions from (seed, step) and from what the step before found: a prompt with a parent
+    repeats a problem of the step before and shows one of the valid answers that were found for it then.
 
     problems: how many there are; parents: share of questions with a parent
     rank, processes: which of the processes that train together this one is; they deal the problems out between them
@@ -68,25 +72,105 @@ class Curriculum:
         """Remember what a step found, as parents for the next."""
         self.pool = {}
         for question, group in zip(questions, groups, strict=True):
-            found = self.pool.setdefault(question.problem, [])
-            distinct = {a.identity: a for a in group.all_answers() if a.score.error is None}
-            for answer in distinct.values():
-                s = answer.score
-                found.append(
-                    Candidate(0, answer.text, s.rewards, s.fitness, s.features, s.feedback, s.error, 0, 0, None)
-                )
+            self.pool.setdefault(question.problem, []).extend(_valid(group))
 
     def state(self) -> dict[str, Any]:
         """Plain values that `restore` takes back."""
-        kept = {
-            str(p): [[c.text, list(c.rewards), c.fitness, dict(c.features), c.feedback] for c in found]
-            for p, found in self.pool.items()
-        }
-        return {"asked": self.asked, "pool": kept}
+        return {"asked": self.asked, "pool": {str(p): _plain(found) for p, found in self.pool.items()}}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.asked = state["asked"]
-        self.pool = {
-            int(p): [Candidate(0, t, tuple(r), f, x, b, None, 0, 0, None) for t, r, f, x, b in found]
-            for p, found in state["pool"].items()
-        }
+        self.pool = {int(p): _candidates(found) for p, found in state["pool"].items()}
+
+
+@dataclass
+class ArchiveCurriculum(Curriculum):
+    """Asks some problems again and again, as a search does: a prompt with a parent shows an answer that was found for
+    its problem in any step before, and what is answered can be a parent in turn.
+
+    Half of the parents are the best under a random weighting w ~ Dir(1); the others are drawn over all reward vectors
+    alike, so that parents of every level are seen. A problem that is solved or has had its visits makes place for the
+    next of the shuffled order.
+
+    targets: per problem the fitness that solves it, None for none
+    under_way: problems that are asked at a time; visits: prompts of each
+    asks: problem under way -> the prompts it has had
+    pool: problem -> its archive, at most PER_VECTOR newest answers of a reward vector
+    """
+
+    targets: Sequence[float | None] = ()
+    under_way: int = 32
+    visits: int = 16
+    asks: dict[int, int] = field(default_factory=dict)
+
+    def questions(self, step: int, count: int) -> list[Question]:
+        rng = np.random.default_rng([self.seed, 1, step, self.rank])
+        share = len(range(self.rank, self.problems, self.processes))
+        while len(self.asks) < min(max(self.under_way, count), share):
+            self.asks.setdefault(self._next(), 0)
+        waiting = list(self.asks)
+        turns = [waiting[i] for _ in range(-(-count // len(waiting))) for i in rng.permutation(len(waiting))]
+        return [self._question(problem, rng) for problem in turns[:count]]
+
+    def _question(self, problem: int, rng: np.random.Generator) -> Question:
+        found = self.pool.get(problem, [])
+        if not found or rng.random() >= self.parents:
+            return Question(problem, NOTHING_SHOWN)
+        vectors = sorted({c.rewards for c in found if any(c.rewards)} or {c.rewards for c in found})
+        place = int(rng.integers(len(vectors)))
+        if rng.random() < 0.5:
+            place = int(np.argmax(np.array(vectors) @ rng.dirichlet(np.ones(len(vectors[0])))))
+        alike = [c for c in found if c.rewards == vectors[place]]
+        return Question(problem, Selection(alike[int(rng.integers(len(alike)))], (), ()))
+
+    def learn(self, questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> None:
+        """Add what a step found to the archives."""
+        for question, group in zip(questions, groups, strict=True):
+            problem = question.problem
+            if problem not in self.asks:
+                continue
+            self.asks[problem] += 1
+            found = {c.text: c for c in self.pool.get(problem, [])}
+            for candidate in _valid(group):
+                found.pop(candidate.text, None)  # the newest stand last
+                found[candidate.text] = candidate
+            self.pool[problem] = _newest(list(found.values()))
+            target = self.targets[problem]
+            solved = target is not None and any(c.fitness >= target for c in found.values())
+            if solved or self.asks[problem] >= self.visits:
+                del self.asks[problem], self.pool[problem]
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "asks": {str(problem): count for problem, count in self.asks.items()}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self.asks = {int(problem): count for problem, count in state["asks"].items()}
+
+
+def _newest(found: Sequence[Candidate]) -> list[Candidate]:
+    """The last PER_VECTOR of every reward vector, in order."""
+    counts = Counter[tuple[float, ...]]()
+    kept = []
+    for candidate in reversed(found):
+        counts[candidate.rewards] += 1
+        if counts[candidate.rewards] <= PER_VECTOR:
+            kept.append(candidate)
+    return kept[::-1]
+
+
+def _valid(group: ScoredGroup) -> list[Candidate]:
+    """The distinct answers of a group that could be scored."""
+    distinct = {a.identity: a for a in group.all_answers() if a.score.error is None}
+    return [
+        Candidate(0, a.text, s.rewards, s.fitness, s.features, s.feedback, s.error, 0, 0, None)
+        for a, s in ((answer, answer.score) for answer in distinct.values())
+    ]
+
+
+def _plain(found: Sequence[Candidate]) -> list[list[Any]]:
+    return [[c.text, list(c.rewards), c.fitness, dict(c.features), c.feedback] for c in found]
+
+
+def _candidates(plain: Sequence[Sequence[Any]]) -> list[Candidate]:
+    return [Candidate(0, t, tuple(r), f, x, b, None, 0, 0, None) for t, r, f, x, b in plain]

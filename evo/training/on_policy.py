@@ -16,11 +16,13 @@ from typing import Any
 from evo.config.train import TrainRun
 from evo.prompts.chat import PromptStyle
 from evo.search.score import grade_all
-from evo.training.curriculum import Curriculum, Question
+from evo.training.curriculum import ArchiveCurriculum, Curriculum, Question
 from evo.training.loop import Evaluate, SteppedTraining
-from problems.contract import Problem
+from islands.types import Candidate
+from problems.contract import Problem, Score
 from problems.scoring import Scorer
 from problems.types import ScoredGroup
+from vpo.metrics import kept
 from vpo.training.trainer import PolicyTrainer
 
 
@@ -49,7 +51,14 @@ class TrainingLoop(SteppedTraining):
         self.problems, self.styles, self.scorer = problems, styles, scorer
         self.rank: int = accelerator.process_index if accelerator else 0
         self.processes: int = accelerator.num_processes if accelerator else 1
-        self.curriculum = Curriculum(len(problems), run.parents, run.seed, self.rank, self.processes)
+        placed = (len(problems), run.parents, run.seed, self.rank, self.processes)
+        self.curriculum = Curriculum(*placed)
+        if run.parents_from == "archive":
+            targets = [problem.target for problem in problems]
+            self.curriculum = ArchiveCurriculum(*placed, targets=targets, under_way=run.under_way, visits=run.visits)
+        self._shown: dict[int, Candidate] = {}
+        if run.reward == "gain":
+            trainer.shown = self._scores_shown
 
     @property
     def source(self) -> str:
@@ -70,6 +79,11 @@ class TrainingLoop(SteppedTraining):
         questions = self.curriculum.questions(status.step, share)
         groups, sampled, scored = await self._groups(questions)
         before = time.perf_counter()
+        self._shown = {
+            group.sequence: question.selection.parent
+            for question, group in zip(questions, groups, strict=True)
+            if question.selection.parent is not None
+        }
         stats = self.trainer.step(groups)
         if stats.policy_version:
             self.policy.version = stats.policy_version
@@ -82,7 +96,7 @@ class TrainingLoop(SteppedTraining):
         status.training_seconds += ended - before
         status.answers += self._next_answers()
         status.tokens += int(stats.figures["tokens"])
-        status.figures = dict(stats.figures)
+        status.figures = {**stats.figures, **self._inherited(groups)}
         self._write("step", status.figures)
 
     async def _groups(self, questions: Sequence[Question]) -> tuple[list[ScoredGroup], float, float]:
@@ -118,6 +132,29 @@ class TrainingLoop(SteppedTraining):
             for question, prompt, scored in zip(questions, prompts, graded, strict=True)
         ]
         return groups, sampled - started, time.perf_counter() - sampled
+
+    def _scores_shown(self, group: ScoredGroup) -> list[Score]:
+        parent = self._shown.get(group.sequence)
+        return [] if parent is None else [Score(parent.rewards, parent.fitness)]
+
+    def _inherited(self, groups: Sequence[ScoredGroup]) -> dict[str, float]:
+        """What became of the parents shown, as shares of the answers asked for: those fitter than the parent, copies of
+        it; and what the answers keep of its beginning and end. Nothing in a step without one."""
+        asked = refined = copied = 0
+        kept_shares: list[float] = []
+        for group in groups:
+            parent = self._shown.get(group.sequence)
+            if parent is None:
+                continue
+            asked += group.answers * len(group.rollouts)
+            for answer in group.all_answers():
+                refined += answer.score.fitness > parent.fitness
+                copied += answer.text == parent.text
+                kept_shares.append(sum(kept(parent.text, answer.text)))
+        if not asked:
+            return {}
+        mean = sum(kept_shares) / max(len(kept_shares), 1)
+        return {"refined": refined / asked, "copied": copied / asked, "kept": mean}
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "curriculum": self.curriculum.state()}

@@ -1,7 +1,9 @@
+import json
+
 import numpy as np
 
 from evo.search.score import NOTHING_SHOWN
-from evo.training.curriculum import Curriculum
+from evo.training.curriculum import ArchiveCurriculum, Curriculum
 from problems.contract import Score
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
@@ -44,11 +46,88 @@ def test_parents_are_valid_answers_of_the_step_before_for_the_same_problem():
 
 
 def test_its_state_is_plain_and_goes_on_alike():
-    import json
-
     one = Curriculum(9, 0.5, seed=1)
     questions = one.questions(0, 4)
     one.learn(questions, [group(q.problem, f"a {q.problem}", f"b {q.problem}") for q in questions])
     other = Curriculum(9, 0.5, seed=1)
     other.restore(json.loads(json.dumps(one.state())))
     assert other.questions(1, 4) == one.questions(1, 4)
+
+
+def scored(problem, *answers):
+    """A group of one rollout with answers (text, vector)."""
+    rollout = Rollout("", np.zeros(1, np.int32), np.zeros(1, np.float32), np.zeros(1, np.int32))
+    found = tuple(ScoredAnswer(t, t.encode(), Score(v, sum(v) / len(v), {}, "", None)) for t, v in answers)
+    return ScoredGroup(problem, 0, 0, 0, None, (), Prompt(""), "v", 1, 0, 1.0, (ScoredRollout(rollout, found),))
+
+
+def archives(problems=20, parents=1.0, target=None, **settings):
+    return ArchiveCurriculum(problems, parents, seed=0, targets=[target] * problems, **settings)
+
+
+def test_an_archive_grows_over_steps_and_shows_every_level():
+    curriculum = archives(3, under_way=3, visits=1000)
+    shown = set()
+    for step in range(120):
+        questions = curriculum.questions(step, 3)
+        assert sorted(q.problem for q in questions) == [0, 1, 2]
+        groups = []
+        for q in questions:
+            if q.selection.parent is not None:
+                shown.add(q.selection.parent.text)
+                assert q.selection.parent.text.startswith(f"{q.problem} ")
+            level = step % 5 / 10
+            groups.append(scored(q.problem, (f"{q.problem} level {level}", (level, 0.5 - level))))
+        curriculum.learn(questions, groups)
+    assert shown == {f"{problem} level {level / 10}" for problem in range(3) for level in range(5)}
+
+
+def test_half_of_the_parents_are_best_under_a_random_weighting():
+    curriculum = archives(1, under_way=1, visits=10_000)
+    questions = curriculum.questions(0, 1)
+    curriculum.learn(
+        questions, [scored(0, ("a", (1.0, 0.0)), ("b", (0.0, 1.0)), ("low", (0.1, 0.1)), ("0", (0.0, 0.0)))]
+    )
+    texts = [q.selection.parent.text for step in range(1, 400) for q in curriculum.questions(step, 1)]
+    shares = {text: texts.count(text) / len(texts) for text in ("a", "b", "low", "0")}
+    assert 0.1 < shares["low"] < 0.24 and min(shares["a"], shares["b"]) > 0.3
+    assert shares["0"] == 0.0  # a route that fails is shown only where there is no other
+
+
+def test_a_solved_problem_and_one_that_had_its_visits_make_place():
+    curriculum = archives(20, target=0.9, under_way=4, visits=3)
+    seen = []
+    for step in range(9):
+        questions = curriculum.questions(step, 4)
+        seen.append({q.problem for q in questions})
+        solved = min(seen[-1])
+        groups = [scored(q.problem, ("r", (1.0,) if q.problem == solved else (0.5,))) for q in questions]
+        curriculum.learn(questions, groups)
+        assert solved not in curriculum.asks and solved not in curriculum.pool
+    visits = [sum(problem in step for step in seen) for problem in range(20)]
+    assert max(visits) <= 3 and sum(count > 0 for count in visits) > 12
+
+
+def test_an_archive_keeps_the_newest_of_a_vector_and_a_share_of_fresh_prompts_stays():
+    curriculum = archives(1, parents=0.5, under_way=1, visits=10_000)
+    for step in range(10):
+        curriculum.learn(curriculum.questions(step, 1), [scored(0, (f"r{step}", (0.5, 0.5)), ("r0", (0.5, 0.5)))])
+    assert [c.text for c in curriculum.pool[0]] == ["r8", "r9", "r0"]
+    fresh = sum(q.selection is NOTHING_SHOWN for step in range(200) for q in curriculum.questions(step, 1))
+    assert 60 < fresh < 140
+
+
+def test_the_state_of_archives_is_plain_and_goes_on_alike():
+    one = archives(9, parents=0.7, under_way=4)
+    for step in range(3):
+        questions = one.questions(step, 4)
+        one.learn(questions, [scored(q.problem, (f"{step}", (0.1 * step, 0.2))) for q in questions])
+    other = archives(9, parents=0.7, under_way=4)
+    other.restore(json.loads(json.dumps(one.state())))
+    assert other.questions(3, 4) == one.questions(3, 4) and other.pool == one.pool
+
+
+def test_more_prompts_than_problems_ask_some_twice():
+    curriculum = archives(2, under_way=32)
+    assert sorted(q.problem for q in curriculum.questions(0, 5))[1:4] != [0, 0, 0]
+    assert {q.problem for q in curriculum.questions(1, 5)} == {0, 1}

@@ -87,6 +87,26 @@ def test_a_stopped_run_resumes_as_if_it_had_not_been(tmp_path, lora):
         assert figures(tmp_path / "whole", kind) == figures(tmp_path / "cut", kind)
 
 
+def test_gains_over_parents_from_archives_resume_too(tmp_path):
+    """Few problems, asked again at every step, so that most prompts after the first step show a parent."""
+    gains = {"parents_from": "archive", "reward": "gain", "under_way": 2, "parents": 1.0, "evaluate": [], "steps": 3}
+    trained(begin(settings(**gains), str(tmp_path / "whole"), ""))
+    trained(begin(settings(**gains), str(tmp_path / "cut"), ""), stop_after=2)
+    trained(resume(str(tmp_path / "cut"), {}))
+    whole, cut = figures(tmp_path / "whole", "step"), figures(tmp_path / "cut", "step")
+    names = ("refined", "copied", "kept", "loss", "fitness")
+    assert [[line.get(name) for name in names] for line in cut] == [
+        [line.get(name) for name in names] for line in whole
+    ]
+    assert "kept" not in whole[0]
+    assert all(0 < line["kept"] <= 1 and 0 <= line["copied"] <= 1 and 0 <= line["refined"] <= 1 for line in whole[1:])
+
+
+def test_a_method_without_a_gain_refuses_it():
+    with pytest.raises(BadInput, match="gdpo has no gain"):
+        settings(method="gdpo", reward="gain")
+
+
 def test_what_was_logged_after_the_last_checkpoint_is_done_again(tmp_path):
     trained(begin(settings(evaluate=[]), str(tmp_path), ""), stop_after=2)
     record = TrainingRecord(tmp_path)

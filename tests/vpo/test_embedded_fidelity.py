@@ -7,8 +7,9 @@ import pytest
 
 from problems.maze.planner import moves_between
 from problems.types import Rollout
-from vpo.embedded.fidelity import cases, fidelity, kept, of_policy, of_teacher
+from vpo.embedded.fidelity import cases, fidelity, of_policy, of_teacher
 from vpo.embedded.language import DIALECT, EDIT_DIALECT, encode_chain
+from vpo.metrics import kept
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from problems.maze.planner import Planner, moves_between
 from problems.types import Prompt
 from vpo.embedded.language import EDIT_DIALECT
 from vpo.embedded.lessons import edit, mutate
+from vpo.metrics import kept
 from vpo.policies.contract import Policy
 
 ROUTES_A_PARENT = 10
@@ -46,14 +47,6 @@ class Fidelity:
     @property
     def kept(self) -> float:
         return self.beginning + self.end
-
-
-def kept(parent: Sequence[int], child: Sequence[int]) -> tuple[float, float]:
-    """The common beginning of two routes and their common end beyond it, as shares of the cells of `parent`."""
-    most = min(len(parent), len(child))
-    first = next((i for i in range(most) if parent[i] != child[i]), most)
-    last = next((i for i in range(most - first) if parent[-1 - i] != child[-1 - i]), most - first)
-    return first / len(parent), last / len(parent)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from vpo.advantage import METHODS, Scale
 from vpo.scalarize import Sampler
 
 Aggregation = Literal["token", "sequence"]
+Reward = Literal["value", "gain"]
 Precision = Literal["auto", "fp32", "bf16"]
 PAPER_RATE, EMBEDDED_RATE = 1e-6, 2.5e-4
 """The learning rate of VPO's models of some billion parameters, and one for the embedded policy's million."""
@@ -44,9 +45,14 @@ class EstimationSettings(_Settings):
 
 
 class Estimation(EstimationSettings):
-    """How advantages are estimated. seed: with a group's place in the run it fixes that group's weights."""
+    """How advantages are estimated.
+
+    seed: with a group's place in the run it fixes that group's weights
+    reward: of an answer to a prompt that shows parents: its value, or its gain over them, which a copy has none of
+    """
 
     seed: int = Field(0, ge=0, description="decides every random choice")
+    reward: Reward = "value"
 
     @property
     def whitened(self) -> bool:
@@ -133,7 +139,7 @@ class TrainConfig(TrainerSettings, Estimation, LossConfig):
 
     @classmethod
     def of(cls, settings: TrainerSettings, **decided: object) -> TrainConfig:
-        """The user's settings with what the caller decides: seed, steps, most_behind, trust, attention."""
+        """The user's settings with what the caller decides: seed, reward, steps, most_behind, trust, attention."""
         return cls.model_validate({**settings.model_dump(include=set(TrainerSettings.model_fields)), **decided})
 
     @property

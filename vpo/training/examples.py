@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from problems.contract import Score
 from problems.types import ScoredGroup
 from vpo.advantage import METHODS, GroupRewards, advantages, whitening
 from vpo.scalarize import Floats, dirichlet_weights
 from vpo.training.config import Aggregation, Estimation
 from vpo.training.spans import answer_of_tokens
 
+Shown = Callable[[ScoredGroup], Sequence[Score]]
+"""The parents that a group's prompt showed, as they were scored; none where it showed the task alone."""
 Archive = Callable[[ScoredGroup], npt.ArrayLike | None]
 """Reward vectors (A, d) that the search held when a group was asked for, for archive_vpo; None for none."""
 
@@ -41,9 +44,20 @@ class ExampleGroup:
         return sum(len(example.token_ids) for example in self.examples)
 
 
-def group_rewards(group: ScoredGroup, estimation: Estimation, archive: npt.ArrayLike | None = None) -> GroupRewards:
+def group_rewards(
+    group: ScoredGroup,
+    estimation: Estimation,
+    archive: npt.ArrayLike | None = None,
+    shown: Sequence[Score] = (),
+) -> GroupRewards:
     """The group as the estimators take it. Methods of a fixed scalar see the answers' fitness as the one objective, so
-    that the task's own deployment weighting counts; the others see the reward vectors."""
+    that the task's own deployment weighting counts; the others see the reward vectors.
+
+    archive: what archive_vpo takes the gain over
+    shown: the parents in the prompt; where `estimation` rewards gains, a fixed scalar is the gain over the fittest of
+        them, and the methods of vectors have their vectors
+    """
+    gains = shown if estimation.reward == "gain" else ()
     answers = group.all_answers()
     d = len(answers[0].score.rewards) if answers else 1
     rewards, valid = group.rewards(d)
@@ -52,22 +66,31 @@ def group_rewards(group: ScoredGroup, estimation: Estimation, archive: npt.Array
         for i, rollout in enumerate(group.rollouts):
             for j, answer in enumerate(rollout.answers):
                 rewards[i, j, 0] = answer.score.fitness
+        if gains:
+            rewards = np.maximum(rewards - max(score.fitness for score in gains), 0.0)
         return GroupRewards.of(rewards, valid)
     rng = np.random.default_rng([estimation.seed, group.problem, group.sequence])
     weights = dirichlet_weights(estimation.weights, d, alpha=estimation.alpha, seed=rng, sampler=estimation.sampler)
     taste = rng.dirichlet(np.ones(d))
-    return GroupRewards.of(rewards, valid, weights=weights, taste=taste, archive=archive)
+    vectors = [score.rewards for score in gains] or None
+    return GroupRewards.of(rewards, valid, weights=weights, taste=taste, archive=archive, shown=vectors)
 
 
-def group_advantages(group: ScoredGroup, estimation: Estimation, archive: npt.ArrayLike | None = None) -> Floats:
+def group_advantages(
+    group: ScoredGroup,
+    estimation: Estimation,
+    archive: npt.ArrayLike | None = None,
+    shown: Sequence[Score] = (),
+) -> Floats:
     """One advantage per rollout (G,), or per answer (G, m) for the methods that credit answers."""
-    return advantages(estimation.method, group_rewards(group, estimation, archive), estimation.scale)
+    return advantages(estimation.method, group_rewards(group, estimation, archive, shown), estimation.scale)
 
 
 def example_group(
     group: ScoredGroup,
     estimation: Estimation,
     archive: npt.ArrayLike | None = None,
+    shown: Sequence[Score] = (),
     *,
     tokenizer: Any = None,
     dialect: str = "english",
@@ -76,7 +99,7 @@ def example_group(
 
     tokenizer, dialect: of the policy that sampled; per-answer credit finds an answer's tokens with them
     """
-    credit = group_advantages(group, estimation, archive)
+    credit = group_advantages(group, estimation, archive, shown)
     if not np.any(credit):
         return None
     examples = tuple(

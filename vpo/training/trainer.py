@@ -39,6 +39,7 @@ from vpo.training.examples import (
     Archive,
     Example,
     ExampleGroup,
+    Shown,
     batch_total,
     example_group,
     token_weights,
@@ -61,6 +62,7 @@ class PolicyTrainer:
     version: name of the untrained weights; step n makes `version+method.n`
     reference: frozen model for the KL term; None copies the model now where the term is on (or leaves the adapter out)
     archive: what archive_vpo takes the gain over, asked per group; None = an empty one
+    shown: the parents that a group's prompt showed, where gains over them are rewarded; None = none
     accelerator: accelerate.Accelerator of a run over several processes, each of which passes its own groups to `step`
     folder: where a diverged batch is saved
     """
@@ -74,6 +76,7 @@ class PolicyTrainer:
         version: str = "policy",
         reference: Any = None,
         archive: Archive | None = None,
+        shown: Shown | None = None,
         accelerator: Any = None,
         folder: str | Path = ".",
     ) -> None:
@@ -82,6 +85,7 @@ class PolicyTrainer:
         self.config = config
         self.tokenizer = tokenizer
         self.archive = archive
+        self.shown = shown
         self.folder = Path(folder)
         self.steps = 0
         self.versions = [version]
@@ -158,6 +162,7 @@ class PolicyTrainer:
                 group,
                 self.config,
                 self.archive(group) if self.archive else None,
+                self.shown(group) if self.shown else (),
                 tokenizer=self.tokenizer,
                 dialect=dialect,
             )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from training_samples import scored_group, tokens
 
+from problems.contract import Score
 from vpo.advantage import METHODS, GroupRewards, advantages, normalised
 from vpo.scalarize import dirichlet_weights, set_rewards
 from vpo.training.examples import Estimation, example_group, group_advantages, group_rewards, whitened
@@ -148,3 +149,36 @@ def test_per_answer_credit_reaches_the_answers_own_tokens() -> None:
     # `>00 10` a second time is a repeat: blamed like the least useful answer
     worst = min(credit.min(), 0.0)
     np.testing.assert_allclose(second, [credit[1, 0]] * 2 + [worst] * 2 + [credit[1, 1]] * 4, rtol=1e-5)
+
+
+PARENT = Score((0.5, 0.0), 0.25)
+FOUR = [*THREE, tokens(RNG, 3)]
+
+
+@pytest.mark.parametrize("method", ["vpo", "archive_vpo", "grpo", "max_at_k", "maxrl", "multi_rlvr", "entropic"])
+def test_with_gains_a_copy_of_the_parent_is_worth_as_much_as_no_answer(method: str) -> None:
+    """Rollouts: better than the parent, a copy of it, worse, nothing."""
+    group = scored_group(PROMPT, FOUR, [[[1.0, 0.0]], [[0.5, 0.0]], [[0.25, 0.0]], []], answers=1)
+    by_value = group_advantages(group, Estimation(method), shown=[PARENT])
+    by_gain = group_advantages(group, Estimation(method, reward="gain"), shown=[PARENT])
+    if method != "max_at_k":  # which looks at the best of subsets alone
+        assert by_value[1] > by_value[3]
+    assert by_gain[0] > by_gain[1] == by_gain[2] == by_gain[3]
+    np.testing.assert_array_equal(
+        group_advantages(group, Estimation(method, reward="gain")), group_advantages(group, Estimation(method))
+    )
+
+
+def test_a_set_gains_under_every_weight_that_it_betters_the_parent() -> None:
+    """(0, 1) is no fitter than the parent, yet better under half of the weights."""
+    group = scored_group(PROMPT, THREE[:2], [[[0.0, 0.5]], [[0.5, 0.0]]])
+    assert group_advantages(group, Estimation("vpo", reward="gain"), shown=[PARENT])[0] > 0.9
+    assert not np.any(group_advantages(group, Estimation("grpo", reward="gain"), shown=[PARENT]))
+    both = [PARENT, Score((0.0, 0.5), 0.25)]
+    assert not np.any(group_advantages(group, Estimation("vpo", reward="gain"), shown=both))
+
+
+def test_per_answer_credit_of_gains_goes_to_the_answer_that_betters_the_parent() -> None:
+    group = scored_group(PROMPT, THREE[:2], [[[1.0, 0.0], [0.5, 0.0]], [[0.25, 0.0], [0.1, 0.0]]])
+    credit = group_advantages(group, Estimation("per_answer", reward="gain"), shown=[PARENT])
+    assert credit[0, 0] > 0 and credit[0, 1] == credit[1, 0] == credit[1, 1] < 0
