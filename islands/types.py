@@ -38,6 +38,7 @@ class ProblemRecord:
     dimensions: the features that span the archive's grid, None until the first valid candidate has settled them
     best, best_fitness: the fittest stored candidate that did not fail, None while there is none
     solved_sequence: sequence of the group that solved it
+    fingerprint: of what scores it; None for a run from before these were kept
     """
 
     id: int
@@ -54,6 +55,7 @@ class ProblemRecord:
     dimensions: tuple[str, ...] | None
     best: int | None
     best_fitness: float | None
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from rich.console import Console
 
@@ -20,6 +19,7 @@ from evo.comparison.runner import Ended, Fleet, Wave
 from evo.comparison.verdict import standings
 from evo.comparison.workers import Crews
 from evo.config.run import RunConfig
+from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
 from evo.tui.terminal import able
 from islands.db.store import Store
@@ -33,7 +33,7 @@ def conduct(
     configs: Sequence[RunConfig],
     manner: Manner,
     *,
-    overrides: dict[str, Any] | None = None,
+    changes: Changes = UNCHANGED,
     ending: Callable[[Console, str], None] | None = None,
 ) -> int:
     """Prepare for the runs' configurations, then begin and search all waves; the exit code.
@@ -42,7 +42,7 @@ def conduct(
     `ending` prints something more after a comparison that is done.
     """
     try:
-        return asyncio.run(_conduct(begin, configs, manner, overrides, ending))
+        return asyncio.run(_conduct(begin, configs, manner, changes, ending))
     except asyncio.CancelledError:  # a second Ctrl-C before anything was searched
         return 130
 
@@ -51,7 +51,7 @@ async def _conduct(
     begin: Begin,
     configs: Sequence[RunConfig],
     manner: Manner,
-    overrides: dict[str, Any] | None,
+    changes: Changes,
     ending: Callable[[Console, str], None] | None,
 ) -> int:
     console = Console(stderr=manner.as_json, highlight=False)
@@ -68,7 +68,7 @@ async def _conduct(
             comparison, waves = begin()
             async with shown(manner.db, comparison, console, manner.plain, fleet, manner.against):
                 try:
-                    ended = await fleet.search(manner.db, waves, overrides)
+                    ended = await fleet.search(manner.db, waves, changes)
                 except asyncio.CancelledError:
                     interrupted = True
     finally:

@@ -9,6 +9,7 @@ import click
 from evo.cli.options import Manner, db_option, json_option, plain_option
 
 if TYPE_CHECKING:
+    from evo.runs.scorer_change import Changes
     from islands.types import RunRecord
 
 ASKED = {"policy", "rollouts", "answers"}
@@ -28,24 +29,43 @@ ASKED = {"policy", "rollouts", "answers"}
     type=click.FloatRange(0, min_open=True),
     help="a new budget of seconds, those searched already included",
 )
+@click.option(
+    "--rescore", is_flag=True, help="score all that is stored anew, as after an edit of the scorer or its data"
+)
+@click.option("--accept-change", is_flag=True, help="go on where the scorer was edited: old scores stay as they are")
 @db_option
 @click.option("--processes", type=click.IntRange(1, 64), help="of a comparison, as in evo compare")
 @plain_option
 @json_option
-def resume(name: str, db: str, processes: int | None, plain: bool, as_json: bool, **budgets: Any) -> int:
+def resume(
+    name: str,
+    rescore: bool,
+    accept_change: bool,
+    db: str,
+    processes: int | None,
+    plain: bool,
+    as_json: bool,
+    **settings: Any,
+) -> int:
     """Go on with RUN after its last committed group, on the same seed; nothing committed is scored again. RUN may be a
-    comparison: all its runs go on, and those begin that have not. A run that evo import made is given a policy."""
+    comparison: all its runs go on, and those begin that have not. A run that evo import made is given a policy. A run
+    whose scorer or data was edited is refused without --rescore or --accept-change."""
     from evo.cli.execute_run import drive
     from evo.errors import BadInput
     from evo.runs.budgets import check_budgets
     from evo.runs.launch import relaunch
+    from evo.runs.scorer_change import Changes, OnScorerChange
     from islands.db.comparisons import runs_named
     from islands.db.store import Store
     from islands.interop.origin import source_of
     from islands.queries.progress import run_progress
 
-    changed = {key: value for key, value in budgets.items() if value is not None}
-    with Store.open(db, read_only=True) as store:
+    if rescore and accept_change:
+        raise BadInput("--rescore and --accept-change exclude each other")
+    on_change = OnScorerChange.RESCORE if rescore else OnScorerChange.ACCEPT if accept_change else OnScorerChange.REFUSE
+    changed = {key: value for key, value in settings.items() if value is not None}
+    changes = Changes(changed, on_change)
+    with Store.open(db, must_exist=True) as store:  # not for reading alone: a resume upgrades an older schema
         runs = runs_named(store, name)
         if changed.keys() & ASKED and source_of(store, runs[0].id) is None:
             raise BadInput(
@@ -54,19 +74,20 @@ def resume(name: str, db: str, processes: int | None, plain: bool, as_json: bool
         for run in runs:
             check_budgets(run, run_progress(store, run.id), changed)
     if runs[0].comparison == name:
-        return _resume_comparison(name, runs, changed, Manner(db, plain, as_json, processes))
-    return drive(lambda: relaunch(name, db=db, overrides=changed), db=db, plain=plain, as_json=as_json)
+        return _resume_comparison(name, runs, changes, Manner(db, plain, as_json, processes))
+    return drive(lambda: relaunch(name, db=db, changes=changes), db=db, plain=plain, as_json=as_json)
 
 
-def _resume_comparison(name: str, runs: list[RunRecord], changed: dict[str, Any], manner: Manner) -> int:
+def _resume_comparison(name: str, runs: list[RunRecord], changes: Changes, manner: Manner) -> int:
     from evo.cli.execute_comparison import conduct
     from evo.comparison.plan import waves
     from evo.config.parse import parse
     from evo.config.run import RunConfig, stored_run
 
-    unfinished = [run for run in runs if run.status != "done" or changed]
+    unfinished = [run for run in runs if run.status != "done" or changes]
     configs = {
-        run.name: parse(RunConfig, {**stored_run(run.config), **changed}, f"run {run.name}") for run in unfinished
+        run.name: parse(RunConfig, {**stored_run(run.config), **changes.settings}, f"run {run.name}")
+        for run in unfinished
     }
     order = waves([(run.name, run.seed, configs[run.name]) for run in unfinished])
-    return conduct(lambda: (name, order), list(configs.values()), manner, overrides=changed)
+    return conduct(lambda: (name, order), list(configs.values()), manner, changes=changes)

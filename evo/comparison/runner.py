@@ -14,6 +14,7 @@ from typing import Any
 from evo.config.run import RunConfig
 from evo.runs.launch import Launched, check_together, relaunch
 from evo.runs.result import concluded
+from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import Shared
 
 FINISHING = "interrupted; finishing the groups in flight"
@@ -49,13 +50,13 @@ class Fleet:
             check_together(config, problems, self._shared.operators(config, problems))
             await asyncio.sleep(0)
 
-    async def search(self, db: str, waves: Sequence[Wave], overrides: dict[str, Any] | None = None) -> list[Ended]:
+    async def search(self, db: str, waves: Sequence[Wave], changes: Changes = UNCHANGED) -> list[Ended]:
         """Run the stored runs of each wave together; how each ended. A search that fails leaves the others running."""
         ended: list[Ended] = []
         for wave in waves:
             if self.stopping:
                 break
-            tasks = [asyncio.create_task(self._one(name, db, overrides)) for name, _ in wave]
+            tasks = [asyncio.create_task(self._one(name, db, changes)) for name, _ in wave]
             try:
                 ended += await asyncio.gather(*tasks)
             except BaseException:
@@ -65,8 +66,8 @@ class Fleet:
                 raise
         return ended
 
-    async def _one(self, name: str, db: str, overrides: dict[str, Any] | None) -> Ended:
-        launched = await relaunch(name, db=db, overrides=overrides, shared=self._shared)
+    async def _one(self, name: str, db: str, changes: Changes) -> Ended:
+        launched = await relaunch(name, db=db, changes=changes, shared=self._shared)
         try:
             self._running.append(launched)
             if self.paused:

@@ -20,6 +20,7 @@ from evo.comparison.runner import FINISHING, Ended, Fleet, Wave
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.exit_status import exit_code_of
+from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
 
 JOIN_SECONDS = 20.0
@@ -48,11 +49,11 @@ class Crews:
             crew.tell("prepare", different[seat :: len(self._crews)])
         await self._answers()
 
-    async def search(self, db: str, waves: Sequence[Wave], overrides: dict[str, Any] | None = None) -> list[Ended]:
+    async def search(self, db: str, waves: Sequence[Wave], changes: Changes = UNCHANGED) -> list[Ended]:
         """Deal out the runs and wait for all of them."""
         for seat, crew in enumerate(self._crews):
             own = [wave[seat :: len(self._crews)] for wave in waves]
-            crew.tell("search", db, [wave for wave in own if wave], overrides)
+            crew.tell("search", db, [wave for wave in own if wave], changes)
         return [ended for answer in await self._answers() for ended in answer]
 
     async def _answers(self) -> list[Any]:

@@ -16,6 +16,7 @@ from evo.errors import BadInput
 from evo.prompts.chat import prompt_style
 from evo.runs.budgets import check_budgets
 from evo.runs.learner import check_trainable, learner_for
+from evo.runs.scorer_change import UNCHANGED, Changes, check_scorers
 from evo.search.active_time import ended_periods
 from evo.search.defaults import in_flight, iterations_for, population_config, settled, source_commit, stored_form
 from evo.search.iteration import Lane
@@ -105,9 +106,13 @@ def check_together(config: RunConfig, problems: Sequence[Problem], operators: Se
 
 
 async def relaunch(
-    name: str, *, db: str, overrides: dict[str, Any] | None = None, shared: Shared | None = None
+    name: str,
+    *,
+    db: str,
+    changes: Changes = UNCHANGED,
+    shared: Shared | None = None,
 ) -> Launched:
-    """A stored run, ready to go on after its last committed group, or to begin. `overrides` may raise its budgets.
+    """A stored run, ready to go on after its last committed group, or to begin.
     What is `shared` with other searches is theirs to close; a policy that learns is shared with none."""
     own = Shared()
     parts = shared or own
@@ -115,8 +120,8 @@ async def relaunch(
     try:
         run = store.run(name)
         progress = run_progress(store, run.id)
-        check_budgets(run, progress, overrides or {})
-        config = parse(RunConfig, {**stored_run(run.config), **(overrides or {})}, f"run {name}")
+        check_budgets(run, progress, changes.settings)
+        config = parse(RunConfig, {**stored_run(run.config), **changes.settings}, f"run {name}")
         if config.policy == IMPORTED:
             raise BadInput(f"run {name} was imported; say who goes on with it: evo resume {name} --policy POLICY")
         problems = parts.problems(config)
@@ -127,6 +132,8 @@ async def relaunch(
         records = store.problems(run.id)
         if records:
             check_unchanged(run, problems, records)
+            await check_scorers(store, run, config, problems, records, scorer, changes.on_scorer_change)
+            records, progress = store.problems(run.id), run_progress(store, run.id)
             lanes = [
                 make_lane(store, record, config, problem, operators)
                 for problem, record in zip(problems, records, strict=True)
@@ -135,7 +142,7 @@ async def relaunch(
                 await take_up(lane, progress.problems[lane.record.id], store, config, scorer)
         else:  # planned, or killed between its creation and its seeds
             lanes = await enroll(store, run, config, problems, operators, scorer)
-        if overrides:
+        if changes.settings:
             store.set_config(run.id, stored_form(config, config.problems))
         # an earlier process that was killed left a period without an end, and what follows it is idle time
         closed = {"active": ended_periods(run.summary, run.created)} if run.summary else {}
@@ -217,9 +224,10 @@ async def enroll(
     """Score the seed answers and store all problems with them in one transaction, so that a run has either all of its
     problems or none. A scorer that fails on its seed stops that problem alone."""
     seeds = await asyncio.gather(*(scored_seed(problem, scorer) for problem in problems))
+    fingerprints = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in problems])
     lanes = []
     with store.begin() as transaction:
-        for index, (problem, seed) in enumerate(zip(problems, seeds, strict=True)):
+        for index, (problem, seed, fingerprint) in enumerate(zip(problems, seeds, fingerprints, strict=True)):
             record = store.add_problem(
                 run.id,
                 index,
@@ -229,6 +237,7 @@ async def enroll(
                 problem.target,
                 problem.answer_format,
                 transaction,
+                fingerprint,
             )
             lane = make_lane(store, record, config, problem, operators)
             lanes.append(lane)

@@ -119,6 +119,21 @@ class Problem(Base):
     dimensions: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))
     best: Mapped[int | None]
     best_fitness: Mapped[float | None]
+    fingerprint: Mapped[str | None] = mapped_column(String(64))  # of what scores it; None in runs from before 0004
+
+
+class ScorerChange(Base):
+    """A problem whose scorer or data was not what it had been when its run was resumed."""
+
+    __tablename__ = "scorer_changes"
+    __table_args__ = (Index("ix_scorer_changes_problem", "problem_id"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"))
+    before: Mapped[str | None] = mapped_column(String(64))
+    after: Mapped[str] = mapped_column(String(64))
+    rescored: Mapped[bool] = mapped_column(Boolean)
+    created: Mapped[float]
 
 
 class PolicyVersion(Base):

@@ -231,11 +231,12 @@ class Store:
         target: float | None,
         answer_format: str,
         tx: Transaction | None = None,
+        fingerprint: str | None = None,
     ) -> ProblemRecord:
         """Add the run's problem number `index`; several of them in one transaction are much faster."""
         values = dict(
             run_id=run_id, index=index, address=address, name=name, objectives=list(objectives), target=target,
-            answer_format=answer_format, status="active", message="",
+            answer_format=answer_format, status="active", message="", fingerprint=fingerprint,
         )  # fmt: skip
         with self._in(tx) as tx:
             row = tx.connection.execute(insert(table(Problem)).values(**values).returning(table(Problem))).one()

@@ -55,6 +55,13 @@ def texts(store: Store, ids: list[int]) -> list[str]:
     return [found[id] for id in ids]
 
 
+def texts_after(store: Store, problem_id: int, after: int, limit: int) -> list[tuple[int, str]]:
+    """(id, text) of the next candidates of a problem by id."""
+    query = select(Candidate.id, Candidate.text).where(Candidate.problem_id == problem_id, Candidate.id > after)
+    with store.read() as connection:
+        return [(id, text) for id, text in connection.execute(query.order_by(Candidate.id).limit(limit))]
+
+
 class History:
     """A problem's groups after the last one taken. Memory: one page."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from evo.config.run import RunConfig
 from evo.runs import launch as launching
+from evo.runs.scorer_change import Changes, OnScorerChange
 from evo.search import resources as shared
 from problems.contract import Problem, Score, ScorerFault
 from problems.types import Rollout
@@ -81,14 +82,24 @@ def search_with(monkeypatch):
     """search(problems, policy, db, name=..., resume=..., **config) -> Launched, after the search has run."""
 
     def run(
-        problems, policy, db, *, name="run", resume=False, stop_after=None, interrupt_after=None, pause=None, **settings
+        problems,
+        policy,
+        db,
+        *,
+        name="run",
+        resume=False,
+        stop_after=None,
+        interrupt_after=None,
+        pause=None,
+        on_change=OnScorerChange.REFUSE,
+        **settings,
     ):
         monkeypatch.setattr(shared, "resolve_problems", lambda config: list(problems))
         monkeypatch.setattr(shared, "open_policy", lambda config, problems: policy)
 
         async def scenario():
             if resume:
-                launched = await launching.relaunch(name, db=db, overrides=settings or None)
+                launched = await launching.relaunch(name, db=db, changes=Changes(settings, on_change))
             else:
                 config = RunConfig.model_validate({"problems": ["x"], "answers": 2, **settings})
                 launched = await launching.launch(config, db=db, name=name, command="test")

@@ -1,0 +1,47 @@
+"""What scored a problem's answers, and what became of a change of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from sqlalchemy import insert, select, update
+
+from islands.db.schema import Problem, ScorerChange, table
+from islands.db.store import Store, Transaction
+
+
+@dataclass(frozen=True)
+class ScorerChangeRecord:
+    """A change between a run and its resume. rescored: whether all stored answers were scored anew; before is None
+    where the run was made before fingerprints were kept; created: seconds since 1970."""
+
+    problem: str
+    before: str | None
+    after: str
+    rescored: bool
+    created: float
+
+
+def set_fingerprint(problem_id: int, fingerprint: str, tx: Transaction) -> None:
+    """Say what scores a problem's answers from now on."""
+    tx.connection.execute(update(table(Problem)).where(Problem.id == problem_id).values(fingerprint=fingerprint))
+
+
+def record_scorer_change(problem_id: int, before: str | None, after: str, rescored: bool, tx: Transaction) -> None:
+    """Put a change on record; the problem has the new fingerprint."""
+    set_fingerprint(problem_id, after, tx)
+    values = dict(problem_id=problem_id, before=before, after=after, rescored=rescored, created=time.time())
+    tx.connection.execute(insert(table(ScorerChange)).values(**values))
+
+
+def scorer_changes(store: Store, run_id: int) -> list[ScorerChangeRecord]:
+    """Every change on record, oldest first."""
+    query = (
+        select(Problem.name, ScorerChange.before, ScorerChange.after, ScorerChange.rescored, ScorerChange.created)
+        .join(Problem, Problem.id == ScorerChange.problem_id)
+        .where(Problem.run_id == run_id)
+        .order_by(ScorerChange.id)
+    )
+    with store.read() as connection:
+        return [ScorerChangeRecord(*row) for row in connection.execute(query)]
