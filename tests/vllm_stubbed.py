@@ -23,10 +23,12 @@ def stubbed_vllm() -> Iterator[None]:
 @contextlib.contextmanager
 def engine_kept(address: str) -> Iterator[str]:
     """The address, whose engine stays loaded from test to test where they ask for one thread."""
-    from vpo.vllm.address import parse
+    from vpo.policies.address import parse_address
+    from vpo.policies.registry import PolicySettings
+    from vpo.vllm.address import engine_settings
     from vpo.vllm.engine import lease, release
 
-    engine = lease(parse(address.removeprefix("vllm:"), device=None, dtype=None, threads=1))
+    engine = lease(engine_settings(parse_address(address), PolicySettings(threads=1)))
     try:
         engine.wait()
         yield address

@@ -104,11 +104,16 @@ def fleet_for(configs: Sequence[RunConfig], processes: int | None) -> Fleet | Cr
 
 def _small(config: RunConfig) -> bool:
     from vpo.embedded import dialect_of
+    from vpo.policies.address import parse_addresses
     from vpo.policies.contract import MAZE_DIALECTS
 
     if config.device not in (None, "cpu"):
         return False
-    return config.policy.startswith(("embedded:", "scripted:")) or dialect_of(config.policy) in MAZE_DIALECTS
+    return all(
+        address.kind in ("embedded", "scripted")
+        or (address.folder is not None and dialect_of(address.folder) in MAZE_DIALECTS)
+        for address in parse_addresses(config.policy)
+    )
 
 
 def report(name: str, manner: Manner, console: Console) -> None:

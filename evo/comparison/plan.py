@@ -17,7 +17,8 @@ from evo.search.defaults import settled, source_commit, stored_form
 from evo.search.resources import resolve_problems
 from islands.db.comparisons import PlannedRun, plan, run_name
 from islands.db.store import Store
-from vpo.policies.trained import trained_answers
+from vpo.policies.address import parse_address
+from vpo.policies.checkpoint import trained_answers
 
 OF_THE_ARM = ("policy", "answers", "temperature", "top_p", "max_new_tokens", "device", "dtype")
 OF_ITS_PROMPTS = ("show_parent", "prefill")
@@ -26,7 +27,10 @@ OF_ITS_PROMPTS = ("show_parent", "prefill")
 def planned_runs(config: CompareConfig) -> list[PlannedRun]:
     """A run for every seed and arm, seeds outermost: the order in which they are searched. Raises BadInput."""
     arms = arms_of(config)
-    lengths = {name: arm.answers or trained_answers(arm.policy) or config.search.answers for name, arm in arms.items()}
+    lengths = {
+        name: arm.answers or trained_answers(parse_address(arm.policy)) or config.search.answers
+        for name, arm in arms.items()
+    }
     total = config.answers_per_iteration or math.lcm(*lengths.values())
     for name, answers in lengths.items():
         if total % answers:

@@ -12,6 +12,7 @@ from evo.config.parse import OPTIONS, merge, parse, read_yaml
 from evo.config.run import RunConfig
 from evo.config.sampling import Answers, Count, Share, Temperature, TopP
 from evo.errors import BadInput
+from vpo.policies.address import parse_address
 
 BEST_OF_N = "best-of-n"
 OF_EACH_ARM = ("policy", "rollouts", "train")
@@ -133,8 +134,7 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     head, *settings = text.split(",")
     name, equals, policy = head.partition("=")
     if not equals or ":" in name:  # an address may hold options, with equals signs of their own
-        bare = re.split(r"@https?://|\?", head)[0]
-        policy, name = head, re.split(r"[:/]", bare.rstrip("/"))[-1]
+        policy, name = head, parse_address(head).short_name
     name, policy = name.strip(), policy.strip()
     if not policy:
         raise BadInput(f"--arm {text}: expected NAME=POLICY, as in --arm vpo=embedded:vpo")

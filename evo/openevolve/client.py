@@ -33,13 +33,13 @@ from openevolve.llm.base import LLMInterface
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout, prompt_tokens
+from vpo.policies.address import TRANSFORMERS, parse_address
 from vpo.policies.contract import Policy, PolicyUnavailable
 
 if TYPE_CHECKING:
     from openevolve.config import Config, LLMModelConfig
 
 PROVIDER = "evo"
-KINDS = ("openai:", "vllm:", "embedded:", "scripted:")
 _CLOSE_SECONDS = 20.0
 _BOARD = re.compile(r"\bS\d\d E\d\d t\d+ [^\n]*?\bm[1-5]\b")
 """A prompt in the language of the embedded policies (vpo.embedded.language), wherever a template puts it."""
@@ -190,7 +190,9 @@ def told(policy: Policy, rollout: Rollout) -> str:
 def with_policies(config: Config) -> Config:
     """Give the hook to every model of the configuration that is one of ours."""
     for model in [*config.llm.models, *config.llm.evaluator_models]:
-        if model.init_client is None and (model.provider == PROVIDER or str(model.name).startswith(KINDS)):
+        if model.init_client is None and (
+            model.provider == PROVIDER or parse_address(str(model.name)).kind != TRANSFORMERS
+        ):
             model.init_client = policy_client
     return config
 
@@ -201,7 +203,7 @@ def check(config: Config) -> None:
     from vpo.policies.registry import load_policy
 
     for address in {str(model.name) for model in config.llm.models if model.init_client is policy_client}:
-        if address.startswith(("openai:", "scripted:")):
+        if parse_address(address).kind in ("openai", "scripted"):
             with ThreadPoolExecutor(1) as elsewhere:  # a loop runs here
                 elsewhere.submit(asyncio.run, load_policy(address).close()).result()
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from evo.comparison.plan import planned_runs
@@ -22,8 +21,11 @@ from evo.prompts.chat import prompt_style
 from evo.search.defaults import iterations_for, settled
 from evo.search.resources import problems_at
 from problems.contract import BadAddress, Problem
-
-_NO_WEIGHTS = ("scripted:", "vllm:", "openai:")
+from vpo.embedded.checkpoint import dialect_of
+from vpo.policies.address import parse_address
+from vpo.policies.checkpoint import find_checkpoint
+from vpo.policies.registry import PolicySettings
+from vpo.policies.scripted import load_scripted
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class _Checks:
         traces = bool(getattr(run, "from_traces", None))
         if not run.problems and not traces:
             raise BadInput("problems: none is named to learn from")
-        if run.policy.startswith(_NO_WEIGHTS):
+        if not parse_address(run.policy).has_weights:
             raise BadInput(
                 f"policy {run.policy} has no weights here to train; name embedded:NAME, a hub id or a directory"
             )
@@ -187,32 +189,17 @@ class _Checks:
 def dialect_at(policy: str) -> str:
     """What the policy at an address speaks. Raises BadAddress for an address that names nothing, as far as files tell:
     a hub is not asked, and neither is a server."""
-    from vpo.embedded import checkpoint_path, dialect_of
-    from vpo.policies.registry import FORMS
-    from vpo.policies.scripted import scripted_policy
-
-    kind, _, rest = policy.partition(":")
-    if kind == "scripted":
-        return scripted_policy(rest).dialect
-    if kind == "embedded":
-        return dialect_of(checkpoint_path(rest))
-    if kind == "openai":
+    address = parse_address(policy)
+    if address.kind == "scripted":
+        return load_scripted(address, PolicySettings()).dialect
+    if address.kind == "openai":
         from vpo.openai.address import endpoint
 
-        endpoint(rest)
-        return "english"
-    if kind == "vllm":
-        return "english"
-    if not policy or ":" in policy or any(character.isspace() for character in policy):
-        raise BadAddress(f"policy {policy!r} is not an address: {FORMS}")
-    folder = Path(policy).expanduser()
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise BadAddress(f"policy {policy!r}: the directory holds no config.json, so it is no model checkpoint")
-        return dialect_of(folder)
-    if folder.exists() or policy.startswith(("/", ".", "~")) or policy.count("/") > 1 or policy.endswith("/"):
-        raise BadAddress(f"policy {policy!r}: no such directory (a policy is {FORMS})")
-    return "english"
+        endpoint(address)
+    elif address.has_weights:
+        find_checkpoint(address)
+    folder = address.folder
+    return "english" if folder is None else dialect_of(folder)
 
 
 def _answers(count: int) -> str:

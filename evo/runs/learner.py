@@ -20,6 +20,7 @@ from islands.queries.groups import rewards_before
 from islands.types import RunRecord
 from problems.scoring import Scorer
 from vpo.advantage import METHODS
+from vpo.policies.address import parse_address
 from vpo.policies.contract import Policy, Updatable
 from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
 
@@ -35,7 +36,7 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
         raise BadInput("--train takes one policy; a search with several operators keeps them as they are")
     policy = operators[0].policy
     method = METHODS[config.train.method]
-    if config.policy.startswith("openai:"):
+    if parse_address(config.policy).kind == "openai":
         later = (
             "evo train METHOD --from-traces RUN can train a copy of it here later"
             if policy.has_logprobs
@@ -54,7 +55,7 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
         raise BadInput(f"{config.train.method} learns from single answers: --answers must be 1, not {config.answers}")
     if config.rollouts < 2 and method.credit == "rollout":
         raise BadInput(f"{config.train.method} compares the rollouts of a prompt group: --rollouts must be 2 or more")
-    if config.temperature == 0:
+    if policy.temperature == 0:
         raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
     held_out = {problem.name for problem in problems_at(config.train.check, config.train.check_limit)}
     both = held_out & {problem.name for problem in problems_at(config.problems, config.limit)}

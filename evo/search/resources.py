@@ -12,8 +12,9 @@ from evo.search.defaults import workers
 from evo.search.operator_selection import Operator
 from problems.contract import Problem
 from problems.scoring import Scorer
+from vpo.policies.address import PolicyAddress, parse_address, parse_addresses
+from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
-from vpo.policies.trained import trained_answers
 
 
 class Shared:
@@ -44,36 +45,28 @@ class Shared:
 
     def operators(self, config: RunConfig, problems: Sequence[Problem]) -> list[Operator]:
         """The policy, or the policies that the configuration lists, each asked for as many answers a group."""
-        addresses = [address.strip() for address in config.policy.split(",")]
-        if len(addresses) == 1:
-            policy = self.policy(config, problems)
-            return [Operator(config.policy, policy, config.rollouts, config.answers, config.prompt)]
-        return [self._operator(address, config, problems) for address in addresses]
+        addresses = parse_addresses(config.policy)
+        return [self._operator(address, config, problems, alone=len(addresses) == 1) for address in addresses]
 
-    def _operator(self, address: str, config: RunConfig, problems: Sequence[Problem]) -> Operator:
-        """One of several: `ADDRESS` or `ADDRESS?temperature=1.3&prefill=0.5`, in chains as it was trained to write."""
-        has_options = address.startswith(("scripted:", "openai:", "vllm:"))  # which read them themselves
-        asked, _, settings = (address, "", "") if has_options else address.partition("?")
-        changes: dict[str, Any] = {"policy": asked}
-        for setting in settings.split("&") if settings else ():
-            key, _, value = setting.partition("=")
-            if key == "temperature":
-                changes["temperature"] = value
-            elif key == "prefill":
-                changes["prompt"] = {**config.prompt.model_dump(), "prefill": value}
-            else:
+    def _operator(
+        self, address: PolicyAddress, config: RunConfig, problems: Sequence[Problem], alone: bool
+    ) -> Operator:
+        """One policy as it is asked: with the share of begun answers that its address names, and, beside others, in
+        chains as it was trained to write."""
+        asked = address.without("prefill")
+        changes: dict[str, Any] = {"policy": str(asked)}
+        if address.common.prefill is not None:
+            changes["prompt"] = {**config.prompt.model_dump(), "prefill": address.common.prefill}
+        if not alone:
+            answers = trained_answers(address) or config.answers
+            total = config.rollouts * config.answers
+            if total % answers:
                 raise BadInput(
-                    f"--policy {address}: temperature and prefill are what can stand after the question mark"
+                    f"a group of {total} answers cannot be made of chains of {answers} ({asked}); see --rollouts"
                 )
-        answers = trained_answers(asked) or config.answers
-        total = config.rollouts * config.answers
-        if total % answers:
-            raise BadInput(
-                f"a group of {total} answers cannot be made of chains of {answers} ({asked}); see --rollouts"
-            )
-        changes |= {"answers": answers, "rollouts": total // answers}
+            changes |= {"answers": answers, "rollouts": total // answers}
         own = parse(RunConfig, {**config.model_dump(), **changes}, f"--policy {address}")
-        return Operator(address, self.policy(own, problems), own.rollouts, own.answers, own.prompt)
+        return Operator(str(address), self.policy(own, problems), own.rollouts, own.answers, own.prompt)
 
     async def close(self) -> None:
         for policy in self._policies.values():
@@ -121,7 +114,7 @@ def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
         device=config.device,
         dtype=config.dtype,
     )
-    if config.max_new_tokens is None:
+    if config.max_new_tokens is None and parse_address(config.policy).common.max_tokens is None:
         formats = {problem.answer_format for problem in problems}
         policy.max_tokens = max(default_max_tokens(f, config.answers, policy.dialect) for f in formats)
     return policy

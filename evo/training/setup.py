@@ -29,6 +29,7 @@ from evo.training.trace_selection import open_traces
 from evo.training.traces import Traces
 from problems.contract import Problem
 from problems.scoring import Scorer
+from vpo.policies.address import parse_address
 from vpo.policies.registry import load_policy
 from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
 
@@ -209,11 +210,10 @@ def _prepared(run: TrainRun, weights: str, accelerator: Any, traces: Traces | No
     both = learned & {problem.name for problem in held_out}
     if both:
         raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
-    if run.policy.startswith("vllm:"):
-        plain = run.policy.removeprefix("vllm:").partition("?")[0]
+    if (address := parse_address(run.policy)).kind == "vllm":
         raise BadInput(
             f"evo train samples from the model that it trains, which {run.policy} keeps in an engine of its own; name "
-            f"{plain}, or train beside a search: evo run --train {run.method}"
+            f"{address.model}, or train beside a search: evo run --train {run.method}"
         )
     device = run.device if accelerator is None else str(accelerator.device)
     asked = RunConfig(

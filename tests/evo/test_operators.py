@@ -153,7 +153,7 @@ def test_operators_that_differ_in_their_prompts_alone_are_told_apart_on_resume(t
     ("policy", "said"),
     [
         ("embedded:vpo,embedded:none", "no policy embedded:none"),
-        ("embedded:vpo,embedded:grpo?speed=3", "temperature and prefill are what can stand"),
+        ("embedded:vpo,embedded:grpo?speed=3", "unknown option speed"),
         ("embedded:vpo,embedded:grpo?prefill=2", "prefill"),
         ("embedded:vpo?temperature=hot,embedded:grpo", "temperature"),
     ],

@@ -21,9 +21,12 @@ from vpo.hf.continuous_batching import Deliver, Stream, Take
 from vpo.hf.decode import Ask, Drawn, Settings, Stopped, decode
 from vpo.hf.progress_bars import without_bars
 from vpo.hf.rows import can_join, can_share
+from vpo.policies.address import NoOptions, PolicyAddress
+from vpo.policies.checkpoint import find_checkpoint
 from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import context_of, dialect_of_config, encoded, end_tokens, enough, room, written
 from vpo.policies.fingerprint import fingerprint
+from vpo.policies.registry import PolicySettings
 
 _SMALL = 20_000_000
 """Parameters below which rows are so cheap that calls should be large."""
@@ -256,30 +259,34 @@ class _Either:
         return self._first.is_set() or self._second.is_set()
 
 
-def load_transformers(
-    source: str,
-    *,
-    address: str,
-    device: str | None = None,
-    dtype: str | None = None,
-    **settings: Any,
-) -> TransformersPolicy:
-    """The policy of a directory or hub id; `settings` are TransformersPolicy's. Raises BadAddress in one line."""
+def load_transformers(address: PolicyAddress, settings: PolicySettings) -> TransformersPolicy:
+    """The policy of a directory, a hub id, or a checkpoint that ships. Raises BadAddress in one line."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    place = _device(device)
-    kind = _dtype(dtype, place)
+    address.own_options(NoOptions)
+    source, name = find_checkpoint(address), address.plain
+    place = _device(settings.device)
+    kind = _dtype(settings.dtype, place)
     try:
         with without_bars():
             tokenizer = AutoTokenizer.from_pretrained(source)
             model = AutoModelForCausalLM.from_pretrained(source, dtype=kind)
             model = torch.nn.Module.to(model, place)
     except torch.OutOfMemoryError as error:
-        raise PolicyUnavailable(f"policy {address!r} does not fit on {place}: {error}") from None
+        raise PolicyUnavailable(f"policy {name!r} does not fit on {place}: {error}") from None
     except Exception as error:  # whatever a foreign checkpoint makes the library raise
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadAddress(f"policy {address!r} cannot be loaded: {reason[:300]}") from error
-    return TransformersPolicy(model, tokenizer, version=f"{address}@{fingerprint(source, model)}", **settings)
+        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
+    return TransformersPolicy(
+        model,
+        tokenizer,
+        version=f"{name}@{fingerprint(source, model)}",
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        max_tokens=settings.max_tokens,
+        batch=settings.batch,
+        threads=settings.threads,
+    )
 
 
 def _device(name: str | None) -> torch.device:

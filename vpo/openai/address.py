@@ -6,11 +6,12 @@ import os
 import re
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from problems.contract import BadAddress
+from vpo.policies.address import PolicyAddress
 
 HOSTED = "https://api.openai.com/v1"
 _ADDRESS = re.compile(r"(?P<model>.+?)(?:@(?P<url>https?://.*))?", re.DOTALL)
@@ -18,12 +19,10 @@ _COMPLETIONS = "/chat/completions"
 
 
 class Options(BaseModel):
-    """What may stand after the question mark."""
+    """What may stand after the question mark, beside vpo.policies.address.CommonOptions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    temperature: float | None = Field(None, ge=0.0, le=5.0, description="instead of the search's")
-    top_p: float | None = Field(None, gt=0.0, le=1.0, description="instead of the search's")
     concurrency: int = Field(32, ge=1, le=4096, description="requests in flight at once")
     retries: int = Field(6, ge=0, le=100, description="of one request; waits of 0.5 to 8 s, or as the server says")
     timeout: float = Field(600.0, gt=0.0, description="seconds without a byte of an answer")
@@ -79,9 +78,9 @@ class Endpoint:
         return line.replace(self.key, "***") if len(self.key) > 5 else line
 
 
-def endpoint(rest: str) -> Endpoint:
-    """What `openai:REST` names. Raises BadAddress, one line, which never holds a key."""
-    name, _, query = rest.partition("?")
+def endpoint(address: PolicyAddress) -> Endpoint:
+    """What `openai:MODEL@URL` names. Raises BadAddress, one line, which never holds a key."""
+    name = address.model
     match = _ADDRESS.fullmatch(name)
     if match is None or any(character.isspace() for character in name):
         raise BadAddress(
@@ -90,7 +89,7 @@ def endpoint(rest: str) -> Endpoint:
     model, given = match["model"], match["url"]
     if model.endswith("@") or "://" in model:
         raise BadAddress(f"policy 'openai:{name}' names no model: openai:MODEL@URL")
-    options = _options(model, query)
+    options = address.own_options(Options)
     url = based(given or os.environ.get("OPENAI_BASE_URL") or HOSTED)
     return Endpoint(model, url, bool(given), options, os.environ.get(options.key, ""))
 
@@ -108,15 +107,3 @@ def based(url: str) -> str:
         raise BadAddress(f"{url!r} is not the URL of a server, such as http://localhost:8000/v1")
     path = parts.path.rstrip("/").removesuffix(_COMPLETIONS)
     return f"{parts.scheme}://{parts.netloc}{path or '/v1'}"
-
-
-def _options(model: str, query: str) -> Options:
-    try:
-        return Options.model_validate(dict(parse_qsl(query, keep_blank_values=True)))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            known = ", ".join(Options.model_fields)
-            raise BadAddress(f"policy 'openai:{model}': unknown option {key}; there are {known}") from None
-        raise BadAddress(f"policy 'openai:{model}': option {key}: {first['msg']}") from None

@@ -24,7 +24,9 @@ from vpo.openai.address import Endpoint, endpoint
 from vpo.openai.probe import opened
 from vpo.openai.response import NOTHING, Choice, Reply
 from vpo.openai.server import Server
+from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.registry import PolicySettings
 
 T = TypeVar("T")
 _WARM, _LONG = 0.5, 16
@@ -153,26 +155,17 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def load_openai(
-    rest: str,
-    *,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    max_tokens: int | None = None,
-    batch: int | None = None,
-) -> OpenAIPolicy:
-    """The policy of `openai:REST`, its server asked what it serves. Raises BadAddress in one line."""
-    place = endpoint(rest)
-    temperature = temperature if place.options.temperature is None else place.options.temperature
-    top_p = top_p if place.options.top_p is None else place.options.top_p
-    found = opened(place, temperature, top_p)
-    server = Server(place, temperature, top_p, found.engine, found.with_ids, found.context)
+def load_openai(address: PolicyAddress, settings: PolicySettings) -> OpenAIPolicy:
+    """The policy at a server, which is asked what it serves. Raises BadAddress in one line."""
+    place = endpoint(address)
+    found = opened(place, settings.temperature, settings.top_p)
+    server = Server(place, settings.temperature, settings.top_p, found.engine, found.with_ids, found.context)
     return OpenAIPolicy(
         place,
         server,
         has_logprobs=found.has_logprobs,
-        temperature=temperature,
-        top_p=top_p,
-        max_tokens=max_tokens,
-        batch=batch,
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        max_tokens=settings.max_tokens,
+        batch=settings.batch,
     )

@@ -1,28 +1,31 @@
-"""Policies by address, as the command line writes them."""
+"""Policies by address (vpo.policies.address), as the command line writes them.
+
+A package adds a kind of its own with an entry point whose name is the kind:
+
+    [project.entry-points."evo.policies"]
+    bedrock = "my_package.policies:load_bedrock"
+
+    def load_bedrock(address: PolicyAddress, settings: PolicySettings) -> Policy:
+        return BedrockPolicy(address.model, temperature=settings.temperature)
+
+`evo run maze:test --policy "bedrock:MODEL?temperature=0.7"` then asks it. evo.testing.PolicyContract holds what it must
+keep.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint
 
 from problems.contract import BadAddress
+from vpo.policies.address import BUILT_IN, ENTRY_POINTS, PolicyAddress, find_entry_point, parse_address
 from vpo.policies.contract import Policy
 
-FORMS = "embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, or scripted:NAME"
 
-
-def load_policy(
-    address: str,
-    *,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    max_tokens: int | None = None,
-    device: str | None = None,
-    dtype: str | None = None,
-    batch: int | None = None,
-    threads: int | None = None,
-) -> Policy:
-    """The policy that `address` names, ready to sample.
+@dataclass(frozen=True)
+class PolicySettings:
+    """How a policy is loaded and asked; the options of its address are in it.
 
     temperature: 0 takes the likeliest token always
     top_p: keep the likeliest tokens up to this mass
@@ -32,63 +35,63 @@ def load_policy(
         shape of the batch, so what shares a rollout's batch can change it; in float32 it does not
     batch: prompts per call; None chooses by the model's size
     threads: CPU threads of the model's arithmetic; None takes one for a small model, else torch's own choice
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_tokens: int | None = None
+    device: str | None = None
+    dtype: str | None = None
+    batch: int | None = None
+    threads: int | None = None
+
+
+Loader = Callable[[PolicyAddress, PolicySettings], Policy]
+"""Makes a kind's policies, ready to sample. Raises BadAddress, one line, where it cannot."""
+
+
+def load_policy(
+    address: str | PolicyAddress,
+    *,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    max_tokens: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    batch: int | None = None,
+    threads: int | None = None,
+) -> Policy:
+    """The policy that `address` names, ready to sample; the other arguments are those of PolicySettings.
+
     Raises BadAddress, one line, on an address that names nothing, settings that cannot be, or a missing extra.
     """
-    if not 0.0 <= temperature <= 100.0:
-        raise BadAddress(f"temperature {temperature} must lie between 0 and 100")
-    if not 0.0 < top_p <= 1.0:
-        raise BadAddress(f"top-p {top_p} must lie above 0 and at most 1")
-    for name, value in (("max tokens", max_tokens), ("batch", batch), ("threads", threads)):
+    if isinstance(address, str):
+        address = parse_address(address)
+    given = PolicySettings(temperature, top_p, max_tokens, device, dtype, batch, threads)
+    written = address.common.model_dump(exclude_none=True, exclude={"prefill"})
+    settings = replace(given, **written)
+    _check(settings)
+    return _loader(address)(address, settings)
+
+
+def _check(settings: PolicySettings) -> None:
+    if not 0.0 <= settings.temperature <= 100.0:
+        raise BadAddress(f"temperature {settings.temperature} must lie between 0 and 100")
+    if not 0.0 < settings.top_p <= 1.0:
+        raise BadAddress(f"top-p {settings.top_p} must lie above 0 and at most 1")
+    whole = (("max tokens", settings.max_tokens), ("batch", settings.batch), ("threads", settings.threads))
+    for name, value in whole:
         if value is not None and value < 1:
             raise BadAddress(f"{name} {value} must be 1 or more")
-    kind, _, rest = address.partition(":")
-    if kind == "scripted":
-        from vpo.policies.scripted import scripted_policy
-
-        return scripted_policy(rest, temperature=temperature, batch=batch)
-    if kind == "openai":
-        from vpo.openai.policy import load_openai
-
-        return load_openai(rest, temperature=temperature, top_p=top_p, max_tokens=max_tokens, batch=batch)
-    settings: dict[str, Any] = {
-        "temperature": temperature,
-        "top_p": top_p,
-        "max_tokens": max_tokens,
-        "device": device,
-        "dtype": dtype,
-        "batch": batch,
-        "threads": threads,
-    }
-    if kind == "vllm":
-        from vpo.vllm.policy import load_vllm
-
-        return load_vllm(rest, **settings)
-    if kind == "embedded":
-        from vpo.embedded import checkpoint_path
-
-        return _transformers(str(checkpoint_path(rest)), address, settings)
-    if not address or any(character.isspace() for character in address) or "://" in address or ":" in address:
-        raise BadAddress(f"policy {address!r} is not an address: {FORMS}")
-    return _transformers(_checkpoint(address), address, settings)
 
 
-def _checkpoint(address: str) -> str:
-    """A directory that holds a model, or a hub id that has the form of one."""
-    from vpo.embedded import shipped
-
-    folder = Path(address).expanduser()
-    if address in shipped() and not (folder / "config.json").is_file():
-        raise BadAddress(f"policy {address!r}: no such checkpoint; embedded:{address} ships with the package")
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise BadAddress(f"policy {address!r}: the directory holds no config.json, so it is no model checkpoint")
-        return str(folder)
-    if folder.exists() or address.startswith(("/", ".", "~")) or address.count("/") > 1 or address.endswith("/"):
-        raise BadAddress(f"policy {address!r}: no such directory (a policy is {FORMS})")
-    return address
-
-
-def _transformers(source: str, address: str, settings: dict[str, Any]) -> Policy:
-    from vpo.hf.policy import load_transformers
-
-    return load_transformers(source, address=address, **settings)
+def _loader(address: PolicyAddress) -> Loader:
+    built_in = BUILT_IN.get(address.kind)
+    point = find_entry_point(address.kind) if built_in is None else EntryPoint(address.kind, built_in, ENTRY_POINTS)
+    if point is None:
+        raise BadAddress(f"policy {address.plain!r}: nothing installed loads policies of the kind {address.kind}")
+    try:
+        loader: Loader = point.load()
+    except ImportError as error:
+        raise BadAddress(f"policy {address.plain!r}: {point.value} cannot be imported: {error}") from error
+    return loader

@@ -18,13 +18,15 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import parse_qsl
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
+from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.registry import PolicySettings
 
 _LOG_UNIFORM = -math.log(256.0)
 _FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -89,27 +91,37 @@ class ScriptedPolicy:
         return group
 
 
-def scripted_policy(name: str, *, temperature: float = 1.0, batch: int | None = None) -> ScriptedPolicy:
-    """The policy of `scripted:NAME[?option=value]`. Raises BadAddress on an unknown name, option, or file."""
-    base, _, query = name.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    latency = _number(name, options, "latency", 0.0)
-    kind, _, file = base.partition("=")
+class Options(BaseModel):
+    """latency: seconds that every call sleeps; after: calls that `broken` answers"""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    latency: float = Field(0.0, ge=0.0, le=1e6)
+    after: int = Field(0, ge=0)
+
+
+def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedPolicy:
+    """The policy of `scripted:NAME`. Raises BadAddress on an unknown name, option, or file."""
+    options, name = address.own_options(Options), address.model
+    kind, _, file = name.partition("=")
     failing_after = None
     if kind == "fixed" and file:
         author = _fixed(_answers_in(Path(file).expanduser()))
-    elif base in _AUTHORS:
-        author = _AUTHORS[base]
-    elif base == "broken":
-        author, failing_after = mutate, int(_number(name, options, "after", 0))
+    elif name in _AUTHORS:
+        author = _AUTHORS[name]
+    elif name == "broken":
+        author, failing_after = mutate, options.after
     else:
         raise BadAddress(
-            f"policy 'scripted:{name}' does not exist; there is {', '.join(_AUTHORS)}, broken, and fixed=FILE"
+            f"policy {address.plain!r} does not exist; there is {', '.join(_AUTHORS)}, broken, and fixed=FILE"
         )
-    if options:
-        raise BadAddress(f"policy 'scripted:{name}': unknown option {', '.join(options)}; latency is the one there is")
     return ScriptedPolicy(
-        base, author, temperature=temperature, batch=batch or 64, latency=latency, failing_after=failing_after
+        name,
+        author,
+        temperature=settings.temperature,
+        batch=settings.batch or 64,
+        latency=options.latency,
+        failing_after=failing_after,
     )
 
 
@@ -297,17 +309,6 @@ def _json_answers(file: Path, number: int, line: str) -> list[str]:
             f"policy 'scripted:fixed={file}': line {number} holds no answer (a string, an array of strings)"
         )
     return values
-
-
-def _number(name: str, options: dict[str, str], key: str, default: float) -> float:
-    text = options.pop(key, None)
-    try:
-        value = default if text is None else float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= 1e6:
-        raise BadAddress(f"policy 'scripted:{name}': {key}={text} is not a number of 0 or more")
-    return value
 
 
 def _bits(seed: int, stream: int, rollout: int) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from vpo.hf.progress_bars import without_bars
-from vpo.policies.trained import write_trained
+from vpo.policies.checkpoint import write_trained
 from vpo.training.adapters import has_adapter, merged
 
 STATE = "trainer.pt"
@@ -28,7 +28,7 @@ def save_model(
 ) -> None:
     """Write an ordinary checkpoint with its card (README.md) into `folder`, an adapter merged into the weights.
 
-    trained: how it was trained, for vpo.policies.trained
+    trained: how it was trained, for vpo.policies.checkpoint
     """
     replaced(Path(folder), lambda place: _write(model, tokenizer, place, card, trained))
 

@@ -10,11 +10,12 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from problems.contract import BadAddress
+from vpo.policies.address import PolicyAddress, parse_address
+from vpo.policies.registry import PolicySettings
 
 ADAPTER = "adapter_config.json"
 _DTYPES = ("float32", "bfloat16", "float16")
@@ -23,13 +24,10 @@ _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 
 
 class Options(BaseModel):
-    """What may stand after the question mark."""
+    """What may stand after the question mark, beside vpo.policies.address.CommonOptions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    temperature: float | None = Field(None, ge=0.0, le=5.0, description="instead of the search's")
-    top_p: float | None = Field(None, gt=0.0, le=1.0, description="instead of the search's")
-    dtype: Literal["float32", "bfloat16", "float16"] | None = Field(None, description="instead of --dtype")
     context: int | None = Field(
         None,
         ge=128,
@@ -49,7 +47,6 @@ class Options(BaseModel):
     sleep: Literal["auto", "on", "off"] = Field(
         "auto", description="free the GPU while a trainer works; auto: on a GPU"
     )
-    threads: int | None = Field(None, ge=1, description="CPU threads; OMP_NUM_THREADS, else one a core, or 1 if small")
     gpus: int = Field(1, ge=1, le=64, description="GPUs that share the model's layers (tensor parallel)")
 
 
@@ -67,12 +64,14 @@ class EngineSettings:
 
     model: directory or hub id; weights: a directory that replaces the model's weights, "" for its own
     device: "cpu", "cuda", "cuda:1", None for what this vLLM is built for; dtype: None by the device
+    threads: of a CPU; None: OMP_NUM_THREADS, else one a core, or 1 for a small model
     """
 
     model: str
     adapter: Adapter | None
     device: str | None
     dtype: str | None
+    threads: int | None
     options: Options
     weights: str = ""
 
@@ -81,31 +80,15 @@ class EngineSettings:
         return replace(self, weights=folder, adapter=None)
 
 
-def parse(rest: str, *, device: str | None, dtype: str | None, threads: int | None) -> EngineSettings:
-    """The engine that `vllm:REST` asks for; options go before arguments. Raises BadAddress, one line."""
-    name, _, query = rest.partition("?")
-    options = _options(name, query)
-    if threads is not None and options.threads is None:
-        options = options.model_copy(update={"threads": threads})
-    kind = options.dtype or dtype
-    if kind is not None and kind not in _DTYPES:
-        raise BadAddress(f"dtype {kind!r} is not one of {', '.join(_DTYPES)}")
-    if device is not None and device.partition(":")[0] not in ("cpu", "cuda"):
-        raise BadAddress(f"device {device!r} cannot be used: vLLM policies run on cpu, cuda or cuda:N")
-    model, adapter = _source(name)
-    # settings that the sampler takes, not the engine: policies that differ in them alone share it
-    own = options.model_copy(update={"temperature": None, "top_p": None, "dtype": None})
-    return EngineSettings(model, adapter, device, kind, own)
-
-
-def sampling_of(rest: str, temperature: float, top_p: float) -> tuple[float, float]:
-    """(temperature, top_p) of a policy at `vllm:REST`."""
-    name, _, query = rest.partition("?")
-    options = _options(name, query)
-    return (
-        temperature if options.temperature is None else options.temperature,
-        top_p if options.top_p is None else options.top_p,
-    )
+def engine_settings(address: PolicyAddress, settings: PolicySettings) -> EngineSettings:
+    """The engine that the address asks for. Raises BadAddress, one line."""
+    if settings.dtype is not None and settings.dtype not in _DTYPES:
+        raise BadAddress(f"dtype {settings.dtype!r} is not one of {', '.join(_DTYPES)}")
+    if settings.device is not None and settings.device.partition(":")[0] not in ("cpu", "cuda"):
+        raise BadAddress(f"device {settings.device!r} cannot be used: vLLM policies run on cpu, cuda or cuda:N")
+    options = address.own_options(Options)
+    model, adapter = _source(address.model)
+    return EngineSettings(model, adapter, settings.device, settings.dtype, settings.threads, options)
 
 
 def _source(name: str) -> tuple[str, Adapter | None]:
@@ -113,9 +96,7 @@ def _source(name: str) -> tuple[str, Adapter | None]:
     if not name or any(character.isspace() for character in name) or "://" in name:
         raise BadAddress(f"policy 'vllm:{name}' is not an address: vllm:ID, with a hub id or a directory")
     if name.startswith("embedded:"):
-        from vpo.embedded import checkpoint_path
-
-        return str(checkpoint_path(name.removeprefix("embedded:"))), None
+        return str(parse_address(name).folder), None
     folder = Path(name).expanduser()
     if folder.is_dir():
         if (folder / ADAPTER).is_file():
@@ -146,15 +127,3 @@ def _adapted(name: str, folder: Path) -> tuple[str, Adapter]:
     if under is not None:
         raise BadAddress(f"policy 'vllm:{name}': its base {base} is an adapter itself; merge one of them")
     return model, Adapter(str(folder.resolve()), padded)
-
-
-def _options(name: str, query: str) -> Options:
-    try:
-        return Options.model_validate(dict(parse_qsl(query, keep_blank_values=True)))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            known = ", ".join(Options.model_fields)
-            raise BadAddress(f"policy 'vllm:{name}': unknown option {key}; there are {known}") from None
-        raise BadAddress(f"policy 'vllm:{name}': option {key}: {first['msg']}") from None

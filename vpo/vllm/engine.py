@@ -173,8 +173,8 @@ def _environment(settings: EngineSettings) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
         "TQDM_DISABLE": "1",
     }
-    if settings.options.threads is not None:
-        ours["OMP_NUM_THREADS"] = str(settings.options.threads)
+    if settings.threads is not None:
+        ours["OMP_NUM_THREADS"] = str(settings.threads)
     if device == "cuda" and number:
         ours["CUDA_VISIBLE_DEVICES"] = number
     return {**unless, **os.environ, **ours}

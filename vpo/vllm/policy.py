@@ -29,10 +29,12 @@ import numpy.typing as npt
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.progress_bars import without_bars
+from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import dialect_of_config, encoded, end_tokens, enough, room, written
 from vpo.policies.fingerprint import fingerprint
-from vpo.vllm.address import EngineSettings, parse, sampling_of
+from vpo.policies.registry import PolicySettings
+from vpo.vllm.address import EngineSettings, engine_settings
 from vpo.vllm.engine import Engine, lease, release, reloaded
 from vpo.vllm.process import Call, Group, Row
 from vpo.vllm.weights import model_of, write_weights
@@ -224,42 +226,30 @@ def row_seed(seed: int, stream: int, place: int) -> int:
     return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-def load_vllm(
-    rest: str,
-    *,
-    temperature: float = 1.0,
-    top_p: float = 1.0,
-    max_tokens: int | None = None,
-    device: str | None = None,
-    dtype: str | None = None,
-    batch: int | None = None,
-    threads: int | None = None,
-) -> VllmPolicy:
-    """The policy at `vllm:REST`, its engine loaded. Raises BadAddress in one line, PolicyUnavailable where the engine
+def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
+    """The policy of an engine, which is loaded. Raises BadAddress in one line, PolicyUnavailable where the engine
     ends or runs out of memory as it loads."""
-    settings = parse(rest, device=device, dtype=dtype, threads=threads)
-    temperature, top_p = sampling_of(rest, temperature, top_p)
-    address = f"vllm:{rest.partition('?')[0]}"
+    settings, name = engine_settings(address, asked), address.plain
     engine = lease(settings)  # its process imports and loads while this one reads the tokenizer
     try:
-        tokenizer, config, generation = _described(settings, address)
-        dialect, version = dialect_of_config(config, address), _version(settings, config, address)
+        tokenizer, config, generation = _described(settings, name)
+        dialect, version = dialect_of_config(config, name), _version(settings, config, name)
         try:
             engine.wait()
         except BadAddress as error:
-            raise BadAddress(f"policy {address!r} cannot be loaded: {error}") from None
+            raise BadAddress(f"policy {name!r} cannot be loaded: {error}") from None
         except PolicyUnavailable as error:
-            raise PolicyUnavailable(f"policy {address!r}: {error}") from None
+            raise PolicyUnavailable(f"policy {name!r}: {error}") from None
         return VllmPolicy(
             engine,
             tokenizer,
             version=version,
             dialect=dialect,
             stops=end_tokens(generation, tokenizer),
-            temperature=temperature,
-            top_p=top_p,
-            max_tokens=max_tokens,
-            batch=batch,
+            temperature=asked.temperature,
+            top_p=asked.top_p,
+            max_tokens=asked.max_tokens,
+            batch=asked.batch,
         )
     except BaseException:
         release(engine)

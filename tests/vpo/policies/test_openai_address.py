@@ -9,8 +9,14 @@ import pytest
 from completion_server import completion_server, send
 
 from problems.contract import BadAddress
-from vpo.openai.address import based, endpoint
+from vpo.openai.address import Endpoint, based, endpoint
+from vpo.policies.address import parse_address
 from vpo.policies.registry import load_policy
+
+
+def named(rest: str) -> Endpoint:
+    return endpoint(parse_address(f"openai:{rest}"))
+
 
 SECRET = "sk-very-secret-key-12345"
 
@@ -37,17 +43,17 @@ def test_a_url_stands_with_or_without_its_path(written: str, url: str) -> None:
 
 
 def test_the_parts_of_an_address() -> None:
-    place = endpoint("@cf/meta/llama-3@https://host/v1?price=0.15/0.6&rpm=60&concurrency=4")
+    place = named("@cf/meta/llama-3@https://host/v1?price=0.15/0.6&rpm=60&concurrency=4")
     assert (place.model, place.url) == ("@cf/meta/llama-3", "https://host/v1")
     assert place.options.price == (0.15, 0.6, 0.15) and place.options.rpm == 60 and place.options.concurrency == 4
     assert place.version == "openai:@cf/meta/llama-3@https://host/v1"
 
 
 def test_without_a_url_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert endpoint("gpt-4o").url == "https://api.openai.com/v1" and endpoint("gpt-4o").version == "openai:gpt-4o"
+    assert named("gpt-4o").url == "https://api.openai.com/v1" and named("gpt-4o").version == "openai:gpt-4o"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://proxy:4000")
-    assert endpoint("gpt-4o").url == "http://proxy:4000/v1"
-    assert endpoint("gpt-4o").version == "openai:gpt-4o@http://proxy:4000/v1"
+    assert named("gpt-4o").url == "http://proxy:4000/v1"
+    assert named("gpt-4o").version == "openai:gpt-4o@http://proxy:4000/v1"
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,16 @@ import json
 import pytest
 
 from problems.contract import BadAddress
-from vpo.policies.registry import load_policy
-from vpo.policies.trained import trained_answers, write_trained
-from vpo.vllm.address import parse, sampling_of
+from vpo.policies.address import parse_address
+from vpo.policies.checkpoint import trained_answers, write_trained
+from vpo.policies.registry import PolicySettings, load_policy
+from vpo.vllm.address import engine_settings
 
 
 def settings(address: str, **changes):
-    return parse(address, **({"device": None, "dtype": None, "threads": None} | changes))
+    parsed = parse_address(f"vllm:{address}")
+    given = parsed.common.model_dump(exclude_none=True, include={"dtype", "threads", "device"})
+    return engine_settings(parsed, PolicySettings(**(changes | given)))
 
 
 @pytest.mark.parametrize(
@@ -28,7 +31,7 @@ def settings(address: str, **changes):
         ("vllm:some/model?speed=1", "unknown option speed"),
         ("vllm:some/model?context=12", "option context"),
         ("vllm:some/model?gpu_memory=2", "option gpu_memory"),
-        ("vllm:some/model?dtype=int8", "option dtype"),
+        ("vllm:some/model?dtype=int8", "dtype 'int8'"),
         ("vllm:some/model?prefix_cache=maybe", "option prefix_cache"),
     ],
 )
@@ -62,10 +65,8 @@ def test_policies_that_differ_in_sampling_alone_ask_for_one_engine():
 
 def test_what_the_address_says_goes_before_what_is_passed():
     asked = settings("some/model?dtype=bfloat16&threads=3", dtype="float32", threads=1)
-    assert asked.dtype == "bfloat16" and asked.options.threads == 3
-    assert settings("some/model", dtype="float32", threads=1).options.threads == 1
-    assert sampling_of("some/model?temperature=0", 1.0, 0.9) == (0.0, 0.9)
-    assert sampling_of("some/model", 0.5, 1.0) == (0.5, 1.0)
+    assert asked.dtype == "bfloat16" and asked.threads == 3
+    assert settings("some/model", dtype="float32", threads=1).threads == 1
 
 
 def adapter(folder, **content):
@@ -109,6 +110,6 @@ def test_a_directory_that_is_no_checkpoint_is_named(tmp_path):
 
 def test_what_a_checkpoint_was_trained_for_is_known_through_vllm_too(tmp_path):
     write_trained(tmp_path, {"method": "vpo", "answers": 5})
-    assert trained_answers(f"vllm:{tmp_path}?temperature=0.5") == 5
-    assert trained_answers("vllm:embedded:vpo") == 3
-    assert trained_answers("vllm:some/model") is None
+    assert trained_answers(parse_address(f"vllm:{tmp_path}?temperature=0.5")) == 5
+    assert trained_answers(parse_address("vllm:embedded:vpo")) == 3
+    assert trained_answers(parse_address("vllm:some/model")) is None

@@ -1,0 +1,151 @@
+"""Addresses of policies, as users write them: `[KIND:]MODEL[?OPTION=VALUE&...]`, each read once, here.
+
+    embedded:base                      ships in the package
+    ORG/MODEL  ./directory             transformers, from the hub or a directory
+    vllm:ORG/MODEL?context=4096        an engine beside this process
+    openai:MODEL@http://host:8000      an OpenAI-compatible server
+    scripted:mutate?latency=0.1        no model at all
+    KIND:MODEL                         an installed entry point of the group "evo.policies" (vpo.policies.registry)
+
+The options of `CommonOptions` may follow every address; what else may is the kind's own affair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import parse_qsl, urlencode
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from problems.contract import BadAddress
+
+ENTRY_POINTS = "evo.policies"
+TRANSFORMERS = "transformers"
+"""The kind of an address without one."""
+BUILT_IN = {
+    "embedded": "vpo.hf.policy:load_transformers",
+    TRANSFORMERS: "vpo.hf.policy:load_transformers",
+    "vllm": "vpo.vllm.policy:load_vllm",
+    "openai": "vpo.openai.policy:load_openai",
+    "scripted": "vpo.policies.scripted:load_scripted",
+}
+"""The loader of each kind (vpo.policies.registry.Loader)."""
+FORMS = "embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, or scripted:NAME"
+
+_Options = TypeVar("_Options", bound=BaseModel)
+
+
+class CommonOptions(BaseModel):
+    """What may follow any address; it takes precedence over the settings of the run."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    temperature: float | None = Field(None, ge=0.0, le=100.0)
+    top_p: float | None = Field(None, gt=0.0, le=1.0)
+    max_tokens: int | None = Field(None, ge=1)
+    device: str | None = None
+    dtype: str | None = None
+    batch: int | None = Field(None, ge=1)
+    threads: int | None = Field(None, ge=1)
+    prefill: float | None = Field(
+        None, ge=0.0, le=1.0, description="share of a search's prompts that begin the answer with a part of the parent"
+    )
+
+
+@dataclass(frozen=True)
+class PolicyAddress:
+    """An address taken apart.
+
+    kind: one of BUILT_IN, or the name of an entry point
+    model: what stands between kind and options: a name, a hub id, a directory, MODEL@URL
+    options: every (option, value) as written
+    """
+
+    kind: str
+    model: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        query = urlencode(self.options, safe="/:@,")
+        return f"{self.plain}?{query}" if query else self.plain
+
+    @property
+    def plain(self) -> str:
+        """Without its options: what a policy version begins with."""
+        return self.model if self.kind == TRANSFORMERS else f"{self.kind}:{self.model}"
+
+    @property
+    def short_name(self) -> str:
+        """The last part of the model's name: `vpo` of embedded:vpo, the directory's own name."""
+        return re.split(r"[:/]", re.split(r"@https?://", self.model)[0].rstrip("/"))[-1]
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether loading it loads a model into this process, which a trainer can change."""
+        return self.kind in ("embedded", TRANSFORMERS)
+
+    @property
+    def folder(self) -> Path | None:
+        """The checkpoint's directory, None where none is named. Raises BadAddress on an embedded policy that does not
+        ship."""
+        if self.kind == "embedded":
+            from vpo.embedded.checkpoint import checkpoint_path
+
+            return checkpoint_path(self.model)
+        if self.kind == "vllm" and self.model.startswith("embedded:"):
+            return parse_address(self.model).folder
+        folder = Path(self.model).expanduser()
+        return folder if self.model and self.kind in (TRANSFORMERS, "vllm") and folder.is_dir() else None
+
+    @property
+    def common(self) -> CommonOptions:
+        """Raises BadAddress, one line."""
+        return self._validate(CommonOptions, self.options)
+
+    def own_options(self, model: type[_Options]) -> _Options:
+        """The options beside the common ones, by the kind's model. Raises BadAddress, one line."""
+        return self._validate(model, [(k, v) for k, v in self.options if k not in CommonOptions.model_fields])
+
+    def without(self, *options: str) -> PolicyAddress:
+        return PolicyAddress(self.kind, self.model, tuple((k, v) for k, v in self.options if k not in options))
+
+    def _validate(self, model: type[_Options], options: Iterable[tuple[str, str]]) -> _Options:
+        try:
+            return model.model_validate(dict(options))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            key = ".".join(str(part) for part in first["loc"])
+            if first["type"] == "extra_forbidden":
+                known = ", ".join([*CommonOptions.model_fields, *model.model_fields])
+                raise BadAddress(f"policy {self.plain!r}: unknown option {key}; there are {known}") from None
+            raise BadAddress(f"policy {self.plain!r}: option {key}: {first['msg']}") from None
+
+
+class NoOptions(BaseModel):
+    """The own options of a kind that has none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def parse_address(text: str) -> PolicyAddress:
+    """Take an address apart; whether there is such a policy shows as it is loaded."""
+    name, _, query = text.partition("?")
+    kind, colon, model = name.partition(":")
+    if not colon or kind == TRANSFORMERS or not (kind in BUILT_IN or find_entry_point(kind)):
+        kind, model = TRANSFORMERS, name
+    return PolicyAddress(kind, model, tuple(parse_qsl(query, keep_blank_values=True)))
+
+
+def parse_addresses(text: str) -> tuple[PolicyAddress, ...]:
+    """Several, separated by commas: the operators of one search."""
+    return tuple(parse_address(one.strip()) for one in text.split(","))
+
+
+def find_entry_point(kind: str) -> EntryPoint | None:
+    """The installed entry point of a third party's kind."""
+    return next((point for point in entry_points(group=ENTRY_POINTS) if point.name == kind), None)

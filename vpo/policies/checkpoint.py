@@ -1,0 +1,61 @@
+"""Where the checkpoint of a policy lies, and what its files say without loading it.
+
+What it says of its training stands in a file of its own, because config.json is the model's and names its version
+(vpo.policies.fingerprint).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from problems.contract import BadAddress
+from vpo.policies.address import FORMS, PolicyAddress
+
+TRAINED = "evo.json"
+
+
+def find_checkpoint(address: PolicyAddress) -> str:
+    """A directory that holds a model, or a hub id that has the form of one. Raises BadAddress."""
+    from vpo.embedded.checkpoint import shipped
+
+    name = address.model
+    if address.kind == "embedded":
+        return str(address.folder)
+    if not name or any(character.isspace() for character in name) or ":" in name:
+        raise BadAddress(f"policy {name!r} is not an address: {FORMS}")
+    folder = Path(name).expanduser()
+    if name in shipped() and not (folder / "config.json").is_file():
+        raise BadAddress(f"policy {name!r}: no such checkpoint; embedded:{name} ships with the package")
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise BadAddress(f"policy {name!r}: the directory holds no config.json, so it is no model checkpoint")
+        return str(folder)
+    if folder.exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1 or name.endswith("/"):
+        raise BadAddress(f"policy {name!r}: no such directory (a policy is {FORMS})")
+    return name
+
+
+def write_trained(folder: Path, trained: Mapping[str, Any]) -> None:
+    (folder / TRAINED).write_text(json.dumps(dict(trained), indent=1) + "\n", encoding="utf-8")
+
+
+def trained_answers(address: PolicyAddress) -> int | None:
+    """m, the answers a rollout of this policy was trained to give; None where nothing says so.
+
+    Known for checkpoints in directories, those that ship among them; a hub's are not asked. Raises BadAddress where
+    the file cannot be read.
+    """
+    folder = address.folder
+    file = folder / TRAINED if folder is not None else None
+    if file is None or not file.is_file():
+        return None
+    try:
+        answers = json.loads(file.read_text(encoding="utf-8")).get("answers")
+    except (OSError, ValueError, AttributeError) as error:
+        raise BadAddress(f"policy {address.plain!r}: {TRAINED} cannot be read: {error}") from None
+    if answers is not None and (not isinstance(answers, int) or answers < 1):
+        raise BadAddress(f"policy {address.plain!r}: {TRAINED} says answers {answers!r}, which is no number of answers")
+    return answers
