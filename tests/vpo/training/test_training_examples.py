@@ -159,26 +159,25 @@ FOUR = [*THREE, tokens(RNG, 3)]
 def test_with_gains_a_copy_of_the_parent_is_worth_as_much_as_no_answer(method: str) -> None:
     """Rollouts: better than the parent, a copy of it, worse, nothing."""
     group = scored_group(PROMPT, FOUR, [[[1.0, 0.0]], [[0.5, 0.0]], [[0.25, 0.0]], []], answers=1)
-    by_value = group_advantages(group, Estimation(method), shown=[PARENT])
-    by_gain = group_advantages(group, Estimation(method, reward="gain"), shown=[PARENT])
+    by_value = group_advantages(group, Estimation(method=method), shown=[PARENT])
+    by_gain = group_advantages(group, Estimation(method=method, reward="gain"), shown=[PARENT])
     if method != "max_at_k":  # which looks at the best of subsets alone
         assert by_value[1] > by_value[3]
     assert by_gain[0] > by_gain[1] == by_gain[2] == by_gain[3]
-    np.testing.assert_array_equal(
-        group_advantages(group, Estimation(method, reward="gain")), group_advantages(group, Estimation(method))
-    )
+    unshown = group_advantages(group, Estimation(method=method, reward="gain"))
+    np.testing.assert_array_equal(unshown, group_advantages(group, Estimation(method=method)))
 
 
 def test_a_set_gains_under_every_weight_that_it_betters_the_parent() -> None:
     """(0, 1) is no fitter than the parent, yet better under half of the weights."""
     group = scored_group(PROMPT, THREE[:2], [[[0.0, 0.5]], [[0.5, 0.0]]])
-    assert group_advantages(group, Estimation("vpo", reward="gain"), shown=[PARENT])[0] > 0.9
-    assert not np.any(group_advantages(group, Estimation("grpo", reward="gain"), shown=[PARENT]))
+    assert group_advantages(group, Estimation(method="vpo", reward="gain"), shown=[PARENT])[0] > 0.9
+    assert not np.any(group_advantages(group, Estimation(method="grpo", reward="gain"), shown=[PARENT]))
     both = [PARENT, Score((0.0, 0.5), 0.25)]
-    assert not np.any(group_advantages(group, Estimation("vpo", reward="gain"), shown=both))
+    assert not np.any(group_advantages(group, Estimation(method="vpo", reward="gain"), shown=both))
 
 
 def test_per_answer_credit_of_gains_goes_to_the_answer_that_betters_the_parent() -> None:
     group = scored_group(PROMPT, THREE[:2], [[[1.0, 0.0], [0.5, 0.0]], [[0.25, 0.0], [0.1, 0.0]]])
-    credit = group_advantages(group, Estimation("per_answer", reward="gain"), shown=[PARENT])
+    credit = group_advantages(group, Estimation(method="per_answer", reward="gain"), shown=[PARENT])
     assert credit[0, 0] > 0 and credit[0, 1] == credit[1, 0] == credit[1, 1] < 0
