@@ -6,6 +6,7 @@
     programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP or LiveCodeBench lines, counted from 0
     PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
     PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve.directory)
+    PATH/directory/program.py                    the same, where several files may be its initial program
     NAME  NAME:REST                              registered with @problems.register("NAME"), or under the entry point
                                                  group "evo.problems"
 
@@ -144,6 +145,7 @@ def _programs(rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> l
 def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
     from problems.custom.scorer_file import ScorerFileProblem
     from problems.openevolve.directory import OpenEvolveProblem
+    from problems.openevolve.initial_program import EVALUATOR, is_initial_program
 
     path = Path(address).expanduser()
     try:
@@ -152,10 +154,11 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
         is_file = is_folder = False
     if is_folder:
         return OpenEvolveProblem(path, sandbox)
+    if is_file and path.name != EVALUATOR and is_initial_program(path):
+        own = path.stem == "initial_program"
+        return OpenEvolveProblem(path.parent, sandbox, program=None if own else path.resolve())
     if is_file and path.suffix == ".py":
-        if path.name in ("evaluator.py", "initial_program.py") and (path.parent / "evaluator.py").is_file():
-            return OpenEvolveProblem(path.parent, sandbox)
-        return ScorerFileProblem(path, sandbox)
+        return OpenEvolveProblem(path.parent, sandbox) if path.name == EVALUATOR else ScorerFileProblem(path, sandbox)
     if is_file and path.suffix in (".yaml", ".yml"):
         return OpenEvolveProblem(path.parent, sandbox, config=path.resolve())
     if is_file and path.suffix == ".jsonl":

@@ -202,8 +202,6 @@ class ScorerFileProblem(Problem):
                     environment={"EVO_SCORER_FILE": str(self.path), "PYTHONPATH": str(_ROOT)},
                 )
                 limits = Limits(
-                    wall_seconds=self._timeout,
-                    cpu_seconds=4 * self._timeout,
                     memory=4 << 30,
                     output=16 << 20,
                     file=256 << 20,

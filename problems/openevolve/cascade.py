@@ -106,10 +106,7 @@ class Cascade:
                 readable=(str(self.file.parent),),
                 environment={"EVO_EVALUATOR_FILE": str(self.file)},
             )
-            seconds = float(self.settings["timeout"])
             limits = Limits(
-                wall_seconds=seconds,
-                cpu_seconds=4 * seconds,
                 memory=int(self.settings.get("memory_limit_mb", _MEMORY)) << 20,
                 output=16 << 20,
                 file=256 << 20,

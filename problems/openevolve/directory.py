@@ -23,6 +23,7 @@ from problems.fingerprint import files_fingerprint, files_named_by
 from problems.openevolve.cascade import Cascade, Evaluation
 from problems.openevolve.config import OpenEvolveConfig, read_config
 from problems.openevolve.evolve_block import NotSpliceable, regions, splice
+from problems.openevolve.initial_program import EVALUATOR, initial_program, language_of
 
 if TYPE_CHECKING:
     from problems.sandbox import Sandbox
@@ -52,11 +53,11 @@ class OpenEvolveProblem(Problem):
         sandbox: Callable[[], Sandbox],
         *,
         config: Path | None = None,
-        target: float | None = None,
+        program: Path | None = None,
     ) -> None:
         self.folder = folder.resolve()
-        self.program = _initial_program(self.folder)
-        self.evaluator_file = self.folder / "evaluator.py"
+        self.evaluator_file = self.folder / EVALUATOR
+        self.program = program.resolve() if program else initial_program(self.folder)
         if not self.evaluator_file.is_file():
             raise BadAddress(
                 f"{folder} has no evaluator.py; an OpenEvolve directory holds one beside {self.program.name}"
@@ -68,12 +69,14 @@ class OpenEvolveProblem(Problem):
         read = read_config(config) if config else OpenEvolveConfig()
         if config and read.warning(config):
             warnings.warn(read.warning(config), stacklevel=3)
-        self.name = str(self.folder if config is None or config.stem == "config" else config.resolve())
-        self.settings: Mapping[str, Any] = {"language": _language(self.program), **read.settings}
+        self.name = str(program or (self.folder if config is None or config.stem == "config" else config.resolve()))
+        self.settings: Mapping[str, Any] = {"language": language_of(self.program), **read.settings}
+        if self.settings["file_suffix"] == ".py":  # as in OpenEvolve's controller
+            self.settings = {**self.settings, "file_suffix": self.program.suffix or ".py"}
         self.ignored = read.ignored
         self.language: str = self.settings["language"]
         self.answer_format = "python" if self.program.suffix == ".py" else "text"
-        self.target: float | None = target if target is not None else read.settings.get("target")
+        self.target: float | None = read.settings.get("target")
         self._original = self.program.read_text(encoding="utf-8").replace("\r\n", "\n")
         self._cascade = Cascade(self.evaluator_file, self.settings, sandbox)
         self._strange: set[str] = set()
@@ -197,21 +200,6 @@ class OpenEvolveProblem(Problem):
             if first:
                 told = ", ".join(sorted(new))
                 warnings.warn(f"{self.evaluator_file}: {told}: no metric of the initial program, ignored", stacklevel=2)
-
-
-def _initial_program(folder: Path) -> Path:
-    if not folder.is_dir():
-        raise BadAddress(f"{folder} is no directory")
-    found = sorted(p for p in folder.glob("initial_program.*") if p.is_file() and p.suffix != ".pyc")
-    if len(found) != 1:
-        count = "no" if not found else f"{len(found)} files"
-        raise BadAddress(f"{folder} has {count} initial_program.*; an OpenEvolve directory has exactly one")
-    return found[0]
-
-
-def _language(program: Path) -> str:
-    names = {".py": "python", ".rs": "rust", ".cpp": "cpp", ".c": "c", ".js": "javascript", ".java": "java", ".r": "r"}
-    return names.get(program.suffix.lower(), program.suffix.lstrip(".") or "text")
 
 
 def _one_line(text: str) -> str:

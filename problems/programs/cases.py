@@ -80,7 +80,7 @@ class Task:
     epilogue: trusted lines that run after it in its own process (objects built from the answer's classes)
     judge: module code that the JudgeCases' functions live in
     names: what the judge may call in the answer
-    wall_seconds: per case
+    seconds: CPU time per case
     reference: a full solution where the data set has one; never part of a prompt
     fingerprint: of the data set's line (problems.fingerprint)
     """
@@ -93,7 +93,7 @@ class Task:
     epilogue: str = ""
     judge: str = ""
     names: tuple[str, ...] = ()
-    wall_seconds: float = 6.0
+    seconds: float = 6.0
     reference: str | None = None
     fingerprint: str = ""
     extra: dict[str, Any] = field(default_factory=dict)

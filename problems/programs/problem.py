@@ -13,7 +13,7 @@ from problems.programs.comparison import call_passes, same_output
 from problems.programs.feedback import CaseReport, clipped, feedback
 from problems.programs.judge import judge_answer
 from problems.python_syntax import parse_python
-from problems.sandbox.contract import CaseOutcome, Limits, Program
+from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 
 if TYPE_CHECKING:
     from problems.sandbox import Sandbox
@@ -39,7 +39,7 @@ class ProgramProblem(Problem):
         self.task = task
         self.objectives = tuple(f"case_{number}" for number in range(1, task.components + 1))
         self._sandbox = sandbox
-        self._limits = Limits(wall_seconds=task.wall_seconds, cpu_seconds=task.wall_seconds)
+        self._limits = Limits(cpu_seconds=task.seconds, wall_seconds=task.seconds * WALL_FACTOR)
 
     def __repr__(self) -> str:
         return f"ProgramProblem({self.name!r}, {len(self.objectives)} cases)"

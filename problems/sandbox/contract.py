@@ -17,12 +17,19 @@ class SandboxFault(Exception):
     """The sandbox itself broke (a worker that cannot start, a protocol error): ours, never an answer's."""
 
 
+WALL_FACTOR = 10
+"""The longest wall time, as a multiple of the CPU time allowed: what a busy machine may take."""
+
+
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on one candidate. Times are per case; sizes in bytes."""
+    """Bounds on one candidate. Times are per case; sizes in bytes.
 
-    wall_seconds: float = 6.0
+    cpu_seconds: decide; a candidate that only sleeps has as much wall time (problems.sandbox.patience)
+    """
+
     cpu_seconds: float = 6.0
+    wall_seconds: float = 6.0 * WALL_FACTOR
     memory: int = 1 << 30
     output: int = 1 << 20
     file: int = 16 << 20

@@ -20,10 +20,6 @@ def frame_limit(limits: Limits) -> int:
     return 16 * limits.output + (1 << 16)
 
 
-def too_slow(limits: Limits) -> str:
-    return f"still running after {limits.wall_seconds:g} s"
-
-
 def too_much_scratch(limits: Limits) -> str:
     return f"more than {limits.scratch} bytes of files"
 

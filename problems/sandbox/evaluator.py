@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from problems.sandbox import ending, scratch
 from problems.sandbox.child.wire import RESULT, Malformed, decode, encode
 from problems.sandbox.contract import (
+    WALL_FACTOR,
     CaseStatus,
     EvaluatorOutcome,
     EvaluatorSpec,
@@ -76,7 +77,8 @@ class Evaluator:
         """Call a function of the file (or a method: dotted names are followed) in a fresh fork of its worker.
 
         args: plain data, or ScratchFile(name) for the path of one of `files`
-        timeout: seconds of wall time, after which the whole process tree is killed
+        timeout: seconds of CPU time, or of wall time where it sleeps (problems.sandbox.patience), after which the whole
+            process tree is killed
         files: name -> text, written into the scratch folder first. They are the answer's files
         answers: further file names that count as the answer's in a traceback ("<string>" for code that is exec'd)
         Raises SandboxFault for faults of the sandbox, Unplain (a TypeError) for other arguments.
@@ -133,8 +135,7 @@ class Evaluator:
                 scratch.remove(folder)
 
     def _listen(self, worker: Worker, task: dict[str, Any], timeout: float) -> EvaluatorOutcome:
-        limits = self._limits
-        started = time.perf_counter()
+        limits = replace(self._limits, cpu_seconds=timeout, wall_seconds=timeout * WALL_FACTOR)
         worker.begin(task, limits, 0, ending.frame_limit(limits))
         output = bytearray()
         reply: list[Any] | None = None
@@ -142,7 +143,7 @@ class Evaluator:
         ended: Exit | None = None
         while ended is None:
             try:
-                heard = worker.listen(started + timeout)
+                heard = worker.listen()
                 ended = heard.exit
                 output += heard.output[: max(0, limits.output - len(output))]
                 for kind, body in heard.frames:
@@ -156,14 +157,14 @@ class Evaluator:
                     raise Malformed("bytes that are no message")
                 if heard.overfull:
                     failure = "output", ending.too_much_scratch(limits)
-                elif ended is None and time.perf_counter() - started >= timeout:
-                    failure = "timeout", f"still running after {timeout:g} s"
+                elif ended is None and (over := worker.overdue()):
+                    failure = "timeout", over
             except Malformed:
                 failure = "crash", ending.FAILED
             if failure is not None and ended is None:
                 ended = worker.kill()
         stdout = bytes(output).decode("utf-8", "replace")
-        wall = time.perf_counter() - started
+        wall = worker.patience.wall
         if failure is None and reply is not None:
             status, value, type_name, exception, message, traceback, touched = reply
             return EvaluatorOutcome(

@@ -35,6 +35,7 @@ class Session:
         self._worker: Worker | None = None
         self._running = False
         self._deaths = 0
+        self._used = 0.0  # CPU seconds of the evaluations that its process has done
         self._failed: CaseOutcome | None = None
 
     def __enter__(self) -> Session:
@@ -109,7 +110,7 @@ class Session:
             "cpu": self._limits.cpu_seconds,
         }
         self._worker.begin(task, self._limits, 0, ending.frame_limit(self._limits))
-        self._running = True
+        self._running, self._used = True, 0.0
         outcome = self._listen(LOADED, None)
         if outcome.status == "ok":
             return True
@@ -121,23 +122,24 @@ class Session:
         """The outcome of what was asked last; counts a death where the process ended over it."""
         worker = self._worker
         assert worker is not None
-        limits = self._limits
-        started = time.perf_counter()
-        asked, asking = 0, 0.0
+        limits, patience = self._limits, worker.patience
+        patience.restart(self._used)
+        asked = 0
         while True:
             try:
-                heard = worker.listen(started + asking + limits.wall_seconds)
+                heard = worker.listen()
                 for kind, body in heard.frames:
                     if kind == ORACLE and asked < ORACLE_CALLS:
                         asked += 1
-                        asking += self._ask(worker, body, oracle)
+                        patience.pause(self._ask(worker, body, oracle))
                         continue
-                    wall = time.perf_counter() - started - asking
+                    wall = patience.wall
                     if kind == LOADED and wanted == LOADED:
                         return CaseOutcome("ok", wall_seconds=wall)
                     if kind != wanted and (kind, wanted) != (FAILED, LOADED):
                         raise Malformed("a message that nobody asked for")
                     outcome = ending.case_outcome(body)
+                    self._used += outcome.cpu_seconds
                     if outcome.message == ending.too_much_output(limits):  # which ended it
                         worker.kill()
                         self._deaths += 1
@@ -149,7 +151,7 @@ class Session:
                     )
                 if heard.malformed:
                     raise Malformed("bytes that are no message")
-                wall = time.perf_counter() - started - asking
+                wall = patience.wall
                 if heard.exit:
                     self._running = False
                     self._deaths += 1
@@ -157,10 +159,10 @@ class Session:
                     return CaseOutcome(status, message=message, wall_seconds=wall)
                 if heard.overfull:
                     return self._end("output", ending.too_much_scratch(limits), wall)
-                if wall >= limits.wall_seconds:
-                    return self._end("timeout", ending.too_slow(limits), wall)
+                if over := worker.overdue():
+                    return self._end("timeout", over, wall)
             except Malformed:
-                return self._end("crash", ending.FAILED, time.perf_counter() - started - asking)
+                return self._end("crash", ending.FAILED, patience.wall)
 
     def _end(self, status: Any, message: str, wall: float) -> CaseOutcome:
         assert self._worker is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from typing import TYPE_CHECKING
 
 from problems.sandbox import ending
@@ -43,7 +42,7 @@ class Trial:
         for case, outcome in zip(cases, self.done, strict=True):
             if self.program.mode == "calls" and outcome.message.startswith("SyntaxError"):
                 _check_expression(case)
-        return self.done
+        return [timely(outcome, self.limits) for outcome in self.done]
 
     def _rest(self, status: CaseStatus, message: str) -> None:
         self.done += [CaseOutcome(status, message=message) for _ in self.program.cases[len(self.done) :]]
@@ -59,19 +58,18 @@ class Trial:
             "output": limits.output,
             "cpu": limits.cpu_seconds,
         }
-        last = time.perf_counter()
         worker.begin(task, limits, hard, ending.frame_limit(limits), quiet=True)
-        loaded = False
+        loaded, patience = False, worker.patience
         while True:
             failure: tuple[CaseStatus, str] | None = None
             heard = Heard()
             try:
-                heard = worker.listen(last + limits.wall_seconds)
-                now = time.perf_counter()
+                heard = worker.listen()
+                wall = patience.wall
                 if LOADED in heard.output and not loaded:
                     loaded = True
                     if not heard.frames:  # the first case has its own time; a quick loading counts as part of it
-                        last = now
+                        patience.restart(0.0)
                 results: list[CaseOutcome] = []
                 for kind, body in heard.frames:
                     if kind not in (RESULT, FAILED) or len(self.done) + len(results) >= len(self.program.cases):
@@ -81,14 +79,14 @@ class Trial:
                         results = results[-1:]
                         self.done[first:] = []
                         results *= len(cases)
-                self.done += shared(results, now - last)
+                self.done += shared(results, wall)
                 loaded |= bool(results)
                 if heard.malformed:
                     raise Malformed("bytes that are no message")
                 if heard.frames:
-                    last = now
-                elif now - last >= limits.wall_seconds:
-                    failure = "timeout", ending.too_slow(limits)
+                    patience.restart(sum(item.cpu_seconds for item in self.done[first:]))
+                elif heard.exit is None and (over := worker.overdue()):
+                    failure = "timeout", over
                 elif heard.overfull:
                     failure = "output", ending.too_much_scratch(limits)
             except Malformed:
@@ -105,10 +103,9 @@ class Trial:
             elif not complete:
                 self.deaths += 1
                 status, message = failure or ending.reason(ended, hard)
-                lasting = max(0.0, time.perf_counter() - last)
                 if loaded:
                     cpu = max(0.0, ended.cpu_seconds - sum(item.cpu_seconds for item in self.done[first:]))
-                    self.done.append(CaseOutcome(status, None, "", message, lasting, cpu))
+                    self.done.append(CaseOutcome(status, None, "", message, patience.wall, cpu))
                 else:  # it would go the same way before every case
                     self._rest(status, message)
             elif self.done[-1].status == "output":
@@ -125,7 +122,6 @@ class Trial:
             "case": case,
             "cpu": limits.cpu_seconds,
         }
-        started = time.perf_counter()
         worker.begin(task, limits, hard, ending.frame_limit(limits))
         output = bytearray()
         verdict: CaseOutcome | None = None
@@ -133,7 +129,7 @@ class Trial:
         ended: Exit | None = None
         while ended is None:
             try:
-                heard = worker.listen(started + limits.wall_seconds)
+                heard = worker.listen()
                 ended = heard.exit
                 output += heard.output
                 for kind, body in heard.frames:
@@ -146,13 +142,13 @@ class Trial:
                     failure = "output", ending.too_much_output(limits)
                 elif heard.overfull:
                     failure = "output", ending.too_much_scratch(limits)
-                elif ended is None and time.perf_counter() - started >= limits.wall_seconds:
-                    failure = "timeout", ending.too_slow(limits)
+                elif ended is None and (over := worker.overdue()):
+                    failure = "timeout", over
             except Malformed:
                 failure = "crash", ending.FAILED
             if failure is not None and ended is None:
                 ended = worker.kill()
-        wall = time.perf_counter() - started
+        wall = worker.patience.wall
         text = output[: limits.output].decode("utf-8", "replace")
         status: CaseStatus
         if failure is not None:
@@ -167,6 +163,15 @@ class Trial:
             self.deaths += 1
         value = text if status == "ok" else None
         self.done.append(CaseOutcome(status, value, text, message, wall, ended.cpu_seconds))
+
+
+def timely(outcome: CaseOutcome, limits: Limits) -> CaseOutcome:
+    """The outcome, a time-out where it took more CPU time than allowed: the kernel's own limit counts whole seconds."""
+    if outcome.status != "ok" or outcome.cpu_seconds <= limits.cpu_seconds:
+        return outcome
+    return dataclasses.replace(
+        outcome, status="timeout", value=None, message=f"more than {limits.cpu_seconds:g} s of CPU time"
+    )
 
 
 def shared(results: list[CaseOutcome], interval: float) -> list[CaseOutcome]:

@@ -18,6 +18,7 @@ from typing import Any
 from problems.sandbox import launch, scratch
 from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, Malformed, frame
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
+from problems.sandbox.patience import Patience
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
@@ -162,6 +163,8 @@ class Worker:
         self._watched = time.monotonic()
         # most candidates end within this time, and then their results and their end are read at one awakening
         self._quiet = time.perf_counter() + _QUIET_SECONDS if quiet else 0.0
+        assert self.process is not None
+        self.patience = Patience(self.process.pid, limits.cpu_seconds, limits.wall_seconds)
         self.tell(task)
         self._ask(RUN, cpu_seconds, limits)
 
@@ -194,9 +197,9 @@ class Worker:
         except BlockingIOError:
             return None
 
-    def listen(self, until: float) -> Heard:
-        """What the fork has to say, waiting for it until `until` (on time.perf_counter's clock) at most."""
-        heard = Heard()
+    def listen(self) -> Heard:
+        """What the fork has to say, waiting for it until its patience has to be looked at."""
+        heard, until = Heard(), self.patience.next_look
         while True:
             wait = until - time.perf_counter()
             if self.scratch is not None:
@@ -228,6 +231,12 @@ class Worker:
                     return heard
             if time.perf_counter() >= until:
                 return heard
+
+    def overdue(self) -> str | None:
+        """Which limit on time the fork has reached; None where there is none, or news of it that came meanwhile."""
+        over = self.patience.over()
+        ready = {fd for fd, _ in self._poll.poll(0)} if over else set()
+        return None if ready & {self._results, self._control} else over
 
     def _ended(self) -> Exit | None:
         data = self._read(self._control)

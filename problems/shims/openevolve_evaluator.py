@@ -6,7 +6,9 @@ from their own folder; what it writes there stays in the call's scratch folder.
 """
 
 import ast
+import asyncio
 import importlib.util
+import inspect
 import numbers
 import os
 import re
@@ -68,6 +70,8 @@ def run(stage, path):
             link.symlink_to(entry)
     try:
         result = getattr(_module, stage)(path)
+        if inspect.isawaitable(result):
+            result = asyncio.run(_awaited(result))
     except MemoryError:
         raise  # a limit of the sandbox, reported as such
     except BaseException as error:
@@ -86,6 +90,10 @@ def run(stage, path):
             numeric[str(name)] = number
     shown = {str(name): _text(value) for name, value in artifacts.items()}
     return {"metrics": numeric, "texts": texts, "artifacts": shown}
+
+
+async def _awaited(result):
+    return await result
 
 
 def _number(value):

@@ -253,7 +253,10 @@ def test_a_config_by_another_name_and_incomplete_directories(directory, tmp_path
         (problem,) = resolve(str(tmp_path / "fast.yaml"))
     assert problem.settings["max_iterations"] == 3 and problem.name.endswith("fast.yaml")
     (tmp_path / "initial_program.rs").write_text("")
-    with pytest.raises(BadAddress, match="2 files initial_program"):
+    with pytest.raises(
+        BadAddress,
+        match=r"2 files that may be its initial program \(initial_program.py, initial_program.rs\); name it: ",
+    ):
         resolve(str(tmp_path))
     (tmp_path / "initial_program.rs").unlink()
     (tmp_path / "evaluator.py").unlink()
@@ -264,3 +267,54 @@ def test_a_config_by_another_name_and_incomplete_directories(directory, tmp_path
 def test_the_statement_tells_what_is_measured(directory):
     problem = directory(config="prompt:\n  system_message: Be clever.\n")
     assert problem.statement().startswith("Be clever.") and "twice, value" in problem.statement()
+
+
+@pytest.mark.parametrize("name", ["program.py", "my_algorithm.py", "start.rs"])
+@pytest.mark.parametrize("marked", [True, False])
+def test_the_initial_program_may_have_any_name(tmp_path, name, marked):
+    code = PROGRAM if marked else "value = 1\n"
+    (tmp_path / name).write_text(code)
+    (tmp_path / "evaluator.py").write_text("def evaluate(path):\n    return {'suffix': float(path.endswith('.rs'))}\n")
+    if marked:
+        (tmp_path / "helper.py").write_text("x = 1\n")
+    (problem,) = resolve(str(tmp_path))
+    (named,) = resolve(str(tmp_path / name))
+    assert problem.fault is None and problem.seed_answer() == named.seed_answer() == code
+    assert problem.score(code).rewards == (float(name.endswith(".rs")),), "the answer's file has the program's suffix"
+    assert problem.name == str(tmp_path) and [p.name for p in resolve(named.name)] == [named.name]
+
+
+def test_several_programs_are_told_apart_by_name(tmp_path):
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text(PROGRAM.replace("0.5", "0.25" if name == "a.py" else "0.75"))
+    (tmp_path / "evaluator.py").write_text(EVALUATOR)
+    (tmp_path / "scorer.py").write_text("def score(answer):\n    return len(answer)\n")
+    with pytest.raises(BadAddress, match=r"2 files that may be its initial program \(a.py, b.py\); name it: .*a\.py"):
+        resolve(str(tmp_path))
+    for name, value in (("a.py", 0.25), ("b.py", 0.75)):
+        (problem,) = resolve(str(tmp_path / name))
+        assert problem.score(problem.seed_answer()).rewards == (2 * value, value)
+    (scorer,) = resolve(str(tmp_path / "scorer.py"))
+    assert scorer.objectives == ("score",), "a scorer file beside them is one still"
+
+
+def test_an_async_evaluate_is_awaited(directory):
+    code = EVALUATOR.replace("def evaluate", "async def evaluate") + "    "
+    problem = directory(
+        "import asyncio\n" + code.replace("    value = load", "    await asyncio.sleep(0)\n    value = load")
+    )
+    assert problem.fault is None and problem.score(PROGRAM).rewards == (1.0, 0.5)
+    assert problem.score(problem.canonical(answer("raise ValueError"))).error.startswith("evaluate: ValueError")
+
+
+def test_evaluators_have_a_home(directory):
+    home = "from pathlib import Path\nHOME = Path.home()\n"
+    body = (
+        "\ndef evaluate(path):\n    (Path.home() / '.cache').mkdir()\n"
+        "    (Path.home() / '.cache' / 'x').write_text('y')\n"
+        "    return {'own': float(Path.home() == Path.cwd()), 'absolute': float(HOME.is_absolute())}\n"
+    )
+    problem = directory(home + body)
+    assert problem.fault is None and problem.objectives == ("absolute", "own")
+    for _ in range(2):
+        assert problem._cascade.run(PROGRAM)[0].metrics == {"own": 1.0, "absolute": 1.0}, "fresh for every call"

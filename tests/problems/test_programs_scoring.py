@@ -185,9 +185,10 @@ def test_code_that_does_not_run_is_an_error_of_the_answer(tmp_path):
 
 def test_an_answer_that_hangs_is_given_up():
     tests = tuple(StdinCase(str(n), "1") for n in range(8))
-    problem = ProgramProblem("slow", Task("t", "", tests, wall_seconds=0.3), shared_sandbox)
+    problem = ProgramProblem("slow", Task("t", "", tests, seconds=0.3), shared_sandbox)
     score = problem.score("while True:\n    pass\n")
     assert score.fitness == 0 and "0.3 s" in score.error
+    assert "not run" in problem._reports("while True:\n    pass\n")[-1].outcome.message, "every case was waited for"
 
 
 def test_setup_that_builds_the_answers_objects_runs_beside_it(tmp_path):

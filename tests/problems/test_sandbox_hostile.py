@@ -76,7 +76,7 @@ def filled(code: str, secret: Path) -> str:
 
 @pytest.mark.parametrize("hostile", PROGRAMS, ids=lambda item: item.name.replace(" ", "-").replace("/", "-"))
 def test_hostile_then_good(sandbox: Sandbox, hostile, secret: Path) -> None:
-    limits = Limits(**{"wall_seconds": 6.0, **hostile.limits})
+    limits = Limits(**hostile.limits)
     program = Program(filled(hostile.code, secret), hostile.cases, hostile.mode, TABLE.SETUP)
     outcomes = sandbox.run(program, limits)
     assert len(outcomes) == len(hostile.cases)

@@ -33,6 +33,11 @@ _INODES = 16384
 _TEXT = 20000
 
 
+def home(scratch: str) -> dict[str, str]:
+    """What a scorer that names no others has as its home and for temporary files: the user it runs as has neither."""
+    return {"HOME": scratch, "TMPDIR": scratch}
+
+
 class Scorer:
     """The user's file as a module of this worker."""
 
@@ -45,7 +50,7 @@ class Scorer:
         """Execute the file; returns the public names that can be called. Whatever it raises goes to the parent."""
         environment = self.config["environment"]
         os.environ.clear()
-        os.environ.update(environment)
+        os.environ.update({**home(self.config["scratch"]), **environment})
         sys.path[:0] = [os.path.dirname(self.path), *filter(None, environment.get("PYTHONPATH", "").split(":"))]
         sys.argv = [self.path]
         name = os.path.splitext(os.path.basename(self.path))[0]
@@ -205,9 +210,7 @@ class Tree:
                 confinement.drop_capabilities()
             confinement.no_new_privileges()
         os.chdir(scratch)
-        os.environ.setdefault("TMPDIR", scratch)
-        os.environ.setdefault("HOME", scratch)
-        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+        os.environ.update({**home(scratch), **config["environment"], "PYTHONDONTWRITEBYTECODE": "1"})
         confinement.limit(resource.RLIMIT_AS, memory)
         confinement.limit(resource.RLIMIT_FSIZE, file)
         if mode == "none":

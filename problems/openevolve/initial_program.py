@@ -1,0 +1,62 @@
+"""Which file of an OpenEvolve directory is its initial program: OpenEvolve is told, a directory has to be read."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from problems.contract import BadAddress
+from problems.openevolve.evolve_block import regions
+
+LANGUAGES = {".py": "python", ".rs": "rust", ".cpp": "cpp", ".c": "c", ".js": "javascript", ".java": "java", ".r": "r"}
+EVALUATOR = "evaluator.py"
+
+
+def initial_program(folder: Path) -> Path:
+    """The one `initial_program.*`; else the one file with EVOLVE-BLOCKs; else the one program beside evaluator.py.
+    BadAddress, with the files to choose from, where none or several fit."""
+    if not folder.is_dir():
+        raise BadAddress(f"{folder} is no directory")
+    files = sorted(p for p in folder.iterdir() if p.is_file() and p.name != EVALUATOR and not p.name.startswith("."))
+    code = [p for p in files if p.suffix.lower() in LANGUAGES]
+    named = [p for p in files if p.stem == "initial_program" and p.suffix != ".pyc"]
+    marked = [p for p in code if evolves(p)]
+    found = next((group for group in (named, marked, code) if group), [])
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise BadAddress(f"{folder} has no initial_program.*, nor another program beside {EVALUATOR}")
+    names = ", ".join(p.name for p in found)
+    raise BadAddress(f"{folder} has {len(found)} files that may be its initial program ({names}); name it: {found[0]}")
+
+
+def is_initial_program(path: Path) -> bool:
+    """Whether a file is named as the initial program of its directory, rather than as a scorer of its own."""
+    if not path.with_name(EVALUATOR).is_file() or path.suffix.lower() not in LANGUAGES:
+        return False
+    return path.suffix != ".py" or evolves(path) or not _scores(path)
+
+
+def evolves(path: Path) -> bool:
+    """Whether the file has EVOLVE-BLOCKs."""
+    try:
+        found = regions(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return False
+    return found is not None and bool(found.blocks)
+
+
+def language_of(program: Path) -> str:
+    """The language's name, as OpenEvolve's prompts write it, by the file's suffix."""
+    return LANGUAGES.get(program.suffix.lower(), program.suffix.lstrip(".") or "text")
+
+
+def _scores(path: Path) -> bool:
+    """Whether the file defines what a scorer file has (problems.custom.scorer_file)."""
+    try:
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+    except (OSError, ValueError, SyntaxError):
+        return False
+    defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    assigned = {t.id for node in body if isinstance(node, ast.Assign) for t in node.targets if isinstance(t, ast.Name)}
+    return bool({"score", "Problem"} & defined or {"score", "problem"} & assigned)

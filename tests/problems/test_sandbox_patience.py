@@ -1,0 +1,123 @@
+"""CPU time decides a time-out: a busy machine is no verdict, and what only sleeps is not waited for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from problems.sandbox import EvaluatorSpec, Limits, Program, Sandbox, choose_mode, patience
+from problems.sandbox.patience import Patience, processes_below
+
+BURNERS = 6
+WORK = """
+import time
+def f():
+    while time.process_time() < 0.4:
+        pass
+    return "done"
+def spin():
+    while True:
+        pass
+def sleep():
+    time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def cpu() -> Iterator[int]:
+    """A CPU on which BURNERS processes that never sleep run too."""
+    (chosen, *_) = os.sched_getaffinity(0)
+    burners = [subprocess.Popen([sys.executable, "-S", "-c", "while 1: pass"]) for _ in range(BURNERS)]
+    for burner in burners:
+        os.sched_setaffinity(burner.pid, {chosen})
+    yield chosen
+    for burner in burners:
+        burner.kill()
+        burner.wait()
+
+
+def pin(sandbox_pid: int, cpu: int) -> None:
+    """The worker, and with it each fork of it, to one CPU."""
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            family, pid = int(place.name), int(place.name)
+            while family not in (0, 1, sandbox_pid):
+                try:
+                    family = int((Path("/proc") / str(family) / "stat").read_text().rpartition(")")[2].split()[1])
+                except OSError:
+                    break
+            if family == sandbox_pid:
+                os.sched_setaffinity(pid, {cpu})
+
+
+@pytest.mark.parametrize("mode", ["calls", "stdin"])
+def test_a_program_on_a_busy_cpu_is_not_timed_out(cpu: int, mode: str) -> None:
+    limits = Limits(cpu_seconds=1.0, wall_seconds=100.0)
+    with Sandbox(choose_mode(), 1) as sandbox:
+        sandbox.run(Program("", ("1",)), limits)
+        ((_, worker),) = sandbox._idle
+        assert worker.process is not None
+        pin(worker.process.pid, cpu)
+        code = WORK + ("" if mode == "calls" else "print(f())")
+        (outcome,) = sandbox.run(Program(code, ("f()" if mode == "calls" else "",), mode), limits)  # type: ignore[arg-type]
+    assert outcome.status == "ok", outcome
+    assert outcome.wall_seconds > limits.cpu_seconds, "it was not held up, so nothing was tested"
+
+
+def test_an_evaluator_on_a_busy_cpu_is_not_timed_out(cpu: int, tmp_path: Path) -> None:
+    (tmp_path / "scorer.py").write_text(WORK)
+    with (
+        Sandbox(choose_mode(), 1) as sandbox,
+        sandbox.evaluator(EvaluatorSpec(str(tmp_path / "scorer.py"))) as evaluator,
+    ):
+        ((worker),) = evaluator._idle
+        assert worker.process is not None
+        pin(worker.process.pid, cpu)
+        outcome = evaluator.call("f", timeout=1.0)
+        assert outcome.status == "ok" and outcome.wall_seconds > 1.0, outcome
+        spun = evaluator.call("spin", timeout=0.2)
+        assert (spun.status, spun.message) == ("timeout", "more than 0.2 s of CPU time")
+        slept = evaluator.call("sleep", timeout=0.2)
+        assert (slept.status, slept.message) == ("timeout", "still running after 0.2 s")
+
+
+@pytest.mark.parametrize(
+    ("used", "busy", "says"),
+    [
+        (0.1, True, None),  # held up by others
+        (0.1, False, "still running after 0.5 s"),
+        (0.6, True, "more than 0.5 s of CPU time"),
+        (0.6, False, "more than 0.5 s of CPU time"),
+    ],
+)
+def test_what_decides(monkeypatch: pytest.MonkeyPatch, used: float, busy: bool, says: str | None) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(patience.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(patience, "processes_below", lambda root, since: (used + 7.0, busy))
+    given = Patience(1, seconds=0.5, longest=5.0)
+    given.restart(7.0)
+    assert given.over() is None
+    clock[0] += 0.6
+    assert given.over() == says
+    clock[0] = 104.9
+    assert given.over() == says
+    given.pause(2.0)
+    clock[0] = 106.9
+    assert given.over() in (says, None)
+    clock[0] = 107.1
+    assert given.over() == "still running after 5 s"
+
+
+def test_only_what_began_since_counts() -> None:
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while 1: pass'])"
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as parent:
+        while processes_below(parent.pid, 0) < (0.05, True):
+            pass
+        assert processes_below(parent.pid, 1 << 60) == (0, True)
+        assert processes_below(os.getpid(), 0)[1]
+        os.killpg(parent.pid, 9)
