@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest Alembic revision; a database that has it is opened without loading Alembic."""
 
 ESCAPED = "\ue000"
@@ -119,7 +119,7 @@ class Problem(Base):
     dimensions: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))
     best: Mapped[int | None]
     best_fitness: Mapped[float | None]
-    fingerprint: Mapped[str | None] = mapped_column(String(64))  # of what scores it; None in runs from before 0004
+    fingerprint: Mapped[str | None] = mapped_column(String(64))  # of what scores it; None in runs from before 0005
 
 
 class ScorerChange(Base):

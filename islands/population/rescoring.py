@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, delete, update
 
-from islands.db.schema import Candidate, Elite, Problem, table
+from islands.db.schema import Candidate, Elite, Improvement, Problem, table
 from islands.db.store import Store, Transaction
 from islands.db.writer import GroupWriter
 from islands.population.config import PopulationConfig
@@ -49,11 +49,14 @@ def rescore(
     connection = tx.connection
     if replay.rows:
         connection.execute(_CANDIDATE, replay.rows)
-    connection.execute(delete(table(Elite)).where(Elite.problem_id == problem.id))
+    for kept in (Elite, Improvement):
+        connection.execute(delete(table(kept)).where(kept.problem_id == problem.id))
     memory, ids = replay.memory, replay.memory.columns.ids
     writer = GroupWriter(store, problem)
     for sequence, cells in replay.elites().items():
         writer.write_cells(tx, sequence, cells)
+    if replay.rises:
+        writer.write_improvements(tx, replay.rises)
     best = memory.archipelago.best
     found = best is not None and memory.columns.valid[best]
     status = "solved" if replay.solved is not None else "active" if problem.status == "solved" else problem.status
@@ -79,6 +82,7 @@ class _Replay:
     ) -> None:
         self.memory = Memory(config, problem.objectives)
         self.rows: list[dict[str, Any]] = []
+        self.rises: list[tuple[int, int, float]] = []  # (sequence, candidate id, fitness) of each new best
         self.sequence = -1
         self.solved: int | None = None
         self._cells: dict[tuple[int, str], tuple[int, int]] = {}  # (island, cell) -> (ordinal, since which group)
@@ -88,14 +92,14 @@ class _Replay:
         for row in history.seeds(self._store, self._problem.id):
             self._append([row])
             self.memory.seed(row.id)
-            self._note_cells()
+            self._note()
         for group in history.History(self._store, self._problem.id).take(-1, None):
             self.sequence = group.sequence
             self._append(list(group.born.values()))
             self.memory.group(group.island, group.parent, group.answers, set(group.born))
             if group.moves is not None:
                 self.memory.migrate(group.moves)
-            self._note_cells()
+            self._note()
 
     def elites(self) -> dict[int, list[tuple[int, str, int | None]]]:
         """(island, cell, candidate id) of the occupied cells, by the group that gave them their occupant."""
@@ -104,12 +108,17 @@ class _Replay:
             found.setdefault(sequence, []).append((island, cell, self.memory.columns.ids[ordinal]))
         return found
 
-    def _note_cells(self) -> None:
+    def _note(self) -> None:
         for island, cell, ordinal in self.memory.archipelago.changed_cells():
             if ordinal is None:
                 self._cells.pop((island, cell), None)
             else:
                 self._cells[island, cell] = (ordinal, self.sequence)
+        best, columns = self.memory.archipelago.best, self.memory.columns
+        if best is not None and columns.valid[best]:
+            rise = (self.sequence, columns.ids[best], columns.fitness[best])
+            if not self.rises or rise[2] > self.rises[-1][2]:
+                self.rises = [one for one in self.rises if one[0] < rise[0]] + [rise]
 
     def _append(self, rows: Sequence[Row[Any]]) -> None:
         """Give the candidates of a group their new scores."""

@@ -17,6 +17,7 @@ ALIKE = {"iterations": 30, "prompt": {"show_parent": False}, "population": {"mig
 TABLES = {
     "candidates": "id, text, rewards, fitness, features, measures, feedback, error, generation",
     "elites": "island, cell, candidate_id, sequence",
+    "improvements": "problem_id, sequence, candidate_id, fitness",
     "problems": "name, status, solved_sequence, best, best_fitness, dimensions, fingerprint",
 }
 
