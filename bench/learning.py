@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.tables import markdown, signed  # noqa: E402
 from evo.comparison.load import Arm, Comparison, gather  # noqa: E402
+from evo.stats import difference  # noqa: E402
 from islands.db.store import Store  # noqa: E402
 from islands.queries.groups import read_groups  # noqa: E402
 from islands.queries.runs import training_steps  # noqa: E402
 from problems.types import ScoredGroup  # noqa: E402
-from vpo.metrics import paired_difference  # noqa: E402
 
 FIGURES = {
     "whole": "rollouts that hold all the answers asked of them",
@@ -126,7 +126,7 @@ def differences(written: dict[str, Written], reference: str) -> str:
         for name in FIGURES:
             for which in halves.values():
                 ours, theirs = (written[one][name][:, which].mean(axis=1) for one in (arm, reference))
-                cells.append(signed(paired_difference(ours, theirs)))
+                cells.append(signed(difference(ours, theirs).interval))
         rows.append(cells)
     return markdown([list(row) for row in zip(*rows, strict=True)]) if len(rows) > 1 else ""
 

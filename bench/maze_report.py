@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ from bench.maze import (
     test_file,
 )
 from bench.tables import markdown
-from evo.stats import resampled_means
+from evo.evaluation.metrics import is_rate
+from evo.stats import difference, mean_interval
 
 KS = ("best@1", "best@3", "best@10", "best@30")
 COMPARED = (*KS, "solve@30", "diversity_valid")
@@ -77,12 +79,12 @@ def write_report(out: Path, results: Path, seeds: int) -> None:
         "chosen": settings,
         "own_temperature": {**own, "base": own_base},
         "tables": {
-            title: {arm: {name: described(v[name]) for name in TABLE} for arm, v in table.items()}
+            title: {arm: {name: described(v[name], is_rate(name)) for name in TABLE} for arm, v in table.items()}
             for title, table in values.items()
         },
         "differences": {
             title: {
-                f"{a} - {b}": {name: difference(table[a][name], table[b][name]) for name in COMPARED}
+                f"{a} - {b}": {name: gap(table[a][name], table[b][name], is_rate(name)) for name in COMPARED}
                 for a, b in PAIRS
                 if a in table and b in table
             }
@@ -106,16 +108,15 @@ def values_of(files: Sequence[Path]) -> Values:
     return {name: np.array([[problem[name] for problem in record] for record in records]) for name in TABLE}
 
 
-def described(values: np.ndarray) -> dict[str, Any]:
+def described(values: np.ndarray, rate: bool) -> dict[str, Any]:
     """Mean, 95% interval over problems and training seeds, and each seed's mean."""
-    low, high = np.quantile(resampled_means(values.T), [0.025, 0.975])
-    return {"mean": values.mean(), "low": low, "high": high, "seeds": [round(float(v), 4) for v in values.mean(axis=1)]}
+    of = mean_interval(values.T, rate=rate, crossed_seeds=True)
+    return {**asdict(of), "seeds": [round(float(v), 4) for v in values.mean(axis=1)]}
 
 
-def difference(a: np.ndarray, b: np.ndarray) -> dict[str, float]:
-    """a - b with its 95% interval: problems resampled in pairs, each arm's training seeds by themselves."""
-    low, high = np.quantile(resampled_means(a.T, b.T), [0.025, 0.975])
-    return {"mean": float(a.mean() - b.mean()), "low": float(low), "high": float(high)}
+def gap(a: np.ndarray, b: np.ndarray, rate: bool) -> dict[str, float]:
+    """a - b with its 95% interval: problems in pairs, each arm's training seeds by themselves."""
+    return asdict(difference(a.T, b.T, rate=rate, crossed_seeds=True).interval)
 
 
 def curves(folders: Sequence[Path]) -> list[dict[str, float]]:
@@ -143,8 +144,8 @@ def page(record: dict[str, Any], seeds: dict[str, int]) -> str:
         f"Trained on {TRAINED_ON} for {STEPS} steps of 288 answers (16 rollouts a prompt; 18 prompts of single "
         f"answers\nor 6 of chains of 3; `{COMMON}`).\nSettings and temperatures were chosen on {VALIDATION}; {TEST} "
         f"(100 mazes, mean optimum {record['optimum']:.3f}) was used for these tables alone:\n30 answers a maze, three "
-        "sampling seeds (five for the base). Brackets: 95% intervals over mazes and training seeds\n(two-level "
-        "bootstrap); bold: the interval does not hold 0.",
+        "sampling seeds (five for the base). Brackets: 95% intervals over mazes and training seeds\n(Student's "
+        "and Wilson's, evo.stats); bold: the interval does not hold 0.",
     ]
     for title, table in record["tables"].items():
         parts += [f"## {title[0].upper()}{title[1:]}", results_table(table)]

@@ -46,7 +46,7 @@ def main() -> None:
     with Store.open(options.db, read_only=True) as store:
         comparison = gather(store, options.name, options.against)
         found = outcomes(store, comparison)
-        stand = standings(found, comparison.reference, crossed_seeds=comparison.learns)
+        stand = standings(found, comparison.reference, crossed_seeds=comparison.crossed_seeds)
         costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
         parts = [head(comparison), arms_table(comparison, found, stand, costs)]
         parts += [by_set(comparison, found, stand.horizon), differences(stand), evolution(found)]
@@ -65,7 +65,11 @@ def main() -> None:
 def head(comparison: Comparison) -> str:
     run = comparison.runs[0]
     seeds = sorted({run.seed for run in comparison.runs})
-    kept = "and seeds, which act on all problems at once" if comparison.learns else "a problem's seeds kept together"
+    kept = (
+        "and seeds, which act on all problems at once"
+        if comparison.crossed_seeds
+        else "a problem's seeds kept together"
+    )
     sets = [
         f"{count} of {name}" for name, count in Counter(set_of(problem.name) for problem in comparison.problems).items()
     ]

@@ -1,4 +1,4 @@
-"""What a set of answers is worth to a search: best@k, pass@k, solve@k, diversity, and intervals over problems.
+"""What a set of answers is worth to a search: best@k, pass@k, diversity, Pareto fraction.
 
 All are exact: order statistics instead of random subsets. Methods are compared at equal numbers of answers, so a chain
 of m counts m, and a missing or failed answer counts as one of fitness 0.
@@ -12,8 +12,6 @@ from math import comb
 
 import numpy as np
 import numpy.typing as npt
-
-from vpo.scalarize import Floats
 
 BLOCK = 512
 
@@ -80,7 +78,7 @@ def pareto_fraction(rewards: npt.ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its percentile bootstrap interval."""
+    """A mean with its interval."""
 
     mean: float
     low: float
@@ -88,37 +86,6 @@ class Interval:
 
     def __str__(self) -> str:
         return f"{self.mean:+.3f} [{self.low:.3f}, {self.high:.3f}]"
-
-
-def bootstrap(values: npt.ArrayLike, *, level: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Interval:
-    """The mean over problems and its percentile bootstrap interval: (P,) -> Interval.
-
-    Problems are the unit of resampling, since answers to one problem are not independent: average over seeds first.
-    For a comparison give it the paired differences. Raises ValueError for no values or any that is not finite.
-    """
-    v = np.asarray(values, dtype=np.float64)
-    if v.ndim != 1 or not len(v) or not np.isfinite(v).all():
-        raise ValueError("a bootstrap needs at least one value, all finite")
-    rng = np.random.default_rng(seed)
-    means = np.empty(resamples)
-    for start in range(0, resamples, BLOCK):
-        count = min(BLOCK, resamples - start)
-        means[start : start + count] = v[rng.integers(0, len(v), (count, len(v)))].mean(axis=1)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(v.mean()), float(low), float(high))
-
-
-def paired_difference(a: npt.ArrayLike, b: npt.ArrayLike, **options: float) -> Interval:
-    """a - b over the same problems, in the same order: (P,), (P,) -> Interval."""
-    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if first.shape != second.shape:
-        raise ValueError(f"a pair for every problem is needed: {first.shape} and {second.shape}")
-    return bootstrap(first - second, **options)  # type: ignore[arg-type]
-
-
-def answers_by_k(fitness: Floats, ks: tuple[int, ...] = (1, 3, 10, 30)) -> dict[int, float]:
-    """best@k for every k that n answers allow: (n,) -> {k: best@k}."""
-    return {k: best_at_k(fitness, k) for k in ks if k <= len(fitness)}
 
 
 def kept(parent: Sequence[object], child: Sequence[object]) -> tuple[float, float]:

@@ -124,7 +124,7 @@ def report(name: str, manner: Manner, console: Console) -> None:
         comparison = gather(store, name, manner.against)
         found = outcomes(store, comparison)
         costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
-    stand = standings(found, comparison.reference, crossed_seeds=comparison.learns) if found else None
+    stand = standings(found, comparison.reference, crossed_seeds=comparison.crossed_seeds) if found else None
     if manner.as_json:
         sys.stdout.write(json.dumps(as_dict(comparison, stand, costs)) + "\n")
     else:

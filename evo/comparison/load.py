@@ -59,8 +59,9 @@ class Comparison:
         return [run for arm in self.arms for run in arm.runs]
 
     @property
-    def learns(self) -> bool:
-        """Whether some arm's policy learns while it searches, so that a seed acts on all problems at once."""
+    def crossed_seeds(self) -> bool:
+        """Whether a seed acts on all problems at once (evo.stats), since some arm's policy learns while it searches.
+        The one rule for every interval, band and test of a comparison."""
         return any(run.config.get("train") for run in self.runs)
 
     @property

@@ -17,15 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.comparison.results import Outcomes, common_best_horizon, common_horizon
-from evo.stats import LEVEL, RESAMPLES, TestedDifference, difference, resampled_means, wilson
+from evo.stats import LEVEL, Difference, difference, mean_band, wilson
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 FEWEST_REACHED = 0.5
-CURVE_RESAMPLES = 2_000
-BAND_BLOCK = 256
-"""Iterations whose bootstrap band is taken at once: memory is resamples x BAND_BLOCK, however long the run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +114,7 @@ def solve_curve(arm: Outcomes, *, crossed_seeds: bool = False, level: float = LE
     # d log(unsolved) / d weight of a search; past a hazard of 1 nothing varies any more
     slope = (event - hazard * at_risk) / (np.maximum(n, 1) * np.where(hazard < 1, 1 - hazard, np.inf))
     influence = unsolved * np.cumsum(slope, axis=-1)  # (J, S, K + 1)
-    variance = _variance(influence, crossed_seeds)
+    variance, df = _variance(influence, crossed_seeds)
     varies = (unsolved < 1) & (unsolved > 0)
     size = np.divide(unsolved * (1 - unsolved), variance, out=np.full(len(times), float(len(done))), where=varies)
     # with none solved the problems that have come so far count; with all, no more of them than counted before
@@ -126,7 +123,7 @@ def solve_curve(arm: Outcomes, *, crossed_seeds: bool = False, level: float = LE
         last = int(np.argmax(unsolved == 0))
         size[last:] = min(size[last - 1], len(done)) if last else len(done)
     rate = np.where(known, 1 - unsolved, np.nan)
-    low, high = wilson(rate, size, level)
+    low, high = wilson(rate, size, level, df)
     return SolveCurve(arm.times, rate[1:], low[1:], high[1:], reached[1:])
 
 
@@ -136,51 +133,49 @@ def best_curve(
     nothing: float = 0.0,
     crossed_seeds: bool = False,
     level: float = LEVEL,
-    resamples: int = CURVE_RESAMPLES,
 ) -> Curve:
-    """Mean best fitness after each of the arm's `times` with a bootstrap band over problems; NaN beyond the
-    best_horizon. `nothing` is what a search without a valid answer counts as. Raises ValueError without best."""
+    """Mean best fitness after each of the arm's `times` with Student's band over problems; NaN beyond the best_horizon.
+    `nothing` is what a search without a valid answer counts as. Raises ValueError without best."""
     if arm.best is None:
         raise ValueError("these outcomes hold no best fitness")
     known = int(np.searchsorted(arm.times, arm.best_horizon, side="right"))
     values = arm.best[:, :, :known]
     values = np.where(np.isnan(values), nothing, values)
-    values = values if crossed_seeds else values.mean(axis=1, keepdims=True)
-    mean, low, high = (np.full(len(arm.times), np.nan) for _ in range(3))
-    mean[:known] = values.mean(axis=(0, 1))
-    for start in range(0, known, BAND_BLOCK):
-        block = slice(start, start + BAND_BLOCK)
-        means = resampled_means(values[:, :, block], resamples=resamples)  # (R, block): the same draws for every block
-        low[:known][block], high[:known][block] = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return Curve(arm.times, mean, low, high)
+    band = np.full((3, len(arm.times)), np.nan)
+    if known:
+        band[:, :known] = mean_band(values, crossed_seeds=crossed_seeds, level=level)
+    return Curve(arm.times, *band)
+
+
+def _at(t: int | None, horizon: int) -> int:
+    return horizon if t is None else t
 
 
 def solve_difference(
-    a: Outcomes, b: Outcomes, t: int | None = None, *, crossed_seeds: bool = False, resamples: int = RESAMPLES
-) -> TestedDifference:
+    a: Outcomes, b: Outcomes, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
+) -> Difference:
     """Solve rate of a - b after t iterations (default: the common horizon). Raises ValueError where the arms do not
     compare, where t is beyond what all have come to, and where no problem has a target; so do the others."""
-    horizon = common_horizon(a, b)
-    t = horizon if t is None else t
-    return difference(a.solved_by(t), b.solved_by(t), crossed_seeds=crossed_seeds, resamples=resamples)
+    t = _at(t, common_horizon(a, b))
+    return difference(a.solved_by(t), b.solved_by(t), rate=True, crossed_seeds=crossed_seeds, comparisons=comparisons)
 
 
 def area_difference(
-    a: Outcomes, b: Outcomes, t: int | None = None, *, crossed_seeds: bool = False, resamples: int = RESAMPLES
-) -> TestedDifference:
+    a: Outcomes, b: Outcomes, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
+) -> Difference:
     """Area under the solve curve, the mean solve rate over iterations 1..t, of a - b."""
-    horizon = common_horizon(a, b)
-    t = horizon if t is None else t
-    return difference(a.solve_areas(t), b.solve_areas(t), crossed_seeds=crossed_seeds, resamples=resamples)
+    t = _at(t, common_horizon(a, b))
+    return difference(
+        a.solve_areas(t), b.solve_areas(t), rate=True, crossed_seeds=crossed_seeds, comparisons=comparisons
+    )
 
 
 def time_difference(
-    a: Outcomes, b: Outcomes, t: int | None = None, *, crossed_seeds: bool = False, resamples: int = RESAMPLES
-) -> TestedDifference:
+    a: Outcomes, b: Outcomes, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
+) -> Difference:
     """Restricted mean time to solve, in iterations, of a - b: below 0 where a is the faster."""
-    horizon = common_horizon(a, b)
-    t = horizon if t is None else t
-    return difference(a.solve_times(t), b.solve_times(t), crossed_seeds=crossed_seeds, resamples=resamples)
+    t = _at(t, common_horizon(a, b))
+    return difference(a.solve_times(t), b.solve_times(t), crossed_seeds=crossed_seeds, comparisons=comparisons)
 
 
 def best_difference(
@@ -190,21 +185,27 @@ def best_difference(
     *,
     nothing: float = 0.0,
     crossed_seeds: bool = False,
-    resamples: int = RESAMPLES,
-) -> TestedDifference:
+    comparisons: int = 1,
+) -> Difference:
     """Mean best fitness after t iterations of a - b."""
-    horizon = common_best_horizon(a, b)
-    t = horizon if t is None else t
-    return difference(a.best_at(t, nothing), b.best_at(t, nothing), crossed_seeds=crossed_seeds, resamples=resamples)
+    t = _at(t, common_best_horizon(a, b))
+    return difference(
+        a.best_at(t, nothing), b.best_at(t, nothing), crossed_seeds=crossed_seeds, comparisons=comparisons
+    )
 
 
-def _variance(influence: Floats, crossed_seeds: bool) -> Floats:
-    """(J, S, ...) what each search moves the estimate by -> (...) its variance."""
+def _variance(influence: Floats, crossed_seeds: bool) -> tuple[Floats, Floats | None]:
+    """(J, S, ...) what each search moves the estimate by -> (...) its variance, and its degrees of freedom where that
+    is estimated from problems or seeds (Satterthwaite 1946); one seed's share tells its own variance."""
+    problems, seeds = influence.shape[:2]
     single = (influence**2).sum(axis=(0, 1))
-    clustered = (influence.sum(axis=1) ** 2).sum(axis=0)
-    variance = np.maximum(single, clustered)
-    seeds = influence.shape[1]
-    if crossed_seeds and seeds > 1:
+    if seeds == 1 or problems == 1:
+        return single, None
+    clustered = (influence.sum(axis=1) ** 2).sum(axis=0) * problems / (problems - 1)
+    variance, by_seed = np.maximum(single, clustered), np.zeros_like(single)
+    if crossed_seeds:
         by_seed = (influence.sum(axis=0) ** 2).sum(axis=0) * seeds / (seeds - 1)
         variance = np.maximum(variance, clustered + by_seed - single)
-    return variance
+    parts = clustered**2 / (problems - 1) + by_seed**2 / (seeds - 1)
+    df = np.divide(variance**2, parts, out=np.full(single.shape, problems - 1.0), where=parts > 0)
+    return variance, np.minimum(df, problems - 1.0)

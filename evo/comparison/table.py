@@ -102,7 +102,8 @@ def print_standings(
     lines = verdict_lines(stand)
     if lines:
         figure = "solve rate" if stand.horizon else "mean best fitness"
-        console.print(f"\n{figure} after {known} iterations:")
+        several = f"; intervals and p allow for {len(lines)} arms (Bonferroni)" if len(lines) > 1 else ""
+        console.print(f"\n{figure} after {known} iterations, 95% intervals over problems{several}:")
         for line in lines:
             console.print(f"  [bold]{escape(line)}[/bold]", soft_wrap=True)
         for line in other_lines(stand):
@@ -154,7 +155,13 @@ def as_dict(comparison: Comparison, stand: Standings | None, costs: Mapping[str,
         },
         "against": {
             arm: {
-                figure: {**asdict(one.interval), "p": one.p, "pairs": one.pairs, "shown": one.shown}
+                figure: {
+                    **asdict(one.interval),
+                    "p": one.p,
+                    "comparisons": one.comparisons,
+                    "pairs": one.pairs,
+                    "shown": one.shown,
+                }
                 for figure, one in figures.items()
             }
             for arm, figures in stand.against.items()

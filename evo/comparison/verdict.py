@@ -3,7 +3,7 @@
 Figures are taken at the horizon, the iteration that every search of every arm has come to, so a comparison under way
 has standings too: of the seeds that have come about as far as any, since seeds may be searched in turn. The first
 figure, the solve rate at the horizon, is what a comparison is judged by; the others say how it came about. p-values of
-several arms against one reference are corrected for each figure (Holm).
+several arms against one reference, and their intervals, allow for all of them (Bonferroni).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from evo.comparison.survival import (
     solve_difference,
     time_difference,
 )
-from evo.stats import RESAMPLES, TestedDifference, adjusted, mean_interval, verdict
+from evo.stats import Difference, mean_interval, verdict
 from vpo.metrics import Interval
 
 NEARLY = 0.9
@@ -71,14 +71,12 @@ class Standings:
     best_horizon: int
     reference: str | None
     arms: Mapping[str, ArmStanding]
-    against: Mapping[str, Mapping[str, TestedDifference]] = field(default_factory=dict)
+    against: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
     by_all: tuple[int, ...] = ()
     by_none: tuple[int, ...] = ()
 
 
-def standings(
-    outcomes: Mapping[str, Outcomes], reference: str | None, *, resamples: int = RESAMPLES, crossed_seeds: bool = False
-) -> Standings:
+def standings(outcomes: Mapping[str, Outcomes], reference: str | None, *, crossed_seeds: bool = False) -> Standings:
     """From the searches of all arms. Raises ValueError for none, and where the arms do not compare.
 
     crossed_seeds: a seed acts on all problems at once (evo.stats), as where the policy learns while it searches.
@@ -88,6 +86,8 @@ def standings(
     arms = farthest(dict(zip(outcomes, levelled(*outcomes.values()), strict=True)))
     first = next(iter(arms.values()))
     horizon, best_horizon = common_horizon(*arms.values()), common_best_horizon(*arms.values())
+    if first.best is not None:  # a solved search is known for good, its best fitness is not: all metrics at one place
+        horizon = min(horizon, best_horizon)
     solved = solvers(arms, horizon) if horizon else None
     standing = {}
     for name, arm in arms.items():
@@ -97,17 +97,17 @@ def standings(
             at = int(np.searchsorted(arm.times, horizon))
             shown = ArmStanding(
                 solved=Interval(float(curve.mean[at]), float(curve.low[at]), float(curve.high[at])),
-                area=mean_interval(arm.solve_areas(horizon), crossed_seeds=crossed_seeds, resamples=resamples),
+                area=mean_interval(arm.solve_areas(horizon), rate=True, crossed_seeds=crossed_seeds),
                 median=curve.reaches(),
                 only=solved.alone[name] if solved else (),
             )
         if best_horizon:
-            best = mean_interval(arm.best_at(best_horizon), crossed_seeds=crossed_seeds, resamples=resamples)
+            best = mean_interval(arm.best_at(best_horizon), crossed_seeds=crossed_seeds)
             shown = ArmStanding(shown.solved, shown.area, shown.median, best, shown.only)
         standing[name] = shown
-    against: dict[str, dict[str, TestedDifference]] = {name: {} for name in arms if name != reference}
+    against: dict[str, dict[str, Difference]] = {name: {} for name in arms if name != reference}
     if reference is not None:
-        figures: dict[str, tuple[Callable[..., TestedDifference], int]] = {
+        figures: dict[str, tuple[Callable[..., Difference], int]] = {
             "solved": (solve_difference, horizon),
             "area": (area_difference, horizon),
             "time": (time_difference, horizon),
@@ -115,10 +115,14 @@ def standings(
         }
         for figure, (difference, known) in figures.items():
             if known:
-                options = {"crossed_seeds": crossed_seeds, "resamples": resamples}
-                of_arms = {name: difference(arms[name], arms[reference], known, **options) for name in against}
-                for name, one in adjusted(of_arms).items():
-                    against[name][figure] = one
+                for name in against:
+                    against[name][figure] = difference(
+                        arms[name],
+                        arms[reference],
+                        known,
+                        crossed_seeds=crossed_seeds,
+                        comparisons=max(1, len(against)),
+                    )
     return Standings(
         first.iterations,
         first.answers,
@@ -134,12 +138,15 @@ def standings(
 
 
 def verdict_lines(found: Standings) -> list[str]:
-    """A line for every arm against the reference, by solve rate; by mean best fitness where nothing has a target."""
+    """A line for every arm against the reference, by solve rate; by mean best fitness where nothing has a target. It
+    names the iteration that it is of where that is not the last one."""
+    known = found.horizon or found.best_horizon
+    under_way = f" at iteration {known} of {found.iterations}" if known < found.iterations else ""
     lines = []
     for name, figures in found.against.items():
         figure = next((figure for figure in ("solved", "best") if figure in figures), None)
         if figure is not None:
-            lines.append(verdict(name, str(found.reference), figures[figure]))
+            lines.append(verdict(name, str(found.reference), figures[figure]) + under_way)
     return lines
 
 

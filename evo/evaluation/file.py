@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evo.errors import BadInput
-from evo.evaluation.metrics import Difference
+from evo.stats import Difference, verdict
 from problems.contract import Problem
 
 
@@ -67,13 +67,12 @@ def read_evaluation(path: str, problems: Sequence[Problem], total: int) -> dict[
 
 
 def verdicts(differences: Mapping[str, Difference], first: str, second: str) -> list[str]:
-    """One line a figure: the difference with its interval, or that none is shown."""
-    lines = []
-    for name, difference in differences.items():
-        if not name.startswith("mean["):
-            told = f"{first} - {second} = {difference.interval}" if difference.shown else "no difference shown"
-            lines.append(f"{name}: {told}")
-    return lines
+    """One line a metric: the difference with its interval; where none is shown, that, with the p of its test."""
+    return [
+        f"{name}: {verdict(first, second, difference, digits=3)}"
+        for name, difference in differences.items()
+        if not name.startswith("mean[")
+    ]
 
 
 def name_beside(policy: str, rival: Mapping[str, Any], path: str) -> str:
@@ -93,6 +92,7 @@ def comparison_record(path: str, rival: Mapping[str, Any], differences: Mapping[
             name: {
                 "mean": difference.interval.mean,
                 "interval": [difference.interval.low, difference.interval.high],
+                "p": difference.p,
                 "problems": difference.pairs,
                 "shown": difference.shown,
             }

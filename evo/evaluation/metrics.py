@@ -1,7 +1,7 @@
 """What an evaluation comes to: best@k, solve@k, diversity and the like, with intervals over problems, and comparisons.
 
-Pure functions of what was sampled. Problems are the unit everywhere: a figure is worked out for each, averaged over
-seeds, then over problems; the interval is the bootstrap's over problems, and a comparison pairs them.
+Pure functions of what was sampled. Problems are the unit everywhere: a metric is worked out for each, averaged over
+seeds, then over problems; intervals are over problems (evo.stats), and a comparison pairs them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evo.stats import Difference, difference, mean_interval
 from problems.contract import ScorerFault
 from vpo.metrics import (
     Interval,
     best_at_k,
     best_of_scalarized,
-    bootstrap,
     diversity,
-    paired_difference,
     pareto_fraction,
     pass_at_k,
 )
@@ -38,8 +37,7 @@ Bools = npt.NDArray[np.bool_]
 KS = (1, 3, 10, 30)
 WEIGHTS = 100
 """Dirichlet weights that E_w[best] is estimated with; the same for every policy, so they cancel in a comparison."""
-FEWEST_PAIRS = 6
-"""Below it not even differences of one sign throughout are significant at 5%, two-sided (2 / 2^6 = .03)."""
+SHARES = ("written", "valid", "pareto_fraction")
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +183,7 @@ def summarised(samples: Sequence[Sampled]) -> Evaluation:
         samples=tuple(samples),
         problems=tuple(kept[0]),
         per_problem=per_problem,
-        figures={name: _interval(values) for name, values in per_problem.items()},
+        figures={name: _interval(values, is_rate(name)) for name, values in per_problem.items()},
         per_seed={
             sample.seed: {name: _mean(values[i]) for name, values in cube.items()} for i, sample in enumerate(samples)
         },
@@ -193,17 +191,9 @@ def summarised(samples: Sequence[Sampled]) -> Evaluation:
     )
 
 
-@dataclass(frozen=True)
-class Difference:
-    """First minus second over `pairs` problems, with its 95% interval."""
-
-    interval: Interval
-    pairs: int
-
-    @property
-    def shown(self) -> bool:
-        """Whether the interval keeps clear of 0, over enough problems for it to mean anything."""
-        return self.pairs >= FEWEST_PAIRS and (self.interval.low > 0 or self.interval.high < 0)
+def is_rate(name: str) -> bool:
+    """Whether a metric's values are shares, in [0, 1]."""
+    return name.startswith("solve@") or name in SHARES
 
 
 def compared(first: Evaluation, second: Sequence[Mapping[str, Any]]) -> dict[str, Difference]:
@@ -213,15 +203,13 @@ def compared(first: Evaluation, second: Sequence[Mapping[str, Any]]) -> dict[str
     differences = {}
     for name, values in first.per_problem.items():
         others = np.array([_number(theirs.get(problem.name, {}).get(name)) for problem in first.problems])
-        both = np.isfinite(values) & np.isfinite(others)
-        if both.any():
-            differences[name] = Difference(paired_difference(values[both], others[both]), int(both.sum()))
+        if (np.isfinite(values) & np.isfinite(others)).any():
+            differences[name] = difference(values, others, rate=is_rate(name))
     return differences
 
 
-def _interval(values: Floats) -> Interval | None:
-    known = values[np.isfinite(values)]
-    return bootstrap(known) if len(known) else None
+def _interval(values: Floats, rate: bool) -> Interval | None:
+    return mean_interval(values, rate=rate) if np.isfinite(values).any() else None
 
 
 def _mean(values: Floats) -> float | None:

@@ -13,8 +13,6 @@ from evo.monitor.live_cache import Mirror
 
 CURVES_SHARE, VERDICT_SHARE = 0.005, 0.003
 """Of one core."""
-LIVE_RESAMPLES, FINAL_RESAMPLES = 1_000, 10_000
-LIVE_CURVE_RESAMPLES = 200
 
 Made = TypeVar("Made")
 
@@ -64,15 +62,14 @@ class LiveFigures:
         self._final, self._loaded = final, loaded
         if at_once:
             self._curve_turn.version = self._verdict_turn.version = -1
-        judged = self._judged(mirror)
+        judged, crossed = self._judged(mirror), mirror.comparison.crossed_seeds
         if self._curve_turn.wants(self._version, at_once):
-            self.curves = self._curve_turn.make(self._version, lambda: _curves(judged, final))
+            self.curves = self._curve_turn.make(self._version, lambda: _curves(judged, crossed))
         if len(self.outcomes) > 1 and self._verdict_turn.wants(self._version, at_once):
-            resamples = FINAL_RESAMPLES if final else LIVE_RESAMPLES
-            reference, learns = mirror.comparison.reference, mirror.comparison.learns
+            reference = mirror.comparison.reference
             self.verdict = self._verdict_turn.make(
                 self._version,
-                lambda: tuple(verdict_lines(standings(judged, reference, resamples=resamples, crossed_seeds=learns))),
+                lambda: tuple(verdict_lines(standings(judged, reference, crossed_seeds=crossed))),
             )
 
     def _judged(self, mirror: Mirror) -> dict[str, Outcomes]:
@@ -85,16 +82,16 @@ class LiveFigures:
         return {name: of.only(kept) for name, of in self.outcomes.items()}
 
 
-def _curves(outcomes: Mapping[str, Outcomes], final: bool) -> dict[str, Curve]:
+def _curves(outcomes: Mapping[str, Outcomes], crossed_seeds: bool) -> dict[str, Curve]:
     """Of the solve rate where problems have targets, else of mean best fitness, on one axis."""
     curves: dict[str, Curve] = {}
     # seeds are searched in turn: one that has just begun would hide what those before it have come to
     outcomes = {name: farthest({name: arm})[name] for name, arm in outcomes.items()}
     for name, arm in outcomes.items():
         if arm.judged.any():
-            curves[name] = solve_curve(arm)
+            curves[name] = solve_curve(arm, crossed_seeds=crossed_seeds)
         elif arm.best_horizon:
-            curves[name] = best_curve(arm, resamples=FINAL_RESAMPLES if final else LIVE_CURVE_RESAMPLES)
+            curves[name] = best_curve(arm, crossed_seeds=crossed_seeds)
     if len({arm.answers for arm in outcomes.values()}) > 1:
         axis = answer_axis(*outcomes.values())
         curves = {name: curve.over_answers(outcomes[name].answers, axis) for name, curve in curves.items()}

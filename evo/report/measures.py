@@ -14,9 +14,9 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from evo.comparison.results import Outcomes
-from evo.comparison.survival import CURVE_RESAMPLES, Curve
+from evo.comparison.survival import Curve
 from evo.report.load import RunReading, SearchReading
-from evo.stats import LEVEL, resampled_means
+from evo.stats import LEVEL, mean_band
 from vpo.metrics import diversity
 
 Floats = npt.NDArray[np.float64]
@@ -117,7 +117,7 @@ def subset_weights(n: int, ks: Ints) -> Floats:
 
 
 def banded(values: Floats, at: Ints, level: float = LEVEL) -> Curve:
-    """(P, S, T) values at (T,) -> mean over problems with the bootstrap's band; a problem without one is left out."""
+    """(P, S, T) values at (T,) -> mean over problems with Student's band; a problem without one is left out."""
     known: Bools = np.asarray(np.isfinite(values).all(axis=-1))  # (P, S)
     with_any = known.any(axis=1)
     if not with_any.any():
@@ -125,9 +125,7 @@ def banded(values: Floats, at: Ints, level: float = LEVEL) -> Curve:
         return Curve(at, nothing, nothing, nothing)
     weight = known[with_any][..., None]
     by_problem = np.where(weight, values[with_any], 0.0).sum(axis=1) / weight.sum(axis=1)  # (P', T)
-    means = resampled_means(by_problem[:, None], resamples=CURVE_RESAMPLES)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return Curve(at, by_problem.mean(axis=0), low, high)
+    return Curve(at, *mean_band(by_problem[:, None], level=level))
 
 
 def relative_best(outcomes: Mapping[str, Outcomes], targets: Sequence[float | None]) -> dict[str, Floats]:

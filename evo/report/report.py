@@ -104,8 +104,7 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
     if not found or not any(arm.done.any() for arm in found.values()):
         raise BadInput(f"{name} has nothing to report yet: no iteration is committed")
     readings = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
-    trained = any(run.steps for runs in readings.values() for run in runs)  # then a seed acts on all problems at once
-    stand, level, apart = _standings(found, comparison.reference, trained)
+    stand, level, apart = _standings(found, comparison.reference, comparison.crossed_seeds)
     measures = measured(readings, found, stand.best_horizon * stand.answers)
     stories = longest(readings)
     pictured = list(dict.fromkeys(story.row for story in stories))[:PICTURED]
@@ -125,7 +124,7 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
             verdict=tuple(verdict_lines(stand)),
             arms=arms_table(comparison, stand, measures, readings),
             differences=differences_table(reference, gaps) if reference and any(gaps.values()) else None,
-            solve=solve_plot(found, level, style, stand.horizon or stand.best_horizon, trained),
+            solve=solve_plot(found, level, style, stand.horizon or stand.best_horizon, comparison.crossed_seeds),
             best_at_k=best_at_k_plot(measures, style),
             heat_map=heat_map_plot(
                 relative_best(found, targets), found, names, any(t is not None and t > 0 for t in targets)
@@ -159,11 +158,11 @@ def _pictured(names: Sequence[str], rows: Sequence[int], draw: Any) -> tuple[Pic
 
 
 def _standings(
-    found: Mapping[str, Outcomes], reference: str | None, trained: bool
+    found: Mapping[str, Outcomes], reference: str | None, crossed_seeds: bool
 ) -> tuple[Standings, Mapping[str, Outcomes], tuple[str, ...]]:
     """The standings, and the outcomes of the seeds that they are of; where arms do not compare, nothing but why."""
     try:
-        return standings(found, reference, crossed_seeds=trained), farthest(found), ()
+        return standings(found, reference, crossed_seeds=crossed_seeds), farthest(found), ()
     except ValueError as error:
         first = next(iter(found.values()))
         bare = Standings(

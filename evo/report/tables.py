@@ -15,7 +15,7 @@ from evo.comparison.verdict import FIGURES, Standings
 from evo.report.cells import NONE, Cell, Column, Table, interval, number, word
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, seed_mean
-from evo.stats import TestedDifference, adjusted, difference, mean_interval
+from evo.stats import Difference, difference, mean_interval
 from vpo.metrics import Interval
 
 KINDS_SHOWN = 12
@@ -74,22 +74,19 @@ def arms_table(
     return Table("arms", caption, columns, tuple(rows))
 
 
-def differences(standings: Standings, measures: Mapping[str, ArmMeasures]) -> dict[str, dict[str, TestedDifference]]:
+def differences(standings: Standings, measures: Mapping[str, ArmMeasures]) -> dict[str, dict[str, Difference]]:
     """arm -> figure -> arm - reference: those of the standings, and diversity, each corrected over the arms."""
     found = {arm: dict(figures) for arm, figures in standings.against.items()}
     reference = standings.reference
     if reference in measures:
-        gaps = {}
-        for arm in found:
-            values = [_by_problem(measures[name].diversity) for name in (arm, str(reference))]
-            if np.isfinite(values).all(axis=0).any():
-                gaps[arm] = difference(*values)
-        for arm, one in adjusted(gaps).items():
-            found[arm]["diversity"] = one
+        for arm, figures in found.items():
+            ours, theirs = (_by_problem(measures[name].diversity) for name in (arm, str(reference)))
+            if (np.isfinite(ours) & np.isfinite(theirs)).any():
+                figures["diversity"] = difference(ours, theirs, comparisons=len(found))
     return found
 
 
-def differences_table(reference: str, found: Mapping[str, Mapping[str, TestedDifference]]) -> Table:
+def differences_table(reference: str, found: Mapping[str, Mapping[str, Difference]]) -> Table:
     rows = []
     for arm, figures in found.items():
         for figure, one in figures.items():
@@ -110,8 +107,8 @@ def differences_table(reference: str, found: Mapping[str, Mapping[str, TestedDif
     columns = (
         Column("pair", number=False),
         Column("figure", number=False),
-        Column("difference", "mean over problems, paired, with its 95% interval"),
-        Column("p", "two-sided, corrected for the number of arms (Holm)"),
+        Column("difference", "mean over problems, paired, with its 95% interval, simultaneous over the arms"),
+        Column("p", "two-sided, corrected for the number of arms (Bonferroni)"),
         Column("problems", "pairs"),
         Column("result", number=False),
     )

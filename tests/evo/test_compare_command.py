@@ -32,7 +32,10 @@ def test_it_ends_with_the_arms_and_a_verdict(here, capsys):
     assert "c: 6 problems, 2 seeds, at iteration 8, 3 answers an iteration" in out
     for arm in ("guess", "best-of-n", "mutant"):
         assert f"\n{arm} " in out
-    assert "solve rate after 8 iterations:" in out
+    assert (
+        "solve rate after 8 iterations, 95% intervals over problems; intervals and p allow for 2 arms (Bonferroni):"
+        in out
+    )
     assert "mutant - guess" in out
     assert "evo report c" in out
     assert all(len(line) <= 80 for line in out.splitlines() if line.startswith(("arm", "guess", "best", "mutant")))

@@ -1,15 +1,14 @@
 """Figures by hand, intervals, and paired comparisons."""
 
 import json
-import math
 
 import numpy as np
 import pytest
 
 from evo.evaluation.evaluate import Sampled
-from evo.evaluation.metrics import FEWEST_PAIRS, Difference, ProblemAnswers, compared, figures_of, summarised
+from evo.evaluation.file import comparison_record, verdicts
+from evo.evaluation.metrics import ProblemAnswers, compared, figures_of, summarised
 from problems.contract import ScorerFault
-from vpo.metrics import Interval
 
 
 def answers_of(rewards, *, name="p", target=0.5, fitness=None, written=None, failed=None, objectives=("a", "b")):
@@ -120,10 +119,30 @@ def test_comparison_pairs_problems_by_name():
     assert compared(ours, [{**row, "best@1": None} for row in theirs]).keys() == differences.keys() - {"best@1"}
 
 
-def test_few_problems_show_nothing():
-    apart = Interval(0.1, 0.05, 0.2)
-    assert not Difference(apart, FEWEST_PAIRS - 1).shown
-    assert Difference(apart, FEWEST_PAIRS).shown
-    assert Difference(Interval(-0.1, -0.2, -0.05), FEWEST_PAIRS).shown
-    assert not Difference(Interval(0.1, 0.0, 0.2), 100).shown
-    assert not math.isnan(apart.mean)
+def evaluation_of(solved, problems):
+    return summarised([sample(0, *(answers_of([[solved, solved]], name=f"p{i}") for i in range(problems)))])
+
+
+def test_a_solve_rate_of_none_has_an_interval_with_a_width():
+    for solved in (0, 1):
+        low, high = evaluation_of(solved, 20).record()["intervals"]["solve@1"]
+        assert high - low > 0.1
+        assert 0 <= low <= solved <= high <= 1
+
+
+def test_every_verdict_has_its_numbers():
+    ours, theirs = evaluation_of(1, 5), evaluation_of(0, 5)
+    differences = compared(ours, theirs.problem_records())
+    lines = verdicts(differences, "ours", "theirs")
+    assert (
+        "best@1: no difference shown (ours - theirs = +1.000 [0.000, 1.000], p = 0.06; 5 problems cannot show one)"
+        in lines
+    )
+    assert any(line.startswith("solve@1: no difference shown (ours - theirs = +1.000 [") for line in lines)
+    assert all(" = " in line for line in lines)
+    assert not any(line.startswith("mean[") for line in lines)
+    more = compared(evaluation_of(1, 9), evaluation_of(0, 9).problem_records())
+    assert verdicts(more, "ours", "theirs")[0] == "best@1: ours - theirs = +1.000 [1.000, 1.000]"
+    record = comparison_record("base.json", {"policy": "base"}, differences)["differences"]["solve@1"]
+    assert record["p"] == pytest.approx(1 / 16)
+    assert not record["shown"]

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from evo.comparison.results import Outcomes
 from evo.comparison.table import other_lines, short
 from evo.comparison.verdict import farthest, standings, verdict_lines
-from evo.stats import holm, mcnemar
 
 T = 10
 
@@ -34,7 +34,10 @@ def test_differences_are_arm_minus_reference_and_corrected_for_their_number():
     found = standings({"a": strong, "b": strong, "grpo": weak}, "grpo")
     assert list(found.against) == ["a", "b"]
     assert found.against["a"]["solved"].interval.mean == pytest.approx(0.8)
-    assert found.against["a"]["solved"].p == pytest.approx(holm([mcnemar(9, 1)] * 2)[0])
+    one = found.against["a"]["solved"]
+    assert one.p == pytest.approx(2 * binomtest(9, 10).pvalue, abs=1e-3)
+    assert one.interval.low > 0
+    assert standings({"a": strong, "grpo": weak}, "grpo").against["a"]["solved"].interval.low > one.interval.low
     assert found.against["a"]["time"].interval.mean < 0
     assert "best" not in found.against["a"]  # not asked for
     assert verdict_lines(found)[0].startswith("a - grpo = +0.80 [")
@@ -43,7 +46,10 @@ def test_differences_are_arm_minus_reference_and_corrected_for_their_number():
 
 def test_few_problems_show_nothing():
     found = standings({"a": arm([[1]] * 3), "grpo": arm([[0]] * 3)}, "grpo")
-    assert verdict_lines(found) == ["no difference shown (a - grpo = +1.00 [1.00, 1.00], 3 of at least 6 problems)"]
+    assert verdict_lines(found) == [
+        "no difference shown (a - grpo = +1.00 [-0.51, 1.00], p = 0.25; 3 problems cannot show one)"
+    ]
+    assert found.arms["grpo"].solved.high > 0.3, "none of three is not never"
 
 
 def test_a_comparison_under_way_stands_where_every_search_has_come_to():
@@ -51,6 +57,17 @@ def test_a_comparison_under_way_stands_where_every_search_has_come_to():
     found = standings({"a": ahead, "b": behind}, "b")
     assert found.horizon == 5
     assert found.arms["b"].solved.mean == 0  # at 5 it was not known yet
+    assert verdict_lines(found)[0].endswith("cannot show one) at iteration 5 of 10")
+
+
+def test_all_figures_under_way_are_of_one_iteration():
+    # every search is solved, which is known for good; their best fitness is known as far as they have come
+    a, b = arm([[1]] * 8, done=4, best=[0.5] * 8), arm([[2]] * 8, done=6, best=[0.7] * 8)
+    found = standings({"a": a, "b": b}, "b")
+    assert found.horizon == found.best_horizon == 4
+    assert found.arms["a"].solved.mean == found.arms["b"].solved.mean == 1
+    assert found.against["a"]["solved"].interval.mean == 0
+    assert verdict_lines(found)[0].endswith("at iteration 4 of 10")
 
 
 def test_seeds_that_wait_do_not_hold_the_others_back():

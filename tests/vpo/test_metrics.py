@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from vpo.metrics import (
     best_at_k,
     best_of_scalarized,
-    bootstrap,
     diversity,
-    paired_difference,
     pareto_fraction,
     pareto_mask,
     pass_at_k,
@@ -73,29 +71,3 @@ def test_best_of_scalarized():
     weights = [[1.0, 0.0], [0.0, 1.0]]
     assert best_of_scalarized([[1, 0], [0, 0.5]], weights) == pytest.approx(0.75)
     assert best_of_scalarized(np.zeros((0, 2)), weights) == 0
-
-
-def test_bootstrap_covers_the_mean_about_as_often_as_it_says():
-    rng = np.random.default_rng(0)
-    covered = 0
-    for trial in range(200):
-        interval = bootstrap(rng.normal(0.3, 1, 60), resamples=500, seed=trial)
-        covered += interval.low <= 0.3 <= interval.high
-    assert 0.88 <= covered / 200 <= 0.99
-
-
-def test_paired_differences_are_tighter_than_the_arms():
-    rng = np.random.default_rng(0)
-    problem = rng.random(80)
-    a, b = problem + 0.05 + rng.normal(0, 0.01, 80), problem
-    difference = paired_difference(a, b)
-    assert difference.low > 0.04
-    assert difference.high - difference.low < 0.1 * (bootstrap(a).high - bootstrap(a).low)
-    with pytest.raises(ValueError, match="pair"):
-        paired_difference(a, b[1:])
-
-
-def test_bootstrap_refuses_nothing_and_nan():
-    for wrong in ([], [1.0, float("nan")]):
-        with pytest.raises(ValueError):
-            bootstrap(wrong)

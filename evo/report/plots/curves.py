@@ -77,8 +77,8 @@ def solve_plot(
     legend_above(made, axes[0].get_lines()[: len(outcomes)], list(outcomes))
     caption = (
         "Share of searches solved within so many iterations, with 95% bands over problems (Wilson's, a problem's seeds "
-        "kept together); where searches are under way, the Kaplan-Meier estimate. Mean best fitness has the "
-        "bootstrap's band over problems and ends where the first search does."
+        "kept together); where searches are under way, the Kaplan-Meier estimate. Mean best fitness has Student's "
+        "band over problems and ends where the first search does."
     )
     return drawn(
         made, "solve-rate", "Curves of solve rate and mean best fitness, one line for each arm, with bands", caption
@@ -100,7 +100,7 @@ def best_at_k_plot(measures: Mapping[str, ArmMeasures], looks: Mapping[str, Look
     caption = (
         "Expected best fitness among k answers drawn without replacement from all that a search gave up to the "
         "horizon (the unbiased estimator, exact by order statistics; failed and missing answers count 0; bands: "
-        "bootstrap over problems). Answers of a search build on one another, so this tells how good answers are "
+        "Student's over problems). Answers of a search build on one another, so this tells how good answers are "
         "that the whole search gave, in any order; at the largest k it is the mean best."
     )
     return drawn(made, "best-at-k", "Curves of best@k, one line for each arm", caption)

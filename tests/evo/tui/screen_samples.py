@@ -38,7 +38,7 @@ def outcomes(problems, seeds, iterations, speed, done, targets=True):
 
 def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="done", targets=True, **more):
     found = outcomes(problems, seeds, iterations, speed, done, targets)
-    curve = solve_curve(found) if targets else best_curve(found, resamples=200)
+    curve = solve_curve(found) if targets else best_curve(found)
     told = Telemetry(
         110.0 * speed, 2_400.0 * speed, 0.97, 3 if status == "running" else None, 2_838 * done // 40,
         58_437 * done // 40, 2, 54, 42, {"format": 12 * len(name), "timeout": 3} if done else {},

@@ -1,0 +1,24 @@
+"""Statistics of a comparison: intervals over problems, paired tests, and the verdict. Values are (P, S): P problems,
+the unit of every interval and test, under S seeds. Two kinds of seeds:
+
+- By default a problem's seeds are repeats of one search by one fixed policy, independent of other problems' (nested).
+  They are averaged: the spread of the averages already holds the seeds' noise, and counting it on top would count it
+  twice (Davison and Hinkley, Bootstrap Methods, 1997, section 3.8).
+- `crossed_seeds=True` where a seed acts on all problems at once, because it trained the policy or the policy learns
+  from all problems while it searches. Then the variance is that of problems and of seeds (Cameron, Gelbach and Miller
+  2011), and few seeds make wide intervals.
+"""
+
+from evo.stats.differences import Difference, difference, fewest_pairs, verdict
+from evo.stats.intervals import LEVEL, mean_band, mean_interval, wilson
+
+__all__ = [
+    "LEVEL",
+    "Difference",
+    "difference",
+    "fewest_pairs",
+    "mean_band",
+    "mean_interval",
+    "verdict",
+    "wilson",
+]

@@ -1,0 +1,164 @@
+"""Paired differences of two arms: interval, test, and the verdict, which agree with each other.
+
+The test flips the sign of each problem's difference (Fisher 1935). Its interval holds the differences that it does not
+reject, which are quantiles of the means over subsets of the problems (Hartigan 1969, typical values). Rates, and seeds
+that act on all problems, have a second test: Student's, for rates with one problem more for each arm that it alone
+solved (Agresti and Min 2005), without which few discordant problems give too narrow an interval. The interval is the
+hull of both and p is the larger, so an interval keeps clear of 0 exactly where p is at most 1 - level.
+
+Where several arms are measured against one, interval and p both allow for all of them (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtr, stdtrit
+
+from evo.stats.intervals import LEVEL, Floats, moments, with_seeds
+from vpo.metrics import Interval
+
+SIGNIFICANCE = 1 - LEVEL
+EXACT_PAIRS = 13
+"""Up to it all 2^n subsets are gone through; 2^13 is about FLIPS."""
+FLIPS = 10_000
+BLOCK = 512
+
+
+@dataclass(frozen=True)
+class Difference:
+    """First minus second over `pairs` problems.
+
+    interval: 95%, simultaneous with those of the other arms that `comparisons` counts
+    p: two-sided, corrected likewise
+    """
+
+    interval: Interval
+    pairs: int
+    p: float
+    comparisons: int = 1
+
+    @property
+    def shown(self) -> bool:
+        """Whether the test tells it from 0. The interval then keeps clear of 0, and else it does not."""
+        return self.p <= SIGNIFICANCE + 1e-12
+
+    @property
+    def possible(self) -> bool:
+        """Whether so few problems could show a difference at all."""
+        return self.pairs >= fewest_pairs(self.comparisons)
+
+
+def fewest_pairs(comparisons: int = 1) -> int:
+    """Problems below which not even differences of one sign throughout are significant: 2 / 2^n, times comparisons."""
+    return math.ceil(math.log2(2 * comparisons / SIGNIFICANCE) - 1e-12)
+
+
+def difference(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    rate: bool = False,
+    crossed_seeds: bool = False,
+    comparisons: int = 1,
+    seed: int = 0,
+) -> Difference:
+    """a - b over the same problems in the same order: (P,) or (P, S), (P,) or (P, S') -> Difference.
+
+    rate: values are in [0, 1]; comparisons: how many arms are measured against b
+    Problems with a value that is not finite, in either arm under any seed, are left out of both; `pairs` counts the
+    others. Raises ValueError on shapes that do not pair and where no problem is left.
+    """
+    first, second = with_seeds(a), with_seeds(b)
+    if len(first) != len(second):
+        raise ValueError(f"a pair for every problem is needed: {len(first)} and {len(second)} problems")
+    known = np.isfinite(first).all(axis=1) & np.isfinite(second).all(axis=1)
+    if not known.any():
+        raise ValueError("no problem has a value in both arms under every seed")
+    first, second = first[known], second[known]
+    gaps = first.mean(axis=1) - second.mean(axis=1)
+    mean, pairs = float(gaps.mean()), len(gaps)
+    alpha = SIGNIFICANCE / comparisons
+    low, high, p = sign_flips(gaps, alpha, seed=seed)
+    crossed = crossed_seeds and max(first.shape[1], second.shape[1]) > 1
+    unbounded = math.isinf(low)
+    if unbounded:  # so few problems reject nothing: Student's interval, drawn out to 0
+        low = high = 0.0
+    if rate or crossed or unbounded:
+        its_low, its_high, its_p = _student(first, second, alpha, rate, crossed)
+        low, high, p = min(low, its_low), max(high, its_high), max(p, its_p)
+    if rate:
+        low, high = max(low, -1.0), min(high, 1.0)
+    return Difference(Interval(mean, min(low, mean), max(high, mean)), pairs, min(1.0, p * comparisons), comparisons)
+
+
+def sign_flips(gaps: npt.ArrayLike, alpha: float = SIGNIFICANCE, *, seed: int = 0) -> tuple[float, float, float]:
+    """Low and high of the 1 - alpha interval, and two-sided p, of the mean of paired differences: (P,) -> three.
+
+    A difference is rejected where it is above, or below, nearly all means over subsets of the problems: flipping a
+    subset's signs gives as extreme a sum exactly where the subset's mean is beyond it. All subsets up to EXACT_PAIRS
+    problems, else FLIPS random ones with their complements. Infinite ends where there are too few problems to reject
+    anything. Raises ValueError for no values or any that is not finite.
+    """
+    values = np.asarray(gaps, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
+        raise ValueError("a permutation test needs at least one difference, all finite")
+    means = np.sort(_subset_means(values, seed))
+    count = len(means) + 1  # no flip at all is the flip that was observed
+    means[np.abs(means) <= 1e-12 * np.abs(values).max()] = 0.0  # sums of the same numbers differ in the last bits
+    below, above = 1 + int((means <= 0).sum()), 1 + int((means >= 0).sum())
+    rejected = math.floor(count * alpha / 2 + 1e-9)
+    low, high = (float(means[rejected - 1]), float(means[-rejected])) if rejected else (-math.inf, math.inf)
+    return low, high, min(1.0, 2 * min(below, above) / count)
+
+
+def _subset_means(values: Floats, seed: int) -> Floats:
+    """Means over subsets of the values, the empty one left out."""
+    n = len(values)
+    if n <= EXACT_PAIRS:
+        masks = (np.arange(1, 2**n)[:, None] >> np.arange(n) & 1).astype(np.float64)  # (2^n - 1, n)
+        return np.asarray(masks @ values / masks.sum(axis=1))
+    rng = np.random.default_rng(seed)
+    sums, sizes = np.empty(FLIPS // 2), np.empty(FLIPS // 2)
+    for start in range(0, FLIPS // 2, BLOCK):
+        masks = rng.integers(0, 2, (min(BLOCK, FLIPS // 2 - start), n)).astype(np.float64)
+        sums[start : start + len(masks)], sizes[start : start + len(masks)] = masks @ values, masks.sum(axis=1)
+    sums, sizes = np.concatenate([sums, values.sum() - sums]), np.concatenate([sizes, n - sizes])
+    return np.asarray(sums[sizes > 0] / sizes[sizes > 0])
+
+
+def _student(first: Floats, second: Floats, alpha: float, rate: bool, crossed: bool) -> tuple[float, float, float]:
+    """Low, high and two-sided p of Student's test; rates with a problem more that each arm alone solved."""
+    if rate:
+        first, second = (
+            np.concatenate([arm, np.full((1, arm.shape[1]), ours), np.full((1, arm.shape[1]), 1.0 - ours)])
+            for arm, ours in ((first, 1.0), (second, 0.0))
+        )
+    of = moments(first, second, crossed_seeds=crossed)
+    mean, error, df = float(of.mean), math.sqrt(float(of.variance)), float(of.df)
+    half = float(stdtrit(df, 1 - alpha / 2)) * error
+    if not error:
+        return mean, mean, 0.0 if mean else 1.0
+    return mean - half, mean + half, 2 * float(stdtr(df, -abs(mean) / error))
+
+
+def verdict(a_name: str, b_name: str, difference: Difference, digits: int = 2) -> str:
+    """`vpo - grpo = +0.12 [0.03, 0.21]` where that is shown, else `no difference shown` with the numbers behind it."""
+    interval = difference.interval
+    # as many digits as it takes for an end that is not 0 not to look like it
+    inner = min(abs(interval.low), abs(interval.high))
+    while difference.shown and digits < 4 and round(inner, digits) == 0:
+        digits += 1
+    mean, low, high = (round(x, digits) + 0.0 for x in (interval.mean, interval.low, interval.high))  # never -0.00
+    numbers = f"{a_name} - {b_name} = {mean:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    if difference.shown:
+        return numbers
+    few = "" if difference.possible else f"; {_counted(difference.pairs)} cannot show one"
+    return f"no difference shown ({numbers}, p = {difference.p:.2f}{few})"
+
+
+def _counted(problems: int) -> str:
+    return "1 problem" if problems == 1 else f"{problems} problems"

@@ -1,0 +1,123 @@
+"""Intervals of means over problems: Student's, and Wilson's for rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri, stdtrit
+
+from vpo.metrics import Interval
+
+Floats = npt.NDArray[np.float64]
+
+LEVEL = 0.95
+
+
+def wilson(
+    rate: npt.ArrayLike, n: npt.ArrayLike, level: float = LEVEL, df: npt.ArrayLike | None = None
+) -> tuple[Floats, Floats]:
+    """Wilson's score interval of a proportion (Wilson 1927): shares and sizes of any one shape -> (low, high).
+
+    n: need not be whole: an effective sample size keeps the interval honest where observations hang together
+    df: degrees of freedom where n was estimated: Student's quantile in the place of the normal's
+    Raises ValueError for a share outside [0, 1] or a size that is not positive; NaN goes through.
+    """
+    p, size = np.asarray(rate, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    if ((p < 0) | (p > 1)).any() or (size <= 0).any():
+        raise ValueError("a Wilson interval needs shares in [0, 1] and sizes above 0")
+    square = (ndtri((1 + level) / 2) if df is None else stdtrit(np.asarray(df, np.float64), (1 + level) / 2)) ** 2
+    middle = (p + square / (2 * size)) / (1 + square / size)
+    half = np.sqrt(square * (p * (1 - p) / size + square / (4 * size**2))) / (1 + square / size)
+    # at 0 and 1 the closed form misses the end by a rounding error
+    return np.where(p == 0, 0.0, middle - half), np.where(p == 1, 1.0, middle + half)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """A mean with its variance and the degrees of freedom of that, each (...,)."""
+
+    mean: Floats
+    variance: Floats
+    df: Floats
+
+
+def moments(first: Floats, second: Floats | None = None, *, crossed_seeds: bool = False) -> Moments:
+    """Of the mean of `first`, or of `first` - `second`: (P, S, ...), (P, S', ...) over the same problems.
+
+    Nested seeds: the variance over problems, P - 1 degrees of freedom. Crossed ones: that of problems, plus that of
+    each arm's seeds, less their interaction, which both count; degrees of freedom by Satterthwaite (1946). One seed
+    alone tells nothing of seeds at large: it is taken as nested.
+    """
+    arms = [first] if second is None else [first, second]
+    problems = len(first)
+    gaps = first.mean(axis=1) - (0.0 if second is None else second.mean(axis=1))  # (P, ...)
+    of_problems = _variance_of_mean(gaps)
+    crossed = [arm for arm in arms if crossed_seeds and arm.shape[1] > 1]
+    of_seeds = [_variance_of_mean(arm.mean(axis=0)) for arm in crossed]
+    twice = np.zeros_like(of_problems)
+    for arm in crossed if problems > 1 else ():
+        count = arm.shape[1]
+        residual = arm - arm.mean(axis=1, keepdims=True) - arm.mean(axis=0) + arm.mean(axis=(0, 1))
+        twice = twice + (residual**2).sum(axis=(0, 1)) / ((problems - 1) * (count - 1) * problems * count)
+    seeds = sum(of_seeds, np.zeros_like(of_problems))
+    variance = np.maximum(of_problems + seeds - twice, np.maximum(of_problems, seeds))
+    parts = of_problems**2 / max(problems - 1, 1)
+    for arm, one in zip(crossed, of_seeds, strict=True):
+        parts = parts + one**2 / (arm.shape[1] - 1)
+    df = np.divide(variance**2, parts, out=np.full(variance.shape, float(max(problems - 1, 1))), where=parts > 0)
+    return Moments(gaps.mean(axis=0), variance, df)
+
+
+def _variance_of_mean(values: Floats) -> Floats:
+    """(n, ...) independent values -> (...) the variance of their mean; 0 for a single one."""
+    return np.asarray(values.var(axis=0, ddof=1) / len(values) if len(values) > 1 else np.zeros(values.shape[1:]))
+
+
+def mean_band(
+    values: npt.ArrayLike, *, rate: bool = False, crossed_seeds: bool = False, level: float = LEVEL
+) -> tuple[Floats, Floats, Floats]:
+    """Means over problems and seeds with their intervals: (P, S, ...) -> mean, low, high, each (...,).
+
+    Student's interval. rate: of values in [0, 1], whose interval has a width at 0 and 1 too: Wilson's, with the sample
+    size at which a proportion would vary as these values do together with a problem at 0 and one at 1 (Agresti and
+    Coull 1998), since those are possible that were not seen; but not as if there were less noise than between seeds.
+    """
+    array = with_seeds(values)
+    of = moments(array, crossed_seeds=crossed_seeds)
+    if not rate:
+        half = stdtrit(of.df, (1 + level) / 2) * np.sqrt(of.variance)
+        return of.mean, of.mean - half, of.mean + half
+    ends = np.broadcast_to(np.reshape([0.0, 1.0], (2,) + (1,) * (array.ndim - 1)), (2, *array.shape[1:]))
+    padded = moments(np.concatenate([array, ends]), crossed_seeds=crossed_seeds)
+    problems, seeds = array.shape[:2]
+    noise = array.var(axis=1, ddof=1).mean(axis=0) / (problems * seeds) if seeds > 1 else 0.0
+    size = padded.mean * (1 - padded.mean) / np.maximum(padded.variance, noise)
+    mean = np.clip(of.mean, 0.0, 1.0)
+    low, high = wilson(mean, size, level, padded.df)
+    return mean, low, high
+
+
+def mean_interval(
+    values: npt.ArrayLike, *, rate: bool = False, crossed_seeds: bool = False, level: float = LEVEL
+) -> Interval:
+    """The mean over problems and seeds of any metric (diversity, say): (P,) or (P, S) -> Interval; see mean_band.
+
+    A problem with a value that is not finite under any seed is left out. Raises ValueError where none is left.
+    """
+    known = with_seeds(values)
+    known = known[np.isfinite(known).all(axis=1)]
+    if not len(known):
+        raise ValueError("no problem has a value under every seed")
+    mean, low, high = mean_band(known, rate=rate, crossed_seeds=crossed_seeds, level=level)
+    return Interval(float(mean), float(low), float(high))
+
+
+def with_seeds(values: npt.ArrayLike) -> Floats:
+    """(P,) or (P, S, ...) -> (P, S, ...). Raises ValueError for no problem or no seed."""
+    array = np.asarray(values, dtype=np.float64)
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim < 2 or not array.shape[0] or not array.shape[1]:
+        raise ValueError(f"values of at least one problem and one seed are needed, (P,) or (P, S), not {array.shape}")
+    return array

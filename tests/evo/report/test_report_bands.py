@@ -1,0 +1,55 @@
+"""Seeds that act on all problems together are one rule: the live curve, the page and the verdict follow it alike."""
+
+import shutil
+
+import numpy as np
+import pytest
+from sqlalchemy import select, update
+
+import evo.report.plots.curves as curves
+from evo.comparison.load import gather, outcomes
+from evo.comparison.survival import solve_curve
+from evo.comparison.verdict import standings, verdict_lines
+from evo.monitor.poller import Feed
+from evo.report.report import report_of
+from islands.db.schema import Run
+from islands.db.store import Store
+
+
+@pytest.fixture(params=[False, True], ids=["frozen", "learning"])
+def address(request, made, tmp_path):
+    """The made-up comparison, and the same with an arm that learns while it searches."""
+    shutil.copy(made.removeprefix("sqlite:///"), tmp_path / "runs.db")
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+    if request.param:
+        with Store.open(address) as store, store.begin() as tx:
+            for id, config in tx.connection.execute(select(Run.id, Run.config).where(Run.arm == "grpo")).all():
+                learning = {**config, "train": {"method": "grpo"}}
+                tx.connection.execute(update(Run).where(Run.id == id).values(config=learning))
+    return address
+
+
+def test_the_live_bands_are_those_of_the_page(address, monkeypatch):
+    drawn = {}
+    draw = curves.draw_curve
+
+    def spy(axes, x, curve, look):
+        drawn.setdefault(look.colour, curve)  # an arm's first is its solve rate
+        draw(axes, x, curve, look)
+
+    monkeypatch.setattr(curves, "draw_curve", spy)
+    with Store.open(address, read_only=True) as store:
+        comparison = gather(store, "made-up")
+        feed = Feed(store, "made-up")
+        while (board := feed.poll()).loaded < board.runs:
+            pass
+        report = report_of(store, "made-up")
+        found = outcomes(store, comparison)
+    for arm, its in zip(board.arms, drawn.values(), strict=True):
+        for name in ("mean", "low", "high"):
+            np.testing.assert_array_equal(getattr(arm.curve, name), getattr(its, name))
+        nested = solve_curve(found[arm.name])
+        learning = bool((its.high - its.low > nested.high - nested.low + 1e-9).any())
+        assert learning == comparison.crossed_seeds
+    expected = verdict_lines(standings(found, comparison.reference, crossed_seeds=comparison.crossed_seeds))
+    assert board.verdict == report.verdict == tuple(expected)
