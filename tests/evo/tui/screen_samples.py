@@ -73,7 +73,7 @@ def finished(problems=12):
     arms = [arm(name, speed, problems=problems) for name, speed in
             (("base", 1.0), ("best-of-n", 0.7), ("grpo", 1.4), ("vpo", 2.6))]  # fmt: skip
     verdict = (
-        "no difference shown (base - grpo = -0.08 [-0.21, 0.04])",
+        "no difference shown (base - grpo = -0.08 [-0.21, 0.04], p = 0.21)",
         "best-of-n - grpo = -0.17 [-0.29, -0.04]",
         "vpo - grpo = +0.25 [0.12, 0.38]",
     )
