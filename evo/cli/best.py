@@ -11,6 +11,8 @@ import click
 
 from evo.cli.inspect import best_row, opened, vector_of
 from evo.cli.options import db_option, json_option
+from evo.errors import BadInput
+from islands.queries.runs import best as best_of
 
 SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt"}
 
@@ -24,7 +26,6 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt"}
 @json_option
 def best(name: str, output: str | None, db: str, as_json: bool) -> None:
     """Print the best answer of each problem of RUN, or write it with -o."""
-    from islands.queries.runs import best as best_of
 
     with opened(db) as store:
         found = best_of(store, store.run(name).id)
@@ -43,7 +44,6 @@ def best(name: str, output: str | None, db: str, as_json: bool) -> None:
 
 
 def _written(rows: list[dict[str, Any]], formats: dict[str, str], output: str) -> str:
-    from evo.errors import BadInput
 
     answered = [row for row in rows if row["answer"] is not None]
     if not answered:

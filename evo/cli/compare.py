@@ -6,10 +6,15 @@ from typing import Any
 
 import click
 
+from evo.cli.execute_comparison import conduct
 from evo.cli.flags import flag, given
 from evo.cli.options import Manner, command_line, db_option, json_option, plain_option
 from evo.cli.search_flags import shared_search_flags
+from evo.comparison.plan import begin, planned_runs
 from evo.config.compare import CompareOptions, load_comparison, parse_arm
+from evo.config.parse import parse
+from evo.config.run import RunConfig
+from evo.errors import BadInput
 
 
 @click.command()
@@ -63,11 +68,6 @@ def compare(
     evo compare maze:hard --arm base=embedded:base --arm grpo=embedded:grpo --arm vpo=embedded:vpo --iterations 200
     evo compare programs:medium --arm one=DIR,answers=1 --arm chain=DIR,answers=3 --seeds 3
     """
-    from evo.cli.execute_comparison import conduct
-    from evo.comparison.plan import begin, planned_runs
-    from evo.config.parse import parse
-    from evo.config.run import RunConfig
-    from evo.errors import BadInput
 
     shared = given(options)
     training = {key.removeprefix("train."): shared.pop(key) for key in list(shared) if key.startswith("train.")}

@@ -5,14 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from rich.console import Console
+from rich.table import Table
 
+from evo.cli.execute_comparison import conduct
 from evo.cli.options import Manner, db_option, db_suffix, plain_option
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from evo.cli.train import drive_training
+from evo.comparison.plan import begin, planned_runs
+from evo.config.compare import load_comparison
+from evo.config.parse import parse
+from evo.config.run import RunConfig
+from evo.config.train import TrainRun
+from evo.errors import BadInput
+from evo.report.files import write_report
+from evo.training.display import Display
+from evo.training.run_directory import SETTINGS
+from islands.db.store import Store
 
 DEMO_PROBLEMS = "maze:hard"
 LESSONS = "maze:train/0-899"
@@ -47,13 +58,6 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
     The policies, small transformers that ship with the package, propose routes; island populations keep the best of
     each kind and show them as parents, save to best-of-n. Solved means the exact optimum was reached.
     """
-    from rich.console import Console
-
-    from evo.cli.execute_comparison import conduct
-    from evo.comparison.plan import begin, planned_runs
-    from evo.config.compare import load_comparison
-    from evo.config.parse import parse
-    from evo.config.run import RunConfig
 
     folder = Path(output)
     policies = {"grpo": "embedded:grpo", "vpo": "embedded:vpo"}
@@ -87,11 +91,6 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
 
 def _trained(method: str, place: Path, steps: int, seed: int, console: Console, plain: bool) -> int:
     """Train in `place`, or go on where that was interrupted, or find it done; the exit code."""
-    from evo.cli.train import drive_training
-    from evo.config.parse import parse
-    from evo.config.train import TrainRun
-    from evo.training.display import Display
-    from evo.training.run_directory import SETTINGS
     from evo.training.setup import begin, resume
 
     if (place / "config.json").is_file():
@@ -110,9 +109,6 @@ def _trained(method: str, place: Path, steps: int, seed: int, console: Console, 
 
 def _report(name: str, folder: Path, db: str, console: Console) -> None:
     """The page, where what draws it is installed."""
-    from evo.errors import BadInput
-    from evo.report.files import write_report
-    from islands.db.store import Store
 
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -125,7 +121,6 @@ def _report(name: str, folder: Path, db: str, console: Console) -> None:
 
 
 def _next(name: str, iterations: int, db: str, console: Console) -> None:
-    from rich.table import Table
 
     suffix = db_suffix(db)
     console.print("\nNext:", style="bold")

@@ -9,22 +9,36 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from evo.cli.flags import flag, flags, given
 from evo.cli.options import command_line, json_option, plain_option
 from evo.cli.search_flags import sampling_flags
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from evo.config.run import RunConfig
-    from evo.evaluation.metrics import Evaluation
-    from problems.contract import Problem
+from evo.config.run import RunConfig
+from evo.evaluation.evaluate import check_request, styles_of
+from evo.evaluation.evaluate import evaluate as evaluate_policy
+from evo.evaluation.file import (
+    check_writable,
+    comparison_record,
+    name_beside,
+    read_evaluation,
+    verdicts,
+    write_evaluation,
+)
+from evo.evaluation.metrics import Evaluation, compared
+from evo.search.defaults import settled, source_commit, workers
+from evo.search.progress import clock, spent
+from evo.search.resources import open_policy, resolve_problems
+from problems.contract import Problem
+from problems.scoring import Scorer
 
 PLAIN_SECONDS = 10.0
 SEEDS_SHOWN = 5
@@ -54,19 +68,6 @@ def evaluate(
     evo evaluate maze:test --policy embedded:base --answers 3 --seeds 3 -o base.json
     evo evaluate maze:test --policy DIR --answers 1 --against base.json
     """
-    from rich.console import Console
-
-    from evo.evaluation.file import (
-        check_writable,
-        comparison_record,
-        name_beside,
-        read_evaluation,
-        verdicts,
-        write_evaluation,
-    )
-    from evo.evaluation.metrics import compared
-    from evo.search.defaults import settled
-    from evo.search.resources import resolve_problems
 
     settings = parse(EvaluateConfig, {**given(options), "problems": problems}, OPTIONS)
     config, answers_total, against = settings.run_config(), settings.answers_total, settings.against
@@ -106,11 +107,6 @@ def evaluate(
 async def _evaluated(
     config: RunConfig, problems: Sequence[Problem], total: int, seeds: int, console: Console, plain: bool
 ) -> tuple[Evaluation, str]:
-    from evo.evaluation.evaluate import check_request, styles_of
-    from evo.evaluation.evaluate import evaluate as evaluate_policy
-    from evo.search.defaults import workers
-    from evo.search.resources import open_policy
-    from problems.scoring import Scorer
 
     check_request(problems, config.answers, total)
     live = console.is_terminal and not plain
@@ -138,14 +134,6 @@ async def _evaluated(
 @contextlib.contextmanager
 def _progress(console: Console, live: bool, title: str) -> Iterator[Callable[[int, int], None]]:
     """What is told how far an evaluation is: a bar, or a line now and then."""
-    from rich.markup import escape
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
 
     if live:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -168,7 +156,6 @@ def _progress(console: Console, live: bool, title: str) -> Iterator[Callable[[in
 
 def provenance(config: RunConfig) -> dict[str, Any]:
     """How to get the figures again."""
-    from evo.search.defaults import source_commit
 
     return {
         "temperature": 1.0 if config.temperature is None else config.temperature,
@@ -181,9 +168,6 @@ def provenance(config: RunConfig) -> dict[str, Any]:
 
 
 def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> None:
-    from rich.table import Table
-
-    from evo.search.progress import clock, spent
 
     seeds = record["seeds"]
     apart = seeds if 1 < len(seeds) <= SEEDS_SHOWN else []

@@ -16,6 +16,7 @@ from evo.cli.live import shown
 from evo.cli.options import Manner, db_suffix
 from evo.comparison.load import gather, outcomes
 from evo.comparison.runner import Ended, Fleet, Wave
+from evo.comparison.table import as_dict, costs_of, print_standings
 from evo.comparison.verdict import standings
 from evo.comparison.workers import Crews
 from evo.config.run import RunConfig
@@ -23,6 +24,9 @@ from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
 from evo.tui.terminal import able
 from islands.db.store import Store
+from vpo.embedded import dialect_of
+from vpo.policies.address import parse_addresses
+from vpo.policies.contract import MAZE_DIALECTS
 
 Begin = Callable[[], tuple[str, Sequence[Wave]]]
 """Stores what is to be searched; the comparison's name and its waves."""
@@ -103,9 +107,6 @@ def fleet_for(configs: Sequence[RunConfig], processes: int | None) -> Fleet | Cr
 
 
 def _small(config: RunConfig) -> bool:
-    from vpo.embedded import dialect_of
-    from vpo.policies.address import parse_addresses
-    from vpo.policies.contract import MAZE_DIALECTS
 
     if config.device not in (None, "cpu"):
         return False
@@ -118,7 +119,6 @@ def _small(config: RunConfig) -> bool:
 
 def report(name: str, manner: Manner, console: Console) -> None:
     """Where the arms stand, as a table or as JSON."""
-    from evo.comparison.table import as_dict, costs_of, print_standings
 
     with Store.open(manner.db, read_only=True) as store:
         comparison = gather(store, name, manner.against)

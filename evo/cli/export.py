@@ -7,15 +7,19 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from rich.console import Console
+from rich.progress import track
 
 from evo.cli.options import db_option, plain_option
-
-if TYPE_CHECKING:
-    from islands.db.store import Store
-    from islands.types import ProblemRecord
+from evo.errors import BadInput
+from islands.db.store import Store
+from islands.interop.exporting import CheckpointExport
+from islands.queries.groups import export_groups
+from islands.queries.progress import groups_by_problem
+from islands.types import ProblemRecord
 
 ROWS_PER_BATCH = 200
 ROW_GROUP_BYTES = 32 << 20
@@ -39,7 +43,6 @@ def export(
     With --openevolve write its programs as OpenEvolve does, in DIR/checkpoints/checkpoint_N, or in DIR itself if that
     is named checkpoint_N: for openevolve-run --checkpoint, and for OpenEvolve's visualizer (visualizer.py --path DIR).
     """
-    from evo.errors import BadInput
 
     if (output is None) == (folder is None):
         raise BadInput("say what to write: -o FILE.jsonl for training traces, or --openevolve DIR for a checkpoint")
@@ -52,11 +55,6 @@ def export(
 
 
 def _checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: bool) -> None:
-    from rich.console import Console
-
-    from evo.errors import BadInput
-    from islands.db.store import Store
-    from islands.interop.exporting import CheckpointExport
 
     console = Console(stderr=True)
     with Store.open(db, read_only=True) as store:
@@ -85,7 +83,6 @@ def _checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: boo
 
 def _chosen(store: Store, run_id: int, name: str, wanted: str | None) -> list[ProblemRecord]:
     """Those of the run's problems that are to be written and hold anything."""
-    from evo.errors import BadInput
 
     problems = store.problems(run_id)
     if not problems:
@@ -105,13 +102,6 @@ def slug(problem: ProblemRecord) -> str:
 
 
 def _traces(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> None:
-    from rich.console import Console
-    from rich.progress import track
-
-    from evo.errors import BadInput
-    from islands.db.store import Store
-    from islands.queries.groups import export_groups
-    from islands.queries.progress import groups_by_problem
 
     path = Path(output)
     if path.suffix not in (".jsonl", ".parquet"):
@@ -146,7 +136,6 @@ def _jsonl(rows: Iterable[dict[str, Any]], path: Path) -> int:
 
 
 def _parquet(rows: Iterable[dict[str, Any]], path: Path) -> int:
-    from evo.errors import BadInput
 
     try:
         import pyarrow as arrow

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
+from rich.progress import Progress
 
 from evo.cli.flags import flag
 from evo.cli.options import command_line, db_option, db_suffix, json_option, plain_option
 from evo.config.run import RunConfig
-
-if TYPE_CHECKING:
-    from evo.openevolve.import_run import Scoring
-    from islands.interop.importing import Imported
+from evo.openevolve.import_run import Scoring, import_run
+from islands.interop.importing import Imported
 
 
 @click.command("import")
@@ -44,10 +43,6 @@ def import_(
     evo resume valley --policy Qwen/Qwen2.5-Coder-0.5B-Instruct --iterations 200
     evo export valley --openevolve back_again
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from evo.openevolve.import_run import import_run
 
     command = command_line()
     console = Console(stderr=True)

@@ -8,33 +8,33 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
 
 from evo.cli.options import db_option, json_option
+from evo.search.progress import spent
 from islands.db.address import hide_password
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from islands.db.store import Store
-    from islands.queries.runs import VersionUse
-    from islands.types import Candidate, ProblemRecord, RunRecord
+from islands.db.store import Store
+from islands.interop.origin import originals_of
+from islands.queries.progress import run_progress
+from islands.queries.runs import VersionUse, best, format_errors, lineage, overview, versions_used
+from islands.queries.runs import candidate as detail_of
+from islands.types import Candidate, ProblemRecord, RunRecord
 
 LINEAGE_SHOWN = 20
 VERSIONS_SHOWN = 10
 
 
 def opened(db: str) -> Store:
-    from islands.db.store import Store
 
     return Store.open(db, read_only=True)
 
 
 def _console() -> Console:
-    from rich.console import Console
 
     return Console(highlight=False, markup=False)
 
@@ -52,9 +52,6 @@ def _number(value: float | None) -> str:
 @json_option
 def runs(db: str, as_json: bool) -> None:
     """List the runs in a database."""
-    from rich.table import Table
-
-    from islands.queries.runs import overview
 
     with opened(db) as store:
         lines = overview(store)
@@ -120,11 +117,6 @@ def show(name: str, candidate_id: int | None, db: str, as_json: bool) -> None:
 
 
 def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
-    from rich.table import Table
-
-    from evo.search.progress import spent
-    from islands.queries.progress import run_progress
-    from islands.queries.runs import best, format_errors, versions_used
 
     versions = versions_used(store, run.id)
     progress = run_progress(store, run.id)
@@ -215,7 +207,6 @@ def best_row(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, A
 
 def _versions_table(versions: Sequence[VersionUse]) -> Table:
     """The policy versions that wrote the run; of many the first and the last."""
-    from rich.table import Table
 
     table = Table(box=None, pad_edge=False, title="policy versions", title_justify="left", title_style="bold")
     for title in ("version", "groups", "from", "to", "mean fitness", "checkpoint"):
@@ -235,11 +226,6 @@ def _versions_table(versions: Sequence[VersionUse]) -> Table:
 
 
 def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bool) -> None:
-    from rich.syntax import Syntax
-
-    from islands.interop.origin import originals_of
-    from islands.queries.runs import candidate as detail_of
-    from islands.queries.runs import lineage
 
     detail = detail_of(store, run.id, candidate_id)
     line = lineage(store, candidate_id)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from rich.console import Console
 
 from evo.cli.options import json_option, plain_option
+from evo.errors import BadInput
+from evo.pipelines.checks import checked
+from evo.pipelines.display import Teller, plan_record, print_end, print_plan, summary
+from evo.pipelines.file import Pipeline, read_pipeline
+from evo.pipelines.plan import Planned, planned
+from evo.pipelines.runner import Runner
+from evo.pipelines.stage import Place
+from evo.pipelines.state import State, load, locked
 from islands.db.address import hide_password
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from evo.pipelines.file import Pipeline
-    from evo.pipelines.plan import Planned
-    from evo.pipelines.stage import Place
-    from evo.pipelines.state import State
 
 
 @click.command()
@@ -57,13 +59,6 @@ def pipeline(
     evo pipeline maze.yaml -o runs/maze
     evo pipeline maze.yaml -o runs/maze --redo vpo
     """
-    from rich.console import Console
-
-    from evo.errors import BadInput
-    from evo.pipelines.checks import checked
-    from evo.pipelines.file import read_pipeline
-    from evo.pipelines.stage import Place
-    from evo.pipelines.state import State, load, locked
 
     read = read_pipeline(file)
     chosen = _chosen(read, only, first)
@@ -86,7 +81,6 @@ def pipeline(
     console = Console(stderr=as_json, highlight=False, markup=False, soft_wrap=True)
 
     def plan_now() -> tuple[State, list[Planned]]:
-        from evo.pipelines.plan import planned
 
         state = load(folder) or State(name=_run_prefix(folder), db=hide_password(named or ""))
         return state, planned(read, costs, state, place, chosen=chosen, redo=redo)
@@ -96,8 +90,6 @@ def pipeline(
         if as_json:
             sys.stdout.write(json.dumps(_plan_record(plan, file, place)) + "\n")
         else:
-            from evo.pipelines.display import print_plan
-
             print_plan(console, plan, place)
         return 0
     plan_now()  # what is wrong is told before a directory is made
@@ -116,8 +108,6 @@ def _conduct(
     console: Console,
     again: str,
 ) -> int:
-    from evo.pipelines.display import Teller, print_end, summary
-    from evo.pipelines.runner import Runner
 
     teller = Teller(console, plan, place)
     outcome = Runner(place, state, lock, plain=plain, quiet=as_json, tell=teller).run(plan, keep_going=keep_going)
@@ -133,7 +123,6 @@ def _conduct(
 
 
 def _chosen(read: Pipeline, only: Sequence[str], first: str | None) -> set[str]:
-    from evo.errors import BadInput
 
     names = list(read.stages)
     if only and first is not None:
@@ -147,7 +136,6 @@ def _chosen(read: Pipeline, only: Sequence[str], first: str | None) -> set[str]:
 
 
 def _check_stage(read: Pipeline, flag: str, name: str) -> None:
-    from evo.errors import BadInput
 
     if name not in read.stages:
         raise BadInput(f"{flag} {name}: there is no such stage; there are {', '.join(read.stages)}")
@@ -155,7 +143,6 @@ def _check_stage(read: Pipeline, flag: str, name: str) -> None:
 
 def _run_prefix(folder: Path) -> str:
     """What runs are named after: the directory, in characters that need no quoting."""
-    import re
 
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-") or "pipeline"
 
@@ -168,7 +155,6 @@ def _again(file: str, output: str | None, db: str | None) -> str:
 
 
 def _plan_record(plan: Sequence[Planned], file: str, place: Place) -> dict[str, Any]:
-    from evo.pipelines.display import plan_record
 
     return {
         "pipeline": file,

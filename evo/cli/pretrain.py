@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from evo.cli.flags import flag, flags, given
 from evo.cli.options import plain_option
 from evo.config.parse import OPTIONS, parse
 from evo.config.pretrain import PretrainSettings
+from evo.errors import BadInput
+from vpo.embedded.pretrain import Progress as Report
+from vpo.embedded.pretrain import pretrain as train
 
 
 @click.command()
@@ -22,14 +29,6 @@ def pretrain(language: str, output: str, plain: bool, **options: float | str | N
     A policy of maze writes routes; one of maze-edit writes a change of the parent that it is shown, or a route. One
     seed and one number of steps give one checkpoint. Use it with `--policy DIR`.
     """
-    from pathlib import Path
-
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    from evo.errors import BadInput
-    from vpo.embedded.pretrain import Progress as Report
-    from vpo.embedded.pretrain import pretrain as train
 
     if (Path(output) / "config.json").exists():
         raise BadInput(f"-o {output}: holds a checkpoint already; name another directory")

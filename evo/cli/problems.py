@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 
 import click
+from rich.console import Console
+from rich.table import Table
 
 from evo.cli.options import json_option
+from problems.registry import describe_sets, resolve
 
 
 @click.command()
@@ -15,10 +18,6 @@ from evo.cli.options import json_option
 @json_option
 def problems(address: str | None, limit: int | None, as_json: bool) -> None:
     """List the problem sets, or the problems that ADDRESS names (one problem alone is shown with its statement)."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from problems.registry import describe_sets, resolve
 
     console = Console(highlight=False, markup=False)
     table = Table(box=None, pad_edge=False)

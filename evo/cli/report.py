@@ -9,6 +9,7 @@ import click
 
 from evo.cli.inspect import opened
 from evo.cli.options import db_option, json_option
+from evo.report.files import write_report
 
 
 @click.command()
@@ -20,7 +21,6 @@ from evo.cli.options import db_option, json_option
 @json_option
 def report(name: str, output: str, png: str | None, against: str | None, db: str, as_json: bool) -> None:
     """Write RUN, a run or a comparison, finished or under way, as one HTML page that needs no network."""
-    from evo.report.files import write_report
 
     started = time.perf_counter()
     with opened(db) as store:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from evo.cli.execute_comparison import conduct
+from evo.cli.execute_run import drive
 from evo.cli.options import Manner, db_option, json_option, plain_option
-
-if TYPE_CHECKING:
-    from evo.runs.scorer_change import Changes
-    from islands.types import RunRecord
+from evo.comparison.plan import waves
+from evo.config.parse import parse
+from evo.config.run import RunConfig, stored_run
+from evo.errors import BadInput
+from evo.runs.budgets import check_budgets
+from evo.runs.launch import relaunch
+from evo.runs.scorer_change import Changes, OnScorerChange
+from islands.db.comparisons import runs_named
+from islands.db.store import Store
+from islands.interop.origin import source_of
+from islands.queries.progress import run_progress
+from islands.types import RunRecord
 
 ASKED = {"policy", "rollouts", "answers"}
 
@@ -50,15 +60,6 @@ def resume(
     """Go on with RUN after its last committed group, on the same seed; nothing committed is scored again. RUN may be a
     comparison: all its runs go on, and those begin that have not. A run that evo import made is given a policy. A run
     whose scorer or data was edited is refused without --rescore or --accept-change."""
-    from evo.cli.execute_run import drive
-    from evo.errors import BadInput
-    from evo.runs.budgets import check_budgets
-    from evo.runs.launch import relaunch
-    from evo.runs.scorer_change import Changes, OnScorerChange
-    from islands.db.comparisons import runs_named
-    from islands.db.store import Store
-    from islands.interop.origin import source_of
-    from islands.queries.progress import run_progress
 
     if rescore and accept_change:
         raise BadInput("--rescore and --accept-change exclude each other")
@@ -79,10 +80,6 @@ def resume(
 
 
 def _resume_comparison(name: str, runs: list[RunRecord], changes: Changes, manner: Manner) -> int:
-    from evo.cli.execute_comparison import conduct
-    from evo.comparison.plan import waves
-    from evo.config.parse import parse
-    from evo.config.run import RunConfig, stored_run
 
     unfinished = [run for run in runs if run.status != "done" or changes]
     configs = {

@@ -6,9 +6,12 @@ from typing import Any
 
 import click
 
+from evo.cli.execute_run import drive
 from evo.cli.flags import given
 from evo.cli.options import command_line, db_option, json_option, plain_option
 from evo.cli.search_flags import search_flags
+from evo.config.run import load_config
+from evo.runs.launch import launch
 
 
 @click.command()
@@ -36,9 +39,6 @@ def run(
     evo run programs:easy --policy Qwen/Qwen2.5-Coder-0.5B-Instruct --rollouts 4 --answers 1
     evo run my_scorer.py --policy DIR --until-solved
     """
-    from evo.cli.execute_run import drive
-    from evo.config.run import load_config
-    from evo.runs.launch import launch
 
     config = load_config(config_path, {**given(options), "problems": problems})
     command = command_line()

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from typing import Any
 
 import click
+from rich.console import Console
 
+from evo.cli.execute_run import obeying_interrupts
 from evo.cli.flags import flag, given, together
 from evo.cli.options import command_line, json_option, plain_option
+from evo.config.parse import parse, read_yaml
 from evo.config.train import TrainRun
+from evo.errors import BadInput
+from evo.training.display import Display
 
 _RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}
 """What a resume may change: budgets, and where the same traces lie."""
@@ -54,12 +60,7 @@ def train(
     evo train vpo --from-traces RUN --db sqlite:///evo.db --policy embedded:vpo -o runs/again
     evo train --resume runs/vpo --steps 600
     """
-    from rich.console import Console
 
-    from evo.config.parse import parse, read_yaml
-    from evo.config.train import TrainRun
-    from evo.errors import BadInput
-    from evo.training.display import Display
     from evo.training.setup import begin, resume
 
     named = given(options)
@@ -88,9 +89,6 @@ def train(
 
 async def drive_training(training: Any, display: Any, *, as_json: bool) -> int:
     """Train to the end or to an interrupt; the exit code."""
-    import json
-
-    from evo.cli.execute_run import obeying_interrupts
 
     try:
         with display.shown(training), obeying_interrupts(training.loop.stop):

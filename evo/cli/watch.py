@@ -7,17 +7,22 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 
 from evo.cli.options import db_option, plain_option
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from evo.monitor.poller import Feed
-    from evo.monitor.snapshot import Board
+from evo.monitor.poller import Feed
+from evo.monitor.snapshot import Board
+from evo.tui.frame import frame
+from evo.tui.head import mean_best
+from evo.tui.line import clean
+from evo.tui.numbers import clock, fitness, rate
+from evo.tui.palette import spelled
+from evo.tui.screen import showing
+from evo.tui.terminal import able
+from evo.tui.view import View
+from islands.db.store import Store
 
 PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
 ONCE_WIDTH, ONCE_HEIGHT = 100, 40
@@ -36,9 +41,6 @@ def watch(name: str, db: str, against: str | None, plain: bool, once: bool) -> i
 
     It reads the database alone and never writes, so it may run anywhere that reaches the database.
     """
-    from rich.console import Console
-
-    from evo.tui.terminal import able
 
     console = Console(highlight=False, markup=False, emoji=False)
     if once:
@@ -49,7 +51,6 @@ def watch(name: str, db: str, against: str | None, plain: bool, once: bool) -> i
 
 
 async def _live(name: str, db: str, against: str | None, console: Console) -> int:
-    from evo.tui.screen import showing
 
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -79,8 +80,6 @@ async def _live(name: str, db: str, against: str | None, console: Console) -> in
 
 @contextlib.contextmanager
 def _feed(name: str, db: str, against: str | None) -> Iterator[Feed]:
-    from evo.monitor.poller import Feed
-    from islands.db.store import Store
 
     with Store.open(db, read_only=True) as store:
         yield Feed(store, name, against)
@@ -95,8 +94,6 @@ def _loaded(feed: Feed) -> Board:
 
 
 def _once(name: str, db: str, against: str | None, console: Console) -> int:
-    from evo.tui.frame import frame
-    from evo.tui.view import View
 
     with _feed(name, db, against) as feed:
         board = _loaded(feed)
@@ -111,7 +108,6 @@ def _once(name: str, db: str, against: str | None, console: Console) -> int:
 
 def _plain(name: str, db: str, against: str | None, console: Console) -> int:
     """A line for each arm every few seconds, until every run has ended."""
-    from evo.tui.palette import spelled
 
     began = time.monotonic()
     with _feed(name, db, against) as feed:
@@ -133,9 +129,6 @@ def plain_pause(elapsed: float) -> float:
 
 def plain_lines(board: Board, now: float) -> list[str]:
     """The board as one line for each arm: times, how far it is, what was solved, throughput, faults."""
-    from evo.tui.head import mean_best
-    from evo.tui.line import clean
-    from evo.tui.numbers import clock, fitness, rate
 
     lines = []
     for arm in board.arms:

@@ -33,8 +33,10 @@ from openevolve.llm.base import LLMInterface
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout, prompt_tokens
+from vpo.embedded.language import decode_chain
 from vpo.policies.address import TRANSFORMERS, parse_address
 from vpo.policies.contract import Policy, PolicyUnavailable
+from vpo.policies.registry import load_policy
 
 if TYPE_CHECKING:
     from openevolve.config import Config, LLMModelConfig
@@ -123,8 +125,6 @@ class Home:
 
     def _policy(self, settings: tuple[Any, ...]) -> Policy:
         if settings not in self._policies:
-            from vpo.policies.registry import load_policy
-
             address, temperature, top_p, max_tokens = settings
             self._policies[settings] = load_policy(address, temperature=temperature, top_p=top_p, max_tokens=max_tokens)
         return self._policies[settings]
@@ -182,7 +182,6 @@ def told(policy: Policy, rollout: Rollout) -> str:
     """What the policy wrote as OpenEvolve reads it: text as it is; of a chain of routes the first one's moves."""
     if policy.dialect == "english":
         return rollout.text
-    from vpo.embedded.language import decode_chain
 
     return f"```\n{next(iter(decode_chain(rollout.text)), '')}\n```"
 
@@ -200,7 +199,6 @@ def with_policies(config: Config) -> Config:
 def check(config: Config) -> None:
     """Ask the servers that are named once, so that a wrong one ends the run before it begins. Models are not loaded:
     the pool forks from this process, which must not have used torch by then. Raises BadAddress."""
-    from vpo.policies.registry import load_policy
 
     for address in {str(model.name) for model in config.llm.models if model.init_client is policy_client}:
         if parse_address(address).kind in ("openai", "scripted"):

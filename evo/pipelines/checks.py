@@ -15,6 +15,7 @@ from evo.config.parse import parse
 from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import TrainRun
 from evo.errors import BadInput
+from evo.evaluation.evaluate import TASK_ALONE, check_request
 from evo.pipelines.file import Pipeline, Stage
 from evo.pipelines.references import addresses, stage_named
 from evo.prompts.chat import prompt_style
@@ -22,6 +23,8 @@ from evo.search.defaults import iterations_for, settled
 from evo.search.resources import problems_at
 from problems.contract import BadAddress, Problem
 from vpo.embedded.checkpoint import dialect_of
+from vpo.embedded.pretrain import LANGUAGES
+from vpo.openai.address import endpoint
 from vpo.policies.address import parse_address
 from vpo.policies.checkpoint import find_checkpoint
 from vpo.policies.registry import PolicySettings
@@ -99,7 +102,6 @@ class _Checks:
         return Cost(text + _limits(run), answers, run.max_seconds is not None)
 
     def _evaluate(self, stage: Stage) -> Cost:
-        from evo.evaluation.evaluate import TASK_ALONE, check_request
 
         settings = stage.settings
         config = settings.run_config()
@@ -177,7 +179,6 @@ class _Checks:
             return dialect_at(policy)
         if stage.kind == "train":
             return self._dialect(stage.settings.policy)
-        from vpo.embedded.pretrain import LANGUAGES
 
         return LANGUAGES[stage.settings.language]
 
@@ -193,8 +194,6 @@ def dialect_at(policy: str) -> str:
     if address.kind == "scripted":
         return load_scripted(address, PolicySettings()).dialect
     if address.kind == "openai":
-        from vpo.openai.address import endpoint
-
         endpoint(address)
     elif address.has_weights:
         find_checkpoint(address)

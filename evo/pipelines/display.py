@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -13,9 +14,6 @@ from evo.pipelines.stage import SEARCHES, Place, stands_for
 from evo.pipelines.state import StageState, State
 from evo.search.progress import clock
 from islands.db.address import hide_password
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _STYLES = {"done": "green", "failed": "bold red", "interrupted": "yellow", "not run": "dim", "not chosen": "dim"}
 

@@ -22,6 +22,8 @@ from evo.pipelines.references import replaced
 from evo.pipelines.settings import POLICY
 from evo.pipelines.state import StageState, State
 from islands.db.address import hide_password
+from islands.db.comparisons import runs_named
+from islands.db.engine import parse_address
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy, UnknownRun
 from islands.types import RunRecord
@@ -77,7 +79,6 @@ class Place:
 
     def runs(self, name: str) -> list[RunRecord]:
         """The stored runs of that name or of the comparison of that name; none where there is no database yet."""
-        from islands.db.comparisons import runs_named
 
         if self._missing():
             return []
@@ -94,8 +95,6 @@ class Place:
     def check_database(self) -> None:
         """Raises DatabaseUnavailable where it cannot be used."""
         if self._missing():
-            from islands.db.engine import parse_address
-
             where = Path(str(parse_address(self.db).database)).parent
             if not where.is_dir() and where.resolve() != self.folder.resolve():
                 raise DatabaseUnavailable(f"{self.db}: there is no directory {where}")
@@ -103,7 +102,6 @@ class Place:
         self.runs("")
 
     def _missing(self) -> bool:
-        from islands.db.engine import parse_address
 
         url = parse_address(self.db)
         return url.drivername == "sqlite" and not Path(str(url.database)).exists()

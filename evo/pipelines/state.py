@@ -9,6 +9,7 @@ DIR/evo.db               their runs, unless another database is named
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -99,7 +100,6 @@ def save(folder: Path, state: State) -> None:
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[int]:
     """Hold the directory; the lock's descriptor, which a stage's process inherits: it is free when both are gone."""
-    import fcntl
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

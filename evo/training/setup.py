@@ -28,10 +28,13 @@ from evo.training.run_directory import TrainingRecord
 from evo.training.trace_selection import open_traces
 from evo.training.traces import Traces
 from problems.contract import Problem
+from problems.sandbox.shared import set_sandbox_mode
 from problems.scoring import Scorer
 from vpo.policies.address import parse_address
 from vpo.policies.registry import load_policy
+from vpo.training.checkpoint import load_state, save_checkpoint, save_model
 from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
+from vpo.training.trainer import PolicyTrainer
 
 EVALUATION_STREAM_SEED = 1_000_003
 """Held-out answers are drawn with a seed of their own, the same in every evaluation of every run."""
@@ -57,7 +60,6 @@ class Training:
 
     def save(self) -> None:
         """A checkpoint of this moment; older ones beyond `keep` go."""
-        from vpo.training.checkpoint import save_checkpoint
 
         trainer, state = self.loop.trainer, self.loop.state()
         if self.accelerator is not None and self.accelerator.num_processes > 1:
@@ -81,7 +83,6 @@ class Training:
 
     def finish(self) -> None:
         """The final policy with its card, at the top of the directory."""
-        from vpo.training.checkpoint import save_model
 
         if self.main:
             model, tokenizer = self.loop.trainer.model, self.policy.tokenizer
@@ -153,7 +154,6 @@ def _resumed(
     traces: Traces | None,
     on_log: Callable[[dict[str, Any]], None] | None,
 ) -> Training:
-    from vpo.training.checkpoint import load_state
 
     accelerator = open_accelerator(run, folder)
     saved = record.checkpoints()
@@ -199,7 +199,6 @@ def _traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> 
 
 
 def _prepared(run: TrainRun, weights: str, accelerator: Any, traces: Traces | None) -> _Prepared:
-    from problems.sandbox.shared import set_sandbox_mode
 
     if not run.problems and traces is None:
         raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
@@ -245,7 +244,6 @@ def _assembled(
     about: dict[str, Any],
     on_log: Callable[[dict[str, Any]], None] | None,
 ) -> Training:
-    from vpo.training.trainer import PolicyTrainer
 
     policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
     # over many steps on traces the policy would drift from what wrote them as far as it likes, step by step

@@ -20,6 +20,7 @@ from islands.db.store import Store
 from islands.queries.groups import TraceRow, trace_rows
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import BadAddress
+from problems.registry import resolve
 from vpo.advantage import METHODS
 
 _TRAINED = re.compile(r"(.*)\+[a-z_]+\.(\d+)")
@@ -153,7 +154,6 @@ def _named(record: ProblemRecord, wanted: Sequence[str]) -> bool:
 
 def _resolved(wanted: Sequence[str], source: TraceRun) -> set[int]:
     """Problem ids of the run that the addresses of sets and parts of sets name."""
-    from problems.registry import resolve
 
     known = {word for record in source.problems.values() for word in (record.name, record.address)}
     names = {problem.name for address in wanted if address not in known for problem in _problems(address, resolve)}
