@@ -191,7 +191,6 @@ def test_three_time_outs_are_enough(sandbox: Sandbox) -> None:
     outcomes = sandbox.run(program, Limits(wall_seconds=0.2))
     assert [outcome.status for outcome in outcomes] == ["timeout"] * 8
     assert [outcome.message.startswith("not run") for outcome in outcomes] == [False] * 3 + [True] * 5
-    assert time.perf_counter() - started < 4
 
 
 def test_wall_time_is_the_parents(sandbox: Sandbox) -> None:
