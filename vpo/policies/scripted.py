@@ -1,7 +1,8 @@
 """Policies without a model: deterministic, instantaneous, for tests, benchmarks and dry runs.
 
-Names: `random-route`, `mutate`, `echo`, `fixed=FILE`, `broken`. Options follow a question mark: `latency=SECONDS`
-sleeps in every call; `broken?after=N` answers N calls (as `mutate` does) before it fails.
+Names: `random-route`, `mutate`, `echo`, `classic` (re-routes mazes, vpo.embedded.classic), `fixed=FILE`, `broken`.
+Options follow a question mark: `latency=SECONDS` sleeps in every call; `broken?after=N` answers N calls (as `mutate`
+does) before it fails.
 
 They answer in the form that the prompt asks for (a chain's tags, code blocks, edit blocks), draw from a hash of
 (seed, stream, rollout), and carry the bytes of the text as token ids, each with the log-probability of a uniform byte.
@@ -13,6 +14,7 @@ import asyncio
 import hashlib
 import json
 import math
+import random
 import re
 import struct
 from collections.abc import Callable, Sequence
@@ -179,6 +181,13 @@ def mutate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     return [change(parent, _mixed(bits, i)) for i in range(answers)]
 
 
+def classic(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
+    """Random re-routings of a maze's parent."""
+    from vpo.embedded.classic import reroutes
+
+    return reroutes(prompt.user, answers, random.Random(bits))
+
+
 def _mutated_program(parent: str, bits: int) -> str:
     head, tail, numbers = _anatomy(parent)
     if numbers:
@@ -328,4 +337,4 @@ def _bytes_of(text: str) -> np.ndarray:
     return np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8).astype(np.int32)
 
 
-_AUTHORS: dict[str, Author] = {"random-route": random_route, "mutate": mutate, "echo": echo}
+_AUTHORS: dict[str, Author] = {"random-route": random_route, "mutate": mutate, "echo": echo, "classic": classic}
