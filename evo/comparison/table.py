@@ -103,7 +103,7 @@ def print_standings(
     if lines:
         figure = "solve rate" if stand.horizon else "mean best fitness"
         several = f"; intervals and p allow for {len(lines)} arms (Bonferroni)" if len(lines) > 1 else ""
-        console.print(f"\n{figure} after {known} iterations, 95% intervals over problems{several}:")
+        console.print(f"\n{figure} after {known} iterations, 95% intervals over problems{several}:", soft_wrap=True)
         for line in lines:
             console.print(f"  [bold]{escape(line)}[/bold]", soft_wrap=True)
         for line in other_lines(stand):
