@@ -171,7 +171,7 @@ def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequen
         if tuple(problem.objectives) != tuple(record.objectives):
             raise BadInput(
                 f"run {run.name}: {problem.name} now has the objectives {', '.join(problem.objectives)}, "
-                f"it was searched with {', '.join(record.objectives)}; start a new run"
+                f"it was searched with {', '.join(record.objectives)}; declare them as `objectives` or start a new run"
             )
 
 

@@ -8,8 +8,9 @@ fitness, `feedback` a text for the next prompt, `features` a mapping for the arc
 answer; a mapping with `rewards` (a list, or a mapping) in place of the names; or a problems.Score.
 
 What else the file may define: `statement` and `seed_answer` (texts, or functions without arguments), `objectives` (else
-the names that the seed's score has, sorted), `target`, `answer_format`, `weights` (a mapping from objective to weight,
-or a list; the fitness is then the weighted mean), and three that are read before the file runs, so they must be written
+the names that the seed's score has, sorted, without timings), `directions` (a mapping from objective to "max" or "min",
+see problems.directions), `target`, `answer_format`, `weights` (a mapping from objective to weight, or a list; the
+fitness is then the weighted mean), and three that are read before the file runs, so they must be written
 out as plain values: `timeout` (seconds per answer, 30), `readable` (files or folders it reads, relative to its own) and
 `isolated` (False for a trusted scorer that needs the network; it then runs unconfined, and so does any answer that it
 executes). Instead of `score`, the file may define `problem`, an object with the methods of problems.Problem, or a class
@@ -26,12 +27,14 @@ from __future__ import annotations
 import ast
 import math
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault
 from problems.custom.scorer_value import ScorerShape, checked_weights, numbers, objective_names, shown
+from problems.directions import checked_directions, chosen_objectives, doubts, told
 from problems.fingerprint import files_below, files_fingerprint, files_named_by
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
 
@@ -77,7 +80,8 @@ class ScorerFileProblem(Problem):
 
     def statement(self) -> str:
         """What the file says, else that there is a score to raise."""
-        return self._statement or f"Write an answer that scores high on: {', '.join(self.objectives)}."
+        about = self._statement or f"Write an answer that scores high on: {', '.join(self.objectives)}."
+        return "\n\n".join(filter(None, (about, told(self.objectives, self._shape.directions))))
 
     def seed_answer(self) -> str:
         """The file's seed, "" without one."""
@@ -120,31 +124,32 @@ class ScorerFileProblem(Problem):
     # -- the first look at the file ------------------------------------------------------------------------------
 
     def _learn(self) -> None:
-        told = self._call("describe")
-        if isinstance(told, Failed):
-            raise ScorerFault(f"{self.path}: {told.reason} while it was loaded")
-        self._raise_fault(told, "")
-        self._statement = _text(self.path, "statement", told["statement"])
-        self._seed_text = _text(self.path, "seed_answer", told["seed_answer"])
-        self._own_canonical = bool(told["canonical"])
-        self.answer_format = told["answer_format"] or "text"
+        about = self._call("describe")
+        if isinstance(about, Failed):
+            raise ScorerFault(f"{self.path}: {about.reason} while it was loaded")
+        self._raise_fault(about, "")
+        self._statement = _text(self.path, "statement", about["statement"])
+        self._seed_text = _text(self.path, "seed_answer", about["seed_answer"])
+        self._own_canonical = bool(about["canonical"])
+        self.answer_format = about["answer_format"] or "text"
         if self.answer_format not in ANSWER_FORMATS:
             raise ScorerFault(
                 f"{self.path}: answer_format is {self.answer_format!r}; it is {' or '.join(ANSWER_FORMATS)}"
             )
-        target = told["target"]
+        target = about["target"]
         if target is not None and (isinstance(target, bool) or not isinstance(target, int | float)):
             raise ScorerFault(f"{self.path}: target is {target!r}, not a number")
         self.target = None if target is None else float(target)
         self._seed_text = self.canonical(self._seed_text) if self._seed_text else ""
-        declared = told["objectives"]
+        declared, weights = about["objectives"], about["weights"]
+        try:
+            directions = checked_directions(about["directions"])
+        except ValueError as error:
+            raise ScorerFault(f"{self.path}: {error}") from None
         if declared is not None:
             if not declared or not all(isinstance(name, str) for name in declared):
                 raise ScorerFault(f"{self.path}: objectives is {declared!r}, not a list of names")
-            self.objectives = tuple(declared)
-            self._shape = ScorerShape(
-                self.path, self.objectives, checked_weights(self.path, told["weights"], self.objectives)
-            )
+            self._shaped(tuple(declared), (), weights, directions)
             return
         value = self._asked(self._seed_text)
         if isinstance(value, Failed):
@@ -152,11 +157,25 @@ class ScorerFileProblem(Problem):
                 f"{self.path}: the seed answer itself fails ({value.reason}), so its score tells no objectives; define "
                 "`objectives`, or a seed_answer that can be scored"
             )
-        self.objectives = objective_names(self.path, value)
-        self._shape = ScorerShape(
-            self.path, self.objectives, checked_weights(self.path, told["weights"], self.objectives)
-        )
+        names = objective_names(self.path, value, tuple(directions))
+        kept = chosen_objectives(names, (*directions, *(weights if isinstance(weights, dict) else ())))
+        self._shaped(kept, tuple(name for name in names if name not in kept), weights, directions)
         self._seed = self._shape.score(value)
+
+    def _shaped(
+        self, names: tuple[str, ...], left_out: tuple[str, ...], weights: Any, directions: dict[str, str]
+    ) -> None:
+        """Take these as the objectives."""
+        if unknown := sorted(set(directions) - set(names)):
+            raise ScorerFault(
+                f"{self.path}: directions names {', '.join(unknown)}; the objectives are {', '.join(names)}"
+            )
+        self.objectives = names
+        self._shape = ScorerShape(self.path, names, checked_weights(self.path, weights, names), directions, left_out)
+        if left_out:
+            warnings.warn(f"{self.path}: {', '.join(left_out)}: timings, no objectives unless named", stacklevel=6)
+        if doubt := doubts(names, directions):
+            warnings.warn(f"{self.path}: {doubt}", stacklevel=6)
 
     def _asked(self, answer: str) -> Any:
         told = self._call("score", answer)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from problems.contract import Score, ScorerFault
+from problems.directions import reward_of
 
 RESERVED = ("fitness", "combined_score", "feedback", "features", "error", "rewards")
 """Keys of a score that are no objectives."""
@@ -21,15 +22,19 @@ class ScorerShape:
     path: the file, named in faults
     objectives: the names that every score must have, no more and no fewer
     weights: of the objectives in the fitness, None for the plain mean
+    directions: "min" for objectives that are better when lower (problems.directions)
+    left_out: further names that a score may have, which count for nothing
     """
 
     path: Path
     objectives: tuple[str, ...]
     weights: tuple[float, ...] | None = None
+    directions: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     def score(self, value: Any) -> Score:
         """Raises ScorerFault where names do not fit or a number is not finite."""
-        given = numbers(value, self.objectives)
+        given = {k: v for k, v in numbers(value, self.objectives).items() if k not in self.left_out}
         if set(given) != set(self.objectives):
             raise ScorerFault(
                 f"{self.path}: score() returned {shown(value)} with the names {', '.join(given) or '(none)'}; the "
@@ -43,12 +48,13 @@ class ScorerShape:
         for name, number in {**named, **features}.items():
             if not isinstance(number, int | float) or not math.isfinite(number):
                 raise ScorerFault(f"{self.path}: score() returned {name} = {shown(number)}; it must be a finite number")
-        rewards = tuple(float(given[name]) for name in self.objectives)
+        rewards = tuple(reward_of(float(given[name]), self.directions.get(name)) for name in self.objectives)
         fitness = next((float(named[key]) for key in ("fitness", "combined_score") if key in named), None)
         if fitness is None:
             weights = self.weights or (1.0,) * len(rewards)
             fitness = sum(w * r for w, r in zip(weights, rewards, strict=True)) / sum(weights)
-        error = " ".join(str(extra["error"]).split()) if extra.get("error") else None
+        told = None if "error" in self.objectives else extra.get("error")
+        error = " ".join(str(told).split()) if told else None
         feedback = str(extra.get("feedback") or error or "")
         return Score(rewards, fitness, {str(k): float(v) for k, v in features.items()}, feedback, error)
 
@@ -63,13 +69,14 @@ def numbers(value: Any, objectives: Sequence[str] = ()) -> dict[str, Any]:
     if isinstance(rewards, list | tuple):
         names = objectives if len(objectives) == len(rewards) else [f"reward_{n}" for n in range(1, len(rewards) + 1)]
         return dict(zip(names, rewards, strict=True))
-    plain = {str(key): item for key, item in value.items() if key not in RESERVED}
+    plain = {str(key): item for key, item in value.items() if key not in RESERVED or key in objectives}
     return plain or {key: value[key] for key in ("combined_score", "fitness") if key in value}
 
 
-def objective_names(path: Path, value: Any) -> tuple[str, ...]:
-    """The objectives that the seed's score tells: its names, sorted; a list's places in order."""
-    names = tuple(numbers(value))
+def objective_names(path: Path, value: Any, asked: Sequence[str] = ()) -> tuple[str, ...]:
+    """The objectives that the seed's score tells: its names, sorted; a list's places in order. `asked` are names that
+    the file gives a direction."""
+    names = tuple(numbers(value, asked))
     if not names:
         raise ScorerFault(f"{path}: score() returned {shown(value)}, which holds no number")
     positional = isinstance(value, dict) and isinstance(value.get("rewards"), list | tuple)

@@ -91,7 +91,9 @@ class Cascade:
             evaluation.artifacts["traceback"] = value["trace"]
             return False
         evaluation.stages += 1
-        evaluation.metrics.update({k: v for k, v in value["metrics"].items() if k != "error"})
+        # OpenEvolve's mark of a failure, unless the config names it as a metric
+        named = (*(self.settings.get("objectives") or ()), *(self.settings.get("directions") or ()))
+        evaluation.metrics.update({k: v for k, v in value["metrics"].items() if k != "error" or k in named})
         evaluation.texts.update(value["texts"])
         evaluation.artifacts.update(value["artifacts"])
         return True

@@ -68,10 +68,16 @@ _HONOURED: dict[str, tuple[str, str]] = {
     "evaluator.parallel_evaluations": ("parallel_evaluations", "whole number"),
     "evaluator.enable_artifacts": ("enable_artifacts", "true or false"),
     "target": ("target", "any number"),
+    "objectives": ("objectives", "list of names"),
+    "directions": ("directions", "mapping of names to max or min"),
 }
-"""Its key -> (ours, what it must be). `target` is ours alone: the fitness at which the search counts as solved."""
+"""Its key -> (ours, what it must be). The last three are ours alone: the fitness at which the search counts as solved,
+the metrics that are objectives, and which of them are better when lower (problems.directions)."""
 
 _KINDS["any number"] = _is_number
+_KINDS["mapping of names to max or min"] = lambda v: (
+    isinstance(v, dict) and all(isinstance(k, str) and item in ("max", "min") for k, item in v.items())
+)
 
 DEFAULTS: Mapping[str, Any] = {
     "timeout": 300.0,

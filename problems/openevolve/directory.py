@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from problems.answer_text import unfenced
 from problems.contract import BadAddress, Problem, Score, ScorerFault
+from problems.directions import chosen_objectives, doubts, reward_of
+from problems.directions import told as lower_told
 from problems.fingerprint import files_fingerprint, files_named_by
 from problems.openevolve.cascade import Cascade, Evaluation
 from problems.openevolve.config import OpenEvolveConfig, read_config
@@ -32,7 +34,7 @@ _BUILT_IN_FEATURES = ("complexity", "diversity", "score")
 _LONGEST_FEEDBACK = 20_000
 _OF_SCORES = (
     *("timeout", "memory_limit_mb", "cascade_evaluation", "cascade_thresholds"),
-    *("max_code_length", "file_suffix", "feature_dimensions", "target"),
+    *("max_code_length", "file_suffix", "feature_dimensions", "target", "objectives", "directions"),
 )
 """Settings that decide what an answer scores."""
 
@@ -40,9 +42,11 @@ _OF_SCORES = (
 class OpenEvolveProblem(Problem):
     """The directory as a Problem.
 
-    objectives: every metric of the initial program by name, combined_score only where it is the only one. All stages
-        of a cascade are run on it for that, whatever the thresholds, so that the names do not depend on luck.
-    fitness: combined_score, else the mean of the metrics that are no feature dimension
+    objectives: every metric of the initial program by name, combined_score only where it is the only one, timings only
+        where the config names them. All stages of a cascade are run on it for that, whatever the thresholds, so that
+        the names do not depend on luck.
+    fitness: combined_score, else the mean of the objectives that are no feature dimension
+    directions: the config's, of metrics that are better when lower (problems.directions)
     features: the metrics that the config names as feature dimensions
     settings: the config in the engine's terms (problems.openevolve.config); ignored: its keys that decide nothing
     """
@@ -79,7 +83,9 @@ class OpenEvolveProblem(Problem):
         self.target: float | None = read.settings.get("target")
         self._original = self.program.read_text(encoding="utf-8").replace("\r\n", "\n")
         self._cascade = Cascade(self.evaluator_file, self.settings, sandbox)
+        self.directions: Mapping[str, str] = self.settings.get("directions") or {}
         self._strange: set[str] = set()
+        self._left_out: set[str] = set()
         self.objectives: tuple[str, ...] = ("combined_score",)
         self._seed: Score | None = None
         try:
@@ -97,8 +103,17 @@ class OpenEvolveProblem(Problem):
         if not evaluation.metrics or (evaluation.failed and evaluation.stages == 0):
             why = evaluation.failed or "it returned no number"
             raise ScorerFault(f"{self.evaluator_file}: the initial program itself cannot be evaluated: {why}")
-        names = [name for name in sorted(evaluation.metrics) if name != "combined_score"]
-        self.objectives = tuple(names) or ("combined_score",)
+        asked = self.settings.get("objectives") or ()
+        if missing := sorted({*asked, *self.directions} - set(evaluation.metrics)):
+            found = ", ".join(sorted(evaluation.metrics))
+            raise ScorerFault(f"{self.evaluator_file}: no metric named {', '.join(missing)}; there are {found}")
+        names = sorted(name for name in evaluation.metrics if name != "combined_score")
+        self.objectives = tuple(asked) or chosen_objectives(names, self.directions) or ("combined_score",)
+        self._left_out = set(names) - set(self.objectives)
+        if not asked and (timings := ", ".join(name for name in names if name in self._left_out)):
+            warnings.warn(f"{self.evaluator_file}: {timings}: timings, no objectives unless named", stacklevel=5)
+        if doubt := doubts(self.objectives, self.directions):
+            warnings.warn(f"{self.evaluator_file}: {doubt} in config.yaml", stacklevel=5)
         self._seed = self._scored(reached)
 
     def statement(self) -> str:
@@ -109,7 +124,8 @@ class OpenEvolveProblem(Problem):
             f"Improve this {self.language} program. It is measured by {', '.join(self.objectives)}; higher is better, "
             f"and {goal} decides. Only what stands between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END may change."
         )
-        return f"{told}\n\n{request}" if told else request
+        lower = lower_told(self.objectives, self.directions)
+        return "\n\n".join(filter(None, (told, request, lower)))
 
     def seed_answer(self) -> str:
         """The initial program as it is."""
@@ -175,9 +191,11 @@ class OpenEvolveProblem(Problem):
 
     def score_of_metrics(self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None) -> Score:
         """What metrics of the evaluator come to, measured here or, in a checkpoint, elsewhere. All must be finite."""
+        raw = metrics
+        metrics = {name: reward_of(value, self.directions.get(name)) for name, value in raw.items()}
         rewards = tuple(metrics.get(name, 0.0) for name in self.objectives)
         features = {
-            name: metrics.get(name, 0.0)
+            name: raw.get(name, 0.0)
             for name in self.settings.get("feature_dimensions", ())
             if name not in _BUILT_IN_FEATURES
         }
@@ -193,7 +211,7 @@ class OpenEvolveProblem(Problem):
 
     def _warn_of_new(self, metrics: Mapping[str, float]) -> None:
         new = {name for name in metrics if name not in (*self.objectives, "combined_score")}
-        new -= self._strange | {f"stage{n}_passed" for n in (1, 2, 3)} | {"timeout"}
+        new -= self._strange | self._left_out | {f"stage{n}_passed" for n in (1, 2, 3)} | {"timeout"}
         if new:
             first = not self._strange
             self._strange |= new

@@ -65,7 +65,7 @@ def describe():
             found[name] = value() if callable(value) else value
         except Exception as error:
             return _fault(error)
-    for name in ("objectives", "target", "answer_format", "weights"):
+    for name in ("objectives", "target", "answer_format", "weights", "directions"):
         value = getattr(_target, name, None)
         found[name] = list(value) if name == "objectives" and value is not None else value
     return found

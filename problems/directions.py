@@ -1,0 +1,78 @@
+"""Which way a metric is better. A search maximises; what a scorer measures may have to be small.
+
+A direction is declared (`directions` in a scorer file or in an OpenEvolve directory's config.yaml: a metric's name to
+"max" or "min"), never guessed: a name that suggests "lower is better" only warns. Timings differ from run to run, so
+they are objectives only where they are named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+_TIMINGS = {"time", "runtime", "walltime", "duration", "elapsed", "seconds", "sec", "secs", "ms", "us", "ns", "latency"}
+_LOWER = _TIMINGS | {
+    *("error", "errors", "err", "rmse", "mse", "mae", "loss", "perplexity", "regret", "penalty", "violation"),
+    *("violations", "lag", "cost", "overhead"),
+}
+_HIGHER = {
+    *("score", "accuracy", "efficiency", "reward", "quality", "improvement", "inverse", "fitness", "bonus", "rate"),
+    *("reduction", "saved", "speedup"),
+}
+
+
+def suggests_lower(name: str) -> bool:
+    """Whether a metric by this name is commonly better when lower: `error`, `val_loss`, `meanLag`, `total_ms`."""
+    words = _words(name)
+    return bool(words & _LOWER) and not words & _HIGHER
+
+
+def is_timing(name: str) -> bool:
+    """Whether a metric by this name measures time: `eval_time`, `latency`, `total_ms`."""
+    words = _words(name)
+    return bool(words & _TIMINGS) and not words & _HIGHER
+
+
+def _words(name: str) -> set[str]:
+    return set(re.findall(r"[a-z]+", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()))
+
+
+def reward_of(value: float, direction: str | None) -> float:
+    """The metric as a reward, higher is better. "min": 1 / (1 + value), and 1 - value below 0: it falls as the metric
+    rises and stays above 0, which is what a failed answer has."""
+    if direction != "min":
+        return value
+    return 1 / (1 + value) if value >= 0 else 1 - value
+
+
+def checked_directions(value: object) -> dict[str, str]:
+    """`directions` as it was declared; ValueError in one line where it is no mapping to "max" and "min"."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(item in ("max", "min") for item in value.values()):
+        raise ValueError(f'directions is {value!r}; it must map names of metrics to "max" or "min"')
+    return {str(name): str(item) for name, item in value.items()}
+
+
+def chosen_objectives(names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
+    """`names` without the timings that nobody asked for; all of them where nothing else is left."""
+    wanted = set(asked)
+    return tuple(name for name in names if name in wanted or not is_timing(name)) or tuple(names)
+
+
+def doubts(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
+    """One line about objectives whose names suggest the direction that nobody declared; "" where there are none."""
+    names = [name for name in objectives if name not in directions and suggests_lower(name)]
+    if not names:
+        return ""
+    example = ", ".join(f'{name}: "min"' for name in names)
+    return f"higher counts as better in {', '.join(names)}; if lower is, declare directions: {{{example}}}"
+
+
+def told(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
+    """A sentence for the statement about what is better when lower; "" where nothing is."""
+    lower = [name for name in objectives if directions.get(name) == "min"]
+    if not lower:
+        return ""
+    example = lower[0]
+    return f"Lower is better in {', '.join(lower)}; each counts as 1 / (1 + it), as in 1 / (1 + {example})."
