@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from evo.prompts.chat import EnglishStyle
+from evo.prompts.chat import ChatFormat
 from islands.types import Candidate
 from vpo.chain.wording import layout
 
@@ -137,17 +137,17 @@ WORDINGS: dict[str, Wording] = {
 }
 
 
-class _ScoresLast(EnglishStyle):
+class _ScoresLast(ChatFormat):
     def shown(self, candidate: Candidate, feedback: bool = True) -> str:
         above, fence, program = super().shown(candidate, feedback).partition("```python")
         scores, _, told = above.partition("\n")
         return "\n".join(part for part in (fence + program, scores, told.strip("\n")) if part)
 
 
-def worded(problem: Any, config: Any, answers: int, name: str) -> EnglishStyle:
+def worded(problem: Any, config: Any, answers: int, name: str) -> ChatFormat:
     """The product's style with its system message and request replaced by those of WORDINGS[name]."""
     wording = WORDINGS[name]
-    style = (_ScoresLast if wording.scores_last else EnglishStyle)(problem, config, answers)
+    style = (_ScoresLast if wording.scores_last else ChatFormat)(problem, config, answers)
     if wording.system is not None:
         style.system = wording.system
     if wording.request is not None:

@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 
 from bench.chain_wordings import WORDINGS, worded  # noqa: E402
 from evo.config.run import PromptConfig  # noqa: E402
-from evo.prompts.chat import EnglishStyle  # noqa: E402
+from evo.prompts.chat import ChatFormat  # noqa: E402
 from evo.search.score import NOTHING_SHOWN, grade  # noqa: E402
 from islands.types import Candidate, Selection  # noqa: E402
 from problems.contract import Problem  # noqa: E402
@@ -147,7 +147,7 @@ def _asked(row: Row) -> tuple[str, str, int, str, str]:
     return row["model"], row["wording"], row["answers"], row["stage"], row["task"]
 
 
-def style_of(problem: Problem, answers: int, wording: str) -> EnglishStyle:
+def style_of(problem: Problem, answers: int, wording: str) -> ChatFormat:
     """The product's way of asking, with the wording that is tried."""
     return worded(problem, PromptConfig(), answers, wording)
 
@@ -209,7 +209,7 @@ async def outcome(row: Row, problem: Problem, scorer: Scorer) -> Row:
     from bench.chains_report import defines
 
     m = row["answers"]
-    (graded,) = await grade(problem, EnglishStyle(problem, PromptConfig(), m), [rollout_of(row)], scorer)
+    (graded,) = await grade(problem, ChatFormat(problem, PromptConfig(), m), [rollout_of(row)], scorer)
     names = problem.task.names  # type: ignore[attr-defined]
     distinct = {answer.identity: answer for answer in graded.answers}
     return {

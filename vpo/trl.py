@@ -35,6 +35,7 @@ from problems.identity import identity
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 from vpo.advantage import METHODS, Scale, whitening
 from vpo.chain import parse as parse_chain
+from vpo.policies.encoding import read_prompt_format
 from vpo.scalarize import Sampler
 from vpo.training.examples import Estimation, group_advantages, token_advantages
 
@@ -106,7 +107,7 @@ class VPOTrainer(GRPOTrainer):
             method=method, weights=samples, alpha=alpha, sampler=sampler, seed=self.args.seed, scale=scale
         )
         made: Any = self.model
-        self.dialect = getattr(made.config, "evo_dialect", "english")
+        self.prompt_format = read_prompt_format(made.config, "of the trainer")
         self._credit: list[np.ndarray] = []  # (T,) for every completion of the batch under way, all processes'
 
     def _calculate_rewards(
@@ -125,7 +126,7 @@ class VPOTrainer(GRPOTrainer):
         self._credit = []
         for group in groups:
             credit = group_advantages(group, self.estimation)
-            self._credit += token_advantages(group, credit, self._tokenizer, self.dialect)
+            self._credit += token_advantages(group, credit, self._tokenizer, self.prompt_format)
         if self.estimation.whitened:
             every = np.concatenate(self._credit).astype(np.float64)
             mean, divisor = whitening(len(every), float(every.sum()), float(every @ every))
@@ -157,7 +158,11 @@ class VPOTrainer(GRPOTrainer):
             found = self.parse(row, text)
         else:
             chain = parse_chain(
-                text, self.answer_format, self.answers, dialect=self.dialect, truncated=bool(ids) and not stopped
+                text,
+                self.answer_format,
+                self.answers,
+                prompt_format=self.prompt_format,
+                truncated=bool(ids) and not stopped,
             )
             found = chain.answers
         distinct: dict[bytes, str] = {}

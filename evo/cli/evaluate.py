@@ -23,7 +23,7 @@ from evo.cli.search_flags import sampling_flags
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import RunConfig
-from evo.evaluation.evaluate import check_request, styles_of
+from evo.evaluation.evaluate import check_request, open_formats
 from evo.evaluation.evaluate import evaluate as evaluate_policy
 from evo.evaluation.file import (
     check_writable,
@@ -114,7 +114,7 @@ async def _evaluated(
         policy = open_policy(config, problems)
     scorer = Scorer(workers(config, problems))
     try:
-        styles_of(problems, policy, config.answers)  # raises where they do not go together, before anything is shown
+        open_formats(problems, policy, config.answers)  # raises where they do not go together, before anything is shown
         with _progress(console, live, f"{config.policy} on {' '.join(config.problems)}") as report:
             evaluation = await evaluate_policy(
                 policy,

@@ -26,7 +26,7 @@ from evo.tui.terminal import able
 from islands.db.store import Store
 from vpo.embedded import dialect_of
 from vpo.policies.address import parse_addresses
-from vpo.policies.contract import MAZE_DIALECTS
+from vpo.policies.prompt_formats import MAZE_FORMATS
 
 Begin = Callable[[], tuple[str, Sequence[Wave]]]
 """Stores what is to be searched; the comparison's name and its waves."""
@@ -112,7 +112,7 @@ def _small(config: RunConfig) -> bool:
         return False
     return all(
         address.kind in ("embedded", "scripted")
-        or (address.folder is not None and dialect_of(address.folder) in MAZE_DIALECTS)
+        or (address.folder is not None and dialect_of(address.folder) in MAZE_FORMATS)
         for address in parse_addresses(config.policy)
     )
 

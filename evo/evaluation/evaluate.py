@@ -20,7 +20,7 @@ import numpy as np
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from evo.evaluation.metrics import Evaluation, ProblemAnswers, summarised
-from evo.prompts.chat import PromptStyle, prompt_style
+from evo.prompts.contract import PromptFormat, open_format
 from evo.search.batching import Batcher
 from evo.search.score import NOTHING_SHOWN, grade
 from evo.search.status import error_kind
@@ -125,21 +125,21 @@ async def sample_answers(
     judged, and whatever concerns all of them (PolicyUnavailable, SandboxUnavailable, SandboxFault).
     """
     check_request(problems, answers, total)
-    styles = styles_of(problems, policy, answers, prompt)
+    styles = open_formats(problems, policy, answers, prompt)
     chains = -(-total // answers)
     batcher = Batcher(policy, chains, answers, seed, prompts_a_call(policy, chains))
     sampled, started, scoring_before = Sampled(seed, answers), time.perf_counter(), scorer.busy_seconds
     overlapping = asyncio.Semaphore(OVERLAPPING)
     finished = 0
 
-    async def asked(style: PromptStyle, stream: int) -> list[Rollout]:
+    async def asked(style: PromptFormat, stream: int) -> list[Rollout]:
         question = style.build(NOTHING_SHOWN, stream)
         if batcher.batch:
             return (await batcher.submit(question))[0]
         async with overlapping:
             return (await batcher.submit(question))[0]
 
-    async def judged(problem: Problem, style: PromptStyle) -> ProblemAnswers | ScorerFault | PromptTooLong:
+    async def judged(problem: Problem, style: PromptFormat) -> ProblemAnswers | ScorerFault | PromptTooLong:
         nonlocal finished
         outcome: ProblemAnswers | ScorerFault | PromptTooLong
         try:
@@ -182,7 +182,7 @@ async def sample_answers(
 
 async def judge(
     problem: Problem,
-    style: PromptStyle,
+    style: PromptFormat,
     rollouts: Sequence[Rollout],
     answers: int,
     total: int,
@@ -211,11 +211,11 @@ async def judge(
     return ProblemAnswers(problem.name, tuple(problem.objectives), problem.target, rewards, fitness, written, failed)
 
 
-def styles_of(
+def open_formats(
     problems: Sequence[Problem], policy: Policy, answers: int, prompt: PromptConfig = TASK_ALONE
-) -> list[PromptStyle]:
+) -> list[PromptFormat]:
     """How each problem is put to the policy; BadInput where they do not go together."""
-    return [prompt_style(problem, policy.dialect, prompt, answers) for problem in problems]
+    return [open_format(problem, policy.prompt_format, prompt, answers) for problem in problems]
 
 
 def stream_of(problem: Problem) -> int:

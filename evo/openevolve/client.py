@@ -168,7 +168,7 @@ def worker() -> str:
 
 def asked(policy: Policy, system: str, user: str) -> Prompt:
     """OpenEvolve's question as the policy is asked it. Raises PolicyUnavailable where they share no language."""
-    if policy.dialect == "english":
+    if policy.prompt_format == "chat":
         return Prompt(user, system)
     board = _BOARD.search(user)
     if board is None:
@@ -180,7 +180,7 @@ def asked(policy: Policy, system: str, user: str) -> Prompt:
 
 def told(policy: Policy, rollout: Rollout) -> str:
     """What the policy wrote as OpenEvolve reads it: text as it is; of a chain of routes the first one's moves."""
-    if policy.dialect == "english":
+    if policy.prompt_format == "chat":
         return rollout.text
 
     return f"```\n{next(iter(decode_chain(rollout.text)), '')}\n```"

@@ -18,7 +18,7 @@ from evo.errors import BadInput
 from evo.evaluation.evaluate import TASK_ALONE, check_request
 from evo.pipelines.file import Pipeline, Stage
 from evo.pipelines.references import addresses, stage_named
-from evo.prompts.chat import prompt_style
+from evo.prompts.contract import open_format
 from evo.search.defaults import iterations_for, settled
 from evo.search.resources import problems_at
 from problems.contract import BadAddress, Problem
@@ -168,17 +168,17 @@ class _Checks:
         return self._problems[key]
 
     def _together(self, policy: str, problems: Sequence[Problem], prompt: PromptConfig, answers: int) -> None:
-        for dialect in {self._dialect(address) for address in addresses(policy)}:
+        for prompt_format in {self._prompt_format(address) for address in addresses(policy)}:
             for problem in problems:
-                prompt_style(problem, dialect, prompt, answers)
+                open_format(problem, prompt_format, prompt, answers)
 
-    def _dialect(self, policy: str) -> str:
+    def _prompt_format(self, policy: str) -> str:
         """What the policy will speak; of one yet to be trained what it starts from speaks. Raises BadAddress."""
         stage = self._stage_of(policy)
         if stage is None:
-            return dialect_at(policy)
+            return prompt_format_at(policy)
         if stage.kind == "train":
-            return self._dialect(stage.settings.policy)
+            return self._prompt_format(stage.settings.policy)
 
         return LANGUAGES[stage.settings.language]
 
@@ -187,18 +187,18 @@ class _Checks:
         return None if name is None else self.pipeline.stages[name]
 
 
-def dialect_at(policy: str) -> str:
+def prompt_format_at(policy: str) -> str:
     """What the policy at an address speaks. Raises BadAddress for an address that names nothing, as far as files tell:
     a hub is not asked, and neither is a server."""
     address = parse_address(policy)
     if address.kind == "scripted":
-        return load_scripted(address, PolicySettings()).dialect
+        return load_scripted(address, PolicySettings()).prompt_format
     if address.kind == "openai":
         endpoint(address)
     elif address.has_weights:
         find_checkpoint(address)
     folder = address.folder
-    return "english" if folder is None else dialect_of(folder)
+    return "chat" if folder is None else dialect_of(folder)
 
 
 def _answers(count: int) -> str:

@@ -1,24 +1,20 @@
-"""From a selection to a prompt, and from what the policy wrote back to answers.
-
-Building and parsing stand together because they must agree: what a prompt asks for is what its parser reads.
-"""
+"""Prompts for ordinary instruction models: a system message and a request in sections."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from islands.types import Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
-from vpo.policies.contract import MAZE_DIALECTS
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from evo.prompts.contract import PromptFormat
     from islands.types import Candidate
-    from problems.maze.problem import MazeProblem
     from vpo.chain import Chain
 
 SYSTEM = (
@@ -28,30 +24,9 @@ SYSTEM = (
 PROGRAMMER = "You are an expert programmer. You reply in exactly the layout that is asked for, with code alone."
 
 
-class PromptStyle(Protocol):
-    """How one problem is put to one policy."""
-
-    def shown(self, selection: Selection) -> Selection:
-        """What of a selection the prompt shows: the parent and the inspirations that go on record."""
-        ...
-
-    def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
-        """rng: decides whether the answer is begun, and how far; without one it never is."""
-        ...
-
-    def parse(self, rollout: Rollout, selection: Selection) -> Chain: ...
-
-
-def prompt_style(problem: Problem, dialect: str, config: PromptConfig, answers: int) -> PromptStyle:
-    """The style that fits the problem and what the policy speaks; BadInput where they do not go together."""
-    if dialect in MAZE_DIALECTS:
-        from problems.maze.problem import MazeProblem
-
-        if not isinstance(problem, MazeProblem):
-            raise BadInput(
-                f"this policy speaks the maze language alone and cannot search {problem.name}; name another --policy"
-            )
-        return CompactStyle(problem, config, answers, dialect)
+def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFormat:
+    """The problem's own templates where it is an OpenEvolve directory, else ours. Raises BadInput where problem and
+    configuration do not go together."""
     settings = problem.settings
     openevolve = config.style == "openevolve" or (config.style == "auto" and bool(settings))
     if config.style == "openevolve" and not settings:
@@ -66,53 +41,13 @@ def prompt_style(problem: Problem, dialect: str, config: PromptConfig, answers: 
     if diff and problem.answer_format == "route":
         raise BadInput(f"prompt.diff edits programs; {problem.name} asks for routes")
     if openevolve:
-        from evo.prompts.openevolve import OpenEvolveStyle
+        from evo.prompts.openevolve import OpenEvolveFormat
 
-        return OpenEvolveStyle(problem, config, answers, diff)
-    return EnglishStyle(problem, config, answers, diff)
-
-
-class CompactStyle:
-    """A token language of an embedded maze policy: board, mode, and a parent with its reward vector."""
-
-    def __init__(self, problem: MazeProblem, config: PromptConfig, answers: int, dialect: str = "maze-compact"):
-        self.problem, self.config, self.answers, self.dialect = problem, config, answers, dialect
-        try:
-            self._text(None)
-        except ValueError as error:
-            raise BadInput(f"{problem.name}: {error}") from error
-
-    def shown(self, selection: Selection) -> Selection:
-        parent = selection.parent if self.config.show_parent else None
-        return Selection(None if parent is None or not parent.text or parent.error else parent, (), ())
-
-    def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
-        from vpo.embedded import opening
-
-        parent = self.shown(selection).parent
-        begun = ""
-        if parent is not None and rng is not None and begins(self.config, rng):
-            begun = opening(self.problem, parent.text, rng)
-        if begun:
-            # what is kept of the parent is in plain sight: a second copy would only make the prompt longer
-            return Prompt(self._text(None), stream=stream, prefill=begun)
-        return Prompt(self._text(parent), stream=stream)
-
-    def parse(self, rollout: Rollout, selection: Selection) -> Chain:
-        from vpo.chain import parse
-
-        shown = self._text(self.shown(selection).parent)
-        return parse(rollout.text, self.problem.answer_format, self.answers, dialect=self.dialect, prompt=shown)
-
-    def _text(self, parent: Candidate | None) -> str:
-        from vpo.embedded import prompt_text
-
-        if parent is None:
-            return prompt_text(self.problem, answers=self.answers, dialect=self.dialect)
-        return prompt_text(self.problem, parent.text, parent.rewards, self.answers, self.dialect)
+        return OpenEvolveFormat(problem, config, answers, diff)
+    return ChatFormat(problem, config, answers, diff)
 
 
-class EnglishStyle:
+class ChatFormat:
     """A chat prompt for an ordinary instruction model."""
 
     def __init__(self, problem: Problem, config: PromptConfig, answers: int, diff: bool = False):
@@ -123,6 +58,10 @@ class EnglishStyle:
         start = problem.seed_answer() if problem.answer_format == "python" else ""
         self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff, start=start)
         self.system = PROGRAMMER if problem.answer_format == "python" else SYSTEM
+
+    @property
+    def default_limit(self) -> int:
+        return default_limit(self.problem, self.answers)
 
     def shown(self, selection: Selection) -> Selection:
         return shown_by(self.config, selection)
@@ -162,7 +101,7 @@ class EnglishStyle:
 
 
 def shown_by(config: PromptConfig, selection: Selection) -> Selection:
-    """What a prompt in English shows of a selection: nothing under show_parent off, else all that is not empty."""
+    """What a chat prompt shows of a selection: nothing under show_parent off, else all that is not empty."""
     if not config.show_parent:
         return Selection(None, (), ())
     parent = selection.parent
@@ -173,13 +112,19 @@ def shown_by(config: PromptConfig, selection: Selection) -> Selection:
     )
 
 
+def default_limit(problem: Problem, answers: int) -> int:
+    from vpo.chain import default_max_tokens
+
+    return default_max_tokens(problem.answer_format, answers)
+
+
 def begins(config: PromptConfig, rng: np.random.Generator) -> bool:
     """Whether this prompt's answer is begun. Draws once where any may be, so that nothing else moves with the share."""
     return config.prefill > 0 and rng.random() < config.prefill
 
 
 def begun_answer(problem: Problem, config: PromptConfig, selection: Selection, rng: np.random.Generator | None) -> str:
-    """The prefill of an English prompt: the first part of the parent, "" for none."""
+    """The prefill of a chat prompt: the first part of the parent, "" for none."""
     from vpo.chain import opening
 
     parent = selection.parent if config.show_parent else None
@@ -189,7 +134,7 @@ def begun_answer(problem: Problem, config: PromptConfig, selection: Selection, r
 
 
 def read(rollout: Rollout, problem: Problem, answers: int, edited: Selection | None) -> Chain:
-    """The answers in a rollout that was asked in English; with `edited`, what the prompt showed, they are edits of the
+    """The answers in a rollout of a chat prompt; with `edited`, what the prompt showed, they are edits of the
     parent, or of the seed where no parent was shown."""
     from vpo.chain import parse
 

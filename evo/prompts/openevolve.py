@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evo.config.run import PromptConfig
-from evo.prompts.chat import begun_answer, cut, read, shown_by
+from evo.prompts.chat import begun_answer, cut, default_limit, read, shown_by
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vpo.chain import Chain
 
 
-class OpenEvolveStyle:
+class OpenEvolveFormat:
     """Prompts by OpenEvolve's PromptSampler (openevolve.prompt.sampler)."""
 
     def __init__(self, problem: Problem, config: PromptConfig, answers: int, diff: bool):
@@ -42,6 +42,10 @@ class OpenEvolveStyle:
         self.top = sampler.num_top_programs
         self.features = list(self.settings.get("feature_dimensions", ("complexity", "diversity")))
         self.language = self.settings.get("language") or "python"
+
+    @property
+    def default_limit(self) -> int:
+        return default_limit(self.problem, self.answers)
 
     def shown(self, selection: Selection) -> Selection:
         return shown_by(self.config, selection)

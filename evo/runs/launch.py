@@ -13,7 +13,7 @@ from typing import Any
 from evo.config.parse import parse
 from evo.config.run import RunConfig, stored_run
 from evo.errors import BadInput
-from evo.prompts.chat import prompt_style
+from evo.prompts.contract import open_format
 from evo.runs.budgets import check_budgets
 from evo.runs.learner import check_trainable, learner_for
 from evo.runs.scorer_change import UNCHANGED, Changes, check_scorers
@@ -101,7 +101,7 @@ def check_together(config: RunConfig, problems: Sequence[Problem], operators: Se
         if operator.prompt.prefill and not operator.policy.continues:
             raise BadInput(f"policy {operator.address} cannot go on from the beginning of an answer: leave out prefill")
         for problem in problems:
-            prompt_style(problem, operator.policy.dialect, operator.prompt, operator.answers)
+            open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)
     check_trainable(config, operators)
 
 
@@ -209,7 +209,7 @@ def make_lane(
     store: Store, record: ProblemRecord, config: RunConfig, problem: Problem, operators: Sequence[Operator]
 ) -> Lane:
     population = Population(store, record, population_config(config, problem), problem.answer_format)
-    styles = [prompt_style(problem, one.policy.dialect, one.prompt, one.answers) for one in operators]
+    styles = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in operators]
     return Lane(problem, record, population, styles, iterations_for(config, problem))
 
 

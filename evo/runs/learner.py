@@ -120,7 +120,7 @@ def learner_of(policy: Any, settings: SearchTraining, store: Store, *, seed: int
     of the embedded policies; what archive_vpo takes the gain over is all that the search had found before a group."""
     from vpo.training.trainer import PolicyTrainer  # torch: seconds that a search which trains nothing is spared
 
-    rate = PAPER_RATE if policy.dialect == "english" else EMBEDDED_RATE
+    rate = PAPER_RATE if policy.prompt_format == "chat" else EMBEDDED_RATE
     settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
     config = TrainConfig.of(settings, seed=seed, most_behind=settings.most_behind)
     model = policy.learner()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evo.prompts.chat import PromptStyle
+from evo.prompts.contract import PromptFormat
 from evo.search.status import LaneStatus
 from islands.population.population import Population
 from islands.types import ProblemRecord, Selection
@@ -39,7 +39,7 @@ class Lane:
     problem: Problem
     record: ProblemRecord
     population: Population
-    styles: Sequence[PromptStyle]
+    styles: Sequence[PromptFormat]
     iterations: int
     built: int = 0
     committed: int = 0
@@ -77,7 +77,7 @@ class Proposal:
     operator: int = 0
 
     @property
-    def style(self) -> PromptStyle:
+    def style(self) -> PromptFormat:
         return self.lane.styles[self.operator]
 
 

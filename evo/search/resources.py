@@ -8,6 +8,7 @@ from typing import Any
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
+from evo.prompts.contract import open_format
 from evo.search.defaults import workers
 from evo.search.operator_selection import Operator
 from problems.contract import Problem
@@ -103,7 +104,6 @@ def problems_at(addresses: Sequence[str], limit: int | None = None) -> list[Prob
 
 def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
     """The configured policy; the token limit follows the problems where the user names none."""
-    from vpo.chain import default_max_tokens
     from vpo.policies.registry import load_policy
 
     policy = load_policy(
@@ -115,6 +115,7 @@ def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
         dtype=config.dtype,
     )
     if config.max_new_tokens is None and parse_address(config.policy).common.max_tokens is None:
-        formats = {problem.answer_format for problem in problems}
-        policy.max_tokens = max(default_max_tokens(f, config.answers, policy.dialect) for f in formats)
+        one_of_each = {problem.answer_format: problem for problem in problems}.values()
+        formats = [open_format(problem, policy.prompt_format, config.prompt, config.answers) for problem in one_of_each]
+        policy.max_tokens = max(one.default_limit for one in formats)
     return policy

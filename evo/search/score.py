@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from evo.prompts.chat import PromptStyle
+from evo.prompts.contract import PromptFormat
 from islands.types import Selection
 from problems.contract import Problem, Score
 from problems.identity import identity
@@ -18,7 +18,7 @@ NOTHING_SHOWN = Selection(None, (), ())
 
 async def grade(
     problem: Problem,
-    style: PromptStyle,
+    style: PromptFormat,
     rollouts: Sequence[Rollout],
     scorer: Scorer,
     selection: Selection = NOTHING_SHOWN,
@@ -45,7 +45,7 @@ async def grade(
 
 
 async def grade_all(
-    jobs: Sequence[tuple[Problem, PromptStyle, Sequence[Rollout], Selection]], scorer: Scorer
+    jobs: Sequence[tuple[Problem, PromptFormat, Sequence[Rollout], Selection]], scorer: Scorer
 ) -> list[tuple[ScoredRollout, ...]]:
     """`grade` for several prompts at once, which keeps the scorer's workers busy."""
     return list(await asyncio.gather(*(grade(p, s, r, scorer, selection) for p, s, r, selection in jobs)))

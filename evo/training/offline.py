@@ -232,7 +232,7 @@ def misfit(group: ScoredGroup, policy: Any) -> tuple[str, str]:
         return FOREIGN, f" with token ids up to {highest:,}, and the policy knows {size:,}"
     if np.array_equal(policy.encode(group.prompt), prompt):
         return "", ""
-    if policy.dialect == "english" and group.prompt.user.strip() in policy.tokenizer.decode(prompt.tolist()):
+    if policy.prompt_format == "chat" and group.prompt.user.strip() in policy.tokenizer.decode(prompt.tolist()):
         return "", ""
     return FOREIGN, ", and the policy encodes the stored prompt otherwise"
 

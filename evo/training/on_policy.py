@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from evo.config.train import TrainRun
-from evo.prompts.chat import PromptStyle
+from evo.prompts.contract import PromptFormat
 from evo.search.score import grade_all
 from evo.training.curriculum import ArchiveCurriculum, Curriculum, Question
 from evo.training.loop import Evaluate, SteppedTraining
@@ -37,7 +37,7 @@ class TrainingLoop(SteppedTraining):
         self,
         run: TrainRun,
         problems: Sequence[Problem],
-        styles: Sequence[PromptStyle],
+        styles: Sequence[PromptFormat],
         policy: Any,
         trainer: PolicyTrainer,
         scorer: Scorer,

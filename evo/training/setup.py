@@ -16,8 +16,8 @@ from evo.config.train import TrainRun
 from evo.config.trainer import stored_trainer
 from evo.errors import BadInput
 from evo.evaluation.evaluate import evaluate as evaluate_policy
-from evo.evaluation.evaluate import styles_of
-from evo.prompts.chat import PromptStyle
+from evo.evaluation.evaluate import open_formats
+from evo.prompts.contract import PromptFormat
 from evo.search.defaults import source_commit
 from evo.search.resources import open_policy, problems_at
 from evo.training.loop import SteppedTraining
@@ -110,7 +110,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
         accelerator = open_accelerator(run, output)
         prepared = _prepared(run, run.policy, accelerator, traces)
         if run.lr is None:
-            rate = PAPER_RATE if prepared.policy.dialect == "english" else EMBEDDED_RATE
+            rate = PAPER_RATE if prepared.policy.prompt_format == "chat" else EMBEDDED_RATE
             run = run.model_copy(update={"lr": rate})
         about = {
             "command": command,
@@ -183,7 +183,7 @@ class _Prepared:
     """Problems and how they are put, held-out problems, and a policy that can learn."""
 
     problems: list[Problem]
-    styles: list[PromptStyle]
+    styles: list[PromptFormat]
     held_out: list[Problem]
     policy: Any
     reference: Any
@@ -226,8 +226,8 @@ def _prepared(run: TrainRun, weights: str, accelerator: Any, traces: Traces | No
     policy: Any = open_policy(asked, [*problems, *held_out])
     if not hasattr(policy, "model"):
         raise BadInput(f"policy {run.policy} has no weights here to train; name embedded:NAME, a hub id or a directory")
-    styles = styles_of(problems, policy, run.chain, PromptConfig())
-    styles_of(held_out, policy, run.chain)  # raises where they do not go together
+    styles = open_formats(problems, policy, run.chain, PromptConfig())
+    open_formats(held_out, policy, run.chain)  # raises where they do not go together
     reference = None
     if run.kl > 0 and weights != run.policy:  # a resumed run still keeps to where it started
         reference = load_policy(run.policy, device=device).model.float().requires_grad_(False)  # type: ignore[attr-defined]

@@ -42,7 +42,7 @@ class DigitsProblem(Problem):
 class DigitsPolicy:
     """Draws digits from (seed, stream, rollout) alone; `delay` seconds a call, longer for some calls than others."""
 
-    version, dialect, temperature, has_logprobs, max_tokens = "digits-1", "english", 1.0, True, None
+    version, prompt_format, temperature, has_logprobs, max_tokens = "digits-1", "chat", 1.0, True, None
 
     def __init__(self, batch=4, delay=0.0, jitter=0.0, die_after=None, error=None):
         self.batch, self.delay, self.jitter = batch, delay, jitter

@@ -11,7 +11,7 @@ from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 class Recorder:
     """A policy that notes each call and answers with the prompt's own text."""
 
-    version, dialect, temperature, has_logprobs = "recorder", "english", 1.0, True
+    version, prompt_format, temperature, has_logprobs = "recorder", "chat", 1.0, True
 
     def __init__(self, batch, delay=0.0, fail_on=None, short=False):
         self.batch, self.delay, self.fail_on, self.short = batch, delay, fail_on, short

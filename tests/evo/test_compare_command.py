@@ -115,7 +115,7 @@ def test_resume_takes_a_comparison_further(here, capsys):
         (["maze:test", "--arm", "a=x", "--arm", "a=y"], "two arms called a"),
         (
             ["programs:easy", "--limit", "2", "--arm", "a=embedded:base", "--arm", "b=embedded:vpo"],
-            "maze language alone",
+            "only understands mazes",
         ),
         (["maze:test", *ARMS, "--answers-per-iteration", "4"], "cannot be made of arm guess's chains of 3"),
     ],

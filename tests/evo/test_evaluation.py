@@ -16,7 +16,7 @@ from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 class CannedPolicy:
     """Gives every problem the same rollouts, each a list of answers."""
 
-    version, dialect, temperature, has_logprobs, max_tokens, batch = "canned", "english", 1.0, True, None, 4
+    version, prompt_format, temperature, has_logprobs, max_tokens, batch = "canned", "chat", 1.0, True, None, 4
 
     def __init__(self, *chains, too_long=()):
         self.chains, self.too_long, self.closed = chains, too_long, False

@@ -150,7 +150,7 @@ VPO = "train: {method: vpo, problems: [maze:train/0-9], policy: "
         (f"stages:\n  a: {{{VPO}'embedded:base', evaluate: [maze:train/3]}}}}", "trained on and evaluated on"),
         (
             "stages:\n  a: {train: {method: vpo, problems: ['programs:easy']}}",
-            "stage a: train: this policy speaks the maze",
+            "stage a: train: this policy only understands mazes",
         ),
         ("stages:\n  a: {pretrain: {width: 20, heads: 8}}", "stage a: pretrain: width 20 must be an even multiple"),
         ("stages:\n  a: {evaluate: {}}", "stage a: evaluate: no problem to evaluate on"),

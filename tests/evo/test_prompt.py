@@ -1,12 +1,20 @@
+from importlib.metadata import EntryPoint
+
 import numpy as np
 import pytest
 
-from evo.config.run import PromptConfig
+from evo.config.run import PromptConfig, RunConfig
 from evo.errors import BadInput
-from evo.prompts.chat import CompactStyle, EnglishStyle, cut, prompt_style
+from evo.prompts.chat import ChatFormat, cut
+from evo.prompts.contract import open_format
+from evo.prompts.maze import MazeFormat
+from evo.search.resources import open_policy
 from islands.types import Candidate, Selection
 from problems.contract import Problem, Score
-from problems.types import Rollout
+from problems.types import Prompt, Rollout
+from vpo.chain import Chain
+from vpo.policies.prompt_formats import ENTRY_POINTS
+from vpo.policies.scripted import ScriptedPolicy
 
 
 def candidate(id, text, fitness=0.5, rewards=(0.25, 0.75), feedback="", error=None):
@@ -36,7 +44,7 @@ class PythonProblem(Problem):
 
 
 def test_an_english_prompt_shows_task_parent_vector_feedback_and_others(digits):
-    prompt = EnglishStyle(digits(), PromptConfig(), 3).build(SELECTION, 7)
+    prompt = ChatFormat(digits(), PromptConfig(), 3).build(SELECTION, 7)
     assert prompt.stream == 7
     assert prompt.system
     order = ["Write eight digits.", "even 0.25, odd 0.75", "too few even digits", "12345678", "99999999", "24680246"]
@@ -47,8 +55,8 @@ def test_an_english_prompt_shows_task_parent_vector_feedback_and_others(digits):
 
 
 def test_without_a_parent_the_prompt_is_the_task_and_the_request(digits):
-    plain = EnglishStyle(digits(), PromptConfig(), 1).build(Selection(None, (), ()), 0)
-    hidden = EnglishStyle(digits(), PromptConfig(show_parent=False), 1).build(SELECTION, 0)
+    plain = ChatFormat(digits(), PromptConfig(), 1).build(Selection(None, (), ()), 0)
+    hidden = ChatFormat(digits(), PromptConfig(show_parent=False), 1).build(SELECTION, 0)
     assert plain.user == hidden.user
     assert "12345678" not in hidden.user
 
@@ -56,7 +64,7 @@ def test_without_a_parent_the_prompt_is_the_task_and_the_request(digits):
 def test_long_answers_and_feedback_are_cut_in_the_middle(digits):
     long = candidate(1, "1" * 5000, feedback="x" * 5000)
     config = PromptConfig(max_answer_chars=300, max_feedback_chars=90)
-    prompt = EnglishStyle(digits(), config, 1).build(Selection(long, (), ()), 0)
+    prompt = ChatFormat(digits(), config, 1).build(Selection(long, (), ()), 0)
     assert prompt.user.count("1" * 100) < 4
     assert prompt.user.count("x") < 120
     assert "characters left out" in prompt.user
@@ -66,7 +74,7 @@ def test_long_answers_and_feedback_are_cut_in_the_middle(digits):
 
 
 def test_what_is_asked_for_is_what_is_read(digits):
-    style = prompt_style(digits(), "english", PromptConfig(), 2)
+    style = open_format(digits(), "chat", PromptConfig(), 2)
     chain = style.parse(rollout("<answer_1>11111111</answer_1>\n<answer_2>22222222</answer_2>"), SELECTION)
     assert chain.answers == ("11111111", "22222222")
     assert chain.error is None
@@ -75,7 +83,7 @@ def test_what_is_asked_for_is_what_is_read(digits):
 def test_programs_are_shown_in_fences_and_edits_apply_to_the_parent():
     parent = candidate(1, "def f():\n    return 1\n", rewards=(0.0,))
     selection = Selection(parent, (), (parent,))
-    style = prompt_style(PythonProblem(), "english", PromptConfig(diff=True), 1)
+    style = open_format(PythonProblem(), "chat", PromptConfig(diff=True), 1)
     assert "```python\ndef f():\n    return 1\n```" in style.build(selection, 0).user
     edit = "<<<<<<< SEARCH\n    return 1\n=======\n    return 2\n>>>>>>> REPLACE"
     assert style.parse(rollout(edit), selection).answers == ("def f():\n    return 2\n",)
@@ -85,26 +93,26 @@ def test_programs_are_shown_in_fences_and_edits_apply_to_the_parent():
 
 
 @pytest.mark.parametrize(
-    ("problem", "dialect", "config", "answers", "named"),
+    ("problem", "prompt_format", "config", "answers", "named"),
     [
-        ("digits", "maze-compact", {}, 3, "maze language"),
-        ("python", "english", {"diff": True}, 3, "--answers 1"),
-        ("maze", "english", {"diff": True}, 1, "routes"),
-        ("python", "english", {"style": "openevolve"}, 1, "OpenEvolve"),
+        ("digits", "maze-compact", {}, 3, "only understands mazes"),
+        ("python", "chat", {"diff": True}, 3, "--answers 1"),
+        ("maze", "chat", {"diff": True}, 1, "routes"),
+        ("python", "chat", {"style": "openevolve"}, 1, "OpenEvolve"),
         ("maze", "maze-compact", {}, 30, "30"),
     ],
 )
-def test_what_does_not_go_together_is_said_before_anything_runs(digits, problem, dialect, config, answers, named):
+def test_what_does_not_go_together_is_said_before_anything_runs(digits, problem, prompt_format, config, answers, named):
     from problems.registry import resolve
 
     made = {"digits": digits, "python": PythonProblem, "maze": lambda: resolve("maze:test/0")[0]}[problem]()
     with pytest.raises(BadInput, match=named):
-        prompt_style(made, dialect, PromptConfig(**config), answers)
+        open_format(made, prompt_format, PromptConfig(**config), answers)
 
 
 def test_edits_of_a_prompt_that_showed_no_parent_are_of_the_seed():
     edit = "<<<<<<< SEARCH\ndef f(): pass\n=======\ndef f(): return 1\n>>>>>>> REPLACE"
-    style = EnglishStyle(PythonProblem(), PromptConfig(show_parent=False), 1, diff=True)
+    style = ChatFormat(PythonProblem(), PromptConfig(show_parent=False), 1, diff=True)
     parent = candidate(1, "def other(): pass", rewards=(0.0,))
     assert style.parse(rollout(edit), Selection(parent, (), ())).answers == ("def f(): return 1",)
 
@@ -113,7 +121,7 @@ def test_the_maze_language_shows_a_parent_that_worked_and_no_other():
     from problems.registry import resolve
 
     (maze,) = resolve("maze:test/0")
-    style = CompactStyle(maze, PromptConfig(), 3)
+    style = MazeFormat(maze, PromptConfig(), 3)
     alone = style.build(Selection(None, (), ()), 0).user
     failed = candidate(1, "UUU", rewards=(0, 0, 0, 0), error="no route")
     worked = candidate(2, "UUDD", rewards=(1.0, 0.5, 0.0, 1.0))
@@ -130,7 +138,7 @@ def test_an_answer_is_begun_with_a_part_of_the_parent_and_read_whole():
 
     (maze,) = resolve("maze:test/0")
     parent = candidate(2, "UUDDUUDDUUDD", rewards=(0, 0, 0, 0))
-    style = CompactStyle(maze, PromptConfig(prefill=1.0), 3)
+    style = MazeFormat(maze, PromptConfig(prefill=1.0), 3)
     rng = np.random.default_rng(0)
     built = [style.build(Selection(parent, (), ()), 0, rng) for _ in range(60)]
     alone = style.build(Selection(None, (), ()), 0, rng)
@@ -141,7 +149,7 @@ def test_an_answer_is_begun_with_a_part_of_the_parent_and_read_whole():
     assert not style.build(Selection(parent, (), ()), 0).prefill, "nothing is drawn without a generator"
 
     program = candidate(1, "import math\n\ndef f(x):\n    y = 2 * x\n    return y", rewards=(0.3,))
-    english = prompt_style(PythonProblem(), "english", PromptConfig(prefill=1.0), 1)
+    english = open_format(PythonProblem(), "chat", PromptConfig(prefill=1.0), 1)
     begun = {english.build(Selection(program, (), ()), 0, rng).prefill for _ in range(40)}
     assert begun == {
         "```python\nimport math\n\n",
@@ -152,7 +160,7 @@ def test_an_answer_is_begun_with_a_part_of_the_parent_and_read_whole():
     assert list(english.parse(rollout(text), Selection(program, (), ())).answers) == [
         "import math\n\ndef f(x):\n    return 3"
     ]
-    half = prompt_style(PythonProblem(), "english", PromptConfig(prefill=0.5), 1)
+    half = open_format(PythonProblem(), "chat", PromptConfig(prefill=0.5), 1)
     share = np.mean([bool(half.build(Selection(program, (), ()), 0, rng).prefill) for _ in range(400)])
     assert 0.4 < share < 0.6
     failed = candidate(1, program.text, rewards=(0.0,), error="wrong")
@@ -160,19 +168,52 @@ def test_an_answer_is_begun_with_a_part_of_the_parent_and_read_whole():
 
 
 def test_an_openevolve_directory_is_asked_in_its_own_templates(tmp_path):
-    from evo.prompts.openevolve import OpenEvolveStyle
+    from evo.prompts.openevolve import OpenEvolveFormat
 
     class Directory(PythonProblem):
         settings = {"system_message": "You are a careful expert.", "num_top_programs": 1, "diff_based_evolution": True}
 
     parent = candidate(1, "def f():\n    return 1", rewards=(0.3,), feedback="case 2 failed")
     others = tuple(candidate(i, f"def f():\n    return {i}", rewards=(0.1,)) for i in (2, 3, 4))
-    style = prompt_style(Directory(), "english", PromptConfig(), 1)
-    assert isinstance(style, OpenEvolveStyle)
+    style = open_format(Directory(), "chat", PromptConfig(), 1)
+    assert isinstance(style, OpenEvolveFormat)
     prompt = style.build(Selection(parent, others[2:], others), 3)
     assert prompt.system == "You are a careful expert."
     for part in ("return 1", "return 2", "return 4", "case 2 failed", "SEARCH"):
         assert part in prompt.user
     assert prompt == style.build(Selection(parent, others[2:], others), 3), "nothing is drawn outside the seed"
-    chain = prompt_style(Directory(), "english", PromptConfig(), 3).build(Selection(parent, (), ()), 0)
+    chain = open_format(Directory(), "chat", PromptConfig(), 3).build(Selection(parent, (), ()), 0)
     assert "SEARCH" not in chain.user, "a chain of whole programs is asked for, not edits"
+
+
+class Shout:
+    """A prompt format of a third party."""
+
+    default_limit = 11
+
+    def __init__(self, problem, config, answers):
+        self.problem = problem
+
+    def shown(self, selection):
+        return Selection(None, (), ())
+
+    def build(self, selection, stream, rng=None):
+        return Prompt(self.problem.statement().upper(), stream=stream)
+
+    def parse(self, rollout, selection):
+        return Chain((rollout.text.lower(),))
+
+
+def test_an_installed_package_adds_a_prompt_format(digits, monkeypatch):
+    point = EntryPoint("shout", f"{__name__}:Shout", ENTRY_POINTS)
+    monkeypatch.setattr("vpo.policies.prompt_formats.entry_points", lambda group: [point])
+    made = open_format(digits(), "shout", PromptConfig(), 1)
+    assert made.build(SELECTION, 3).user == digits().statement().upper() and made.default_limit == 11
+    monkeypatch.setattr(ScriptedPolicy, "prompt_format", "shout")
+    problem = digits()
+    assert open_policy(RunConfig(policy="scripted:echo"), [problem]).max_tokens == 11
+
+
+def test_a_prompt_format_that_nothing_has_is_named(digits):
+    with pytest.raises(BadInput, match="'murmur', which nothing installed has"):
+        open_format(digits(), "murmur", PromptConfig(), 1)

@@ -19,7 +19,7 @@ IDS = np.zeros(2, np.int32)
 class Rounds:
     """A policy whose group i takes 1 + (7 i) % 5 rounds; notes what joined each round."""
 
-    version, dialect, temperature, has_logprobs, batch, streams = "rounds", "english", 1.0, True, 4, True
+    version, prompt_format, temperature, has_logprobs, batch, streams = "rounds", "chat", 1.0, True, 4, True
 
     def __init__(self, fail_in=None):
         self.worker, self.joined, self.under_way, self.number = ThreadPoolExecutor(1), {}, {}, 0

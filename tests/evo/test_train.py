@@ -174,7 +174,7 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
         (["vpo", "maze:nowhere", "-o", "x"], "maze:nowhere"),
         (["vpo", "maze:train/0-3", "--evaluate", "maze:train/3", "-o", "x"], "would be trained on and evaluated on"),
         (["vpo", "maze:train", "--policy", "scripted:random-route", "-o", "x"], "has no weights here to train"),
-        (["vpo", "programs:easy", "-o", "x"], "speaks the maze language"),
+        (["vpo", "programs:easy", "-o", "x"], "only understands mazes"),
         (["--resume", "nowhere"], "holds no training run"),
         (["--resume", "nowhere", "--lr", "1"], "cannot change"),
         (["vpo", "maze:train", "--config", "nowhere.yaml", "-o", "x"], "nowhere.yaml"),

@@ -31,7 +31,7 @@ class Writes:
     """A policy that writes the same answers whatever it is asked."""
 
     def __init__(self, dialect, texts):
-        self.dialect, self.texts, self.prompts = dialect, texts, []
+        self.prompt_format, self.texts, self.prompts = dialect, texts, []
 
     async def sample(self, prompts, *, rollouts, answers, seed):
         self.prompts += prompts

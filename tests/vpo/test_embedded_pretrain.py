@@ -177,9 +177,9 @@ def test_only_what_ships_has_an_address():
 
 
 def test_a_folder_without_the_mark_speaks_english(tmp_path):
-    assert dialect_of(tmp_path) == "english"
+    assert dialect_of(tmp_path) == "chat"
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen2"}))
-    assert dialect_of(tmp_path) == "english"
+    assert dialect_of(tmp_path) == "chat"
 
 
 @pytest.mark.parametrize("name", ["base", "grpo", "vpo"])

@@ -10,7 +10,7 @@ from vpo.chain import blocks, edits, tags
 from vpo.chain.fences import MOST
 from vpo.chain.syntax import bounded_reading, essence, parsed
 from vpo.chain.wording import check_request
-from vpo.policies.contract import MAZE_DIALECTS
+from vpo.policies.prompt_formats import MAZE_FORMATS
 
 MOST_CHARACTERS = 65_536
 """A longer text, its thinking aside, is not read: some 16,000 tokens, far beyond the limits that rollouts have."""
@@ -36,7 +36,7 @@ def parse(
     answer_format: str,
     answers: int,
     *,
-    dialect: str = "english",
+    prompt_format: str = "chat",
     prompt: str = "",
     diff_parent: str | None = None,
     truncated: bool = False,
@@ -45,8 +45,8 @@ def parse(
     one of more than MOST_CHARACTERS is an error as a whole.
 
     answers: m, how many were asked for
-    dialect: of the policy; those of mazes are decoded by vpo.embedded
-    prompt: what was asked in a maze dialect, with the parent that the text may copy from
+    prompt_format: of the policy; those of mazes are decoded by vpo.embedded
+    prompt: what was asked in a maze prompt_format, with the parent that the text may copy from
     diff_parent: in diff mode the program that the SEARCH/REPLACE blocks edit; the answer is the edited program. A whole
         program in a code block is taken as it is, since models asked for edits often rewrite instead
     truncated: the token limit cut the text (Rollout.finish is "length"), so that a last unclosed text is incomplete
@@ -54,11 +54,11 @@ def parse(
     """
     check_request(answer_format, answers, diff=diff_parent is not None)
     complaint = ""
-    if dialect not in MAZE_DIALECTS:
+    if prompt_format not in MAZE_FORMATS:
         text, complaint = _spoken(text.replace("\r\n", "\n").replace("\r", "\n"))
     if len(text) > MOST_CHARACTERS:
         return Chain((), f"{len(text)} characters written where at most {MOST_CHARACTERS} are read; write less")
-    if dialect in MAZE_DIALECTS:
+    if prompt_format in MAZE_FORMATS:
         return _distinct(*_compact(text, prompt), answer_format, answers)
     with bounded_reading():
         return _read(text, answer_format, answers, diff_parent, truncated, complaint)

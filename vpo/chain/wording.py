@@ -6,7 +6,7 @@ import ast
 
 from problems.contract import ANSWER_FORMATS
 from vpo.chain.syntax import DEFINITIONS, parsed
-from vpo.policies.contract import MAZE_DIALECTS
+from vpo.policies.prompt_formats import MAZE_FORMATS
 
 _SPREAD = (
     "Make the {m} answers spread over the trade-offs: each should be the best of the {m} at something, so where the "
@@ -114,14 +114,14 @@ _TOKENS = {"python": (768, 256), "text": (384, 64), "route": (128, 96)}
 """Per format: tokens an answer, and tokens once for what a model writes around them."""
 
 
-def default_max_tokens(answer_format: str, answers: int, dialect: str = "english") -> int:
+def default_max_tokens(answer_format: str, answers: int, prompt_format: str = "chat") -> int:
     """How many tokens a rollout of `answers` answers may take where the user set no limit.
 
     Room for long answers rather than a target: generation ends at the model's own end token, and finished rows leave
-    the batch. In a compact dialect the language itself bounds an answer's length.
+    the batch. In a compact prompt_format the language itself bounds an answer's length.
     """
     check_request(answer_format, answers, diff=False)
-    if dialect in MAZE_DIALECTS:
+    if prompt_format in MAZE_FORMATS:
         from vpo.embedded.language import most_tokens
 
         return most_tokens(answers)

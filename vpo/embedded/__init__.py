@@ -54,7 +54,7 @@ def prompt_text(
 
     parent: the parent's answer in any form that the maze reads; one that cannot be read, or "", is left out
     parent_rewards: (4,) its reward vector; None = worked out from the walk
-    dialect: one of MAZE_DIALECTS
+    dialect: one of MAZE_FORMATS
     Raises ValueError for a board the language has no words for, and for too many answers.
     """
     moves = None

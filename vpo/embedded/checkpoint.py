@@ -40,11 +40,11 @@ def checkpoint_path(name: str) -> Path:
 
 
 def dialect_of(folder: str | Path) -> str:
-    """The dialect that a checkpoint folder's config.json names, "english" where it names none."""
+    """The dialect that a checkpoint folder's config.json names, "chat" where it names none."""
     path = Path(folder) / "config.json"
     if not path.is_file():
-        return "english"
-    return str(json.loads(path.read_text(encoding="utf-8")).get(DIALECT_KEY, "english"))
+        return "chat"
+    return str(json.loads(path.read_text(encoding="utf-8")).get(DIALECT_KEY, "chat"))
 
 
 def build_tokenizer(dialect: str = DIALECT) -> PreTrainedTokenizerFast:

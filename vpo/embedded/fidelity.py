@@ -110,7 +110,7 @@ async def of_policy(
     from vpo.embedded import prompt_text, routes
 
     prompts = [
-        prompt_text(case.problem, case.moves if shown else None, answers=answers, dialect=policy.dialect)
+        prompt_text(case.problem, case.moves if shown else None, answers=answers, dialect=policy.prompt_format)
         for case in asked
     ]
     groups = await policy.sample(

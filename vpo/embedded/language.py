@@ -28,9 +28,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from problems.maze.board import DIAMOND, END, GOLD, LAVA, MOVES, SIZE, START, WALL, Maze, Walk, beside, simulate
-from vpo.policies.contract import MAZE_DIALECTS
+from vpo.policies.prompt_formats import MAZE_FORMATS
 
-DIALECT, EDIT_DIALECT = MAZE_DIALECTS
+DIALECT, EDIT_DIALECT = MAZE_FORMATS
 PAD, UNKNOWN, STOP = "<pad>", "<unk>", "<eos>"
 SPECIAL = (PAD, UNKNOWN, STOP)
 PARENT, REACHED, FAILED = "par", "ok", "fail"

@@ -18,7 +18,7 @@ from vpo.embedded.checkpoint import PREFIX, build_model, build_tokenizer, checkp
 from vpo.embedded.fidelity import Fidelity, cases, of_policy, of_teacher
 from vpo.embedded.language import DIALECT, EDIT_DIALECT, vocabulary
 from vpo.embedded.lessons import Lesson, Lessons
-from vpo.policies.contract import MAZE_DIALECTS
+from vpo.policies.prompt_formats import MAZE_FORMATS
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class PretrainConfig:
     """Size and schedule; the defaults made the shipped base.
 
-    dialect: one of MAZE_DIALECTS
+    dialect: one of MAZE_FORMATS
     start: folder of the embedded policy whose weights training starts from, of this size; None = from nothing
     seconds: stop after this long instead of after `steps`; the schedule then follows the clock
     batch: lessons a step
@@ -92,7 +92,7 @@ def configured(language: str, start: str | None = None, lr: float | None = None,
     """
     if start is not None:
         folder = checkpoint_path(start) if start.startswith(PREFIX) else Path(start)
-        if dialect_of(folder) not in MAZE_DIALECTS:
+        if dialect_of(folder) not in MAZE_FORMATS:
             raise ValueError(f"{start} is no embedded policy; name embedded:base or a folder of one")
         given["start"] = str(folder)
     if lr is not None:

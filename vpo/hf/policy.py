@@ -24,7 +24,7 @@ from vpo.hf.rows import can_join, can_share
 from vpo.policies.address import NoOptions, PolicyAddress
 from vpo.policies.checkpoint import find_checkpoint
 from vpo.policies.contract import PolicyUnavailable, T
-from vpo.policies.encoding import context_of, dialect_of_config, encoded, end_tokens, enough, room, written
+from vpo.policies.encoding import context_of, encoded, end_tokens, enough, read_prompt_format, room, written
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.registry import PolicySettings
 
@@ -36,7 +36,7 @@ class TransformersPolicy:
     """A Policy over a causal language model.
 
     model, tokenizer: public, so that a trainer can share them; set `version` when the weights change
-    max_tokens: limit of one rollout, settable; None stands for what the dialect's answers need
+    max_tokens: limit of one rollout, settable; None stands for what the prompt_format's answers need
     One worker thread runs the model: calls queue, and the event loop stays free.
     """
 
@@ -61,7 +61,7 @@ class TransformersPolicy:
         self.temperature = temperature
         self.top_p = top_p
         self.max_tokens = max_tokens
-        self.dialect = dialect_of_config(model.config, version)
+        self.prompt_format = read_prompt_format(model.config, version)
         self.parameters = sum(parameter.numel() for parameter in model.parameters())
         self.batch = batch or (64 if self.parameters < _SMALL or model.device.type == "cuda" else 16)
         self.context = context_of(model.config)
@@ -147,7 +147,7 @@ class TransformersPolicy:
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), as the model is conditioned on them."""
-        return encoded(self.tokenizer, self.dialect, prompt)
+        return encoded(self.tokenizer, self.prompt_format, prompt)
 
     def _sample(
         self, prompts: list[Prompt], rollouts: int, answers: int, seed: int, cancelled: threading.Event
@@ -181,7 +181,7 @@ class TransformersPolicy:
 
     def limit(self, answers: int) -> int:
         """The most tokens that a rollout of so many answers may have."""
-        return self.max_tokens or enough(answers, self.dialect)
+        return self.max_tokens or enough(answers, self.prompt_format)
 
     def asks(self, prompt: Prompt, rollouts: int, limit: int) -> list[Ask]:
         """The rows of one group. Raises PromptTooLong."""
@@ -240,7 +240,7 @@ class TransformersPolicy:
 
     def rollout(self, ask: Ask, drawn: Drawn) -> Rollout:
         """What a row has drawn, as text."""
-        text = written(self.tokenizer, drawn.token_ids, drawn.stopped, self.dialect, ask.prefill)
+        text = written(self.tokenizer, drawn.token_ids, drawn.stopped, self.prompt_format, ask.prefill)
         return Rollout(text, drawn.token_ids, drawn.logprobs, ask.prompt, "stop" if drawn.stopped else "length")
 
 

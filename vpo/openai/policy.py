@@ -43,7 +43,7 @@ class OpenAIPolicy:
     continues: whether the server is known to go on from a beginning
     """
 
-    dialect = "english"
+    prompt_format = "chat"
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class OpenAIPolicy:
     def _enough(self, answers: int) -> int:
         from vpo.chain import default_max_tokens
 
-        return default_max_tokens("python", answers, self.dialect)
+        return default_max_tokens("python", answers, self.prompt_format)
 
     async def _group(self, prompt: Prompt, rollouts: int, limit: int, seed: int) -> list[Rollout]:
         first = first_seed(seed, prompt.stream)

@@ -20,10 +20,6 @@ from problems.types import Prompt, Rollout
 
 T = TypeVar("T")
 
-MAZE_DIALECTS = ("maze-compact", "maze-edit")
-DIALECTS = ("english", *MAZE_DIALECTS)
-"""How a policy is spoken to: English for ordinary models, a maze token language for the embedded ones."""
-
 
 class PolicyUnavailable(Exception):
     """The backend cannot answer (gone, refused, out of memory). The message says what to do."""
@@ -38,7 +34,7 @@ class Policy(Protocol):
     """A source of rollouts.
 
     version: names the weights that answer now; changes when they do
-    dialect: one of DIALECTS
+    prompt_format: how it is asked, a name of vpo.policies.prompt_formats or of an installed package
     temperature: of sampling
     max_tokens: the most tokens one rollout may have; None where the policy chooses
     batch: prompts per call that suit it; 0 where calls may overlap freely (a continuous-batching engine)
@@ -47,7 +43,7 @@ class Policy(Protocol):
     """
 
     version: str
-    dialect: str
+    prompt_format: str
     temperature: float
     max_tokens: int | None
     batch: int

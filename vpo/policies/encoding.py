@@ -2,7 +2,7 @@
 
 Chat models are asked through their chat template (thinking switched off where the template has that switch: a budget of
 some hundred tokens would be spent before the first answer), base models in plain text. A checkpoint whose config says
-`evo_dialect` is asked in that token language, as it stands.
+`evo_dialect` (its prompt format) is asked in that token language, as it stands.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ import numpy.typing as npt
 
 from problems.contract import BadAddress
 from problems.types import Prompt
-from vpo.policies.contract import DIALECTS, MAZE_DIALECTS, PromptTooLong
+from vpo.policies.contract import PromptTooLong
+from vpo.policies.prompt_formats import MAZE_FORMATS, is_known
 
 _LEAST_ROOM = 64
 """A prompt that leaves fewer tokens than this (or than the limit) is too long."""
 _END_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|end_of_turn|>", "<|endoftext|>", "</s>")
 
 
-def dialect_of_config(config: Any, name: str) -> str:
-    """The dialect that a model's config names, English where it names none. Raises BadAddress on an unknown one."""
-    dialect = getattr(config, "evo_dialect", "english")
-    if dialect not in DIALECTS:
-        raise BadAddress(f"policy {name!r} speaks {dialect!r}, which this version does not know")
-    return dialect
+def read_prompt_format(config: Any, name: str) -> str:
+    """The prompt format that a model's config names, chat where it names none. Raises BadAddress on an unknown one."""
+    prompt_format = getattr(config, "evo_dialect", "chat")
+    if not is_known(prompt_format):
+        raise BadAddress(f"policy {name!r} asks for the prompt format {prompt_format!r}, which nothing here knows")
+    return prompt_format
 
 
 def context_of(config: Any) -> int:
@@ -34,9 +35,9 @@ def context_of(config: Any) -> int:
     return int(getattr(config.get_text_config(decoder=True), "max_position_embeddings", 0) or 1 << 30)
 
 
-def encoded(tokenizer: Any, dialect: str, prompt: Prompt) -> npt.NDArray[np.int32]:
+def encoded(tokenizer: Any, prompt_format: str, prompt: Prompt) -> npt.NDArray[np.int32]:
     """The prompt's token ids (P,), as the model is conditioned on them: its prefill too."""
-    if dialect != "english":
+    if prompt_format != "chat":
         ids = tokenizer(f"{prompt.user} {prompt.prefill}", add_special_tokens=False).input_ids
     elif not tokenizer.chat_template:
         plain = "\n\n".join(part for part in (prompt.system, prompt.user, "") if part)
@@ -74,11 +75,11 @@ def room(ids: npt.NDArray[np.int32], limit: int, context: int) -> int:
     return min(limit, left)
 
 
-def enough(answers: int, dialect: str) -> int:
+def enough(answers: int, prompt_format: str) -> int:
     """The limit of a rollout of so many answers where nobody names one."""
     from vpo.chain import default_max_tokens
 
-    return default_max_tokens("route" if dialect in MAZE_DIALECTS else "python", answers, dialect)
+    return default_max_tokens("route" if prompt_format in MAZE_FORMATS else "python", answers, prompt_format)
 
 
 def end_tokens(generation_config: Any, tokenizer: Any) -> frozenset[int]:
@@ -92,10 +93,10 @@ def end_tokens(generation_config: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(int(end) for end in ends if end is not None and end != tokenizer.unk_token_id)
 
 
-def written(tokenizer: Any, ids: npt.NDArray[np.int32], stopped: bool, dialect: str, prefill: str) -> str:
+def written(tokenizer: Any, ids: npt.NDArray[np.int32], stopped: bool, prompt_format: str, prefill: str) -> str:
     """The text of a rollout, its prefill before what was sampled, without its end token and other special ones."""
     kept = ids[:-1] if stopped else ids
     text = tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     if not prefill:
         return text
-    return f"{prefill} {text}" if dialect != "english" else prefill + text  # words of a token language stand apart
+    return f"{prefill} {text}" if prompt_format != "chat" else prefill + text  # words of a token language stand apart

@@ -47,7 +47,7 @@ Author = Callable[[Prompt, str, int, int], list[str]]
 class ScriptedPolicy:
     """A Policy whose answers an `author` writes. See the module's docstring for the ones there are."""
 
-    dialect = "english"
+    prompt_format = "chat"
     has_logprobs = True
     continues = False
 

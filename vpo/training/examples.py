@@ -93,18 +93,19 @@ def example_group(
     shown: Sequence[Score] = (),
     *,
     tokenizer: Any = None,
-    dialect: str = "english",
+    prompt_format: str = "chat",
 ) -> ExampleGroup | None:
     """The group's training example; None where it teaches nothing (no spread, nothing sampled).
 
-    tokenizer, dialect: of the policy that sampled; per-answer credit finds an answer's tokens with them
+    tokenizer, prompt_format: of the policy that sampled; per-answer credit finds an answer's tokens with them
     """
     credit = group_advantages(group, estimation, archive, shown)
     if not np.any(credit):
         return None
+    advantages = token_advantages(group, credit, tokenizer, prompt_format)
     examples = tuple(
         Example(one.rollout.token_ids, one.rollout.logprobs, advantage)
-        for one, advantage in zip(group.rollouts, token_advantages(group, credit, tokenizer, dialect), strict=True)
+        for one, advantage in zip(group.rollouts, advantages, strict=True)
         if len(one.rollout.token_ids)
     )
     if not examples:
@@ -113,13 +114,13 @@ def example_group(
 
 
 def token_advantages(
-    group: ScoredGroup, credit: Floats, tokenizer: Any = None, dialect: str = "english"
+    group: ScoredGroup, credit: Floats, tokenizer: Any = None, prompt_format: str = "chat"
 ) -> list[npt.NDArray[np.float32]]:
     """The advantage of every token, (T,) for each rollout, from what group_advantages gave: (G,) or (G, m)."""
     tokens = []
     for rollout, advantage in zip(group.rollouts, credit, strict=True):
         if credit.ndim == 2:
-            owner = answer_of_tokens(rollout, tokenizer, dialect)
+            owner = answer_of_tokens(rollout, tokenizer, prompt_format)
             # what belongs to no answer (a repeat, what cannot be read) is blamed like the least useful answer
             advantage = np.where(owner >= 0, advantage[owner], min(float(credit.min()), 0.0))
         tokens.append(np.broadcast_to(np.asarray(advantage, np.float32), rollout.rollout.token_ids.shape))

@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from problems.types import ScoredRollout
 from vpo.chain import blocks, tags
-from vpo.policies.contract import MAZE_DIALECTS
+from vpo.policies.prompt_formats import MAZE_FORMATS
 
 _COMPACT_START = re.compile(r"(?:^|\s)>")  # with its space, which decodes as part of the token
 _END = re.compile(r"</\s*\w+[\s_#-]*\d*\s*>|^(?:`{3,}|~{3,})[ \t]*$", re.MULTILINE)
 
 
-def answer_of_tokens(rollout: ScoredRollout, tokenizer: Any, dialect: str = "english") -> npt.NDArray[np.int64]:
+def answer_of_tokens(rollout: ScoredRollout, tokenizer: Any, prompt_format: str = "chat") -> npt.NDArray[np.int64]:
     """(T,) for every token the place of its answer in rollout.answers, -1 where it belongs to none (a repeat, a part
     that could not be read).
 
@@ -30,7 +30,7 @@ def answer_of_tokens(rollout: ScoredRollout, tokenizer: Any, dialect: str = "eng
     text = rollout.rollout.text
     starts = _token_starts(ids, tokenizer)
     starts += max(0, len(text) - len(_decoded(ids, tokenizer)))  # what a prefill put before them
-    compact = dialect in MAZE_DIALECTS
+    compact = prompt_format in MAZE_FORMATS
     prompt = _decoded(rollout.rollout.prompt_ids, tokenizer) if compact else ""
     cuts = (
         [match.start() for match in _COMPACT_START.finditer(text)]

@@ -24,6 +24,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from problems.types import Rollout, ScoredGroup
 from vpo.hf.cache import is_windowed
 from vpo.hf.progress_bars import without_bars
+from vpo.policies.encoding import read_prompt_format
 from vpo.training.adapters import (
     adapter_weights,
     has_adapter,
@@ -156,7 +157,7 @@ class PolicyTrainer:
         return self.versions[::-1].index(group.policy_version) > self.config.most_behind
 
     def _examples(self, groups: Sequence[ScoredGroup]) -> list[ExampleGroup]:
-        dialect = getattr(self.model.config, "evo_dialect", "english")
+        prompt_format = read_prompt_format(self.model.config, self.version)
         made = (
             example_group(
                 group,
@@ -164,7 +165,7 @@ class PolicyTrainer:
                 self.archive(group) if self.archive else None,
                 self.shown(group) if self.shown else (),
                 tokenizer=self.tokenizer,
-                dialect=dialect,
+                prompt_format=prompt_format,
             )
             for group in groups
         )

@@ -31,7 +31,7 @@ from problems.types import Prompt, Rollout
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable, T
-from vpo.policies.encoding import dialect_of_config, encoded, end_tokens, enough, room, written
+from vpo.policies.encoding import encoded, end_tokens, enough, read_prompt_format, room, written
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.registry import PolicySettings
 from vpo.vllm.address import EngineSettings, engine_settings
@@ -43,7 +43,7 @@ from vpo.vllm.weights import model_of, write_weights
 class VllmPolicy:
     """A Policy, and an Updatable, over a leased engine.
 
-    temperature, top_p, max_tokens: settable; None stands for what the dialect's answers need
+    temperature, top_p, max_tokens: settable; None stands for what the prompt_format's answers need
     context: the most tokens of a prompt and its answer
     """
 
@@ -56,14 +56,14 @@ class VllmPolicy:
         tokenizer: Any,
         *,
         version: str,
-        dialect: str,
+        prompt_format: str,
         stops: frozenset[int],
         temperature: float = 1.0,
         top_p: float = 1.0,
         max_tokens: int | None = None,
         batch: int | None = None,
     ) -> None:
-        self.tokenizer, self.version, self.dialect, self.stops = tokenizer, version, dialect, stops
+        self.tokenizer, self.version, self.prompt_format, self.stops = tokenizer, version, prompt_format, stops
         self.temperature, self.top_p, self.max_tokens = temperature, top_p, max_tokens
         self.batch = batch or 0
         # one less than the engine's: to tell the log-probability of a given last token it must draw one more
@@ -80,7 +80,7 @@ class VllmPolicy:
         Raises PromptTooLong (before anything is sampled), PolicyUnavailable where the engine is gone or gave
         log-probabilities that are not finite.
         """
-        limit = self.max_tokens or enough(answers, self.dialect)
+        limit = self.max_tokens or enough(answers, self.prompt_format)
         groups = []
         for prompt in prompts:
             ids = self.encode(prompt)
@@ -111,12 +111,12 @@ class VllmPolicy:
     def _rollout(self, group: Group, row: Row, prompt: Prompt) -> Rollout:
         if not np.isfinite(row.logprobs).all():
             raise PolicyUnavailable(f"{self.version}: the model's logits are not finite; try dtype float32")
-        text = written(self.tokenizer, row.token_ids, row.stopped, self.dialect, prompt.prefill)
+        text = written(self.tokenizer, row.token_ids, row.stopped, self.prompt_format, prompt.prefill)
         return Rollout(text, row.token_ids, row.logprobs, group.prompt, "stop" if row.stopped else "length")
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), as the model is conditioned on them."""
-        return encoded(self.tokenizer, self.dialect, prompt)
+        return encoded(self.tokenizer, self.prompt_format, prompt)
 
     async def close(self) -> None:
         """Let go of the engine; the last policy that does ends its process. Safe to call twice."""
@@ -233,7 +233,7 @@ def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
     engine = lease(settings)  # its process imports and loads while this one reads the tokenizer
     try:
         tokenizer, config, generation = _described(settings, name)
-        dialect, version = dialect_of_config(config, name), _version(settings, config, name)
+        prompt_format, version = read_prompt_format(config, name), _version(settings, config, name)
         try:
             engine.wait()
         except BadAddress as error:
@@ -244,7 +244,7 @@ def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
             engine,
             tokenizer,
             version=version,
-            dialect=dialect,
+            prompt_format=prompt_format,
             stops=end_tokens(generation, tokenizer),
             temperature=asked.temperature,
             top_p=asked.top_p,

@@ -167,7 +167,7 @@ def test_training_and_policy_versions(made, tmp_path, page_for):
 class HostilePolicy:
     """Writes what must not be believed, longer at every turn."""
 
-    version, dialect, temperature, has_logprobs, max_tokens, batch = "<b>v</b>", "english", 1.0, False, None, 4
+    version, prompt_format, temperature, has_logprobs, max_tokens, batch = "<b>v</b>", "chat", 1.0, False, None, 4
 
     def __init__(self, words):
         self.words = words

@@ -314,9 +314,9 @@ def test_room_grows_with_the_chain() -> None:
 
 
 def test_compact_chains_are_decoded_by_their_language() -> None:
-    chain = parse(">00 01 02 12 >00 10 11 <eos>", "route", 2, dialect="maze-compact")
+    chain = parse(">00 01 02 12 >00 10 11 <eos>", "route", 2, prompt_format="maze-compact")
     assert chain == Chain(("RRD", "DR"))
-    assert parse("", "route", 2, dialect="maze-compact") == Chain((), "no route in it")
+    assert parse("", "route", 2, prompt_format="maze-compact") == Chain((), "no route in it")
 
 
 def test_importing_chains_and_the_registry_is_cheap() -> None:

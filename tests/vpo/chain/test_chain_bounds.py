@@ -62,7 +62,7 @@ WAYS: dict[str, Callable[[str], object]] = {
     "edits": lambda text: parse(text, "python", 1, diff_parent=LINE_ENDS),
     "texts": lambda text: parse(text, "text", 3),
     "routes": lambda text: parse(text, "route", 3),
-    "maze language": lambda text: parse(text, "route", 3, dialect="maze-compact"),
+    "maze language": lambda text: parse(text, "route", 3, prompt_format="maze-compact"),
     "storing": store,
 }
 

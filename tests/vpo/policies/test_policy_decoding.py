@@ -266,7 +266,7 @@ def test_compact_prompts_are_token_strings(tmp_path) -> None:
     config.evo_dialect = "maze-compact"
     LlamaForCausalLM(config).save_pretrained(tmp_path)
     policy = load_policy(str(tmp_path), threads=1, temperature=5.0)
-    assert policy.dialect == "maze-compact" and policy.batch == 64
+    assert policy.prompt_format == "maze-compact" and policy.batch == 64
     group = sampled(policy, [Prompt("S00 m3", "ignored")], rollouts=6)[0]
     assert group[0].prompt_ids.tolist() == [3, 4]
     assert all(set(rollout.text.split()) <= set(words[3:]) for rollout in group)

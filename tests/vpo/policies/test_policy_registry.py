@@ -71,7 +71,7 @@ def test_an_unknown_device_or_dtype_is_refused(llama) -> None:
         load_policy(str(llama), dtype="decimal")
 
 
-def test_a_dialect_from_another_version_is_refused(llama, tmp_path) -> None:
+def test_a_prompt_format_from_another_version_is_refused(llama, tmp_path) -> None:
     import json
     import shutil
 

@@ -141,7 +141,7 @@ def test_per_answer_credit_reaches_the_answers_own_tokens() -> None:
     group = scored_group(PROMPT, completions, [[[1.0, 0.0], [0.0, 0.2]], [[0.5, 0.0], [0.0, 1.0]]], texts=moves)
     for rollout, text in zip(group.rollouts, texts, strict=True):
         object.__setattr__(rollout.rollout, "text", text)
-    example = example_group(group, Estimation(method="per_answer"), tokenizer=tokenizer, dialect="maze-compact")
+    example = example_group(group, Estimation(method="per_answer"), tokenizer=tokenizer, prompt_format="maze-compact")
     credit = group_advantages(group, Estimation(method="per_answer"))
     assert example is not None
     first, second = (row.advantages for row in example.examples)
