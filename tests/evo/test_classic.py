@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from evo.config.run import PromptConfig
-from evo.prompts.chat import EnglishStyle
+from evo.prompts.chat import ChatFormat
 from islands.types import Candidate, Selection
 from problems.maze import Maze, MazeProblem, problem_set, simulate
 from problems.maze.optimum import optimum
@@ -18,7 +18,7 @@ from vpo.policies.registry import load_policy
 
 
 def answers_of(problem: MazeProblem, parent: str | None, stream: int = 0) -> list[str]:
-    style = EnglishStyle(problem, PromptConfig(), 3)
+    style = ChatFormat(problem, PromptConfig(), 3)
     shown = None
     if parent is not None:
         score = problem.score(parent)
