@@ -160,6 +160,9 @@ class OpenEvolveProblem(Problem):
             text = self._spliced(answer)
         except NotSpliceable as reason:
             return Score.failure(len(self.objectives), str(reason))
+        if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+            why = "the program holds a null character or half a character, which no source file can"
+            return Score.failure(len(self.objectives), why)
         longest = self.settings["max_code_length"]
         if len(text) > longest:
             why = f"the program has {len(text)} characters; at most {longest} are allowed (max_code_length)"

@@ -318,3 +318,11 @@ def test_evaluators_have_a_home(directory):
     assert problem.fault is None and problem.objectives == ("absolute", "own")
     for _ in range(2):
         assert problem._cascade.run(PROGRAM)[0].metrics == {"own": 1.0, "absolute": 1.0}, "fresh for every call"
+
+
+@pytest.mark.parametrize("body", ["return '\0'", "return '\ud800'"])
+def test_an_answer_that_no_file_can_hold_is_the_answers_fault(directory, body):
+    reader = "def evaluate(path):\n    code = open(path, encoding='utf-8').read()\n    compile(code, 'it', 'exec')\n"
+    problem = directory(reader + "    return {'size': len(code)}\n")
+    score = problem.score(problem.canonical(answer(body)))
+    assert score.rewards == (0.0,) and "no source file" in score.error

@@ -1,0 +1,27 @@
+"""Contract suites: subclass one in a test module, give it what makes yours, and pytest runs all of its tests.
+
+    from evo.testing import ProblemContract
+
+    class TestMine(ProblemContract):
+        def problem(self): ...
+
+Names load on first use: a suite for an archive needs no model, and pytest is needed by tests alone.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evo.testing.problem import ProblemContract
+
+_HOMES = {"ProblemContract": "problem"}
+
+__all__ = ["ProblemContract"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'evo.testing' has no attribute {name!r}")
+    return getattr(import_module(f"evo.testing.{_HOMES[name]}"), name)

@@ -1,0 +1,151 @@
+"""Every kind of problem keeps the contract (evo.testing.ProblemContract)."""
+
+import functools
+import json
+import typing
+from pathlib import Path
+
+import pytest
+
+from evo.testing import ProblemContract
+from problems import Problem, Score, contract, register, resolve
+from problems import registry as registry_module
+from problems.contract import completed
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@functools.cache
+def the(address):
+    (problem,) = resolve(address)
+    return problem
+
+
+class TestMaze(ProblemContract):
+    answers = ("U U U U", "DDDDDDDDRRRRRRRR", "R, d L u")
+
+    def problem(self):
+        return the("maze:test/3")
+
+
+class TestFunction(ProblemContract):
+    def problem(self):
+        return the("programs:easy/0")
+
+    @property
+    def solution(self):
+        return self.problem().task.reference
+
+
+class TestStdinProgram(ProblemContract):
+    def problem(self):
+        return next(problem for problem in resolve("programs:shipped") if problem.task.stdin)
+
+    @property
+    def solution(self):
+        return self.problem().task.reference
+
+
+class TestJudgedProgram(ProblemContract):
+    answers = ("def f(x):\n    return x\n", "def f(x):\n    return [x][1]\n")
+    solution = "def f(x):\n    return x + 1e-9\n"
+
+    @pytest.fixture(autouse=True)
+    def _file(self, tmp_path):
+        row = {"text": "Nearly.", "test_list": [f"assert 0 < f({n}) - {n} < 1e-6" for n in range(20)]}
+        (tmp_path / "own.jsonl").write_text(json.dumps(row))
+        self.address = f"programs:{tmp_path / 'own.jsonl'}"
+
+    def problem(self):
+        return resolve(self.address)[0]
+
+
+class TestScorerFile(ProblemContract):
+    answers = ("n*n + n + 41", "n +")
+
+    def problem(self):
+        return the(str(EXAMPLES / "scorers" / "short_primes.py"))
+
+
+class TestOpenEvolveDirectory(ProblemContract):
+    def problem(self):
+        return the(str(EXAMPLES / "valley"))
+
+
+class Ten:
+    """Counts vowels."""
+
+    name, objectives = "ten", ("vowels",)
+
+    def statement(self):
+        return "Write many vowels."
+
+    def score(self, answer):
+        vowels = float(sum(letter in "aeiou" for letter in answer))
+        return Score((vowels,), vowels)
+
+
+class TestTenLines(ProblemContract):
+    """A problem of nothing but what it must have, registered and completed."""
+
+    answers = ("banana",)
+
+    @pytest.fixture(autouse=True)
+    def _registered(self, monkeypatch):
+        monkeypatch.setattr(registry_module, "_registered", {})
+        register("ten")(Ten)
+
+    def problem(self):
+        return resolve("ten")[0]
+
+    def test_the_defaults(self):
+        problem = self.problem()
+        assert (problem.target, problem.answer_format, problem.inline, dict(problem.settings)) == (
+            None,
+            "text",
+            False,
+            {},
+        )
+        assert problem.seed_answer() == "" and problem.canonical(" a\r\nb ") == "a\nb"
+
+
+def test_the_suite_fails_a_problem_that_breaks_its_promises():
+    class Broken(Ten, Problem):
+        objectives = ("a", "a")
+
+        def statement(self):
+            return ""
+
+        def canonical(self, answer):
+            return answer + "!"
+
+        def score(self, answer):
+            return Score((float(len(answer)), float(answer)), 1.0)
+
+        def fingerprint(self):
+            return str(id(object()))
+
+    class Suite(ProblemContract):
+        def problem(self):
+            return Broken()
+
+    suite = Suite()
+    tests = [name for name in dir(suite) if name.startswith("test_")]
+    kept = {"test_it_can_be_scored", "test_metrics_measured_elsewhere_make_a_score_or_none"}
+    kept |= {"test_the_solution_reaches_the_target"}
+    for name in tests:
+        if name in kept:
+            getattr(suite, name)()
+        else:
+            with pytest.raises((AssertionError, ValueError)):
+                getattr(suite, name)()
+
+
+def test_every_member_of_the_protocol_is_asked_for_or_has_a_default():
+    members = typing._get_protocol_attrs(Problem)
+    assert sorted(members) == sorted((*contract.MEMBERS, *contract.DEFAULTED))
+
+
+def test_what_lacks_a_member_is_no_problem():
+    assert completed(Ten) is None and completed(3) is None
+    assert completed(Ten()).fingerprint() == completed(Ten()).fingerprint()
