@@ -13,6 +13,7 @@ from openevolve.database import Program
 from openevolve_samples import Weighed, bring_in, code, content, grown, loaded, population, replayed, send_out
 from sqlalchemy import func, select
 
+from evo.testing import ProblemContract
 from islands.db.schema import Base, Candidate, PromptGroup, Run
 from islands.errors import BadCheckpoint, RunExists
 from islands.interop.checkpoint import newest, read_checkpoint
@@ -137,6 +138,16 @@ class Words(Weighed):
     """The problem of the searches in island_samples."""
 
     name, objectives, answer_format = "maze 0", ("left", "right"), "text"
+
+
+class TestWeighed(ProblemContract):
+    def problem(self):
+        return Weighed()
+
+
+class TestWords(ProblemContract):
+    def problem(self):
+        return Words()
 
 
 @pytest.mark.parametrize("archive", ["grid", "pareto"])

@@ -6,8 +6,10 @@ import sys
 import pytest
 
 import problems
+from evo.testing import ProblemContract
 from problems import BadAddress, Problem, Score, describe_sets, register, resolve
 from problems import registry as registry_module
+from problems.contract import completed
 
 
 class Own:
@@ -29,6 +31,11 @@ class Own:
 
     def score(self, answer):
         return Score((float(len(answer)),), float(len(answer)))
+
+
+class TestOwn(ProblemContract):
+    def problem(self):
+        return completed(Own())
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from evo.testing import ProblemContract
 from problems import Problem, Score, Scorer, ScorerFault
 from problems.sandbox.contract import SandboxFault
 
@@ -20,9 +21,11 @@ class Toy(Problem):
         self.lock, self.now, self.most, self.calls, self.threads = threading.Lock(), 0, 0, 0, set()
 
     def statement(self):
-        return ""
+        return "Write a number."
 
     def score(self, answer):
+        if not answer.isdecimal() or len(answer) > 3:
+            return Score.failure(1, "no number")
         with self.lock:
             self.now += 1
             self.calls += 1
@@ -40,6 +43,19 @@ class Toy(Problem):
 
 class InlineToy(Toy):
     inline = True
+
+
+class TestToy(ProblemContract):
+    answers = ("3", "17")
+    solution = "1"
+
+    def problem(self):
+        return Toy()
+
+
+class TestInlineToy(TestToy):
+    def problem(self):
+        return InlineToy()
 
 
 def scored(problem, answers, workers=4):
