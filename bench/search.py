@@ -23,11 +23,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.tables import markdown, signed  # noqa: E402
-from evo.comparison.load import Comparison, gather, outcomes  # noqa: E402
-from evo.comparison.results import Outcomes  # noqa: E402
+from evo.comparison.load import Comparison, gather, load_results  # noqa: E402
+from evo.comparison.results import Results  # noqa: E402
 from evo.comparison.survival import area_difference, best_difference, solve_difference  # noqa: E402
 from evo.comparison.table import Costs, as_dict, costs_of  # noqa: E402
-from evo.comparison.verdict import Standings, standings, verdict_lines  # noqa: E402
+from evo.comparison.verdict import Summary, summarise, verdict_lines  # noqa: E402
 from evo.stats import verdict  # noqa: E402
 from islands.db.store import Store  # noqa: E402
 from vpo.metrics import Interval  # noqa: E402
@@ -45,16 +45,16 @@ def main() -> None:
     options = parser.parse_args()
     with Store.open(options.db, read_only=True) as store:
         comparison = gather(store, options.name, options.against)
-        found = outcomes(store, comparison)
-        stand = standings(found, comparison.reference, crossed_seeds=comparison.crossed_seeds)
+        found = load_results(store, comparison)
+        summary = summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds)
         costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
-        parts = [head(comparison), arms_table(comparison, found, stand, costs)]
-        parts += [by_set(comparison, found, stand.horizon), differences(stand), evolution(found)]
+        parts = [head(comparison), arms_table(comparison, found, summary, costs)]
+        parts += [by_set(comparison, found, summary.horizon), differences(summary), evolution(found)]
         parts = [part for part in parts if part]
-        record = as_dict(comparison, stand, costs)
+        record = as_dict(comparison, summary, costs)
         if options.training:
             trained = gather(store, options.training)
-            of_seeds = by_method(outcomes(store, trained))
+            of_seeds = by_method(load_results(store, trained))
             parts.append(training_section(trained, of_seeds))
     output = Path(options.output)
     output.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
@@ -92,7 +92,7 @@ def set_of(problem: str) -> str:
     return f"{kind}:{Path(rest).name}"
 
 
-def by_set(comparison: Comparison, found: Mapping[str, Outcomes], t: int) -> str:
+def by_set(comparison: Comparison, found: Mapping[str, Results], t: int) -> str:
     """Solve rates after t iterations set by set, where there are several."""
     sets = np.array([set_of(problem.name) for problem in comparison.problems])
     names = list(dict.fromkeys(sets.tolist()))
@@ -113,14 +113,14 @@ def command_of(comparison: Comparison) -> str:
 
 
 def arms_table(
-    comparison: Comparison, found: Mapping[str, Outcomes], stand: Standings, costs: Mapping[str, Costs]
+    comparison: Comparison, found: Mapping[str, Results], summary: Summary, costs: Mapping[str, Costs]
 ) -> str:
-    shown = sorted({*(t for t in AT if t <= stand.horizon), stand.horizon})
+    shown = sorted({*(t for t in AT if t <= summary.horizon), summary.horizon})
     rows = [
         ["arm", *(f"solved @{t}" for t in shown), "[interval]", "area", "mean best", "L1", "only", "answers", "tokens"],
     ]
     for arm in comparison.arms:
-        one, cost = stand.arms[arm.name], costs[arm.name]
+        one, cost = summary.arms[arm.name], costs[arm.name]
         rates = [f"{found[arm.name].solved_by(t).mean():.3f}" for t in shown]
         rows.append(
             [
@@ -132,22 +132,22 @@ def arms_table(
         markdown(rows)
         + "\n\n`[interval]`: of the solve rate at the end. `area`: under the solve curve. `L1`: mean distance of "
         "two elites' reward vectors.\n`only`: problems that this arm alone solved under any seed. All arms solved "
-        f"{len(stand.by_all)} of the problems, none solved {len(stand.by_none)}."
+        f"{len(summary.by_all)} of the problems, none solved {len(summary.by_none)}."
     )
 
 
-def differences(stand: Standings) -> str:
+def differences(summary: Summary) -> str:
     rows = [["difference", "solve rate at the end", "p", "area", "p", "mean best", "p"]]
-    for arm, figures in stand.against.items():
-        cells = [f"{arm} - {stand.reference}"]
+    for arm, figures in summary.against.items():
+        cells = [f"{arm} - {summary.reference}"]
         for figure in ("solved", "area", "best"):
             one = figures[figure]
             cells += [signed(one.interval), f"{one.p:.3g}"]
         rows.append(cells)
-    return f"## Against {stand.reference}\n\n" + markdown(rows) + "\n\nVerdicts:\n\n" + _lines(verdict_lines(stand))
+    return f"## Against {summary.reference}\n\n" + markdown(rows) + "\n\nVerdicts:\n\n" + _lines(verdict_lines(summary))
 
 
-def evolution(found: Mapping[str, Outcomes]) -> str:
+def evolution(found: Mapping[str, Results]) -> str:
     """What showing a parent adds to asking alone, policy by policy."""
     if not any(name.startswith("best-of-n-") for name in found):
         return ""
@@ -164,18 +164,18 @@ def evolution(found: Mapping[str, Outcomes]) -> str:
     return "## What evolution adds, and training\n\n" + markdown(rows) + "\n\n" + markdown(pairs)
 
 
-def by_method(arms: Mapping[str, Outcomes]) -> dict[str, Outcomes]:
+def by_method(arms: Mapping[str, Results]) -> dict[str, Results]:
     """grpo-0, grpo-1, ... as the seeds of one arm, grpo."""
-    methods: dict[str, list[Outcomes]] = {}
+    methods: dict[str, list[Results]] = {}
     for name, arm in arms.items():
         methods.setdefault(name.rsplit("-", 1)[0], []).append(arm)
     return {method: _side_by_side(seeds) for method, seeds in methods.items()}
 
 
-def _side_by_side(seeds: Sequence[Outcomes]) -> Outcomes:
+def _side_by_side(seeds: Sequence[Results]) -> Results:
     first = seeds[0]
     best = None if first.best is None else np.concatenate([arm.best for arm in seeds if arm.best is not None], axis=1)
-    return Outcomes(
+    return Results(
         np.concatenate([arm.solved_at for arm in seeds], axis=1),
         np.concatenate([arm.done for arm in seeds], axis=1),
         first.iterations,
@@ -185,13 +185,13 @@ def _side_by_side(seeds: Sequence[Outcomes]) -> Outcomes:
     )
 
 
-def training_section(comparison: Comparison, methods: Mapping[str, Outcomes]) -> str:
-    stand = standings(methods, "grpo" if "grpo" in methods else None, crossed_seeds=True)
-    shown = sorted({*(t for t in AT if t <= stand.horizon), stand.horizon})
+def training_section(comparison: Comparison, methods: Mapping[str, Results]) -> str:
+    summary = summarise(methods, "grpo" if "grpo" in methods else None, crossed_seeds=True)
+    shown = sorted({*(t for t in AT if t <= summary.horizon), summary.horizon})
     seeds = next(iter(methods.values())).solved_at.shape[1]
     rows = [["arm", *(f"solved @{t}" for t in shown), "[interval]", "area", "mean best"]]
     for name, arm in methods.items():
-        one = stand.arms[name]
+        one = summary.arms[name]
         rates = [f"{arm.solved_by(t).mean():.3f}" for t in shown]
         rows.append([name, *rates, _brackets(one.solved), _mean(one.area), _mean(one.best)])
     made = {
@@ -200,7 +200,7 @@ def training_section(comparison: Comparison, methods: Mapping[str, Outcomes]) ->
         if {"vpo", "grpo"} <= set(methods)
     }
     lines = [f"after {t} iterations: {verdict('vpo', 'grpo', one)}" for t, one in made.items()]
-    lines += [f"at the end: {line}" for line in verdict_lines(stand)]
+    lines += [f"at the end: {line}" for line in verdict_lines(summary)]
     return "\n\n".join(
         [
             f"## {seeds} training seeds each",

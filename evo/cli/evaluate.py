@@ -174,7 +174,7 @@ def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> 
     table = Table(box=None, pad_edge=False)
     for title in ("", "mean", "95% interval", *(f"seed {seed}" for seed in apart)):
         table.add_column(title, justify="right" if title else "left", no_wrap=True)
-    for name in evaluation.figures:
+    for name in evaluation.metrics:
         low_high = record["intervals"].get(name)
         interval = f"[{low_high[0]:.3f}, {low_high[1]:.3f}]" if low_high else "-"
         means = [evaluation.per_seed[seed][name] for seed in apart]

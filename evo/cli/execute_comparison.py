@@ -1,4 +1,4 @@
-"""What `compare`, `resume` and `demo` share: drive a comparison's runs, obey Ctrl-C, say where the arms stand."""
+"""What `compare`, `resume` and `demo` share: drive a comparison's runs, obey Ctrl-C, say where the arms summary."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rich.console import Console
 from evo.cli.execute_run import obeying_interrupts
 from evo.cli.live import shown
 from evo.cli.options import Manner, db_suffix
-from evo.comparison.load import gather, outcomes
+from evo.comparison.load import gather, load_results
 from evo.comparison.runner import Ended, Fleet, Wave
-from evo.comparison.table import as_dict, costs_of, print_standings
-from evo.comparison.verdict import standings
+from evo.comparison.table import as_dict, costs_of, print_summary
+from evo.comparison.verdict import summarise
 from evo.comparison.workers import Crews
 from evo.config.run import RunConfig
 from evo.runs.scorer_change import UNCHANGED, Changes
@@ -118,14 +118,14 @@ def _small(config: RunConfig) -> bool:
 
 
 def report(name: str, manner: Manner, console: Console) -> None:
-    """Where the arms stand, as a table or as JSON."""
+    """Where the arms summary, as a table or as JSON."""
 
     with Store.open(manner.db, read_only=True) as store:
         comparison = gather(store, name, manner.against)
-        found = outcomes(store, comparison)
+        found = load_results(store, comparison)
         costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
-    stand = standings(found, comparison.reference, crossed_seeds=comparison.crossed_seeds) if found else None
+    summary = summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds) if found else None
     if manner.as_json:
-        sys.stdout.write(json.dumps(as_dict(comparison, stand, costs)) + "\n")
+        sys.stdout.write(json.dumps(as_dict(comparison, summary, costs)) + "\n")
     else:
-        print_standings(console, comparison, stand, costs)
+        print_summary(console, comparison, summary, costs)

@@ -134,8 +134,8 @@ def plain_lines(board: Board, now: float) -> list[str]:
     for arm in board.arms:
         statuses = ", ".join(f"{n} {status}" for status, n in arm.statuses.items())
         parts = [clock(board.elapsed(now)), arm.name, statuses, f"{arm.groups:,}/{arm.planned:,} iterations"]
-        if arm.outcomes is not None and arm.outcomes.judged.any():
-            known = arm.outcomes.solved_at[arm.outcomes.judged]
+        if arm.results is not None and arm.results.judged.any():
+            known = arm.results.solved_at[arm.results.judged]
             parts.append(f"solved {int((known < float('inf')).sum())}/{known.size}")
         parts.append(f"mean best {fitness(mean_best(arm))}")
         told = arm.telemetry

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evo.comparison.results import Outcomes, ProblemSearch
+from evo.comparison.results import ProblemSearch, Results
 from evo.config.run import RunConfig, stored_run
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
@@ -101,7 +101,7 @@ def planned(run: RunRecord) -> int:
     return int(run.config.get("iterations") or DEFAULT_ITERATIONS)
 
 
-def outcomes(store: Store, comparison: Comparison) -> dict[str, Outcomes]:
+def load_results(store: Store, comparison: Comparison) -> dict[str, Results]:
     """Each arm's searches so far, (problems, seeds), on one cost of an iteration. Nothing where none has begun."""
     if not comparison.problems:
         return {}
@@ -110,7 +110,7 @@ def outcomes(store: Store, comparison: Comparison) -> dict[str, Outcomes]:
         by_seed = [searches(store, run, comparison.problems) for run in arm.runs]
         columns = [[seed[row] for seed in by_seed] for row in range(len(comparison.problems))]
         until_solved = bool(arm.runs[0].config.get("until_solved"))
-        found[arm.name] = Outcomes.of(columns, comparison.iterations, answers=arm.answers, until_solved=until_solved)
+        found[arm.name] = Results.of(columns, comparison.iterations, answers=arm.answers, until_solved=until_solved)
     return found
 
 

@@ -37,7 +37,7 @@ class ProblemSearch:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes:
+class Results:
     """One arm's searches of P problems under S seeds, planned for T iterations each.
 
     solved_at: (P, S) iterations it took to solve, 0 where the seed answer does; inf for not (yet); a problem without
@@ -89,7 +89,7 @@ class Outcomes:
     @classmethod
     def of(
         cls, searches: Sequence[Sequence[ProblemSearch]], iterations: int, *, answers: int, until_solved: bool = False
-    ) -> Outcomes:
+    ) -> Results:
         """searches[problem][seed] as arrays. Raises ValueError where a problem has more seeds than another."""
         if not searches or not searches[0] or len({len(seeds) for seeds in searches}) > 1:
             raise ValueError("every problem needs a search under every seed, at least one")
@@ -144,7 +144,7 @@ class Outcomes:
         """(P, S) best fitness after t iterations; `nothing` where there was no valid answer yet, as a missing answer
         counts in an evaluation (NaN leaves the problem out). Raises ValueError beyond the best_horizon."""
         if self.best is None:
-            raise ValueError("these outcomes hold no best fitness")
+            raise ValueError("these results hold no best fitness")
         _within(t, 1, self.best_horizon)
         at = int(np.searchsorted(self.times, t))
         if self.times[at] != t:
@@ -152,7 +152,7 @@ class Outcomes:
         found = self.best[:, :, at]
         return np.where(np.isnan(found), nothing, found)
 
-    def only(self, problems: npt.ArrayLike | None = None, seeds: npt.ArrayLike | None = None) -> Outcomes:
+    def only(self, problems: npt.ArrayLike | None = None, seeds: npt.ArrayLike | None = None) -> Results:
         """These problems and seeds alone, by index or mask; all of what is not given. A problem whose search failed
         in one arm goes from all, and seeds that not every arm has begun may wait."""
         rows = slice(None) if problems is None else np.asarray(problems)
@@ -160,7 +160,7 @@ class Outcomes:
         kept = {name: getattr(self, name)[rows][:, columns] for name in ("solved_at", "done")}
         return replace(self, **kept, best=None if self.best is None else self.best[rows][:, columns])
 
-    def coarsened(self, k: int) -> Outcomes:
+    def coarsened(self, k: int) -> Results:
         """k iterations counted as one of k times the answers; a last one that is not whole is left out."""
         if not 1 <= k <= self.iterations:
             raise ValueError(f"{k} iterations cannot be one: {self.iterations} are planned")
@@ -200,32 +200,34 @@ def drawn_times(iterations: int, most: int, step: int = 1) -> Ints:
     return np.unique(np.append(times[times <= iterations], iterations))
 
 
-def levelled(*arms: Outcomes) -> tuple[Outcomes, ...]:
+def align_budgets(*arms: Results) -> tuple[Results, ...]:
     """The arms with iterations of equal cost, so that iteration t of one is as many answers as of another: where
     their costs differ, the least common multiple's. Raises ValueError where no arm's budget holds one of those."""
     cost = math.lcm(*(arm.answers for arm in arms))
     return tuple(arm if arm.answers == cost else arm.coarsened(cost // arm.answers) for arm in arms)
 
 
-def common_horizon(*arms: Outcomes) -> int:
+def common_horizon(*arms: Results) -> int:
     """The iteration that every search of every arm has come to. Raises ValueError where arms do not compare."""
     _comparable(arms)
     return min(arm.horizon for arm in arms)
 
 
-def common_best_horizon(*arms: Outcomes) -> int:
+def common_best_horizon(*arms: Results) -> int:
     """The iteration that every arm's best fitness is known for. Raises ValueError where arms do not compare."""
     _comparable(arms)
     return min(arm.best_horizon for arm in arms)
 
 
-def _comparable(arms: Sequence[Outcomes]) -> None:
+def _comparable(arms: Sequence[Results]) -> None:
     if len({len(arm.solved_at) for arm in arms}) > 1:
         raise ValueError(f"arms must have the same problems: {', '.join(str(len(arm.solved_at)) for arm in arms)}")
     if any((arm.judged != arms[0].judged).any() for arm in arms):
         raise ValueError("arms must have the same problems: not the same ones have a target")
     if len({arm.answers for arm in arms}) > 1:
-        raise ValueError("an iteration costs the arms different numbers of answers: bring them to one by levelled()")
+        raise ValueError(
+            "an iteration costs the arms different numbers of answers: bring them to one by align_budgets()"
+        )
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,7 @@ class Solvers:
     by_none: tuple[int, ...]
 
 
-def solvers(arms: Mapping[str, Outcomes], t: int | None = None, seeds_needed: int = 1) -> Solvers:
+def solvers(arms: Mapping[str, Results], t: int | None = None, seeds_needed: int = 1) -> Solvers:
     """Which problems only one arm solved, all did, none did, within t iterations (default: the common horizon).
 
     An arm solved a problem where at least `seeds_needed` of its searches did. Raises ValueError where arms do not

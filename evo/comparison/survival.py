@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evo.comparison.results import Outcomes, common_best_horizon, common_horizon
+from evo.comparison.results import Results, common_best_horizon, common_horizon
 from evo.stats import LEVEL, Difference, difference, mean_band, wilson
 
 Floats = npt.NDArray[np.float64]
@@ -50,7 +50,7 @@ class Curve:
         return Curve(np.asarray(budgets, dtype=np.int64), mean, low, high)
 
 
-def answer_axis(*arms: Outcomes) -> npt.NDArray[np.int64]:
+def answer_axis(*arms: Results) -> npt.NDArray[np.int64]:
     """(A,) every number of answers after which one of some arm's `times` ends, rising: an axis for `over_answers`."""
     return np.unique(np.concatenate([arm.answers * arm.times for arm in arms]))
 
@@ -82,7 +82,7 @@ class Crossing:
     high: float
 
 
-def solve_curve(arm: Outcomes, *, crossed_seeds: bool = False, level: float = LEVEL) -> SolveCurve:
+def solve_curve(arm: Results, *, crossed_seeds: bool = False, level: float = LEVEL) -> SolveCurve:
     """The share of searches that were solved within t iterations, by Kaplan-Meier where some are under way.
 
     t goes through the arm's `times`; where those are fewer than its iterations, a search that is under way counts as
@@ -128,7 +128,7 @@ def solve_curve(arm: Outcomes, *, crossed_seeds: bool = False, level: float = LE
 
 
 def best_curve(
-    arm: Outcomes,
+    arm: Results,
     *,
     nothing: float = 0.0,
     crossed_seeds: bool = False,
@@ -137,7 +137,7 @@ def best_curve(
     """Mean best fitness after each of the arm's `times` with Student's band over problems; NaN beyond the best_horizon.
     `nothing` is what a search without a valid answer counts as. Raises ValueError without best."""
     if arm.best is None:
-        raise ValueError("these outcomes hold no best fitness")
+        raise ValueError("these results hold no best fitness")
     known = int(np.searchsorted(arm.times, arm.best_horizon, side="right"))
     values = arm.best[:, :, :known]
     values = np.where(np.isnan(values), nothing, values)
@@ -152,7 +152,7 @@ def _at(t: int | None, horizon: int) -> int:
 
 
 def solve_difference(
-    a: Outcomes, b: Outcomes, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
+    a: Results, b: Results, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
 ) -> Difference:
     """Solve rate of a - b after t iterations (default: the common horizon). Raises ValueError where the arms do not
     compare, where t is beyond what all have come to, and where no problem has a target; so do the others."""
@@ -161,7 +161,7 @@ def solve_difference(
 
 
 def area_difference(
-    a: Outcomes, b: Outcomes, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
+    a: Results, b: Results, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
 ) -> Difference:
     """Area under the solve curve, the mean solve rate over iterations 1..t, of a - b."""
     t = _at(t, common_horizon(a, b))
@@ -171,7 +171,7 @@ def area_difference(
 
 
 def time_difference(
-    a: Outcomes, b: Outcomes, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
+    a: Results, b: Results, t: int | None = None, *, crossed_seeds: bool = False, comparisons: int = 1
 ) -> Difference:
     """Restricted mean time to solve, in iterations, of a - b: below 0 where a is the faster."""
     t = _at(t, common_horizon(a, b))
@@ -179,8 +179,8 @@ def time_difference(
 
 
 def best_difference(
-    a: Outcomes,
-    b: Outcomes,
+    a: Results,
+    b: Results,
     t: int | None = None,
     *,
     nothing: float = 0.0,

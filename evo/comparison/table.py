@@ -1,4 +1,4 @@
-"""Where the arms of a comparison stand, for a terminal and for programs."""
+"""Where the arms of a comparison summary, for a terminal and for programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evo.comparison.load import Arm, Comparison
-from evo.comparison.verdict import FIGURES, ArmStanding, Standings, verdict_lines
+from evo.comparison.verdict import METRICS, ArmSummary, Summary, verdict_lines
 from evo.search.progress import clock
 from evo.stats import mean_interval
 from islands.db.store import Store
@@ -60,23 +60,23 @@ def costs_of(store: Store, arm: Arm) -> Costs:
     )
 
 
-def print_standings(
-    console: Console, comparison: Comparison, stand: Standings | None, costs: Mapping[str, Costs]
+def print_summary(
+    console: Console, comparison: Comparison, summary: Summary | None, costs: Mapping[str, Costs]
 ) -> None:
     """A table of the arms, what each alone solved, and the verdict.
 
     area: under the solve curve; half: the iteration at which half were solved; best: mean best fitness; L1: diversity
     of the elites; time: spent sampling
     """
-    if stand is None:
+    if summary is None:
         console.print(f"{escape(comparison.name)}: no search has begun yet")
         return
-    known = stand.horizon or stand.best_horizon
-    progress = "" if known >= stand.iterations else f" of {stand.iterations}: under way"
+    known = summary.horizon or summary.best_horizon
+    progress = "" if known >= summary.iterations else f" of {summary.iterations}: under way"
     console.print(
         f"[bold]{escape(comparison.name)}[/bold]: {len(comparison.problems)} problems, "
-        f"{stand.seeds} {'seed' if stand.seeds == 1 else 'seeds'}, at iteration {known}{progress}, "
-        f"{stand.answers} answers an iteration"
+        f"{summary.seeds} {'seed' if summary.seeds == 1 else 'seeds'}, at iteration {known}{progress}, "
+        f"{summary.answers} answers an iteration"
     )
     table = Table(box=None, pad_edge=False)
     priced = any(one.cost for one in costs.values())
@@ -84,7 +84,7 @@ def print_standings(
     for title in columns:
         table.add_column(title, justify="left" if title == "arm" else "right", no_wrap=True)
     for arm in comparison.arms:
-        one, cost = stand.arms[arm.name], costs[arm.name]
+        one, cost = summary.arms[arm.name], costs[arm.name]
         table.add_row(
             escape(arm.name), _interval(one.solved), _mean(one.area), _median(one), _mean(one.best, 3),
             _mean(cost.diversity), short(cost.answers), short(cost.tokens),
@@ -92,40 +92,40 @@ def print_standings(
         )  # fmt: skip
     console.print(table)
     for arm in comparison.arms:
-        only = stand.arms[arm.name].only
+        only = summary.arms[arm.name].only
         if only and len(comparison.arms) > 1:
             names = ", ".join(comparison.problems[i].name for i in only[:ONLY_SHOWN])
             more = f" and {len(only) - ONLY_SHOWN} more" if len(only) > ONLY_SHOWN else ""
             console.print(f"only {escape(arm.name)} solved: {escape(names)}{more}", style="dim", soft_wrap=True)
     for problem in comparison.failed:
         console.print(f"left out, its scorer failed: {escape(problem.name)}", style="yellow", soft_wrap=True)
-    lines = verdict_lines(stand)
+    lines = verdict_lines(summary)
     if lines:
-        figure = "solve rate" if stand.horizon else "mean best fitness"
+        metric = "solve rate" if summary.horizon else "mean best fitness"
         several = f"; intervals and p allow for {len(lines)} arms (Bonferroni)" if len(lines) > 1 else ""
-        console.print(f"\n{figure} after {known} iterations, 95% intervals over problems{several}:", soft_wrap=True)
+        console.print(f"\n{metric} after {known} iterations, 95% intervals over problems{several}:", soft_wrap=True)
         for line in lines:
             console.print(f"  [bold]{escape(line)}[/bold]", soft_wrap=True)
-        for line in other_lines(stand):
+        for line in other_lines(summary):
             console.print(f"  {escape(line)}", style="dim", soft_wrap=True)
 
 
-def other_lines(stand: Standings) -> list[str]:
-    """Differences in the figures beside the verdict's that are shown."""
+def other_lines(summary: Summary) -> list[str]:
+    """Differences in the metrics beside the verdict's that are shown."""
     lines = []
-    for arm, figures in stand.against.items():
-        for figure, one in figures.items():
-            if figure in ("area", "time", "best") and one.shown:
+    for arm, metrics in summary.against.items():
+        for metric, one in metrics.items():
+            if metric in ("area", "time", "best") and one.shown:
                 mean, low, high = one.interval.mean, one.interval.low, one.interval.high
-                digits = 1 if figure == "time" else 3
+                digits = 1 if metric == "time" else 3
                 lines.append(
-                    f"{FIGURES[figure]}: {arm} - {stand.reference} = "
+                    f"{METRICS[metric]}: {arm} - {summary.reference} = "
                     f"{mean:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
                 )
     return lines
 
 
-def as_dict(comparison: Comparison, stand: Standings | None, costs: Mapping[str, Costs]) -> dict[str, Any]:
+def as_dict(comparison: Comparison, summary: Summary | None, costs: Mapping[str, Costs]) -> dict[str, Any]:
     """Everything that is printed, and the intervals and p-values behind it."""
     shown: dict[str, Any] = {
         "comparison": comparison.name,
@@ -134,45 +134,45 @@ def as_dict(comparison: Comparison, stand: Standings | None, costs: Mapping[str,
         "failed": [problem.name for problem in comparison.failed],
         "runs": [{"name": run.name, "arm": run.arm, "seed": run.seed, "status": run.status} for run in comparison.runs],
     }
-    if stand is None:
+    if summary is None:
         return {**shown, "arms": {}, "against": {}, "verdicts": []}
     return {
         **shown,
-        "iterations": stand.iterations,
-        "answers_per_iteration": stand.answers,
-        "seeds": stand.seeds,
-        "horizon": stand.horizon,
-        "best_horizon": stand.best_horizon,
+        "iterations": summary.iterations,
+        "answers_per_iteration": summary.answers,
+        "seeds": summary.seeds,
+        "horizon": summary.horizon,
+        "best_horizon": summary.best_horizon,
         "arms": {
             arm.name: {
                 "policy": arm.policy,
                 "answers_per_rollout": arm.runs[0].config["answers"],
                 "rollouts": arm.runs[0].config["rollouts"],
-                **_arm_dict(stand.arms[arm.name], comparison),
+                **_arm_dict(summary.arms[arm.name], comparison),
                 **_costs_dict(costs[arm.name]),
             }
             for arm in comparison.arms
         },
         "against": {
             arm: {
-                figure: {
+                metric: {
                     **asdict(one.interval),
                     "p": one.p,
                     "comparisons": one.comparisons,
                     "pairs": one.pairs,
                     "shown": one.shown,
                 }
-                for figure, one in figures.items()
+                for metric, one in metrics.items()
             }
-            for arm, figures in stand.against.items()
+            for arm, metrics in summary.against.items()
         },
-        "solved_by_all": [comparison.problems[i].name for i in stand.by_all],
-        "solved_by_none": [comparison.problems[i].name for i in stand.by_none],
-        "verdicts": verdict_lines(stand),
+        "solved_by_all": [comparison.problems[i].name for i in summary.by_all],
+        "solved_by_none": [comparison.problems[i].name for i in summary.by_none],
+        "verdicts": verdict_lines(summary),
     }
 
 
-def _arm_dict(one: ArmStanding, comparison: Comparison) -> dict[str, Any]:
+def _arm_dict(one: ArmSummary, comparison: Comparison) -> dict[str, Any]:
     median = one.median
     return {
         "solved": None if one.solved is None else asdict(one.solved),
@@ -203,5 +203,5 @@ def _mean(found: Interval | None, digits: int = 2) -> str:
     return "-" if found is None else f"{found.mean:.{digits}f}"
 
 
-def _median(one: ArmStanding) -> str:
+def _median(one: ArmSummary) -> str:
     return "-" if one.median is None else f"{one.median.at}"

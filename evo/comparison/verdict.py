@@ -1,8 +1,8 @@
-"""Where the arms of a comparison stand: figures with intervals, differences against the reference, and the verdict.
+"""Where the arms of a comparison stand: metrics with intervals, differences against the reference, and the verdict.
 
 Figures are taken at the horizon, the iteration that every search of every arm has come to, so a comparison under way
-has standings too: of the seeds that have come about as far as any, since seeds may be searched in turn. The first
-figure, the solve rate at the horizon, is what a comparison is judged by; the others say how it came about. p-values of
+has summary too: of the seeds that have come about as far as any, since seeds may be searched in turn. The first
+metric, the solve rate at the horizon, is what a comparison is judged by; the others say how it came about. p-values of
 several arms against one reference, and their intervals, allow for all of them (Bonferroni).
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evo.comparison.results import Outcomes, common_best_horizon, common_horizon, levelled, solvers
+from evo.comparison.results import Results, align_budgets, common_best_horizon, common_horizon, solvers
 from evo.comparison.survival import (
     Crossing,
     area_difference,
@@ -27,7 +27,7 @@ from vpo.metrics import Interval
 
 NEARLY = 0.9
 
-FIGURES: Mapping[str, str] = {
+METRICS: Mapping[str, str] = {
     "solved": "solve rate",
     "area": "area under the solve curve",
     "time": "iterations to solve",
@@ -36,7 +36,7 @@ FIGURES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class ArmStanding:
+class ArmSummary:
     """One arm at the horizon; None where no problem has a target, or nothing is known yet.
 
     solved: share of searches that were solved, with the band of its curve
@@ -54,13 +54,13 @@ class ArmStanding:
 
 
 @dataclass(frozen=True)
-class Standings:
+class Summary:
     """All arms, in their order.
 
     iterations: planned, each of `answers` answers: those of the costliest arm where arms differ
-    seeds: how many the figures are of
+    seeds: how many the metrics are of
     horizon, best_horizon: the iteration that solve rates, and best fitnesses, stand at
-    against: arm -> figure -> arm - reference, for the figures that are known
+    against: arm -> metric -> arm - reference, for the metrics that are known
     by_all, by_none: problems, by index, that every arm solved, and none
     """
 
@@ -70,20 +70,20 @@ class Standings:
     horizon: int
     best_horizon: int
     reference: str | None
-    arms: Mapping[str, ArmStanding]
+    arms: Mapping[str, ArmSummary]
     against: Mapping[str, Mapping[str, Difference]] = field(default_factory=dict)
     by_all: tuple[int, ...] = ()
     by_none: tuple[int, ...] = ()
 
 
-def standings(outcomes: Mapping[str, Outcomes], reference: str | None, *, crossed_seeds: bool = False) -> Standings:
+def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_seeds: bool = False) -> Summary:
     """From the searches of all arms. Raises ValueError for none, and where the arms do not compare.
 
     crossed_seeds: a seed acts on all problems at once (evo.stats), as where the policy learns while it searches.
     """
-    if not outcomes:
+    if not results:
         raise ValueError("there is nothing to compare")
-    arms = farthest(dict(zip(outcomes, levelled(*outcomes.values()), strict=True)))
+    arms = farthest(dict(zip(results, align_budgets(*results.values()), strict=True)))
     first = next(iter(arms.values()))
     horizon, best_horizon = common_horizon(*arms.values()), common_best_horizon(*arms.values())
     if first.best is not None:  # a solved search is known for good, its best fitness is not: all metrics at one place
@@ -91,11 +91,11 @@ def standings(outcomes: Mapping[str, Outcomes], reference: str | None, *, crosse
     solved = solvers(arms, horizon) if horizon else None
     standing = {}
     for name, arm in arms.items():
-        shown = ArmStanding()
+        shown = ArmSummary()
         if horizon:
             curve = solve_curve(arm, crossed_seeds=crossed_seeds)
             at = int(np.searchsorted(arm.times, horizon))
-            shown = ArmStanding(
+            shown = ArmSummary(
                 solved=Interval(float(curve.mean[at]), float(curve.low[at]), float(curve.high[at])),
                 area=mean_interval(arm.solve_areas(horizon), rate=True, crossed_seeds=crossed_seeds),
                 median=curve.reaches(),
@@ -103,27 +103,27 @@ def standings(outcomes: Mapping[str, Outcomes], reference: str | None, *, crosse
             )
         if best_horizon:
             best = mean_interval(arm.best_at(best_horizon), crossed_seeds=crossed_seeds)
-            shown = ArmStanding(shown.solved, shown.area, shown.median, best, shown.only)
+            shown = ArmSummary(shown.solved, shown.area, shown.median, best, shown.only)
         standing[name] = shown
     against: dict[str, dict[str, Difference]] = {name: {} for name in arms if name != reference}
     if reference is not None:
-        figures: dict[str, tuple[Callable[..., Difference], int]] = {
+        metrics: dict[str, tuple[Callable[..., Difference], int]] = {
             "solved": (solve_difference, horizon),
             "area": (area_difference, horizon),
             "time": (time_difference, horizon),
             "best": (best_difference, best_horizon),
         }
-        for figure, (difference, known) in figures.items():
+        for metric, (difference, known) in metrics.items():
             if known:
                 for name in against:
-                    against[name][figure] = difference(
+                    against[name][metric] = difference(
                         arms[name],
                         arms[reference],
                         known,
                         crossed_seeds=crossed_seeds,
                         comparisons=max(1, len(against)),
                     )
-    return Standings(
+    return Summary(
         first.iterations,
         first.answers,
         first.solved_at.shape[1],
@@ -137,20 +137,20 @@ def standings(outcomes: Mapping[str, Outcomes], reference: str | None, *, crosse
     )
 
 
-def verdict_lines(found: Standings) -> list[str]:
+def verdict_lines(found: Summary) -> list[str]:
     """A line for every arm against the reference, by solve rate; by mean best fitness where nothing has a target. It
     names the iteration that it is of where that is not the last one."""
     known = found.horizon or found.best_horizon
     under_way = f" at iteration {known} of {found.iterations}" if known < found.iterations else ""
     lines = []
-    for name, figures in found.against.items():
-        figure = next((figure for figure in ("solved", "best") if figure in figures), None)
-        if figure is not None:
-            lines.append(verdict(name, str(found.reference), figures[figure]) + under_way)
+    for name, metrics in found.against.items():
+        metric = next((metric for metric in ("solved", "best") if metric in metrics), None)
+        if metric is not None:
+            lines.append(verdict(name, str(found.reference), metrics[metric]) + under_way)
     return lines
 
 
-def farthest(arms: Mapping[str, Outcomes]) -> dict[str, Outcomes]:
+def farthest(arms: Mapping[str, Results]) -> dict[str, Results]:
     """The arms with those seeds alone that have come nearly as far, in every arm, as any seed has. Raises ValueError
     where arms have different numbers of seeds."""
     if len({arm.solved_at.shape[1] for arm in arms.values()}) > 1:
@@ -161,5 +161,5 @@ def farthest(arms: Mapping[str, Outcomes]) -> dict[str, Outcomes]:
     return {name: arm.only(seeds=kept) for name, arm in arms.items()}
 
 
-def _reached(arm: Outcomes) -> int:
+def _reached(arm: Results) -> int:
     return arm.horizon if arm.judged.any() else arm.best_horizon

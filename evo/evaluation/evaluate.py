@@ -19,7 +19,7 @@ import numpy as np
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.evaluation.metrics import Evaluation, ProblemAnswers, summarised
+from evo.evaluation.metrics import Evaluation, ProblemAnswers, aggregate
 from evo.prompts.contract import PromptFormat, open_format
 from evo.search.batching import Batcher
 from evo.search.score import NOTHING_SHOWN, grade
@@ -103,7 +103,7 @@ async def evaluate(
                 on_progress=report,
             )
         )
-    return summarised(samples)
+    return aggregate(samples)
 
 
 async def sample_answers(

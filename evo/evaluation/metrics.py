@@ -69,8 +69,8 @@ class ProblemAnswers:
         return None if self.target is None else self.written & ~self.failed & (self.fitness >= self.target)
 
 
-def figures_of(answers: ProblemAnswers) -> dict[str, float]:
-    """One problem's figures; NaN for those that it has not.
+def metrics_of(answers: ProblemAnswers) -> dict[str, float]:
+    """One problem's metrics; NaN for those that it has not.
 
     best@k, solve@k: expected best fitness, and chance of a solution, among k of the n answers; k = 1, 3, 10, 30 and n
     diversity: mean L1 distance of two answers' vectors, over all and over valid answers
@@ -80,11 +80,11 @@ def figures_of(answers: ProblemAnswers) -> dict[str, float]:
     """
     n, solved = len(answers.fitness), answers.solved
     ks = sorted({k for k in (*KS, n) if k <= n})
-    figures = {f"best@{k}": best_at_k(answers.fitness, k) for k in ks}
+    metrics = {f"best@{k}": best_at_k(answers.fitness, k) for k in ks}
     for k in ks:
-        figures[f"solve@{k}"] = math.nan if solved is None else pass_at_k(n, int(solved.sum()), k)
+        metrics[f"solve@{k}"] = math.nan if solved is None else pass_at_k(n, int(solved.sum()), k)
     weights = _weights(answers.rewards.shape[1])
-    figures |= {
+    metrics |= {
         "diversity": diversity(answers.rewards),
         "diversity_valid": diversity(answers.rewards[answers.valid]),
         "pareto_fraction": pareto_fraction(answers.rewards),
@@ -94,7 +94,7 @@ def figures_of(answers: ProblemAnswers) -> dict[str, float]:
         "valid": float(answers.valid.mean()),
     }
     means = answers.rewards.mean(axis=0)
-    return figures | {f"mean[{name}]": float(mean) for name, mean in zip(answers.objectives, means, strict=True)}
+    return metrics | {f"mean[{name}]": float(mean) for name, mean in zip(answers.objectives, means, strict=True)}
 
 
 @lru_cache(maxsize=256)
@@ -104,37 +104,37 @@ def _weights(dimensions: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Figures of one policy on a set of problems.
+    """Metrics of one policy on a set of problems.
 
     samples: what each seed gave, its answers included
-    per_problem: figure -> (P,) averaged over seeds; NaN where a problem has no such figure
+    per_problem: metric -> (P,) averaged over seeds; NaN where a problem has no such metric
     problems: the P problems that every seed could judge; faults: the others, with the reason
-    figures: figure -> mean with its 95% interval; None where no problem has it (solve@k without targets)
-    per_seed: seed -> figure -> mean over problems, None likewise
+    metrics: metric -> mean with its 95% interval; None where no problem has it (solve@k without targets)
+    per_seed: seed -> metric -> mean over problems, None likewise
     """
 
     samples: tuple[Sampled, ...]
     problems: tuple[ProblemAnswers, ...]
     per_problem: Mapping[str, Floats]
-    figures: Mapping[str, Interval | None]
+    metrics: Mapping[str, Interval | None]
     per_seed: Mapping[int, Mapping[str, float | None]]
     faults: Mapping[str, str]
 
-    def mean(self, figure: str) -> float | None:
-        """The figure's mean over problems; None where no problem has it. Raises KeyError on an unknown name."""
-        interval = self.figures[figure]
+    def mean(self, metric: str) -> float | None:
+        """The metric's mean over problems; None where no problem has it. Raises KeyError on an unknown name."""
+        interval = self.metrics[metric]
         return None if interval is None else interval.mean
 
     def record(self) -> dict[str, Any]:
-        """The summary as JSON takes it: figures, their intervals, each seed's means, and what it cost."""
+        """The summary as JSON takes it: metrics, their intervals, each seed's means, and what it cost."""
         samples = self.samples
         return {
             "problems": len(self.problems),
             "answers": samples[0].answers,
             "answers_total": len(self.problems[0].fitness),
             "seeds": [sample.seed for sample in samples],
-            **{name: self.mean(name) for name in self.figures},
-            "intervals": {name: [i.low, i.high] for name, i in self.figures.items() if i and len(self.problems) > 1},
+            **{name: self.mean(name) for name in self.metrics},
+            "intervals": {name: [i.low, i.high] for name, i in self.metrics.items() if i and len(self.problems) > 1},
             "per_seed": [{"seed": seed, **means} for seed, means in self.per_seed.items()],
             "rollouts": sum(sample.rollouts for sample in samples),
             "tokens": sum(sample.tokens for sample in samples),
@@ -150,7 +150,7 @@ class Evaluation:
         }
 
     def problem_records(self) -> list[dict[str, Any]]:
-        """Each problem's figures, averaged over seeds, as `compared` reads them back."""
+        """Each problem's metrics, averaged over seeds, as `compared` reads them back."""
         return [
             {
                 "problem": problem.name,
@@ -162,7 +162,7 @@ class Evaluation:
         ]
 
 
-def summarised(samples: Sequence[Sampled]) -> Evaluation:
+def aggregate(samples: Sequence[Sampled]) -> Evaluation:
     """Several seeds on the same problems as one Evaluation. A problem that a seed could not judge is left out of all.
 
     Raises ScorerFault where no problem is left.
@@ -173,7 +173,7 @@ def summarised(samples: Sequence[Sampled]) -> Evaluation:
         raise ScorerFault(
             f"no problem could be judged with every seed: {next(iter(faults.values()), 'there are none')}"
         )
-    rows = [[figures_of(answers) for answers in answers_of_seed] for answers_of_seed in kept]
+    rows = [[metrics_of(answers) for answers in answers_of_seed] for answers_of_seed in kept]
     shared = len({answers.objectives for answers in kept[0]}) == 1
     # means of objectives that only some problems have would be of different problems
     names = [name for name in rows[0][0] if shared or not name.startswith("mean[")]
@@ -183,7 +183,7 @@ def summarised(samples: Sequence[Sampled]) -> Evaluation:
         samples=tuple(samples),
         problems=tuple(kept[0]),
         per_problem=per_problem,
-        figures={name: _interval(values, is_rate(name)) for name, values in per_problem.items()},
+        metrics={name: _interval(values, is_rate(name)) for name, values in per_problem.items()},
         per_seed={
             sample.seed: {name: _mean(values[i]) for name, values in cube.items()} for i, sample in enumerate(samples)
         },
@@ -197,7 +197,7 @@ def is_rate(name: str) -> bool:
 
 
 def compared(first: Evaluation, second: Sequence[Mapping[str, Any]]) -> dict[str, Difference]:
-    """Paired differences over the problems that both judged, of every figure that both have; `second` as
+    """Paired differences over the problems that both judged, of every metric that both have; `second` as
     `Evaluation.problem_records` gave it. Empty where they share no problem."""
     theirs = {record["problem"]: record for record in second}
     differences = {}

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from evo.comparison.results import Outcomes
+from evo.comparison.results import Results
 from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
-from evo.comparison.verdict import farthest, standings, verdict_lines
+from evo.comparison.verdict import farthest, summarise, verdict_lines
 from evo.monitor.live_cache import Mirror
 
 CURVES_SHARE, VERDICT_SHARE = 0.005, 0.003
@@ -35,10 +35,10 @@ class Throttled:
 
 
 class LiveFigures:
-    """outcomes: by arm, as of the last update; curves, verdict: of that time or a little earlier."""
+    """results: by arm, as of the last update; curves, verdict: of that time or a little earlier."""
 
     def __init__(self) -> None:
-        self.outcomes: dict[str, Outcomes] = {}
+        self.results: dict[str, Results] = {}
         self.curves: dict[str, Curve] = {}
         self.verdict: tuple[str, ...] = ()
         self._version = -1
@@ -47,10 +47,10 @@ class LiveFigures:
 
     def update(self, mirror: Mirror, final: bool, loaded: bool) -> None:
         """Catch up with the mirror. final: everything has ended and been read; loaded: all of it has been read."""
-        # what is drawn is from one version of the arrays; a board keeps the outcomes that it was made with
+        # what is drawn is from one version of the arrays; a board keeps the results that it was made with
         if self._version != mirror.version:
-            self.outcomes = {
-                of.name: Outcomes(
+            self.results = {
+                of.name: Results(
                     arm.solved_at.copy(), arm.done, mirror.iterations, of.answers, arm.best,
                     bool(of.runs[0].config.get("until_solved")), arm.times,
                 )
@@ -65,34 +65,34 @@ class LiveFigures:
         judged, crossed = self._judged(mirror), mirror.comparison.crossed_seeds
         if self._curve_turn.wants(self._version, at_once):
             self.curves = self._curve_turn.make(self._version, lambda: _curves(judged, crossed))
-        if len(self.outcomes) > 1 and self._verdict_turn.wants(self._version, at_once):
+        if len(self.results) > 1 and self._verdict_turn.wants(self._version, at_once):
             reference = mirror.comparison.reference
             self.verdict = self._verdict_turn.make(
                 self._version,
-                lambda: tuple(verdict_lines(standings(judged, reference, crossed_seeds=crossed))),
+                lambda: tuple(verdict_lines(summarise(judged, reference, crossed_seeds=crossed))),
             )
 
-    def _judged(self, mirror: Mirror) -> dict[str, Outcomes]:
-        """The outcomes without the problems that stopped, in any arm, at a fault of their scorer: they would hold the
+    def _judged(self, mirror: Mirror) -> dict[str, Results]:
+        """The results without the problems that stopped, in any arm, at a fault of their scorer: they would hold the
         iteration that all have come to where they stopped."""
         failed = mirror.failed
         kept = [row for row in range(len(mirror.problems)) if row not in failed]
         if not failed or not kept:
-            return self.outcomes
-        return {name: of.only(kept) for name, of in self.outcomes.items()}
+            return self.results
+        return {name: of.only(kept) for name, of in self.results.items()}
 
 
-def _curves(outcomes: Mapping[str, Outcomes], crossed_seeds: bool) -> dict[str, Curve]:
+def _curves(results: Mapping[str, Results], crossed_seeds: bool) -> dict[str, Curve]:
     """Of the solve rate where problems have targets, else of mean best fitness, on one axis."""
     curves: dict[str, Curve] = {}
     # seeds are searched in turn: one that has just begun would hide what those before it have come to
-    outcomes = {name: farthest({name: arm})[name] for name, arm in outcomes.items()}
-    for name, arm in outcomes.items():
+    results = {name: farthest({name: arm})[name] for name, arm in results.items()}
+    for name, arm in results.items():
         if arm.judged.any():
             curves[name] = solve_curve(arm, crossed_seeds=crossed_seeds)
         elif arm.best_horizon:
             curves[name] = best_curve(arm, crossed_seeds=crossed_seeds)
-    if len({arm.answers for arm in outcomes.values()}) > 1:
-        axis = answer_axis(*outcomes.values())
-        curves = {name: curve.over_answers(outcomes[name].answers, axis) for name, curve in curves.items()}
+    if len({arm.answers for arm in results.values()}) > 1:
+        axis = answer_axis(*results.values())
+        curves = {name: curve.over_answers(results[name].answers, axis) for name, curve in curves.items()}
     return curves

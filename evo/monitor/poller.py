@@ -118,14 +118,12 @@ class Feed:
         if not mirror.problems:
             return board
         self._figures.update(mirror, board.ended and loaded == len(records), loaded == len(records))
-        found = self._figures.outcomes
+        found = self._figures.results
         unequal = len({arm.answers for arm in found.values()}) > 1
         axis = answer_axis(*found.values()) if unequal else next(iter(found.values())).times
         return replace(
             board,
-            arms=tuple(
-                replace(arm, outcomes=found[arm.name], curve=self._figures.curves.get(arm.name)) for arm in arms
-            ),
+            arms=tuple(replace(arm, results=found[arm.name], curve=self._figures.curves.get(arm.name)) for arm in arms),
             axis=tuple(axis.tolist()),
             axis_unit="answers" if unequal else "iterations",
             verdict=self._figures.verdict,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evo.comparison.results import Outcomes
+from evo.comparison.results import Results
 from evo.comparison.survival import Curve
 from evo.search.active_time import Period, seconds_until
 
@@ -75,7 +75,7 @@ class ArmBoard:
     groups, planned: iterations committed, and to come to (fewer where a search ended once it was solved)
     answers_per_iteration: G rollouts of m answers
     max_answers: the arm's own budget of answers, all runs together, where it has one
-    outcomes: (P, S) searches; None before the problems are known
+    results: (P, S) searches; None before the problems are known
     curve: the solve rate, or the mean best fitness where no problem has a target, over `Board.axis`
     failed: problem index -> what its scorer said
     read: searches whose archives have been read, of P x S
@@ -90,7 +90,7 @@ class ArmBoard:
     planned: int
     answers_per_iteration: int
     max_answers: int | None = None
-    outcomes: Outcomes | None = None
+    results: Results | None = None
     curve: Curve | None = None
     telemetry: Telemetry = Telemetry()
     failed: Mapping[int, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from evo.comparison.results import Outcomes
+from evo.comparison.results import Results
 from evo.comparison.survival import Curve
 from evo.report.load import RunReading, SearchReading
 from evo.stats import LEVEL, mean_band
@@ -52,20 +52,20 @@ class ArmMeasures:
 
 
 def measured(
-    readings: Mapping[str, Sequence[RunReading]], outcomes: Mapping[str, Outcomes], budget: int
+    readings: Mapping[str, Sequence[RunReading]], results: Mapping[str, Results], budget: int
 ) -> dict[str, ArmMeasures]:
     """Every arm at `budget` answers a search; nothing where that pays for no iteration of some arm."""
-    if budget < 1 or any(budget < arm.answers for arm in outcomes.values()):
+    if budget < 1 or any(budget < arm.answers for arm in results.values()):
         return {}
-    return {name: _measured(runs, outcomes[name], budget) for name, runs in readings.items()}
+    return {name: _measured(runs, results[name], budget) for name, runs in readings.items()}
 
 
-def _measured(runs: Sequence[RunReading], outcome: Outcomes, budget: int) -> ArmMeasures:
-    iterations = budget // outcome.answers
-    shape = outcome.solved_at.shape
-    ended = outcome.until_solved & (outcome.solved_at <= outcome.iterations)
-    there = (outcome.done >= iterations) | ended
-    n = iterations * outcome.answers
+def _measured(runs: Sequence[RunReading], result: Results, budget: int) -> ArmMeasures:
+    iterations = budget // result.answers
+    shape = result.solved_at.shape
+    ended = result.until_solved & (result.solved_at <= result.iterations)
+    there = (result.done >= iterations) | ended
+    n = iterations * result.answers
     ks, blocks = spaced(n, KS), _blocks(iterations, n)
     scalars = {name: np.full(shape, np.nan) for name in ("diversity", "diversity_all", "distinct", "cells")}
     order = np.full((*shape, len(ks)), np.nan)
@@ -92,7 +92,7 @@ def _measured(runs: Sequence[RunReading], outcome: Outcomes, budget: int) -> Arm
     return ArmMeasures(
         iterations,
         **scalars,
-        best_at_k=None if outcome.until_solved else banded(order, ks),
+        best_at_k=None if result.until_solved else banded(order, ks),
         by_block=banded(by_block, blocks),
         growth=banded(growth, np.arange(1, iterations + 1)),
     )
@@ -128,18 +128,18 @@ def banded(values: Floats, at: Ints, level: float = LEVEL) -> Curve:
     return Curve(at, *mean_band(by_problem[:, None], level=level))
 
 
-def relative_best(outcomes: Mapping[str, Outcomes], targets: Sequence[float | None]) -> dict[str, Floats]:
+def relative_best(results: Mapping[str, Results], targets: Sequence[float | None]) -> dict[str, Floats]:
     """Each arm's best fitness as a share of the target, (P, S, T), at most 1; NaN where it is not known.
 
     A problem without a target above 0 is measured against the best that any arm found there, where that is above 0;
     else from the worst of the bests to the best of them.
     """
     cubes: dict[str, Floats] = {}
-    for name, outcome in outcomes.items():
-        assert outcome.best is not None
-        t = np.arange(1, outcome.iterations + 1)
-        ended = outcome.until_solved & (outcome.solved_at <= outcome.iterations)
-        cubes[name] = np.where((t <= outcome.done[..., None]) | ended[..., None], outcome.best, np.nan)
+    for name, result in results.items():
+        assert result.best is not None
+        t = np.arange(1, result.iterations + 1)
+        ended = result.until_solved & (result.solved_at <= result.iterations)
+        cubes[name] = np.where((t <= result.done[..., None]) | ended[..., None], result.best, np.nan)
     shares = {name: np.full_like(cube, np.nan) for name, cube in cubes.items()}
     for row, target in enumerate(targets):
         values = np.concatenate([cube[row].ravel() for cube in cubes.values()])

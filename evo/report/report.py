@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from evo.comparison.load import Comparison, gather, outcomes
-from evo.comparison.results import Outcomes
-from evo.comparison.verdict import ArmStanding, Standings, farthest, standings, verdict_lines
+from evo.comparison.load import Comparison, gather, load_results
+from evo.comparison.results import Results
+from evo.comparison.verdict import ArmSummary, Summary, farthest, summarise, verdict_lines
 from evo.errors import BadInput
 from evo.report.archive import archive_maps
 from evo.report.cells import Table
@@ -63,7 +63,7 @@ class Report:
 
     name: str
     comparison: Comparison
-    standings: Standings
+    summary: Summary
     state: str
     remarks: tuple[str, ...]
     verdict: tuple[str, ...]
@@ -100,31 +100,31 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
     """Everything about the run or comparison of that name. Raises UnknownRun; BadInput where `against` is no arm, and
     where nothing is committed yet."""
     comparison = gather(store, name, against)
-    found = outcomes(store, comparison)
+    found = load_results(store, comparison)
     if not found or not any(arm.done.any() for arm in found.values()):
         raise BadInput(f"{name} has nothing to report yet: no iteration is committed")
     readings = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
-    stand, level, apart = _standings(found, comparison.reference, comparison.crossed_seeds)
-    measures = measured(readings, found, stand.best_horizon * stand.answers)
+    summary, level, apart = _summary(found, comparison.reference, comparison.crossed_seeds)
+    measures = measured(readings, found, summary.best_horizon * summary.answers)
     stories = longest(readings)
     pictured = list(dict.fromkeys(story.row for story in stories))[:PICTURED]
     style = looks([arm.name for arm in comparison.arms])
     names = [problem.name for problem in comparison.problems]
     targets = [problem.target for problem in comparison.problems]
     reference = comparison.reference
-    gaps = differences(stand, measures)
+    gaps = differences(summary, measures)
     apart_settings, shared_settings = settings_tables(comparison)
     with styled():
         return Report(
             name,
             comparison,
-            stand,
-            state=_state(comparison, stand),
-            remarks=(*apart, *_remarks(comparison, readings, stand)),
-            verdict=tuple(verdict_lines(stand)),
-            arms=arms_table(comparison, stand, measures, readings),
+            summary,
+            state=_state(comparison, summary),
+            remarks=(*apart, *_remarks(comparison, readings, summary)),
+            verdict=tuple(verdict_lines(summary)),
+            arms=arms_table(comparison, summary, measures, readings),
             differences=differences_table(reference, gaps) if reference and any(gaps.values()) else None,
-            solve=solve_plot(found, level, style, stand.horizon or stand.best_horizon, comparison.crossed_seeds),
+            solve=solve_plot(found, level, style, summary.horizon or summary.best_horizon, comparison.crossed_seeds),
             best_at_k=best_at_k_plot(measures, style),
             heat_map=heat_map_plot(
                 relative_best(found, targets), found, names, any(t is not None and t > 0 for t in targets)
@@ -157,27 +157,27 @@ def _pictured(names: Sequence[str], rows: Sequence[int], draw: Any) -> tuple[Pic
     return tuple(Pictured(name, plot) for name, plot in plots if plot is not None)
 
 
-def _standings(
-    found: Mapping[str, Outcomes], reference: str | None, crossed_seeds: bool
-) -> tuple[Standings, Mapping[str, Outcomes], tuple[str, ...]]:
-    """The standings, and the outcomes of the seeds that they are of; where arms do not compare, nothing but why."""
+def _summary(
+    found: Mapping[str, Results], reference: str | None, crossed_seeds: bool
+) -> tuple[Summary, Mapping[str, Results], tuple[str, ...]]:
+    """The summary, and the results of the seeds that they are of; where arms do not compare, nothing but why."""
     try:
-        return standings(found, reference, crossed_seeds=crossed_seeds), farthest(found), ()
+        return summarise(found, reference, crossed_seeds=crossed_seeds), farthest(found), ()
     except ValueError as error:
         first = next(iter(found.values()))
-        bare = Standings(
+        bare = Summary(
             first.iterations,
             first.answers,
             first.solved_at.shape[1],
             0,
             0,
             None,
-            {name: ArmStanding() for name in found},
+            {name: ArmSummary() for name in found},
         )
         return bare, found, (f"The arms do not compare: {error}.",)
 
 
-def _state(comparison: Comparison, stand: Standings) -> str:
+def _state(comparison: Comparison, summary: Summary) -> str:
     seeds = max(len(arm.runs) for arm in comparison.arms)
     costs = sorted({arm.answers for arm in comparison.arms})
     parts = [
@@ -190,25 +190,25 @@ def _state(comparison: Comparison, stand: Standings) -> str:
     return ", ".join(parts)
 
 
-def _remarks(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]], stand: Standings) -> list[str]:
+def _remarks(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]], summary: Summary) -> list[str]:
     """What a reader must know before believing a figure."""
     remarks = []
     statuses: dict[str, int] = {}
     for run in comparison.runs:
         if run.status != "done":
             statuses[run.status] = statuses.get(run.status, 0) + 1
-    horizon = stand.horizon or stand.best_horizon
+    horizon = summary.horizon or summary.best_horizon
     if statuses:
         states = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
         seeds = max(len(arm.runs) for arm in comparison.arms)
         remarks.append(
             f"Unfinished: of {_counted(len(comparison.runs), 'run')}, {states}. Figures of whole searches are those at "
-            f"the horizon, iteration {horizon} of {stand.iterations}"
-            + (f", of {stand.seeds} of {seeds} seeds." if stand.seeds < seeds else ".")
+            f"the horizon, iteration {horizon} of {summary.iterations}"
+            + (f", of {summary.seeds} of {seeds} seeds." if summary.seeds < seeds else ".")
         )
-    elif horizon < stand.iterations:
+    elif horizon < summary.iterations:
         remarks.append(
-            f"Figures are those at iteration {horizon} of {stand.iterations}, which every search has come to; some "
+            f"Figures are those at iteration {horizon} of {summary.iterations}, which every search has come to; some "
             "ended there, by a budget or a fault."
         )
     for arm, readings_of_arm in readings.items():
@@ -222,14 +222,13 @@ def _remarks(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]
     return remarks
 
 
-def chart_of(comparison: Comparison, found: Mapping[str, Outcomes], style: Mapping[str, Look]) -> dict[str, Any]:
+def chart_of(comparison: Comparison, found: Mapping[str, Results], style: Mapping[str, Look]) -> dict[str, Any]:
     """Best fitness of every search as its steps, small enough for a page: arms x problems x seeds."""
     arms = []
-    for place, (name, outcome) in enumerate(found.items()):
-        assert outcome.best is not None
+    for place, (name, result) in enumerate(found.items()):
+        assert result.best is not None
         problems = [
-            [_steps(outcome, row, column) for column in range(outcome.best.shape[1])]
-            for row in range(len(outcome.best))
+            [_steps(result, row, column) for column in range(result.best.shape[1])] for row in range(len(result.best))
         ]
         arms.append(
             {"name": name, "colour": style[name].colour, "dash": DASHES[place % len(DASHES)], "lines": problems}
@@ -242,11 +241,11 @@ def chart_of(comparison: Comparison, found: Mapping[str, Outcomes], style: Mappi
     }
 
 
-def _steps(outcome: Outcomes, row: int, column: int) -> list[list[float]]:
+def _steps(result: Results, row: int, column: int) -> list[list[float]]:
     """[iteration, best fitness from there on], and the last iteration at the end."""
-    assert outcome.best is not None
-    done = int(outcome.done[row, column])
-    best = outcome.best[row, column, :done]
+    assert result.best is not None
+    done = int(result.done[row, column])
+    best = result.best[row, column, :done]
     known = np.flatnonzero(np.isfinite(best))
     if not len(known):
         return []

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.comparison.load import Comparison
-from evo.comparison.results import Outcomes
-from evo.comparison.verdict import FIGURES, Standings
+from evo.comparison.results import Results
+from evo.comparison.verdict import METRICS, Summary
 from evo.report.cells import NONE, Cell, Column, Table, interval, number, word
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, seed_mean
@@ -23,14 +23,14 @@ KINDS_SHOWN = 12
 
 def arms_table(
     comparison: Comparison,
-    standings: Standings,
+    summary: Summary,
     measures: Mapping[str, ArmMeasures],
     readings: Mapping[str, Sequence[RunReading]],
 ) -> Table:
     """One row an arm: where it stands at the common horizon, and what it has cost so far."""
     rows: list[tuple[Cell, ...]] = []
     for arm in comparison.arms:
-        standing, runs = standings.arms[arm.name], readings[arm.name]
+        standing, runs = summary.arms[arm.name], readings[arm.name]
         measure = measures.get(arm.name)
         median = standing.median
         high = None if median is None else "?" if math.isinf(median.high) else f"{median.high:.0f}"
@@ -69,15 +69,15 @@ def arms_table(
     )
     if len(rows) == 1:  # nothing that it alone could have solved
         columns, rows = columns[:-1], [row[:-1] for row in rows]
-    at = standings.horizon or standings.best_horizon
-    caption = f"After {at} of {standings.iterations} iterations, with 95% intervals"
+    at = summary.horizon or summary.best_horizon
+    caption = f"After {at} of {summary.iterations} iterations, with 95% intervals"
     return Table("arms", caption, columns, tuple(rows))
 
 
-def differences(standings: Standings, measures: Mapping[str, ArmMeasures]) -> dict[str, dict[str, Difference]]:
-    """arm -> figure -> arm - reference: those of the standings, and diversity, each corrected over the arms."""
-    found = {arm: dict(figures) for arm, figures in standings.against.items()}
-    reference = standings.reference
+def differences(summary: Summary, measures: Mapping[str, ArmMeasures]) -> dict[str, dict[str, Difference]]:
+    """arm -> figure -> arm - reference: those of the summary, and diversity, each corrected over the arms."""
+    found = {arm: dict(figures) for arm, figures in summary.against.items()}
+    reference = summary.reference
     if reference in measures:
         for arm, figures in found.items():
             ours, theirs = (_by_problem(measures[name].diversity) for name in (arm, str(reference)))
@@ -93,7 +93,7 @@ def differences_table(reference: str, found: Mapping[str, Mapping[str, Differenc
             rows.append(
                 (
                     word(f"{arm} − {reference}", "arm"),
-                    word({**FIGURES, "diversity": "diversity of valid answers"}[figure]),
+                    word({**METRICS, "diversity": "diversity of valid answers"}[figure]),
                     Cell(
                         f"{one.interval.mean:+.3f} [{one.interval.low:+.3f}, {one.interval.high:+.3f}]",
                         round(one.interval.mean, 9),
@@ -115,20 +115,20 @@ def differences_table(reference: str, found: Mapping[str, Mapping[str, Differenc
     return Table("differences", f"Differences against {reference}", columns, tuple(rows))
 
 
-def problems_table(comparison: Comparison, outcomes: Mapping[str, Outcomes]) -> Table:
+def problems_table(comparison: Comparison, results: Mapping[str, Results]) -> Table:
     """One row a problem: solved at (a number per seed) and best fitness of each arm, and best minus the reference's."""
     bests: dict[str, npt.NDArray[np.float64]] = {}
-    for name, outcome in outcomes.items():
-        assert outcome.best is not None
-        bests[name] = seed_mean(outcome.best)[:, -1]
+    for name, result in results.items():
+        assert result.best is not None
+        bests[name] = seed_mean(result.best)[:, -1]
     others = [arm.name for arm in comparison.arms if arm.name != comparison.reference]
     with_targets = any(problem.target is not None for problem in comparison.problems)
     with_gaps = others if comparison.reference is not None else []
     rows = []
     for row, problem in enumerate(comparison.problems):
         cells = [word(problem.name, "name")] + [number(problem.target, ".4g")] * with_targets
-        for name, outcome in outcomes.items():
-            times = outcome.solved_at[row]
+        for name, result in results.items():
+            times = result.solved_at[row]
             known = times[np.isfinite(times)]
             text = NONE if problem.target is None else ", ".join(f"{t:.0f}" if np.isfinite(t) else NONE for t in times)
             # more seeds that solved come first, then earlier ones

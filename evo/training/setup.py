@@ -304,5 +304,5 @@ async def _figures(policy: Any, problems: Sequence[Problem], run: TrainRun, scor
     if evaluation.faults:
         name, fault = next(iter(evaluation.faults.items()))
         raise BadInput(f"held-out {name} cannot be judged: {fault}")
-    means = {name: evaluation.mean(name) for name in evaluation.figures if name.startswith(SHOWN)}
+    means = {name: evaluation.mean(name) for name in evaluation.metrics if name.startswith(SHOWN)}
     return {name: value for name, value in means.items() if value is not None}

@@ -155,17 +155,17 @@ def _columns(board: Board, room: int) -> list[_Column]:
 
 def mean_best(arm: ArmBoard) -> float | None:
     """Mean best fitness over the searches that have any."""
-    if arm.outcomes is None or arm.outcomes.best is None:
+    if arm.results is None or arm.results.best is None:
         return None
-    last = arm.outcomes.best[:, :, -1]
+    last = arm.results.best[:, :, -1]
     known = last[~np.isnan(last)]
     return float(known.mean()) if len(known) else None
 
 
 def _solved(board: Board, arm: ArmBoard) -> str:
-    if arm.outcomes is None:
+    if arm.results is None:
         return "-"
-    known = arm.outcomes.solved_at[arm.outcomes.judged]
+    known = arm.results.solved_at[arm.results.judged]
     return f"{int(np.isfinite(known).sum())}/{known.size}"
 
 

@@ -105,7 +105,7 @@ def _has_delta(board: Board, arm: ArmBoard, widths: _Widths) -> bool:
 def _scale(board: Board, problem: int) -> tuple[float, float]:
     """One scale for all arms of a row: from the lowest first fitness to the target or the best found."""
     values = [
-        arm.outcomes.best[problem] for arm in board.arms if arm.outcomes is not None and arm.outcomes.best is not None
+        arm.results.best[problem] for arm in board.arms if arm.results is not None and arm.results.best is not None
     ]
     known = [of[~np.isnan(of)] for of in values]
     low = min((float(of.min()) for of in known if of.size), default=0.0)
@@ -119,12 +119,12 @@ def _cells(
 ) -> None:
     its = look(number)
     line.gap(2)
-    outcomes = arm.outcomes
-    if outcomes is None or outcomes.best is None:
+    results = arm.results
+    if results is None or results.best is None:
         line.gap(widths.spark + widths.best + SOLVED + 1)
         return
-    reached = int(np.searchsorted(outcomes.times, outcomes.done[problem].max()))
-    values = _mean_best(outcomes.best[problem], reached + 1)
+    reached = int(np.searchsorted(results.times, results.done[problem].max()))
+    values = _mean_best(results.best[problem], reached + 1)
     line.add(sparkline(values, widths.spark, low, high), its.style)
     if widths.best:
         known = values[~np.isnan(values)]
@@ -142,7 +142,7 @@ def _cells(
 def _alone(line: Line, board: Board, problem: int) -> None:
     arm = board.arms[0]
     target = board.problems[problem].target
-    done = "" if arm.outcomes is None else f"{int(arm.outcomes.done[problem].sum()):,}/{board.iterations * arm.seeds:,}"
+    done = "" if arm.results is None else f"{int(arm.results.done[problem].sum()):,}/{board.iterations * arm.seeds:,}"
     line.gap()
     if board.has_targets:
         line.add("-" if target is None else fitness(target), DIM, 8, right=True)
@@ -161,8 +161,8 @@ def _mean_best(best: np.ndarray, known: int) -> np.ndarray:
 
 def solved_text(arm: ArmBoard, problem: int) -> str:
     """The iteration that solved it, the median over seeds; 1/3 where only some seeds have; a dot for none."""
-    assert arm.outcomes is not None
-    at = arm.outcomes.solved_at[problem]
+    assert arm.results is not None
+    at = arm.results.solved_at[problem]
     if np.isnan(at).any():
         return ""
     solved = at[np.isfinite(at)]
@@ -177,15 +177,15 @@ def delta(board: Board, arm: ArmBoard, problem: int) -> str:
     """Against the reference: iterations where both have solved it under every seed ("-12it" is 12 earlier), else best
     fitness."""
     reference = next(one for one in board.arms if one.name == board.reference)
-    if arm.outcomes is None or reference.outcomes is None:
+    if arm.results is None or reference.results is None:
         return ""
-    a, b = arm.outcomes.solved_at[problem], reference.outcomes.solved_at[problem]
+    a, b = arm.results.solved_at[problem], reference.results.solved_at[problem]
     if np.isfinite(a).all() and np.isfinite(b).all():
         gap = float(np.median(a) - np.median(b))
         return f"{gap:+.0f}it" if round(gap) else "="
-    if arm.outcomes.best is None or reference.outcomes.best is None:
+    if arm.results.best is None or reference.results.best is None:
         return ""
-    mine, other = arm.outcomes.best[problem, :, -1], reference.outcomes.best[problem, :, -1]
+    mine, other = arm.results.best[problem, :, -1], reference.results.best[problem, :, -1]
     if np.isnan(mine).any() or np.isnan(other).any():
         return ""
     text = signed(float(mine.mean() - other.mean()))

@@ -124,7 +124,7 @@ def test_problems_may_have_different_numbers_of_objectives(digits):
 
     evaluation = asyncio.run(scenario())
     assert [one.rewards.shape for one in evaluation.problems] == [(4, 2), (4, 3)]
-    assert not [name for name in evaluation.figures if name.startswith("mean[")], "no objective is of both"
+    assert not [name for name in evaluation.metrics if name.startswith("mean[")], "no objective is of both"
     assert evaluation.mean("best@1") == pytest.approx((1 + 2 + 3 + 4) * 8 / 72 / 4)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evo.comparison.load import gather, outcomes
+from evo.comparison.load import gather, load_results
 from evo.monitor.poller import Feed
 from islands.db.comparisons import PlannedRun, plan
 from islands.db.store import Store
@@ -49,11 +49,11 @@ def search(address, search_with, problems, digits_policy):
 def same(a, b):
     """Boards alike, whatever they were made from."""
     for mine, other in zip(a.arms, b.arms, strict=True):
-        assert replace(mine, outcomes=None, curve=None, populations={}, population=None, read=0) == replace(
-            other, outcomes=None, curve=None, populations={}, population=None, read=0
+        assert replace(mine, results=None, curve=None, populations={}, population=None, read=0) == replace(
+            other, results=None, curve=None, populations={}, population=None, read=0
         )
         for name in ("solved_at", "done", "best"):
-            np.testing.assert_array_equal(getattr(mine.outcomes, name), getattr(other.outcomes, name))
+            np.testing.assert_array_equal(getattr(mine.results, name), getattr(other.results, name))
     assert a.improvements == b.improvements and a.problems == b.problems and a.groups == b.groups
 
 
@@ -84,8 +84,8 @@ def test_the_board_says_what_the_comparison_says(address, search):
     with Store.open(address, read_only=True) as store:
         board = settled(Feed(store, "cmp"))
         comparison = gather(store, "cmp")
-        for name, known in outcomes(store, comparison).items():
-            shown = next(arm for arm in board.arms if arm.name == name).outcomes
+        for name, known in load_results(store, comparison).items():
+            shown = next(arm for arm in board.arms if arm.name == name).results
             np.testing.assert_array_equal(shown.solved_at, known.solved_at)
             np.testing.assert_array_equal(shown.done, known.done)
             np.testing.assert_array_equal(shown.best, known.best)
@@ -154,7 +154,7 @@ def test_a_run_taken_up_again_with_more_iterations(address, search, search_with,
         assert settled(feed).iterations == ITERATIONS
         search_with(problems, digits_policy(), address, name="cmp/base/s0", resume=True, iterations=ITERATIONS + 8)
         board = settled(feed)
-        assert board.iterations == ITERATIONS + 8 and board.arms[0].outcomes.done[:, 0].tolist() == [ITERATIONS + 8] * 3
+        assert board.iterations == ITERATIONS + 8 and board.arms[0].results.done[:, 0].tolist() == [ITERATIONS + 8] * 3
 
 
 def test_a_scorer_that_fails_and_a_single_run(tmp_path, digits, digits_policy, search_with):

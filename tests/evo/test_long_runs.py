@@ -9,7 +9,7 @@ from sqlalchemy import event
 
 from bench.watch_length import NAME, RISES, make
 from evo.cli.export import ROWS_PER_BATCH, _jsonl, _parquet
-from evo.comparison.results import Outcomes, drawn_times
+from evo.comparison.results import Results, drawn_times
 from evo.comparison.survival import best_curve, solve_curve
 from evo.monitor.live_cache import STEPS_KEPT, TIMES_KEPT
 from evo.monitor.poller import Feed
@@ -33,7 +33,7 @@ def searches(iterations, points=None, problems=4, seeds=2):
     times = drawn_times(iterations, points or iterations)
     solved_at = np.where(rng.random((problems, seeds)) < 0.5, rng.integers(1, iterations, (problems, seeds)), np.inf)
     best = np.sort(rng.random((problems, seeds, iterations)), axis=2)[:, :, times - 1]
-    return Outcomes(solved_at, np.full((problems, seeds), iterations), iterations, 2, best, False, times)
+    return Results(solved_at, np.full((problems, seeds), iterations), iterations, 2, best, False, times)
 
 
 def test_a_thinned_curve_goes_through_the_points_of_the_whole_one():
@@ -52,7 +52,7 @@ def test_a_thinned_curve_goes_through_the_points_of_the_whole_one():
 
 def test_horizons_of_thinned_searches_are_the_last_times_that_all_have_reached():
     done = np.array([[120, 260], [260, 300]])
-    arm = Outcomes(np.full((2, 2), np.inf), done, 1_000, times=np.array([100, 200, 1_000]), best=np.zeros((2, 2, 3)))
+    arm = Results(np.full((2, 2), np.inf), done, 1_000, times=np.array([100, 200, 1_000]), best=np.zeros((2, 2, 3)))
     assert (arm.horizon, arm.best_horizon) == (100, 100)
     assert arm.coarsened(100).times.tolist() == [1, 2, 10]
     curve = solve_curve(arm)
@@ -85,7 +85,7 @@ def test_a_screen_of_a_run_planned_long_is_as_small_as_one_planned_short(tmp_pat
         board, peak = peak_of(look)
     assert peak < 20 * MB  # a number for each iteration would be 160
     assert board.arms[0].groups == 300 and board.iterations == 20_000_000
-    assert len(board.axis) == board.arms[0].outcomes.best.shape[-1] == TIMES_KEPT
+    assert len(board.axis) == board.arms[0].results.best.shape[-1] == TIMES_KEPT
 
 
 def test_opening_a_screen_reads_rises_and_no_other_candidates(tmp_path):
@@ -105,7 +105,7 @@ def test_opening_a_screen_reads_rises_and_no_other_candidates(tmp_path):
             event.listen(store.reader, "connect", count)
             store.reader.dispose()
             board = Feed(store, NAME).poll()
-        assert board.arms[0].groups == iterations and board.arms[0].outcomes.best[0, 0, -1] == 1 - 1 / RISES
+        assert board.arms[0].groups == iterations and board.arms[0].results.best[0, 0, -1] == 1 - 1 / RISES
         work[iterations] = 10 * steps[0]
     assert work[RISES] > 1_000
     assert (work[20 * RISES] - work[RISES]) / (

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from evo.comparison.results import Outcomes
+from evo.comparison.results import Results
 from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, seed_mean
@@ -40,41 +40,41 @@ def draw_line(axes: Axes, x: npt.ArrayLike, y: Floats, look: Look) -> None:
 
 
 def solve_plot(
-    outcomes: Mapping[str, Outcomes],
-    level: Mapping[str, Outcomes],
+    results: Mapping[str, Results],
+    level: Mapping[str, Results],
     looks: Mapping[str, Look],
     horizon: int,
     crossed_seeds: bool,
 ) -> Plot:
     """Solve rate and mean best fitness over iterations, and over answers too where an iteration's cost differs. level:
-    the outcomes of the seeds that have come far, for means, which wait for the last search."""
-    with_targets = any(outcome.judged.any() for outcome in outcomes.values())
-    by_answers = len({outcome.answers for outcome in outcomes.values()}) > 1
+    the results of the seeds that have come far, for means, which wait for the last search."""
+    with_targets = any(result.judged.any() for result in results.values())
+    by_answers = len({result.answers for result in results.values()}) > 1
     panels: list[tuple[str, bool]] = [("solve rate", False)] if with_targets else []
     panels += [("solve rate", True)] if with_targets and by_answers else []
     panels += [("mean best fitness", by_answers)]
     made, axes = figure(4.7 * len(panels) if len(panels) > 1 else 6.5, 3.9, 1, len(panels))
     for (what, answers), ax in zip(panels, axes, strict=True):
-        budgets = answer_axis(*outcomes.values())
-        for name, outcome in outcomes.items():
+        budgets = answer_axis(*results.values())
+        for name, result in results.items():
             curve: Curve
             if what == "solve rate":
-                curve = solve_curve(outcome, crossed_seeds=crossed_seeds)
+                curve = solve_curve(result, crossed_seeds=crossed_seeds)
             else:
                 curve = best_curve(level[name], crossed_seeds=crossed_seeds)
-            draw_curve(ax, curve.over_answers(outcome.answers, budgets) if answers else curve, looks[name])
+            draw_curve(ax, curve.over_answers(result.answers, budgets) if answers else curve, looks[name])
         ax.set_title(what)
         ax.set_xlabel("answers a problem" if answers else "iteration")
         ax.set_xlim(left=0)
         if what == "solve rate":
             ax.set_ylim(-0.02, 1.02)
-        most = max(outcome.iterations for outcome in outcomes.values())
+        most = max(result.iterations for result in results.values())
         if not answers and 0 < horizon < most:
             ax.axvline(horizon, color=FAINT, linewidth=1, linestyle=":")
             ax.annotate(
                 " horizon", (horizon, 1.0), xycoords=("data", "axes fraction"), color=FAINT, va="top", fontsize=8
             )
-    legend_above(made, axes[0].get_lines()[: len(outcomes)], list(outcomes))
+    legend_above(made, axes[0].get_lines()[: len(results)], list(results))
     caption = (
         "Share of searches solved within so many iterations, with 95% bands over problems (Wilson's, a problem's seeds "
         "kept together); where searches are under way, the Kaplan-Meier estimate. Mean best fitness has Student's "
@@ -131,14 +131,14 @@ def diversity_plot(measures: Mapping[str, ArmMeasures], looks: Mapping[str, Look
     )
 
 
-def multiples_plot(outcomes: Mapping[str, Outcomes], names: Sequence[str], looks: Mapping[str, Look]) -> Plot | None:
+def multiples_plot(results: Mapping[str, Results], names: Sequence[str], looks: Mapping[str, Look]) -> Plot | None:
     """Best fitness over iterations, a small plot for each of at most MULTIPLES problems."""
     lines: dict[str, Floats] = {}
-    for name, outcome in outcomes.items():
-        assert outcome.best is not None
-        t = np.arange(1, outcome.iterations + 1)
-        ended = outcome.until_solved & (outcome.solved_at <= outcome.iterations)
-        lines[name] = seed_mean(np.where((t <= outcome.done[..., None]) | ended[..., None], outcome.best, np.nan))
+    for name, result in results.items():
+        assert result.best is not None
+        t = np.arange(1, result.iterations + 1)
+        ended = result.until_solved & (result.solved_at <= result.iterations)
+        lines[name] = seed_mean(np.where((t <= result.done[..., None]) | ended[..., None], result.best, np.nan))
     rows = most_telling(list(lines.values()), MULTIPLES)
     if not rows:
         return None

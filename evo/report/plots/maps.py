@@ -11,7 +11,7 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from evo.comparison.results import Outcomes
+from evo.comparison.results import Results
 from evo.report.archive import ArchiveMap
 from evo.report.measures import seed_mean
 from evo.report.plots.style import MAP, UNKNOWN, Plot, drawn, figure, label
@@ -26,7 +26,7 @@ COARSE_BINS = 20
 
 
 def heat_map_plot(
-    shares: Mapping[str, Floats], outcomes: Mapping[str, Outcomes], names: Sequence[str], targets: bool
+    shares: Mapping[str, Floats], results: Mapping[str, Results], names: Sequence[str], targets: bool
 ) -> Plot:
     """(P, S, T) shares of each arm as one map beside the other, problems in one order: the easiest first."""
     means = {arm: seed_mean(cube) for arm, cube in shares.items()}
@@ -48,7 +48,7 @@ def heat_map_plot(
             np.ma.masked_invalid(values[:, last]), aspect="auto", interpolation="nearest", vmin=low, vmax=1,
             cmap=colours, extent=extent,
         )  # fmt: skip
-        _solutions(ax, outcomes[arm], order, height / count)
+        _solutions(ax, results[arm], order, height / count)
         ax.set_title(label(arm, int(10 * wide)))
         ax.set_xlabel("iteration")
         ax.grid(False)
@@ -74,9 +74,9 @@ def heat_map_plot(
     return drawn(made, "heat-map", "Heat maps, problems by iterations, one for each arm", caption)
 
 
-def _solutions(ax: Axes, outcome: Outcomes, order: npt.NDArray[np.int64], row_inches: float) -> None:
-    solved = outcome.solved_at[order]
-    rows, seeds = np.nonzero(np.isfinite(solved) & (solved <= outcome.iterations))
+def _solutions(ax: Axes, result: Results, order: npt.NDArray[np.int64], row_inches: float) -> None:
+    solved = result.solved_at[order]
+    rows, seeds = np.nonzero(np.isfinite(solved) & (solved <= result.iterations))
     (marks,) = ax.plot(
         np.maximum(solved[rows, seeds], 1), rows, linestyle="", marker="|", color="black", markeredgewidth=1.0,
         markersize=max(2.5, min(8.0, row_inches * 72 * 0.75)), clip_on=False,

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import select, update
 
 import evo.report.plots.curves as curves
-from evo.comparison.load import gather, outcomes
+from evo.comparison.load import gather, load_results
 from evo.comparison.survival import solve_curve
-from evo.comparison.verdict import standings, verdict_lines
+from evo.comparison.verdict import summarise, verdict_lines
 from evo.monitor.poller import Feed
 from evo.report.report import report_of
 from islands.db.schema import Run
@@ -33,9 +33,9 @@ def test_the_live_bands_are_those_of_the_page(address, monkeypatch):
     drawn = {}
     draw = curves.draw_curve
 
-    def spy(axes, x, curve, look):
+    def spy(axes, curve, look):
         drawn.setdefault(look.colour, curve)  # an arm's first is its solve rate
-        draw(axes, x, curve, look)
+        draw(axes, curve, look)
 
     monkeypatch.setattr(curves, "draw_curve", spy)
     with Store.open(address, read_only=True) as store:
@@ -44,12 +44,12 @@ def test_the_live_bands_are_those_of_the_page(address, monkeypatch):
         while (board := feed.poll()).loaded < board.runs:
             pass
         report = report_of(store, "made-up")
-        found = outcomes(store, comparison)
+        found = load_results(store, comparison)
     for arm, its in zip(board.arms, drawn.values(), strict=True):
         for name in ("mean", "low", "high"):
             np.testing.assert_array_equal(getattr(arm.curve, name), getattr(its, name))
         nested = solve_curve(found[arm.name])
         learning = bool((its.high - its.low > nested.high - nested.low + 1e-9).any())
         assert learning == comparison.crossed_seeds
-    expected = verdict_lines(standings(found, comparison.reference, crossed_seeds=comparison.crossed_seeds))
+    expected = verdict_lines(summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds))
     assert board.verdict == report.verdict == tuple(expected)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evo.comparison.load import gather, outcomes
-from evo.comparison.results import Outcomes
+from evo.comparison.load import gather, load_results
+from evo.comparison.results import Results
 from evo.report.load import read_run
 from evo.report.measures import banded, measured, relative_best, seed_mean, spaced, subset_weights
 from evo.report.plots.curves import most_telling
@@ -19,7 +19,7 @@ def read(made):
     with Store.open(made, read_only=True) as store:
         comparison = gather(store, "made-up")
         readings = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
-        return outcomes(store, comparison), readings
+        return load_results(store, comparison), readings
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 120, 600])
@@ -92,7 +92,7 @@ def test_relative_best_by_target_by_the_best_found_and_for_negative_fitness():
     solved = np.array([[np.inf], [np.nan], [np.nan]])
     done = np.array([[2], [2], [1]])
     shares = relative_best(
-        {"a": Outcomes(solved, done, 2, best=best), "b": Outcomes(solved, done + [[0], [0], [1]], 2, best=other)},
+        {"a": Results(solved, done, 2, best=best), "b": Results(solved, done + [[0], [0], [1]], 2, best=other)},
         [0.8, None, None],
     )
     assert shares["a"][:2, 0].tolist() == [[0.25, 0.5], [0.25, 0.5]]

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert, update
 
-from evo.comparison.load import gather, outcomes
-from evo.comparison.verdict import standings, verdict_lines
+from evo.comparison.load import gather, load_results
+from evo.comparison.verdict import summarise, verdict_lines
 from evo.report.page import page_of
 from evo.report.tables import differences, differences_table, problems_table
 from islands.db.schema import PromptGroup, Run, TrainingStep
@@ -100,8 +100,8 @@ def test_tables_hold_what_they_are_sorted_by(finished):
 def test_another_reference(made):
     with Store.open(made, read_only=True) as store:
         comparison = gather(store, "made-up", "base")
-        found = outcomes(store, comparison)
-    stand = standings(found, comparison.reference)
+        found = load_results(store, comparison)
+    stand = summarise(found, comparison.reference)
     assert all(" - base = " in line for line in verdict_lines(stand))
     assert problems_table(comparison, found).columns[-1].title == "grpo − base"
     assert {row[0].text for row in differences_table("base", differences(stand, {})).rows} == {
@@ -132,8 +132,8 @@ def test_an_unfinished_comparison_says_how_far_it_has_come(
                           summary={}, comparison="both", arm=arm, created=0.0, updated=0.0)  # fmt: skip
             tx.connection.execute(insert(Run).values(**values))
     report, page = page_for(address, "both")
-    at = report.standings.horizon
-    assert 2 <= at < 6 and report.standings.seeds == 1
+    at = report.summary.horizon
+    assert 2 <= at < 6 and report.summary.seeds == 1
     assert report.remarks == (
         "Unfinished: of 4 runs, 1 interrupted, 2 waiting. Figures of whole searches are those at the "
         f"horizon, iteration {at} of 6, of 1 of 2 seeds.",
@@ -241,7 +241,7 @@ def test_arms_of_different_cost_and_problems_without_targets(
     report, page = page_for(address, "both")
     found = Elements(page)
     assert "4 iterations of 1 or 2 answers" in found.text and "Nothing to draw: one objective alone" in found.text
-    assert report.standings.answers == 2 and report.standings.horizon == 0 and report.standings.best_horizon == 2
+    assert report.summary.answers == 2 and report.summary.horizon == 0 and report.summary.best_horizon == 2
     assert "Mean best fitness after 2 iterations" in found.text and len(report.verdict) == 1
     assert [column.title for column in report.problems.columns] == ["problem", "two best", "one best", "one − two"]
 
@@ -254,4 +254,4 @@ def test_searches_that_stop_when_solved(search_with, digits, digits_policy, tmp_
     assert report.best_at_k is None and "searches stopped at their solution" in Elements(page).text
     solved = [row[2].sort for row in report.problems.rows]
     assert solved[0] == 1 and solved[2] is None
-    assert report.standings.horizon == 8
+    assert report.summary.horizon == 8

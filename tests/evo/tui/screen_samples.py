@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from evo.comparison.results import Outcomes
+from evo.comparison.results import Results
 from evo.comparison.survival import best_curve, solve_curve
 from evo.monitor.snapshot import (
     Ancestor,
@@ -23,7 +23,7 @@ OBJECTIVES = ("completion", "gold", "diamond", "safety")
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]not markup[/]\u202eright to left\ud800\x00\r\n\x9b31m"
 
 
-def outcomes(problems, seeds, iterations, speed, done, targets=True):
+def results(problems, seeds, iterations, speed, done, targets=True):
     """Searches that solve at fixed places: problem p, seed s of an arm of that speed."""
     p, s, t = np.meshgrid(np.arange(problems), np.arange(seeds), np.arange(1, iterations + 1), indexing="ij")
     best = np.round(0.5 + 0.25 * (1 - 1 / (1 + t * speed * (1 + (p * 7 + s * 3) % 5) / 20)) + 0.02 * ((p + s) % 4), 3)
@@ -33,11 +33,11 @@ def outcomes(problems, seeds, iterations, speed, done, targets=True):
     best[:, :, done:] = best[:, :, [max(done, 1) - 1]]
     if not done:
         best[:] = np.nan
-    return Outcomes(solved_at, np.full((problems, seeds), done), iterations, 3, best)
+    return Results(solved_at, np.full((problems, seeds), done), iterations, 3, best)
 
 
 def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="done", targets=True, **more):
-    found = outcomes(problems, seeds, iterations, speed, done, targets)
+    found = results(problems, seeds, iterations, speed, done, targets)
     curve = solve_curve(found) if targets else best_curve(found)
     told = Telemetry(
         110.0 * speed, 2_400.0 * speed, 0.97, 3 if status == "running" else None, 2_838 * done // 40,
@@ -45,7 +45,7 @@ def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="do
     )  # fmt: skip
     return ArmBoard(
         name, f"embedded:{name}", seeds, {status: seeds}, problems * seeds * done, problems * seeds * iterations, 3,
-        outcomes=found, curve=curve, telemetry=told,
+        results=found, curve=curve, telemetry=told,
         population=Population((8.6, 9.0, 7.9, 8.6, 8.8), 0.9 + speed / 10),
         populations={0: Population((9.0, 9.5, 8.0, 7.5, 8.0), 1.1)}, read=problems * seeds, **more,
     )  # fmt: skip

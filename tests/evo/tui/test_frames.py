@@ -155,10 +155,10 @@ def test_deltas_are_earlier_iterations_where_both_solved_and_fitness_elsewhere()
     for problem in range(len(board.problems)):
         text = delta(board, vpo, problem)
         both = (
-            np.isfinite(vpo.outcomes.solved_at[problem]).all()
-            and np.isfinite(reference.outcomes.solved_at[problem]).all()
+            np.isfinite(vpo.results.solved_at[problem]).all()
+            and np.isfinite(reference.results.solved_at[problem]).all()
         )
-        gap = np.median(vpo.outcomes.solved_at[problem]) - np.median(reference.outcomes.solved_at[problem])
+        gap = np.median(vpo.results.solved_at[problem]) - np.median(reference.results.solved_at[problem])
         assert text == (f"{gap:+.0f}it" if round(gap) else "=") if both else not text.endswith("it")
-    half = replace(vpo, outcomes=replace(vpo.outcomes, solved_at=np.array([[3.0, np.inf]] * 12)))
+    half = replace(vpo, results=replace(vpo.results, solved_at=np.array([[3.0, np.inf]] * 12)))
     assert solved_text(half, 0) == "1/2"

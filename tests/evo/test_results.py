@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from evo.comparison.results import (
-    Outcomes,
     ProblemSearch,
+    Results,
+    align_budgets,
     common_best_horizon,
     common_horizon,
-    levelled,
     solvers,
 )
 
@@ -20,7 +20,7 @@ inf, nan = math.inf, math.nan
 def arm(solved_at, done=None, iterations=10, **options):
     solved_at = np.array(solved_at, dtype=float)
     done = np.full(solved_at.shape, iterations) if done is None else np.array(done)
-    return Outcomes(solved_at, done, iterations, **options)
+    return Results(solved_at, done, iterations, **options)
 
 
 def test_searches_become_arrays():
@@ -29,7 +29,7 @@ def test_searches_become_arrays():
         [ProblemSearch(4, 0, improvements=[(-1, 1.0)]), ProblemSearch(3, improvements=[(0, 0.2), (7, 0.9)])],
         [ProblemSearch(2, has_target=False), ProblemSearch(9, has_target=False, improvements=[(0, 3.0)])],
     ]
-    got = Outcomes.of(searches, 4, answers=3)
+    got = Results.of(searches, 4, answers=3)
     assert np.array_equal(got.solved_at, [[2, inf], [0, inf], [nan, nan]], equal_nan=True)
     assert got.done.tolist() == [[4, 4], [4, 3], [2, 4]]
     best = [[[0.1, 1, 1, 1], [nan, nan, 0.5, 0.5]], [[1] * 4, [0.2] * 4], [[nan] * 4, [3] * 4]]
@@ -54,7 +54,7 @@ def test_searches_become_arrays():
 )
 def test_what_does_not_fit_is_refused(wrong):
     with pytest.raises(ValueError) as error:
-        Outcomes(**{"solved_at": [[1.0]], "done": [[4]], "iterations": 4, **wrong})
+        Results(**{"solved_at": [[1.0]], "done": [[4]], "iterations": 4, **wrong})
     assert "\n" not in str(error.value)
 
 
@@ -62,7 +62,7 @@ def test_ragged_seeds_are_refused():
     one = ProblemSearch(1)
     for searches in ([[one], [one, one]], [], [[]]):
         with pytest.raises(ValueError, match="under every seed"):
-            Outcomes.of(searches, 4, answers=1)
+            Results.of(searches, 4, answers=1)
 
 
 def test_figures_by_hand():
@@ -131,16 +131,16 @@ def test_a_failed_problem_and_a_late_seed_can_be_left_out():
 def test_arms_of_different_cost_are_brought_to_one():
     best = np.arange(12.0).reshape(1, 1, 12)
     single, chain = arm([[7.0]], iterations=12, answers=2, best=best), arm([[4.0]], iterations=8, answers=3)
-    a, b = levelled(single, chain)
+    a, b = align_budgets(single, chain)
     assert (a.answers, a.iterations, a.solved_at.item(), a.done.item()) == (6, 4, 3, 4)
     assert a.best.tolist() == [[[2, 5, 8, 11]]], "what the third iteration of each three has come to"
     assert (b.answers, b.iterations, b.solved_at.item(), b.done.item()) == (6, 4, 2, 4)
     assert common_horizon(a, b) == 4
-    assert levelled(single, single) == (single, single)
-    with pytest.raises(ValueError, match="levelled"):
+    assert align_budgets(single, single) == (single, single)
+    with pytest.raises(ValueError, match="align_budgets"):
         common_horizon(single, chain)
     with pytest.raises(ValueError, match="cannot be one"):
-        levelled(arm([[1.0]], answers=7), arm([[1.0]], answers=200))
+        align_budgets(arm([[1.0]], answers=7), arm([[1.0]], answers=200))
     assert arm([[inf]], [[5]]).coarsened(3).horizon == 1
     assert arm([[0.0, inf]]).coarsened(3).solved_at.tolist() == [[0, inf]]
     assert arm([[10.0]]).coarsened(3).solved_at.item() == 4, "in the part that is left out"

@@ -1,12 +1,12 @@
-"""Standings from searches whose figures can be worked out by hand."""
+"""Summary from searches whose figures can be worked out by hand."""
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from evo.comparison.results import Outcomes
+from evo.comparison.results import Results
 from evo.comparison.table import other_lines, short
-from evo.comparison.verdict import farthest, standings, verdict_lines
+from evo.comparison.verdict import farthest, summarise, verdict_lines
 
 T = 10
 
@@ -16,12 +16,12 @@ def arm(solved_at, done=T, answers=3, best=None):
     at = np.array(solved_at, dtype=float)
     at[at == 0] = np.inf
     fitness = None if best is None else np.broadcast_to(np.array(best, float)[:, None, None], (*at.shape, T)).copy()
-    return Outcomes(at, np.full(at.shape, done), T, answers, fitness)
+    return Results(at, np.full(at.shape, done), T, answers, fitness)
 
 
 def test_figures_are_those_of_the_searches():
     a = arm([[1], [2], [4], [0]], best=[1, 1, 1, 0.5])
-    found = standings({"a": a}, None).arms["a"]
+    found = summarise({"a": a}, None).arms["a"]
     assert found.solved.mean == 0.75
     assert found.area.mean == pytest.approx((10 + 9 + 7 + 0) / 40)
     assert found.median.at == 2
@@ -31,13 +31,13 @@ def test_figures_are_those_of_the_searches():
 
 def test_differences_are_arm_minus_reference_and_corrected_for_their_number():
     strong, weak = arm([[1]] * 9 + [[0]]), arm([[0]] * 9 + [[1]])
-    found = standings({"a": strong, "b": strong, "grpo": weak}, "grpo")
+    found = summarise({"a": strong, "b": strong, "grpo": weak}, "grpo")
     assert list(found.against) == ["a", "b"]
     assert found.against["a"]["solved"].interval.mean == pytest.approx(0.8)
     one = found.against["a"]["solved"]
     assert one.p == pytest.approx(2 * binomtest(9, 10).pvalue, abs=1e-3)
     assert one.interval.low > 0
-    assert standings({"a": strong, "grpo": weak}, "grpo").against["a"]["solved"].interval.low > one.interval.low
+    assert summarise({"a": strong, "grpo": weak}, "grpo").against["a"]["solved"].interval.low > one.interval.low
     assert found.against["a"]["time"].interval.mean < 0
     assert "best" not in found.against["a"]  # not asked for
     assert verdict_lines(found)[0].startswith("a - grpo = +0.80 [")
@@ -45,7 +45,7 @@ def test_differences_are_arm_minus_reference_and_corrected_for_their_number():
 
 
 def test_few_problems_show_nothing():
-    found = standings({"a": arm([[1]] * 3), "grpo": arm([[0]] * 3)}, "grpo")
+    found = summarise({"a": arm([[1]] * 3), "grpo": arm([[0]] * 3)}, "grpo")
     assert verdict_lines(found) == [
         "no difference shown (a - grpo = +1.00 [-0.51, 1.00], p = 0.25; 3 problems cannot show one)"
     ]
@@ -54,7 +54,7 @@ def test_few_problems_show_nothing():
 
 def test_a_comparison_under_way_stands_where_every_search_has_come_to():
     ahead, behind = arm([[3], [0]], done=8), arm([[0], [7]], done=5)
-    found = standings({"a": ahead, "b": behind}, "b")
+    found = summarise({"a": ahead, "b": behind}, "b")
     assert found.horizon == 5
     assert found.arms["b"].solved.mean == 0  # at 5 it was not known yet
     assert verdict_lines(found)[0].endswith("cannot show one) at iteration 5 of 10")
@@ -63,7 +63,7 @@ def test_a_comparison_under_way_stands_where_every_search_has_come_to():
 def test_all_figures_under_way_are_of_one_iteration():
     # every search is solved, which is known for good; their best fitness is known as far as they have come
     a, b = arm([[1]] * 8, done=4, best=[0.5] * 8), arm([[2]] * 8, done=6, best=[0.7] * 8)
-    found = standings({"a": a, "b": b}, "b")
+    found = summarise({"a": a, "b": b}, "b")
     assert found.horizon == found.best_horizon == 4
     assert found.arms["a"].solved.mean == found.arms["b"].solved.mean == 1
     assert found.against["a"]["solved"].interval.mean == 0
@@ -72,17 +72,17 @@ def test_all_figures_under_way_are_of_one_iteration():
 
 def test_seeds_that_wait_do_not_hold_the_others_back():
     done = np.array([[T, 0], [T, 0]])
-    a = Outcomes(np.array([[1, np.inf], [np.inf, np.inf]]), done, T, 3)
-    found = standings({"a": a, "b": a}, "b")
+    a = Results(np.array([[1, np.inf], [np.inf, np.inf]]), done, T, 3)
+    found = summarise({"a": a, "b": a}, "b")
     assert (found.horizon, found.seeds) == (T, 1)
     assert found.arms["a"].solved.mean == 0.5
     assert [one.solved_at.shape for one in farthest({"a": a, "b": a}).values()] == [(2, 1)] * 2
     with pytest.raises(ValueError, match="same seeds"):
-        standings({"a": a, "b": a.only(seeds=[0])}, "b")
+        summarise({"a": a, "b": a.only(seeds=[0])}, "b")
 
 
 def test_before_anything_is_known_there_are_no_figures_and_no_verdict():
-    found = standings({"a": arm([[0], [0]], done=0), "b": arm([[0], [0]], done=0)}, "b")
+    found = summarise({"a": arm([[0], [0]], done=0), "b": arm([[0], [0]], done=0)}, "b")
     assert found.horizon == 0 and found.arms["a"].solved is None
     assert verdict_lines(found) == []
 
@@ -90,15 +90,15 @@ def test_before_anything_is_known_there_are_no_figures_and_no_verdict():
 def test_without_targets_the_verdict_is_of_fitness():
     at = np.full((8, 1), np.nan)
     arms = {
-        name: Outcomes(at, np.full((8, 1), T), T, 3, np.full((8, 1, T), value))
+        name: Results(at, np.full((8, 1), T), T, 3, np.full((8, 1, T), value))
         for name, value in (("a", 0.9), ("b", 0.4))
     }
-    assert verdict_lines(standings(arms, "b")) == ["a - b = +0.50 [0.50, 0.50]"]
+    assert verdict_lines(summarise(arms, "b")) == ["a - b = +0.50 [0.50, 0.50]"]
 
 
 def test_arms_of_different_cost_are_levelled():
     cheap, dear = arm([[2]] * 6, answers=1), arm([[1]] * 6, answers=2)
-    found = standings({"cheap": cheap, "dear": dear}, "dear")
+    found = summarise({"cheap": cheap, "dear": dear}, "dear")
     assert found.answers == 2 and found.iterations == 5
     assert found.against["cheap"]["area"].interval.mean == 0  # both had it after two answers
 

@@ -1,4 +1,4 @@
-"""Figures by hand, intervals, and paired comparisons."""
+"""Metrics by hand, intervals, and paired comparisons."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 
 from evo.evaluation.evaluate import Sampled
 from evo.evaluation.file import comparison_record, verdicts
-from evo.evaluation.metrics import ProblemAnswers, compared, figures_of, summarised
+from evo.evaluation.metrics import ProblemAnswers, aggregate, compared, metrics_of
 from problems.contract import ScorerFault
 
 
@@ -30,42 +30,42 @@ def sample(seed, *problems, faults=None):
 
 
 def test_figures_by_hand():
-    figures = figures_of(answers_of([[0, 0], [1, 0], [1, 1], [0, 0.2]], written=[False, True, True, True]))
-    assert [figures[f"best@{k}"] for k in (1, 3, 4)] == pytest.approx([0.4, (3 * 1 + 0.5) / 4, 1])
+    metrics = metrics_of(answers_of([[0, 0], [1, 0], [1, 1], [0, 0.2]], written=[False, True, True, True]))
+    assert [metrics[f"best@{k}"] for k in (1, 3, 4)] == pytest.approx([0.4, (3 * 1 + 0.5) / 4, 1])
     # two of four reach .5: of the 4 triples every one holds one of them
-    assert [figures[f"solve@{k}"] for k in (1, 3, 4)] == pytest.approx([0.5, 1, 1])
+    assert [metrics[f"solve@{k}"] for k in (1, 3, 4)] == pytest.approx([0.5, 1, 1])
     # pairs: 1, 2, .2, 1, 1.2, 1.8 over all; of the three valid 1, 1.2, 1.8
-    assert figures["diversity"] == pytest.approx((1 + 2 + 0.2 + 1 + 1.2 + 1.8) / 6)
-    assert figures["diversity_valid"] == pytest.approx(4 / 3)
-    assert figures["pareto_fraction"] == 0.25
-    assert figures["E_w[best]"] == pytest.approx(1)
-    assert figures["distinct_vectors"] == 4
-    assert (figures["written"], figures["valid"]) == (0.75, 0.75)
-    assert (figures["mean[a]"], figures["mean[b]"]) == (0.5, pytest.approx(0.3))
-    assert "best@10" not in figures
+    assert metrics["diversity"] == pytest.approx((1 + 2 + 0.2 + 1 + 1.2 + 1.8) / 6)
+    assert metrics["diversity_valid"] == pytest.approx(4 / 3)
+    assert metrics["pareto_fraction"] == 0.25
+    assert metrics["E_w[best]"] == pytest.approx(1)
+    assert metrics["distinct_vectors"] == 4
+    assert (metrics["written"], metrics["valid"]) == (0.75, 0.75)
+    assert (metrics["mean[a]"], metrics["mean[b]"]) == (0.5, pytest.approx(0.3))
+    assert "best@10" not in metrics
 
 
 def test_the_worth_to_a_random_taste():
     # E[max(w, 1 - w)] for w uniform is 3/4
-    assert figures_of(answers_of([[1, 0], [0, 1]]))["E_w[best]"] == pytest.approx(0.75, abs=0.005)
+    assert metrics_of(answers_of([[1, 0], [0, 1]]))["E_w[best]"] == pytest.approx(0.75, abs=0.005)
 
 
 def test_an_answer_at_fault_is_neither_valid_nor_a_solution():
-    figures = figures_of(answers_of([[1, 1], [1, 1], [0, 0]], failed=[True, False, False]))
-    assert figures["solve@1"] == pytest.approx(1 / 3)
-    assert figures["valid"] == pytest.approx(1 / 3)
+    metrics = metrics_of(answers_of([[1, 1], [1, 1], [0, 0]], failed=[True, False, False]))
+    assert metrics["solve@1"] == pytest.approx(1 / 3)
+    assert metrics["valid"] == pytest.approx(1 / 3)
 
 
 def test_a_missing_answer_solves_nothing_however_low_the_target():
-    figures = figures_of(answers_of([[-1, -1], [0, 0]], target=-0.5, written=[True, False]))
-    assert figures["solve@1"] == 0
+    metrics = metrics_of(answers_of([[-1, -1], [0, 0]], target=-0.5, written=[True, False]))
+    assert metrics["solve@1"] == 0
 
 
 def test_what_has_no_target_has_no_solve_rate():
-    alone = summarised([sample(0, answers_of([[1, 1]], target=None))])
+    alone = aggregate([sample(0, answers_of([[1, 1]], target=None))])
     assert alone.mean("solve@1") is None
     assert alone.per_seed[0]["solve@1"] is None
-    both = summarised([sample(0, answers_of([[1, 1]], target=None), answers_of([[1, 1], [0, 0]], name="q"))])
+    both = aggregate([sample(0, answers_of([[1, 1]], target=None), answers_of([[1, 1], [0, 0]], name="q"))])
     assert both.mean("solve@1") == 0.5, "the mean is of those that have one"
     assert json.loads(json.dumps(both.problem_records(), allow_nan=False))[0]["solve@1"] is None
 
@@ -73,7 +73,7 @@ def test_what_has_no_target_has_no_solve_rate():
 def test_seeds_are_averaged_within_problems_and_intervals_hold_the_mean():
     rng = np.random.default_rng(0)
     samples = [sample(s, *(answers_of(rng.random((30, 2)), name=f"p{i}") for i in range(20))) for s in (3, 4)]
-    evaluation = summarised(samples)
+    evaluation = aggregate(samples)
     means = [[s.problems[i].fitness.mean() for s in samples] for i in range(20)]
     assert evaluation.per_problem["best@1"] == pytest.approx(np.mean(means, axis=1))
     assert evaluation.mean("best@1") == pytest.approx(np.mean(means))
@@ -87,27 +87,27 @@ def test_seeds_are_averaged_within_problems_and_intervals_hold_the_mean():
 
 
 def test_one_problem_has_no_interval():
-    record = summarised([sample(0, answers_of([[1, 1]]))]).record()
+    record = aggregate([sample(0, answers_of([[1, 1]]))]).record()
     assert record["best@1"] == 1
     assert record["intervals"] == {}
 
 
 def test_a_problem_that_one_seed_could_not_judge_counts_in_none():
     a, b = answers_of([[1, 1]], name="a"), answers_of([[0, 0]], name="b")
-    evaluation = summarised([sample(0, a, b), sample(1, a, faults={"b": "its test is broken"})])
+    evaluation = aggregate([sample(0, a, b), sample(1, a, faults={"b": "its test is broken"})])
     assert [one.name for one in evaluation.problems] == ["a"]
     assert evaluation.record()["faults"] == {"b": "its test is broken"}
     assert evaluation.mean("best@1") == 1
     with pytest.raises(ScorerFault, match="broken"):
-        summarised([sample(0, faults={"b": "its test is broken"})])
+        aggregate([sample(0, faults={"b": "its test is broken"})])
 
 
 def test_comparison_pairs_problems_by_name():
     rng = np.random.default_rng(1)
     hard = rng.random(12)  # problems differ far more than the two policies do
-    ours = summarised([sample(0, *(answers_of([[x, x]], name=f"p{i}") for i, x in enumerate(hard)))])
+    ours = aggregate([sample(0, *(answers_of([[x, x]], name=f"p{i}") for i, x in enumerate(hard)))])
     rows = [sample(0, *(answers_of([[x - 0.01, x - 0.01]], name=f"p{i}") for i, x in enumerate(hard)))]
-    theirs = summarised(rows).problem_records()[::-1]
+    theirs = aggregate(rows).problem_records()[::-1]
     differences = compared(ours, theirs)
     best = differences["best@1"]
     assert best.interval.mean == pytest.approx(0.01)
@@ -120,7 +120,7 @@ def test_comparison_pairs_problems_by_name():
 
 
 def evaluation_of(solved, problems):
-    return summarised([sample(0, *(answers_of([[solved, solved]], name=f"p{i}") for i in range(problems)))])
+    return aggregate([sample(0, *(answers_of([[solved, solved]], name=f"p{i}") for i in range(problems)))])
 
 
 def test_a_solve_rate_of_none_has_an_interval_with_a_width():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from evo.comparison.results import Outcomes, levelled
+from evo.comparison.results import Results, align_budgets
 from evo.comparison.survival import (
     answer_axis,
     area_difference,
@@ -24,7 +24,7 @@ inf, nan = math.inf, math.nan
 def arm(solved_at, done=None, iterations=10, **options):
     solved_at = np.array(solved_at, dtype=float)
     done = np.full(solved_at.shape, iterations) if done is None else np.array(done)
-    return Outcomes(solved_at, done, iterations, **options)
+    return Results(solved_at, done, iterations, **options)
 
 
 def drawn(rng, chance, seeds, iterations):
@@ -87,8 +87,8 @@ def test_searches_under_way_are_kaplan_and_meiers():
     rng = np.random.default_rng(0)
     solved, done = rng.integers(1, 25, 40), rng.integers(6, 21, 40)
     seen = solved <= done
-    outcomes = arm(np.where(seen, solved, inf)[:, None], np.where(seen, solved, done)[:, None], 20)
-    curve = solve_curve(outcomes)
+    results = arm(np.where(seen, solved, inf)[:, None], np.where(seen, solved, done)[:, None], 20)
+    curve = solve_curve(results)
     known = np.isfinite(curve.mean)
     assert known[:6].all()
     assert not known[-1]
@@ -152,10 +152,10 @@ def test_seeds_of_a_problem_are_not_counted_as_independent():
 def test_crossed_seeds_widen_the_band_where_they_differ():
     rng = np.random.default_rng(0)
     chance = np.array([0.2, 0.5, 0.8])
-    outcomes = arm(np.where(rng.random((60, 3)) < chance, 1, inf))
-    nested, crossed = solve_curve(outcomes), solve_curve(outcomes, crossed_seeds=True)
+    results = arm(np.where(rng.random((60, 3)) < chance, 1, inf))
+    nested, crossed = solve_curve(results), solve_curve(results, crossed_seeds=True)
     assert crossed.high[0] - crossed.low[0] > 2 * (nested.high[0] - nested.low[0])
-    one = arm(outcomes.solved_at[:, :1])
+    one = arm(results.solved_at[:, :1])
     assert solve_curve(one, crossed_seeds=True).high == pytest.approx(solve_curve(one).high)
 
 
@@ -184,8 +184,8 @@ def test_mean_best_and_its_end():
 
 def test_mean_best_over_crossed_seeds_is_wider():
     best = np.random.default_rng(0).random((30, 1, 1)) + np.array([0.0, 1.0, 2.0])[None, :, None]
-    outcomes = arm(np.full((30, 3), inf), iterations=1, best=best)
-    nested, crossed = best_curve(outcomes), best_curve(outcomes, crossed_seeds=True)
+    results = arm(np.full((30, 3), inf), iterations=1, best=best)
+    nested, crossed = best_curve(results), best_curve(results, crossed_seeds=True)
     assert nested.mean == pytest.approx(crossed.mean)
     assert crossed.high - crossed.low > 2 * (nested.high - nested.low)
 
@@ -233,9 +233,9 @@ def test_best_difference_and_what_nothing_counts_as():
 def test_arms_of_different_cost_on_one_axis():
     single = arm([[1], [3], [inf], [inf]], iterations=6, answers=1)
     chain = arm([[1], [2], [inf], [inf]], iterations=2, answers=3)
-    with pytest.raises(ValueError, match="levelled"):
+    with pytest.raises(ValueError, match="align_budgets"):
         solve_difference(single, chain)
-    assert solve_difference(*levelled(single, chain), 1).interval.mean == 0.25
+    assert solve_difference(*align_budgets(single, chain), 1).interval.mean == 0.25
     axis = answer_axis(single, chain)
     assert axis.tolist() == [1, 2, 3, 4, 5, 6]
     assert solve_curve(single).over_answers(1, axis).mean == pytest.approx([0.25, 0.25, 0.5, 0.5, 0.5, 0.5])
