@@ -28,7 +28,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from islands.db.blobs import pack_floats, pack_ids
 from islands.db.comparisons import PlannedRun, plan
-from islands.db.schema import Answer, Candidate, Elite, Problem, PromptGroup, Rollout, table
+from islands.db.schema import Answer, Candidate, Elite, Improvement, Problem, PromptGroup, Rollout, table
 from islands.db.store import Store
 from islands.types import RunRecord
 
@@ -124,6 +124,9 @@ def _searched(
                     stored.append(id)
                     if fitness > best:
                         best, best_id = fitness, id
+                        rows.improvements[sequence] = dict(
+                            problem_id=problem, sequence=sequence, candidate_id=id, fitness=fitness
+                        )
                         solved = sequence if solved is None and fitness >= 0.74 else solved
                 rows.answers.append(
                     dict(rollout_id=group_id, position=position, candidate_id=id, repeat=repeat, seconds=1e-4)
@@ -154,10 +157,12 @@ class _Rows:
         self.candidates: list[dict[str, Any]] = []
         self.answers: list[dict[str, Any]] = []
         self.elites: list[dict[str, Any]] = []
+        self.improvements: dict[int, dict[str, Any]] = {}  # by sequence: the last of a group counts
 
     def write(self, connection: Connection) -> None:
         kinds = ((PromptGroup, self.groups), (Candidate, self.candidates), (Rollout, self.rollouts),
-                 (Answer, self.answers), (Elite, self.elites))  # fmt: skip
+                 (Answer, self.answers), (Elite, self.elites),
+                 (Improvement, list(self.improvements.values())))  # fmt: skip
         for kind, rows in kinds:
             connection.execute(insert(table(kind)), rows)
 

@@ -52,7 +52,7 @@ class Writer:
         """The next groups, in one transaction, over the problems in turns."""
         from sqlalchemy import func, insert, select, update
 
-        from islands.db.schema import Answer, Candidate, Elite, Problem, PromptGroup, Rollout, table
+        from islands.db.schema import Answer, Candidate, Elite, Improvement, Problem, PromptGroup, Rollout, table
 
         rng, now = self.rng, time.time()
         with self.store.begin() as tx:
@@ -61,6 +61,7 @@ class Writer:
             first = {m: (connection.execute(select(func.max(m.id))).scalar() or 0) + 1
                      for m in (PromptGroup, Rollout, Candidate)}  # fmt: skip
             rows: dict[Any, list[dict[str, Any]]] = {m: [] for m in (PromptGroup, Rollout, Candidate, Answer, Elite)}
+            risen: dict[tuple[int, int], dict[str, Any]] = {}
             for n in range(groups):
                 index = self.sequence % len(self.problems)
                 problem, iteration = self.problems[index], self.sequence // len(self.problems)
@@ -99,12 +100,16 @@ class Writer:
                         self.solved[index] = True
                         values = {"solved_sequence": self.sequence, "status": "solved"}
                         connection.execute(update(Problem).where(Problem.id == problem.id).values(**values))
-                    if fitness > self.best[index]:
+                    if fitness > self.best[index] and rows[Candidate][-1]["error"] is None:
                         self.best[index] = fitness
                         connection.execute(
                             update(Problem).where(Problem.id == problem.id).values(best=candidate, best_fitness=fitness)
                         )
+                        risen[problem.id, self.sequence] = dict(
+                            problem_id=problem.id, sequence=self.sequence, candidate_id=candidate, fitness=fitness
+                        )
                 self.sequence += 1
+            rows[Improvement] = list(risen.values())
             for mapped, of in rows.items():
                 if of:
                     connection.execute(insert(table(mapped)), of)

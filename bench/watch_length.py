@@ -118,6 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, default=Path("watch_length.json"))
     parser.add_argument("--lengths", type=int, nargs="+", default=[10**3, 10**5, 10**6])
+    parser.add_argument("--export-upto", type=int, default=10**6, help="the longest that is exported, minutes of CPU")
     parser.add_argument("--seconds", type=float, default=15.0, help="of watching")
     options = parser.parse_args()
     found: dict[str, Any] = {}
@@ -130,9 +131,10 @@ def main() -> None:
                 "database_mb": round(path.stat().st_size / 1e6),
                 "watch": watched(db, options.seconds),
                 "watch_once": ended(["watch", NAME, "--once", "--db", db]),
-                "export_jsonl": ended(["export", NAME, "-o", f"{traces}.jsonl", "--db", db]),
-                "export_parquet": ended(["export", NAME, "-o", f"{traces}.parquet", "--db", db]),
-            }
+            } | {
+                f"export_{kind}": ended(["export", NAME, "-o", f"{traces}.{kind}", "--db", db])
+                for kind in ("jsonl", "parquet") if iterations <= options.export_upto
+            }  # fmt: skip
         print(iterations, json.dumps(found[str(iterations)]), flush=True)
         options.output.write_text(json.dumps(found, indent=2) + "\n")
 

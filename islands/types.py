@@ -13,7 +13,7 @@ PROBLEM_STATUSES = ("active", "solved", "failed", "done")
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run as it was when read. Times are seconds since 1970, UTC; heartbeat is None before the first claim."""
+    """A run as it was when read. Times are seconds since 1970, UTC; heartbeat is None before the first lease."""
 
     id: int
     name: str

@@ -22,7 +22,7 @@ from evo.comparison.workers import Crews
 from evo.config.run import RunConfig
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
-from evo.tui.terminal import able
+from evo.tui.terminal import can_show
 from islands.db.store import Store
 from vpo.embedded import dialect_of
 from vpo.policies.address import parse_addresses
@@ -64,7 +64,7 @@ async def _conduct(
     ended: list[Ended] = []
     try:
         with obeying_interrupts(fleet.interrupt):
-            live = not manner.plain and able(console)
+            live = not manner.plain and can_show(console)
             with console.status("loading") if live else contextlib.nullcontext():
                 await fleet.prepare(configs)
             if fleet.stopping:

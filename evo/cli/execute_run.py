@@ -21,7 +21,7 @@ from evo.runs.launch import Launched
 from evo.runs.result import concluded
 from evo.search.loop import Search
 from evo.search.progress import clock, figures, lane_row, spent
-from evo.tui.terminal import able
+from evo.tui.terminal import can_show
 
 SHOWN_PROBLEMS = 30
 
@@ -47,7 +47,7 @@ async def _drive(
     console: Console,
     ending: Callable[[Console, Launched], None] | None,
 ) -> int:
-    waiting = console.status("loading") if not plain and able(console) else contextlib.nullcontext()
+    waiting = console.status("loading") if not plain and can_show(console) else contextlib.nullcontext()
     with waiting:
         launched = await prepare()
     search, status = launched.search, launched.status

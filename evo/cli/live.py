@@ -11,10 +11,10 @@ from rich.console import Console
 
 from evo.cli.options import db_suffix
 from evo.cli.watch import plain_lines, plain_pause
-from evo.monitor.poller import Feed
-from evo.tui.palette import spelled
-from evo.tui.screen import Controls, showing
-from evo.tui.terminal import able
+from evo.monitor.poller import Poller
+from evo.tui.palette import spell
+from evo.tui.screen import Controls, show_screen
+from evo.tui.terminal import can_show
 from islands.db.store import Store
 
 
@@ -23,8 +23,8 @@ async def shown(
     db: str, name: str, console: Console, plain: bool, controls: Controls, against: str | None = None
 ) -> AsyncIterator[None]:
     """Show the run or comparison `name` until the block ends. Both ways read the database, as a watcher would."""
-    if not plain and able(console):
-        async with showing(db, name, console, controls=controls, against=against):
+    if not plain and can_show(console):
+        async with show_screen(db, name, console, controls=controls, against=against):
             yield
         return
     suffix = db_suffix(db)
@@ -43,9 +43,9 @@ async def _lines(db: str, name: str, console: Console, against: str | None) -> N
     started = asyncio.get_running_loop().time()
     await asyncio.sleep(plain_pause(0.0))
     with await asyncio.to_thread(Store.open, db, read_only=True) as store:
-        feed = await asyncio.to_thread(Feed, store, name, against)
+        poller = await asyncio.to_thread(Poller, store, name, against)
         while True:
-            board = await asyncio.to_thread(feed.poll)
-            for line in plain_lines(board, time.time()):
-                console.print(spelled(line, console.encoding), soft_wrap=True, markup=False)
+            snapshot = await asyncio.to_thread(poller.poll)
+            for line in plain_lines(snapshot, time.time()):
+                console.print(spell(line, console.encoding), soft_wrap=True, markup=False)
             await asyncio.sleep(plain_pause(asyncio.get_running_loop().time() - started))

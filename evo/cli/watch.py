@@ -12,15 +12,15 @@ import click
 from rich.console import Console
 
 from evo.cli.options import db_option, plain_option
-from evo.monitor.poller import Feed
-from evo.monitor.snapshot import Board
-from evo.tui.frame import frame
+from evo.monitor.poller import Poller
+from evo.monitor.snapshot import Snapshot
+from evo.tui.frame import draw_frame
 from evo.tui.head import mean_best
 from evo.tui.line import clean
 from evo.tui.numbers import clock, fitness, rate
-from evo.tui.palette import spelled
-from evo.tui.screen import showing
-from evo.tui.terminal import able
+from evo.tui.palette import spell
+from evo.tui.screen import show_screen
+from evo.tui.terminal import can_show
 from evo.tui.view import View
 from islands.db.store import Store
 
@@ -45,7 +45,7 @@ def watch(name: str, db: str, against: str | None, plain: bool, once: bool) -> i
     console = Console(highlight=False, markup=False, emoji=False)
     if once:
         return _once(name, db, against, console)
-    if plain or not able(console):
+    if plain or not can_show(console):
         return _plain(name, db, against, console)
     return asyncio.run(_live(name, db, against, console))
 
@@ -64,7 +64,7 @@ async def _live(name: str, db: str, against: str | None, console: Console) -> in
     for number in signals:
         loop.add_signal_handler(number, end, number)
     try:
-        async with showing(db, name, console, against=against) as shown:
+        async with show_screen(db, name, console, against=against) as shown:
             waits = [asyncio.create_task(shown.left()), asyncio.create_task(ended.wait())]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for task in waits:
@@ -79,30 +79,30 @@ async def _live(name: str, db: str, against: str | None, console: Console) -> in
 
 
 @contextlib.contextmanager
-def _feed(name: str, db: str, against: str | None) -> Iterator[Feed]:
+def _poller(name: str, db: str, against: str | None) -> Iterator[Poller]:
 
     with Store.open(db, read_only=True) as store:
-        yield Feed(store, name, against)
+        yield Poller(store, name, against)
 
 
-def _loaded(feed: Feed) -> Board:
-    """A board of everything that the database has now."""
+def _loaded(poller: Poller) -> Snapshot:
+    """A snapshot of everything that the database has now."""
     while True:
-        board = feed.poll()
-        if board.loaded >= board.runs:
-            return board
+        snapshot = poller.poll()
+        if snapshot.loaded >= snapshot.runs:
+            return snapshot
 
 
 def _once(name: str, db: str, against: str | None, console: Console) -> int:
 
-    with _feed(name, db, against) as feed:
-        board = _loaded(feed)
+    with _poller(name, db, against) as poller:
+        snapshot = _loaded(poller)
     terminal = console.is_terminal
     width = console.width if terminal else ONCE_WIDTH
     height = max(24, console.height - 1) if terminal else ONCE_HEIGHT
-    picture = frame(board, View(), width, height, time.time())
+    picture = draw_frame(snapshot, View(), width, height, time.time())
     del picture.lines[-1]  # its keys do nothing here
-    console.print(picture.spelled(console.encoding), end="", soft_wrap=True)
+    console.print(picture.spell(console.encoding), end="", soft_wrap=True)
     return 0
 
 
@@ -110,13 +110,13 @@ def _plain(name: str, db: str, against: str | None, console: Console) -> int:
     """A line for each arm every few seconds, until every run has ended."""
 
     began = time.monotonic()
-    with _feed(name, db, against) as feed:
+    with _poller(name, db, against) as poller:
         while True:
-            board = _loaded(feed)
-            for line in plain_lines(board, time.time()):
-                console.print(spelled(line, console.encoding), soft_wrap=True)
-            if board.ended:
-                for text in board.verdict:
+            snapshot = _loaded(poller)
+            for line in plain_lines(snapshot, time.time()):
+                console.print(spell(line, console.encoding), soft_wrap=True)
+            if snapshot.ended:
+                for text in snapshot.verdict:
                     console.print(text, soft_wrap=True)
                 return 0
             time.sleep(plain_pause(time.monotonic() - began))
@@ -127,13 +127,13 @@ def plain_pause(elapsed: float) -> float:
     return PLAIN_SECONDS if elapsed < 60 else PLAIN_SECONDS_LATER
 
 
-def plain_lines(board: Board, now: float) -> list[str]:
-    """The board as one line for each arm: times, how far it is, what was solved, throughput, faults."""
+def plain_lines(snapshot: Snapshot, now: float) -> list[str]:
+    """The snapshot as one line for each arm: times, how far it is, what was solved, throughput, faults."""
 
     lines = []
-    for arm in board.arms:
+    for arm in snapshot.arms:
         statuses = ", ".join(f"{n} {status}" for status, n in arm.statuses.items())
-        parts = [clock(board.elapsed(now)), arm.name, statuses, f"{arm.groups:,}/{arm.planned:,} iterations"]
+        parts = [clock(snapshot.elapsed(now)), arm.name, statuses, f"{arm.groups:,}/{arm.planned:,} iterations"]
         if arm.results is not None and arm.results.judged.any():
             known = arm.results.solved_at[arm.results.judged]
             parts.append(f"solved {int((known < float('inf')).sum())}/{known.size}")
@@ -149,7 +149,7 @@ def plain_lines(board: Board, now: float) -> list[str]:
             parts.append(f"{told.sampled_ahead or 0:,} of {told.in_flight:,} groups in flight sampled")
         if told.errors:
             parts.append("errors: " + ", ".join(f"{kind} {n:,}" for kind, n in list(told.errors.items())[:3]))
-        silent = board.silent(now)
+        silent = snapshot.silent(now)
         if silent is not None:
             parts.append(f"nothing heard for {clock(silent)}")
         lines.append("  ".join(clean(part) for part in parts))

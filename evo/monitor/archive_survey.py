@@ -11,7 +11,7 @@ import numpy as np
 
 from evo.monitor.snapshot import Population
 from islands.db.store import Store
-from islands.queries import live as readings
+from islands.queries import live
 from vpo.metrics import diversity
 
 READ_SECONDS = 0.004
@@ -59,7 +59,7 @@ class Survey:
         rewards: dict[int, list[list[float]]] = {id: [] for id in at}
         cells: dict[int, dict[int, int]] = {id: {} for id in at}
         with store.read() as connection:
-            for problem, island, vector in readings.elite_vectors(connection, list(at)):
+            for problem, island, vector in live.elite_vectors(connection, list(at)):
                 rewards[problem].append(vector)
                 cells[problem][island] = cells[problem].get(island, 0) + 1
         for id, (arm, row, column) in at.items():

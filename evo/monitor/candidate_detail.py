@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from evo.monitor.snapshot import Ancestor, Detail
 from islands.db.store import Store
-from islands.queries import live as readings
+from islands.queries import live
 from islands.queries.runs import candidate
 from islands.types import RunRecord
 
@@ -19,11 +19,11 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
     if not searches:
         return Detail(arm, problem)
     with store.read() as connection:
-        place = readings.fittest(connection, list(searches))
+        place = live.fittest(connection, list(searches))
         if place is None:
             return Detail(arm, problem)
         run, id = searches[place[0]], place[1]
-        line = readings.ancestors(connection, id, ANCESTORS)
+        line = live.ancestors(connection, id, ANCESTORS)
     found = candidate(store, run.id, id)
     parent = candidate(store, run.id, line[1][0]).candidate if len(line) > 1 else None
     answer = found.candidate

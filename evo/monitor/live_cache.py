@@ -18,7 +18,7 @@ from evo.comparison.results import drawn_times
 from evo.monitor.archive_survey import Survey
 from evo.monitor.snapshot import ImprovementLine, ProblemLine
 from islands.db.store import Store
-from islands.queries import live as readings
+from islands.queries import live
 from islands.types import RunRecord
 
 LOAD_SECONDS = 0.25
@@ -32,7 +32,7 @@ TRAINING_FIGURES = ("loss", "kl", "fitness", "best_of_rollout", "reward", "nll",
 
 
 @dataclass(eq=False)
-class RunReading:
+class RunCache:
     """One run as far as it has been read."""
 
     record: RunRecord
@@ -40,7 +40,7 @@ class RunReading:
     seed: int  # the column of its arm's arrays
     rows: dict[int, int] = field(default_factory=dict)  # problem id -> index
     ids: list[int] = field(default_factory=list)
-    last: int = readings.BEFORE_SEEDS
+    last: int = live.BEFORE_SEEDS
     complete: bool = False  # it had ended when it was last read
     begun: bool = False
     failed: dict[int, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class RunReading:
 
 
 @dataclass(eq=False)
-class ArmReading:
+class ArmCache:
     """One arm's searches as arrays, (P, S) and (P, S, K), written in place."""
 
     times: np.ndarray  # (K,) iterations that `best` is kept after
@@ -61,14 +61,14 @@ class ArmReading:
     now: np.ndarray  # (P, S) best fitness so far, NaN before any
 
     @classmethod
-    def of(cls, targets: Sequence[bool], seeds: int, times: np.ndarray) -> ArmReading:
+    def of(cls, targets: Sequence[bool], seeds: int, times: np.ndarray) -> ArmCache:
         shape = (len(targets), seeds)
         solved_at = np.where(np.array(targets)[:, None], np.inf, np.nan) * np.ones(shape)
         empty = np.full((*shape, len(times)), np.nan)
         return cls(times, np.zeros(shape, dtype=np.int64), solved_at, empty, np.full(shape, np.nan))
 
 
-class Mirror:
+class LiveCache:
     """Not for several threads at once; never writes.
 
     runs: by id; records are brought up to date by whoever calls `read`
@@ -80,12 +80,12 @@ class Mirror:
         self.store, self.comparison = store, comparison
         self.iterations = comparison.iterations
         self.runs = {
-            run.id: RunReading(run, arm, seed)
+            run.id: RunCache(run, arm, seed)
             for arm, of in enumerate(comparison.arms)
             for seed, run in enumerate(of.runs)
         }
         self.problems: tuple[ProblemLine, ...] = ()
-        self.arms: list[ArmReading] = []
+        self.arms: list[ArmCache] = []
         self.survey: Survey | None = None
         self.version = 0
         self._recent: list[tuple[float, int, ImprovementLine]] = []  # a heap, oldest first
@@ -94,39 +94,39 @@ class Mirror:
     @property
     def loaded(self) -> int:
         """Runs that have been read to where they were at some time."""
-        return sum(reading.begun for reading in self.runs.values())
+        return sum(cached.begun for cached in self.runs.values())
 
     @property
     def failed(self) -> set[int]:
         """Problems, by index, that a fault of their scorer stopped in some run."""
-        return {row for reading in self.runs.values() for row in reading.failed}
+        return {row for cached in self.runs.values() for row in cached.failed}
 
-    def of_arm(self, number: int) -> list[RunReading]:
+    def of_arm(self, number: int) -> list[RunCache]:
         """The runs of an arm, by seed."""
-        return [reading for reading in self.runs.values() if reading.arm == number]
+        return [cached for cached in self.runs.values() if cached.arm == number]
 
     def read(self, chosen: int) -> None:
         """Catch up; the archives of the problem `chosen` go first. Raises DatabaseUnavailable."""
         until = time.monotonic() + LOAD_SECONDS
         read = []
-        for run_id, reading in self.runs.items():
-            if reading.complete or (not reading.begun and time.monotonic() > until):
+        for run_id, cached in self.runs.items():
+            if cached.complete or (not cached.begun and time.monotonic() > until):
                 continue
-            if not reading.ids and not self._enrolled(run_id, reading):
-                reading.begun = reading.record.status != "running"  # what waits for its turn has nothing to be read
-                reading.complete = reading.record.status not in ("running", "waiting")
+            if not cached.ids and not self._enrolled(run_id, cached):
+                cached.begun = cached.record.status != "running"  # what waits for its turn has nothing to be read
+                cached.complete = cached.record.status not in ("running", "waiting")
                 continue
-            ended = reading.record.status not in ("running", "waiting")
-            self._read_run(run_id, reading)
-            reading.begun, reading.complete = True, ended
-            read.append(reading)
+            ended = cached.record.status not in ("running", "waiting")
+            self._read_run(run_id, cached)
+            cached.begun, cached.complete = True, ended
+            read.append(cached)
         if read:
             self._read_events(read)
         if self.survey is not None:
             self.survey.read(self.store, [arm.done for arm in self.arms], chosen)
         self._read_vectors()
 
-    def _enrolled(self, run_id: int, reading: RunReading) -> bool:
+    def _enrolled(self, run_id: int, cached: RunCache) -> bool:
         """Whether the run has its problems; all of them are stored at once."""
         problems = self.store.problems(run_id)
         if not problems:
@@ -136,70 +136,70 @@ class Mirror:
             targets = [problem.target is not None for problem in self.problems]
             cost = math.lcm(*(arm.answers for arm in self.comparison.arms))
             self.arms = [
-                ArmReading.of(targets, len(arm.runs), drawn_times(self.iterations, TIMES_KEPT, cost // arm.answers))
+                ArmCache.of(targets, len(arm.runs), drawn_times(self.iterations, TIMES_KEPT, cost // arm.answers))
                 for arm in self.comparison.arms
             ]
             self.survey = Survey(len(targets), [len(arm.runs) for arm in self.comparison.arms])
-        reading.ids = [problem.id for problem in problems[: len(self.problems)]]
-        reading.rows = {id: row for row, id in enumerate(reading.ids)}
+        cached.ids = [problem.id for problem in problems[: len(self.problems)]]
+        cached.rows = {id: row for row, id in enumerate(cached.ids)}
         assert self.survey is not None
-        self.survey.enrol(reading.arm, reading.seed, reading.ids)
+        self.survey.enrol(cached.arm, cached.seed, cached.ids)
         return True
 
-    def _read_run(self, run_id: int, reading: RunReading) -> None:
-        arm, column = self.arms[reading.arm], reading.seed
+    def _read_run(self, run_id: int, cached: RunCache) -> None:
+        arm, column = self.arms[cached.arm], cached.seed
         with self.store.read() as connection:
-            upto = readings.newest_sequence(connection, run_id)
+            upto = live.newest_sequence(connection, run_id)
             # before the first group the seeds are looked for again each time: they may come after the problems
-            if upto > reading.last or upto < 0:
-                for problem, count in readings.groups_between(connection, run_id, reading.last, upto):
-                    arm.done[reading.rows[problem], column] += count
-                for problem, took in readings.solved_between(connection, run_id, reading.last, upto):
-                    arm.solved_at[reading.rows[problem], column] = took
-                steps = readings.steps_between(connection, run_id, reading.last, upto)
+            if upto > cached.last or upto < 0:
+                for problem, count in live.groups_between(connection, run_id, cached.last, upto):
+                    arm.done[cached.rows[problem], column] += count
+                for problem, took in live.solved_between(connection, run_id, cached.last, upto):
+                    arm.solved_at[cached.rows[problem], column] = took
+                steps = live.steps_between(connection, run_id, cached.last, upto)
                 for step in steps:
-                    self._rise(reading, arm, step)
-                reading.last = upto if upto >= 0 else readings.BEFORE_SEEDS
+                    self._rise(cached, arm, step)
+                cached.last = upto if upto >= 0 else live.BEFORE_SEEDS
                 self.version += 1
 
-    def _read_events(self, runs: Sequence[RunReading]) -> None:
+    def _read_events(self, runs: Sequence[RunCache]) -> None:
         """What is rare: problems that stopped at a fault of their scorer, and steps of a trainer."""
-        ids = [reading.record.id for reading in runs]
+        ids = [cached.record.id for cached in runs]
         with self.store.read() as connection:
-            failed = list(readings.failed_problems(connection, ids))
-            trained = readings.newest_training(connection, ids)
-        for reading in runs:
-            reading.failed = {
-                reading.rows[problem]: message
+            failed = list(live.failed_problems(connection, ids))
+            trained = live.newest_training(connection, ids)
+        for cached in runs:
+            cached.failed = {
+                cached.rows[problem]: message
                 for run, problem, message in failed
-                if run == reading.record.id and problem in reading.rows
+                if run == cached.record.id and problem in cached.rows
             }
-            self._read_training(reading, trained.get(reading.record.id, -1))
+            self._read_training(cached, trained.get(cached.record.id, -1))
 
-    def _read_training(self, reading: RunReading, newest: int) -> None:
+    def _read_training(self, cached: RunCache, newest: int) -> None:
         """The steps since the last look, thinned as the training grows long; the newest one is always there."""
-        last = reading.steps[-1] if reading.steps else -1
+        last = cached.steps[-1] if cached.steps else -1
         if newest <= last:
             return
-        every = reading.every
+        every = cached.every
         while newest // every > 2 * STEPS_KEPT:
             every *= 2
-        kept = [at for at, step in enumerate(reading.steps) if step % every == 0]
-        reading.every, reading.steps = every, [reading.steps[at] for at in kept]
-        reading.figures = {name: [values[at] for at in kept] for name, values in reading.figures.items()}
-        run_id = reading.record.id
+        kept = [at for at, step in enumerate(cached.steps) if step % every == 0]
+        cached.every, cached.steps = every, [cached.steps[at] for at in kept]
+        cached.figures = {name: [values[at] for at in kept] for name, values in cached.figures.items()}
+        run_id = cached.record.id
         with self.store.read() as connection:
-            found = list(readings.training_between(connection, run_id, last, newest, every))
-            reading.version = readings.newest_version(connection, run_id)
+            found = list(live.training_between(connection, run_id, last, newest, every))
+            cached.version = live.newest_version(connection, run_id)
         for step, stats in found:
-            reading.steps.append(step)
+            cached.steps.append(step)
             for name in TRAINING_FIGURES:
                 value = stats.get(name)
                 known = isinstance(value, int | float) and not isinstance(value, bool)
-                reading.figures.setdefault(name, []).append(float(value) if known else float("nan"))  # type: ignore[arg-type]
+                cached.figures.setdefault(name, []).append(float(value) if known else float("nan"))  # type: ignore[arg-type]
 
-    def _rise(self, reading: RunReading, arm: ArmReading, step: readings.Step) -> None:
-        row, column = reading.rows[step.problem], reading.seed
+    def _rise(self, cached: RunCache, arm: ArmCache, step: live.Step) -> None:
+        row, column = cached.rows[step.problem], cached.seed
         before = arm.now[row, column]
         if not (np.isnan(before) or step.fitness > before):
             return
@@ -208,8 +208,8 @@ class Mirror:
         if step.created is None:
             return
         line = ImprovementLine(
-            self.comparison.arms[reading.arm].name,
-            reading.record.seed,
+            self.comparison.arms[cached.arm].name,
+            cached.record.seed,
             row,
             step.iteration + 1,
             step.candidate,
@@ -227,7 +227,7 @@ class Mirror:
         missing = [id for id in shown if id not in self._vectors]
         if missing:
             with self.store.read() as connection:
-                self._vectors.update(readings.vectors(connection, missing))
+                self._vectors.update(live.vectors(connection, missing))
 
     def improvements(self) -> tuple[ImprovementLine, ...]:
         """The newest rises of a best fitness, the last first."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
 from evo.comparison.verdict import farthest, summarise, verdict_lines
-from evo.monitor.live_cache import Mirror
+from evo.monitor.live_cache import LiveCache
 
 CURVES_SHARE, VERDICT_SHARE = 0.005, 0.003
 """Of one core."""
@@ -34,7 +34,7 @@ class Throttled:
         return made
 
 
-class LiveFigures:
+class LiveMetrics:
     """results: by arm, as of the last update; curves, verdict: of that time or a little earlier."""
 
     def __init__(self) -> None:
@@ -45,38 +45,38 @@ class LiveFigures:
         self._curve_turn, self._verdict_turn = Throttled(CURVES_SHARE), Throttled(VERDICT_SHARE)
         self._final = self._loaded = False
 
-    def update(self, mirror: Mirror, final: bool, loaded: bool) -> None:
-        """Catch up with the mirror. final: everything has ended and been read; loaded: all of it has been read."""
-        # what is drawn is from one version of the arrays; a board keeps the results that it was made with
-        if self._version != mirror.version:
+    def update(self, cache: LiveCache, final: bool, loaded: bool) -> None:
+        """Catch up with the cache. final: everything has ended and been read; loaded: all of it has been read."""
+        # what is drawn is from one version of the arrays; a snapshot keeps the results that it was made with
+        if self._version != cache.version:
             self.results = {
                 of.name: Results(
-                    arm.solved_at.copy(), arm.done, mirror.iterations, of.answers, arm.best,
+                    arm.solved_at.copy(), arm.done, cache.iterations, of.answers, arm.best,
                     bool(of.runs[0].config.get("until_solved")), arm.times,
                 )
-                for of, arm in zip(mirror.comparison.arms, mirror.arms, strict=True)
+                for of, arm in zip(cache.comparison.arms, cache.arms, strict=True)
             }  # fmt: skip
-            self._version = mirror.version
+            self._version = cache.version
         # at the end, and once everything that was there at the start has been read, nothing waits for its turn
         at_once = (final and not self._final) or (loaded and not self._loaded)
         self._final, self._loaded = final, loaded
         if at_once:
             self._curve_turn.version = self._verdict_turn.version = -1
-        judged, crossed = self._judged(mirror), mirror.comparison.crossed_seeds
+        judged, crossed = self._judged(cache), cache.comparison.crossed_seeds
         if self._curve_turn.wants(self._version, at_once):
             self.curves = self._curve_turn.make(self._version, lambda: _curves(judged, crossed))
         if len(self.results) > 1 and self._verdict_turn.wants(self._version, at_once):
-            reference = mirror.comparison.reference
+            reference = cache.comparison.reference
             self.verdict = self._verdict_turn.make(
                 self._version,
                 lambda: tuple(verdict_lines(summarise(judged, reference, crossed_seeds=crossed))),
             )
 
-    def _judged(self, mirror: Mirror) -> dict[str, Results]:
+    def _judged(self, cache: LiveCache) -> dict[str, Results]:
         """The results without the problems that stopped, in any arm, at a fault of their scorer: they would hold the
         iteration that all have come to where they stopped."""
-        failed = mirror.failed
-        kept = [row for row in range(len(mirror.problems)) if row not in failed]
+        failed = cache.failed
+        kept = [row for row in range(len(cache.problems)) if row not in failed]
         if not failed or not kept:
             return self.results
         return {name: of.only(kept) for name, of in self.results.items()}

@@ -1,4 +1,4 @@
-"""From the database to the board of a live screen, asking each time only for what is new.
+"""From the database to the snapshot of a live screen, asking each time only for what is new.
 
 A poll of a search that commits some hundred answers a second takes a few milliseconds, however large the run has
 become. Statistics over all searches cost more, so they are made again only so often that they take less than a
@@ -18,19 +18,19 @@ import numpy as np
 from evo.comparison.load import Comparison, gather, planned
 from evo.comparison.survival import answer_axis
 from evo.monitor.candidate_detail import best_answer
-from evo.monitor.live_cache import Mirror, RunReading
-from evo.monitor.live_metrics import LiveFigures
-from evo.monitor.snapshot import ArmBoard, Board, Detail, TrainingCurve
-from evo.monitor.telemetry import told
+from evo.monitor.live_cache import LiveCache, RunCache
+from evo.monitor.live_metrics import LiveMetrics
+from evo.monitor.snapshot import ArmSnapshot, Detail, Snapshot, TrainingCurve
+from evo.monitor.telemetry import sum_telemetry
 from evo.search.active_time import active_periods, union
 from islands.db.store import Store
-from islands.queries import live as readings
+from islands.queries import live
 from islands.types import RunRecord
 
 RATE_SECONDS = 30.0
 
 
-class Feed:
+class Poller:
     """Reads a comparison, or a run, for a screen. Not for several threads at once; never writes.
 
     Raises UnknownRun and BadInput where there is no such run or arm, as evo.comparison.load.gather does.
@@ -44,8 +44,8 @@ class Feed:
     def _begin(self) -> None:
         """Forget everything and look at which runs there are."""
         self.comparison: Comparison = gather(self.store, self.name, self.against)
-        self._mirror = Mirror(self.store, self.comparison)
-        self._figures = LiveFigures()
+        self._cache = LiveCache(self.store, self.comparison)
+        self._figures = LiveMetrics()
         self._pace: deque[tuple[float, int]] = deque()
         self._details: dict[tuple[int, str], Detail] = {}
         self._detail_version: tuple[tuple[int, str] | None, bytes] = (None, b"")
@@ -54,121 +54,121 @@ class Feed:
         """What the viewer has chosen: its archives are read first, and with an arm its best answer in full."""
         self._chosen = (problem, arm)
 
-    def poll(self, now: float | None = None) -> Board:
+    def poll(self, now: float | None = None) -> Snapshot:
         """What the database holds now. Raises DatabaseUnavailable where it cannot be read."""
         now = time.time() if now is None else now
         with self.store.read() as connection:
-            pulses = readings.pulses(connection, self.name)
-            if not pulses or {pulse.id for pulse in pulses} != set(self._mirror.runs):
+            pulses = live.pulses(connection, self.name)
+            if not pulses or {pulse.id for pulse in pulses} != set(self._cache.runs):
                 self._begin()  # raises UnknownRun where the runs were removed
-                pulses = readings.pulses(connection, self.name)
-            runs = self._mirror.runs
+                pulses = live.pulses(connection, self.name)
+            runs = self._cache.runs
             moved = [p.id for p in pulses if p.status == "running" or p.updated != runs[p.id].record.updated]
-            records = readings.run_states(connection, moved)
+            records = live.run_states(connection, moved)
         for pulse in pulses:
-            reading = runs[pulse.id]
+            cached = runs[pulse.id]
             changed = {**records.get(pulse.id, {}), "status": pulse.status, "heartbeat": pulse.heartbeat}
-            reading.record = replace(reading.record, **changed)
-            if reading.complete and pulse.status == "running":  # taken up again, perhaps with problems reopened
+            cached.record = replace(cached.record, **changed)
+            if cached.complete and pulse.status == "running":  # taken up again, perhaps with problems reopened
                 return self._afresh(now)
-        if max(planned(reading.record) for reading in runs.values()) != self._mirror.iterations:
+        if max(planned(cached.record) for cached in runs.values()) != self._cache.iterations:
             return self._afresh(now)
-        self._mirror.read(self._chosen[0])
+        self._cache.read(self._chosen[0])
         self._read_detail()
-        return self._board(now)
+        return self._snapshot(now)
 
-    def _afresh(self, now: float) -> Board:
+    def _afresh(self, now: float) -> Snapshot:
         self._begin()
         return self.poll(now)
 
     def _read_detail(self) -> None:
         """The chosen answer, again whenever the arm's best fitness on that problem has risen."""
         problem, name = self._chosen
-        mirror = self._mirror
+        cache = self._cache
         at = next((i for i, arm in enumerate(self.comparison.arms) if arm.name == name), None)
-        if name is None or at is None or problem >= len(mirror.problems):
+        if name is None or at is None or problem >= len(cache.problems):
             return
-        version = ((problem, name), mirror.arms[at].now[problem].tobytes())
+        version = ((problem, name), cache.arms[at].now[problem].tobytes())
         if self._detail_version == version:
             return
-        searches = {reading.ids[problem]: reading.record for reading in mirror.of_arm(at) if reading.ids}
+        searches = {cached.ids[problem]: cached.record for cached in cache.of_arm(at) if cached.ids}
         self._details = {(problem, name): best_answer(self.store, name, problem, searches)}
         self._detail_version = version
 
-    def _board(self, now: float) -> Board:
-        mirror = self._mirror
-        loaded = mirror.loaded
-        records = [reading.record for reading in mirror.runs.values()]
+    def _snapshot(self, now: float) -> Snapshot:
+        cache = self._cache
+        loaded = cache.loaded
+        records = [cached.record for cached in cache.runs.values()]
         arms = [self._arm(number) for number in range(len(self.comparison.arms))]
-        board = Board(
+        snapshot = Snapshot(
             self.name,
             tuple(arms),
-            mirror.problems,
+            cache.problems,
             self.comparison.reference,
-            mirror.iterations,
+            cache.iterations,
             active=union([period for record in records for period in active_periods(record)]),
             heard=max(_heard(record) for record in records),
             loaded=loaded,
             runs=len(records),
             reasons=tuple(dict.fromkeys(r.reason for r in records if r.reason)),
         )
-        board = replace(
-            board, rate=self._rate(now, board.groups, loaded == len(records)), seconds_left=_seconds(records)
+        snapshot = replace(
+            snapshot, rate=self._rate(now, snapshot.groups, loaded == len(records)), seconds_left=_seconds(records)
         )
-        if not mirror.problems:
-            return board
-        self._figures.update(mirror, board.ended and loaded == len(records), loaded == len(records))
+        if not cache.problems:
+            return snapshot
+        self._figures.update(cache, snapshot.ended and loaded == len(records), loaded == len(records))
         found = self._figures.results
         unequal = len({arm.answers for arm in found.values()}) > 1
         axis = answer_axis(*found.values()) if unequal else next(iter(found.values())).times
         return replace(
-            board,
+            snapshot,
             arms=tuple(replace(arm, results=found[arm.name], curve=self._figures.curves.get(arm.name)) for arm in arms),
             axis=tuple(axis.tolist()),
             axis_unit="answers" if unequal else "iterations",
             verdict=self._figures.verdict,
-            improvements=mirror.improvements(),
+            improvements=cache.improvements(),
             details=dict(self._details),
         )
 
-    def _arm(self, number: int) -> ArmBoard:
+    def _arm(self, number: int) -> ArmSnapshot:
         of = self.comparison.arms[number]
-        mirror = self._mirror
-        own = mirror.of_arm(number)
-        records = [reading.record for reading in own]
+        cache = self._cache
+        own = cache.of_arm(number)
+        records = [cached.record for cached in own]
         statuses: dict[str, int] = {}
         for record in records:
             statuses[record.status] = statuses.get(record.status, 0) + 1
-        failed = {row: message for reading in own for row, message in reading.failed.items()}
+        failed = {row: message for cached in own for row, message in cached.failed.items()}
         budgets = [record.config.get("max_answers") for record in records]
-        board = ArmBoard(
+        snapshot = ArmSnapshot(
             of.name,
             of.policy,
             len(of.runs),
             statuses,
             groups=0,
             planned=sum(
-                planned(record) * len(mirror.problems or record.config.get("problems", ())) for record in records
+                planned(record) * len(cache.problems or record.config.get("problems", ())) for record in records
             ),
             answers_per_iteration=of.answers,
             max_answers=sum(int(b) for b in budgets if b) if all(budgets) else None,
-            telemetry=told(records),
+            telemetry=sum_telemetry(records),
             failed=failed,
         )
-        if not mirror.arms:
-            return board
-        arm = mirror.arms[number]
-        assert mirror.survey is not None
+        if not cache.arms:
+            return snapshot
+        arm = cache.arms[number]
+        assert cache.survey is not None
         over = np.isfinite(arm.solved_at) & bool(records[0].config.get("until_solved"))
-        for reading in own:
-            over[list(reading.failed), reading.seed] = True
+        for cached in own:
+            over[list(cached.failed), cached.seed] = True
         return replace(
-            board,
+            snapshot,
             groups=int(arm.done.sum()),
-            planned=int(np.where(over, arm.done, mirror.iterations).sum()),
-            population=mirror.survey.mean(number),
-            populations=mirror.survey.by_problem(number, self._chosen[0]),
-            read=mirror.survey.read_of(number),
+            planned=int(np.where(over, arm.done, cache.iterations).sum()),
+            population=cache.survey.mean(number),
+            populations=cache.survey.by_problem(number, self._chosen[0]),
+            read=cache.survey.read_of(number),
             training=_training(own),
         )
 
@@ -202,9 +202,9 @@ def _seconds(records: Sequence[RunRecord]) -> float | None:
     return max(left, default=None)
 
 
-def _training(own: Sequence[RunReading]) -> TrainingCurve | None:
+def _training(own: Sequence[RunCache]) -> TrainingCurve | None:
     """Of the run of an arm that was trained last."""
-    trained = [reading for reading in own if reading.steps]
+    trained = [cached for cached in own if cached.steps]
     if not trained:
         return None
     newest = trained[-1]

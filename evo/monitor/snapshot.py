@@ -1,7 +1,7 @@
 """What a live screen shows of a run or a comparison, as plain values: no database, no terminal, no clock.
 
-A board is never changed once made: the feed (evo.monitor.poller) makes a new one when the database has something new,
-and a frame (evo.tui.frame) is a pure function of a board, so frames can be kept as text and compared.
+A snapshot never changes: the poller (evo.monitor.poller) makes a new one when the database has something new. A frame
+(evo.tui.frame) is a pure function of a snapshot, so frames can be kept as text and compared.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class TrainingCurve:
 
 
 @dataclass(frozen=True)
-class ArmBoard:
+class ArmSnapshot:
     """One arm.
 
     statuses: status of a run -> how many runs, those that have any
@@ -76,7 +76,7 @@ class ArmBoard:
     answers_per_iteration: G rollouts of m answers
     max_answers: the arm's own budget of answers, all runs together, where it has one
     results: (P, S) searches; None before the problems are known
-    curve: the solve rate, or the mean best fitness where no problem has a target, over `Board.axis`
+    curve: the solve rate, or the mean best fitness where no problem has a target, over `Snapshot.axis`
     failed: problem index -> what its scorer said
     read: searches whose archives have been read, of P x S
     populations: problem index -> its archives, for the problems that were read
@@ -171,12 +171,12 @@ class Detail:
 
 
 @dataclass(frozen=True)
-class Board:
+class Snapshot:
     """All of it. Times are seconds since 1970.
 
     axis: (T,) answers after each iteration where arms differ in what one costs, else iterations; `axis_unit` says
     verdict: a line for each arm against the reference
-    loaded, runs: how many runs have been read to their end, of how many; a board of a large comparison fills up
+    loaded, runs: how many runs have been read to their end, of how many; a snapshot of a large comparison fills up
     rate: iterations committed per second lately, of all runs; None where too little was seen
     seconds_left: what a budget of seconds leaves to the runs under way
     active: the periods in which any of the runs was searched, in order, without those in which all rested
@@ -185,7 +185,7 @@ class Board:
     """
 
     name: str
-    arms: tuple[ArmBoard, ...]
+    arms: tuple[ArmSnapshot, ...]
     problems: tuple[ProblemLine, ...] = ()
     reference: str | None = None
     iterations: int = 1

@@ -8,7 +8,7 @@ from evo.monitor.snapshot import Telemetry
 from islands.types import RunRecord
 
 
-def told(records: Sequence[RunRecord]) -> Telemetry:
+def sum_telemetry(records: Sequence[RunRecord]) -> Telemetry:
     """One arm's runs together. Every key may be missing, or be something else in a run of another version."""
     running = [record for record in records if record.status == "running"]
     errors: dict[str, int] = {}

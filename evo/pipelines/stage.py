@@ -172,7 +172,7 @@ class Place:
             for run in runs:
                 while True:
                     try:
-                        store.claim(run.id).release()
+                        store.lease(run.id).release()
                         break
                     except RunBusy:
                         if time.monotonic() > deadline:

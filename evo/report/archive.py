@@ -4,19 +4,17 @@ the search did, from the measures of the candidates in their order."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Text, cast, select
 
 from evo.report.load import RunReading, SearchReading
-from islands.db.schema import Candidate
 from islands.db.store import Store
 from islands.population.config import PopulationConfig
 from islands.population.features import FeatureSpace
+from islands.queries.report import valid_measures
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +68,7 @@ def _map(
     assert names is not None
     space = FeatureSpace(search.problem.objectives, config.bins, config.diversity_reference_size)
     space.settle(names)
-    for values in _measures(store, search.problem.id):
+    for values in valid_measures(store, search.problem.id):
         if len(values) == len(names):
             space.observe(values)
     places = np.array([[int(part) for part in cell.name.split("-")] for cell in search.cells])  # (cells, f)
@@ -94,13 +92,3 @@ def _map(
         len(search.cells),
         tuple(name for axis, name in enumerate(names) if axis not in shown),
     )
-
-
-def _measures(store: Store, problem_id: int) -> list[list[float]]:
-    query = (
-        select(cast(Candidate.measures, Text))
-        .where(Candidate.problem_id == problem_id, Candidate.error.is_(None))
-        .order_by(Candidate.id)
-    )
-    with store.read() as connection:
-        return [json.loads(text) for (text,) in connection.execute(query)]

@@ -1,35 +1,35 @@
-"""A run's answers and candidates as arrays, by a handful of queries whatever the number of problems.
-
-Texts stay in the database: a page shows a few dozen of them, and a search has written gigabytes.
-"""
+"""A run's answers and candidates as arrays, without their texts: a page shows a few dozen of those."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Text, cast, func, select
 
 from evo.evaluation.evaluate import format_kinds
 from evo.search.status import error_kind
-from islands.db.schema import Answer, Candidate, Elite, Migration, PolicyVersion, Problem, PromptGroup, Rollout
 from islands.db.store import Store
 from islands.queries.progress import run_progress
+from islands.queries.report import (
+    Columns,
+    answer_columns,
+    candidate_columns,
+    error_heads,
+    migrated_copies,
+    occupied_cells,
+    policy_versions,
+    sampling_seconds,
+)
 from islands.queries.runs import TrainingStepRecord, format_errors, training_steps
 from islands.types import ProblemRecord, RunRecord
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-BATCH = 20_000
-ERROR_HEAD = 120
-"""Characters of an answer's error that are read; its kind is in the first few words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,35 +110,15 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
         return RunReading(run, ())
     progress = run_progress(store, run.id)
     # what points at candidates comes before them, so that all of these are there although the run may be writing
-    answers_read = _columns(store, _answers(run.id), 6)
-    answers = _split(answers_read, problems)
-    cells = _cells(store, run.id)
-    candidates = _split(_columns(store, _candidates(run.id), 7), problems)
-    with store.read() as connection:
-        sampling = connection.execute(
-            select(func.coalesce(func.sum(PromptGroup.sampling_seconds), 0.0)).where(PromptGroup.run_id == run.id)
-        ).scalar_one()
-        copies = connection.execute(
-            select(func.count())
-            .select_from(Migration)
-            .join(Problem, Problem.id == Migration.problem_id)
-            .where(Problem.run_id == run.id, Migration.candidate_id.is_not(None))
-        ).scalar_one()
-        head = func.substr(cast(Candidate.error, Text), 1, ERROR_HEAD).label("head")
-        errors = connection.execute(
-            select(head, func.count())
-            .join(Problem, Problem.id == Candidate.problem_id)
-            .where(Problem.run_id == run.id, Candidate.error.is_not(None), Candidate.group_id.is_not(None))
-            .group_by("head")
-        ).all()
-        versions = connection.execute(
-            select(PolicyVersion.id, PolicyVersion.version)
-            .where(PolicyVersion.run_id == run.id)
-            .order_by(PolicyVersion.id)
-        ).all()
+    columns = answer_columns(store, run.id)
+    answers = _split(columns, problems)
+    cells: dict[int, list[Cell]] = {}
+    for problem_id, island, name, candidate in occupied_cells(store, run.id):
+        cells.setdefault(problem_id, []).append(Cell(island, name, candidate))
+    candidates = _split(candidate_columns(store, run.id), problems)
     failed: Counter[str] = Counter()
-    for error, count in errors:
-        failed[error_kind(str(error))] += count
+    for error, count in error_heads(store, run.id):
+        failed[error_kind(error)] += count
     misread: Counter[str] = Counter()
     for error, count in format_errors(store, run.id).items():
         for kind in format_kinds(error):
@@ -152,70 +132,15 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
         groups=progress.groups,
         answers=progress.answers,
         tokens=progress.tokens,
-        repeats=sum(answers_read[4]),
-        migrations=int(copies),
-        sampling_seconds=float(sampling),
-        scoring_seconds=float(np.sum(answers_read[5])) if answers_read[5] else 0.0,
+        repeats=sum(columns[4]),
+        migrations=migrated_copies(store, run.id),
+        sampling_seconds=sampling_seconds(store, run.id),
+        scoring_seconds=float(np.sum(columns[5])) if columns[5] else 0.0,
         failed=failed,
         misread=misread,
-        versions={int(id): str(version) for id, version in versions},
+        versions=policy_versions(store, run.id),
         steps=tuple(training_steps(store, run.id)),
     )
-
-
-def _candidates(run_id: int) -> Any:
-    """problem, id, parent, iteration, fitness, whether it has no error, rewards as text: a row each would be decoded
-    by itself, a batch's texts are decoded together."""
-    return (
-        select(
-            Candidate.problem_id,
-            Candidate.id,
-            func.coalesce(Candidate.parent_id, -1),
-            func.coalesce(PromptGroup.iteration, -1),
-            Candidate.fitness,
-            Candidate.error.is_(None),
-            cast(Candidate.rewards, Text),
-        )
-        .join(Problem, Problem.id == Candidate.problem_id)
-        .outerjoin(PromptGroup, PromptGroup.id == Candidate.group_id)
-        .where(Problem.run_id == run_id)
-        .order_by(Candidate.id)
-    )
-
-
-def _answers(run_id: int) -> Any:
-    """problem, candidate, iteration, policy version, whether it is a repeat, seconds of scoring."""
-    return (
-        select(
-            PromptGroup.problem_id,
-            Answer.candidate_id,
-            PromptGroup.iteration,
-            PromptGroup.policy_version_id,
-            Answer.repeat,
-            Answer.seconds,
-        )
-        .join(Rollout, Rollout.group_id == PromptGroup.id)
-        .join(Answer, Answer.rollout_id == Rollout.id)
-        .where(PromptGroup.run_id == run_id)
-        .order_by(PromptGroup.sequence, Rollout.position, Answer.position)
-    )
-
-
-Columns = list[list[Any]]
-
-
-def _columns(store: Store, query: Any, width: int) -> Columns:
-    """The query's columns, read in batches so that the rows of a long run do not stand in memory beside them."""
-    columns: Columns = [[] for _ in range(width)]
-    for batch in _batches(store, query):
-        for column, values in zip(columns, zip(*batch, strict=True), strict=True):
-            column.extend(values)
-    return columns
-
-
-def _batches(store: Store, query: Any) -> Iterator[Sequence[Any]]:
-    with store.read() as connection:
-        yield from connection.execute(query).partitions(BATCH)
 
 
 def _split(columns: Columns, problems: Sequence[ProblemRecord]) -> dict[int, Columns]:
@@ -246,18 +171,3 @@ def _search(problem: ProblemRecord, candidates: Columns, answers: Columns, cells
         version=np.array(answers[2], dtype=np.int64),
         cells=tuple(cells),
     )
-
-
-def _cells(store: Store, run_id: int) -> dict[int, list[Cell]]:
-    """Problem id -> what its islands' archives hold."""
-    query = (
-        select(Elite.problem_id, Elite.island, Elite.cell, Elite.candidate_id)
-        .join(Problem, Problem.id == Elite.problem_id)
-        .where(Problem.run_id == run_id)
-        .order_by(Elite.problem_id, Elite.island, Elite.cell)
-    )
-    cells: dict[int, list[Cell]] = {}
-    for batch in _batches(store, query):
-        for problem, island, name, candidate in batch:
-            cells.setdefault(problem, []).append(Cell(island, name, candidate))
-    return cells

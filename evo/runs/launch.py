@@ -24,7 +24,8 @@ from evo.search.loop import Search
 from evo.search.operator_selection import Operator, chooser_of
 from evo.search.resources import Shared
 from evo.search.status import LaneStatus, SearchStatus
-from islands.db.store import Store, Transaction
+from islands.db.store import Store
+from islands.db.transaction import Transaction
 from islands.interop.importing import POLICY as IMPORTED
 from islands.population.population import Population
 from islands.queries.groups import read_groups
@@ -85,7 +86,7 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
         scorer = parts.scorer_for(config, problems)
         stored = stored_form(config, [problem.name for problem in problems])
         run = store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
-        store.claim(run.id)
+        store.lease(run.id)
         lanes = await enroll(store, run, config, problems, operators, scorer)
         return _assembled(store, run, lanes, parts, operators, scorer, config)
     except BaseException:
@@ -128,7 +129,7 @@ async def relaunch(
         operators = (own if config.train else parts).operators(config, problems)
         check_together(config, problems, operators)
         scorer = parts.scorer_for(config, problems)
-        store.claim(run.id)
+        store.lease(run.id)
         records = store.problems(run.id)
         if records:
             check_unchanged(run, problems, records)

@@ -22,7 +22,8 @@ from evo.search.iteration import Lane, Proposal, propose, score_group, settle
 from evo.search.operator_selection import Chooser, Front, Operator
 from evo.search.status import SUMMARY_SECONDS, SearchStatus
 from evo.training.colocated import Learner, SyncFailed
-from islands.db.store import Store, Transaction
+from islands.db.store import Store
+from islands.db.transaction import Transaction
 from islands.errors import DatabaseUnavailable, RunBusy
 from problems.contract import ScorerFault
 from problems.scoring import Scorer

@@ -14,11 +14,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evo.testing.archive import ArchiveContract
+    from evo.testing.population import PopulationContract
     from evo.testing.problem import ProblemContract
+    from evo.testing.store import StoreContract
 
-_HOMES = {"ProblemContract": "problem"}
+_HOMES = {
+    "ArchiveContract": "archive",
+    "PopulationContract": "population",
+    "ProblemContract": "problem",
+    "StoreContract": "store",
+}
 
-__all__ = ["ProblemContract"]
+__all__ = ["ArchiveContract", "PopulationContract", "ProblemContract", "StoreContract"]
 
 
 def __getattr__(name: str) -> Any:

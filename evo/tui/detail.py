@@ -6,8 +6,8 @@ import difflib
 
 from rich.style import Style
 
-from evo.monitor.snapshot import Board, Detail
-from evo.tui.line import PLAIN, Line, Lines, clean, shortened, wrapped
+from evo.monitor.snapshot import Detail, Snapshot
+from evo.tui.line import PLAIN, Line, Lines, clean, shorten, wrap
 from evo.tui.numbers import fitness, signed
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, look
 from evo.tui.view import View
@@ -17,16 +17,16 @@ MOST_COMPARED = 4_000
 """Lines, or words, of which two texts are compared; comparing takes time that grows with their product."""
 
 
-def detail(board: Board, view: View, width: int, height: int) -> Lines:
+def draw_detail(snapshot: Snapshot, view: View, width: int, height: int) -> Lines:
     """`height` lines, `view.scroll` of them further down; the arms side by side as tabs on the first."""
-    head = _tabs(board, view, width)
-    arm = board.arms[min(view.arm, len(board.arms) - 1)].name
-    found = board.details.get((view.problem, arm))
+    head = _tabs(snapshot, view, width)
+    arm = snapshot.arms[min(view.arm, len(snapshot.arms) - 1)].name
+    found = snapshot.details.get((view.problem, arm))
     if found is None:
         return [head, Line(width).add("reading …", DIM)]
     if found.candidate is None:
         return [head, Line(width).add("no valid answer yet", DIM)]
-    body = _body(board, found, width)
+    body = _body(snapshot, found, width)
     top = min(view.scroll, max(0, len(body) - (height - 1)))
     lines = [head, *body[top : top + height - 1]]
     below = len(body) - top - (height - 1)
@@ -35,25 +35,25 @@ def detail(board: Board, view: View, width: int, height: int) -> Lines:
     return lines
 
 
-def _tabs(board: Board, view: View, width: int) -> Line:
-    line = Line(width).add(shortened(board.problems[view.problem].name, 30), STRONG).gap(2)
-    for number, arm in enumerate(board.arms):
+def _tabs(snapshot: Snapshot, view: View, width: int) -> Line:
+    line = Line(width).add(shorten(snapshot.problems[view.problem].name, 30), STRONG).gap(2)
+    for number, arm in enumerate(snapshot.arms):
         its = look(number)
-        chosen = number == min(view.arm, len(board.arms) - 1)
+        chosen = number == min(view.arm, len(snapshot.arms) - 1)
         style = its.style + Style(reverse=True) if chosen else its.style
-        line.add(f" {its.mark} {shortened(arm.name, 14)} ", style)
+        line.add(f" {its.mark} {shorten(arm.name, 14)} ", style)
     return line
 
 
-def _body(board: Board, found: Detail, width: int) -> Lines:
-    problem = board.problems[found.problem]
+def _body(snapshot: Snapshot, found: Detail, width: int) -> Lines:
+    problem = snapshot.problems[found.problem]
     lines: Lines = []
     born = "the seed answer" if found.iteration is None else f"iteration {found.iteration}, seed {found.seed}"
     line = Line(width).add("fitness ", DIM).add(f"{found.fitness:.6g}", STRONG)
     if problem.target is not None:
         line.add(f" of {problem.target:.6g}", DIM)
     lines.append(line.add(f"   candidate {found.candidate}, {born}, island {found.island}, found {found.found}×", DIM))
-    lines.append(Line(width).add("policy  ", DIM).add(shortened(found.version, width - 8)))
+    lines.append(Line(width).add("policy  ", DIM).add(shorten(found.version, width - 8)))
     lines += _vector(problem.objectives, found, width)
     if found.features:
         features = "  ".join(f"{clean(name)} {value:.4g}" for name, value in found.features.items())
@@ -61,10 +61,10 @@ def _body(board: Board, found: Detail, width: int) -> Lines:
     steps = [f"{one.candidate} ({fitness(one.fitness)})" for one in found.lineage]
     if len(steps) > 1 and found.generation >= len(steps):
         steps.append(f"{found.generation + 1 - len(steps)} more")
-    for at, piece in enumerate(wrapped(" ← ".join(steps), max(10, width - 8), 3, words=True)):
+    for at, piece in enumerate(wrap(" ← ".join(steps), max(10, width - 8), 3, words=True)):
         lines.append(Line(width).add("lineage " if not at else " " * 8, DIM).add(piece))
     for at, piece in enumerate(
-        wrapped(found.feedback, max(10, width - 8), 6, words=True) if found.feedback.strip() else []
+        wrap(found.feedback, max(10, width - 8), 6, words=True) if found.feedback.strip() else []
     ):
         lines.append(Line(width).add("scorer  " if not at else " " * 8, DIM).add(piece))
     lines.append(Line(width))
@@ -73,14 +73,14 @@ def _body(board: Board, found: Detail, width: int) -> Lines:
         lines += difference(found, width)
         lines.append(Line(width))
     lines.append(Line(width).add("answer", DIM))
-    lines += [Line(width).gap(2).add(piece) for piece in wrapped(found.text, max(10, width - 2), MOST_LINES)]
+    lines += [Line(width).gap(2).add(piece) for piece in wrap(found.text, max(10, width - 2), MOST_LINES)]
     return lines
 
 
 def _vector(objectives: tuple[str, ...], found: Detail, width: int) -> Lines:
     lines = [Line(width).add("vector  ", DIM)]
     for at, (name, value) in enumerate(zip(objectives, found.rewards, strict=False)):
-        text = f"{shortened(name, 20)} {fitness(value)}"
+        text = f"{shorten(name, 20)} {fitness(value)}"
         change = value - found.parent_rewards[at] if at < len(found.parent_rewards) else 0.0
         if len(text) + 12 > lines[-1].room:
             lines.append(Line(width).gap(8))
@@ -101,7 +101,7 @@ def difference(found: Detail, width: int) -> Lines:
     lines: Lines = []
     for text in list(difflib.unified_diff(before, after, "", "", n=2, lineterm=""))[2:]:
         style = GOOD if text.startswith("+") else BAD if text.startswith("-") else DIM if text[:1] == "@" else PLAIN
-        lines += [Line(width).gap(2).add(piece, style) for piece in wrapped(text, max(10, width - 2), MOST_LINES)]
+        lines += [Line(width).gap(2).add(piece, style) for piece in wrap(text, max(10, width - 2), MOST_LINES)]
     return lines
 
 

@@ -8,112 +8,112 @@ from dataclasses import dataclass
 import numpy as np
 from rich.style import Style
 
-from evo.monitor.snapshot import ArmBoard, Board
-from evo.tui.line import PLAIN, Line, Lines, clean, shortened, width_of
+from evo.monitor.snapshot import ArmSnapshot, Snapshot
+from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
 from evo.tui.numbers import clock, common_prefix, count, fitness, rate
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, WARN, look
 from evo.tui.view import View
 
 
-def header(board: Board, view: View, width: int, now: float) -> Lines:
+def header(snapshot: Snapshot, view: View, width: int, now: float) -> Lines:
     """Two lines: names and state, progress."""
-    state, style = _state(board, view, now)
+    state, style = _state(snapshot, view, now)
     first = Line(width)
-    about = _about(board)
+    about = _about(snapshot)
     room = width - width_of(state) - 2
-    first.add(shortened(board.name, max(8, room // 2)), STRONG)
+    first.add(shorten(snapshot.name, max(8, room // 2)), STRONG)
     for part in about:
         if width_of(part) + 3 <= first.room - width_of(state) - 1:
             first.add(" · ", DIM).add(part)
     first.flush(state, style)
-    return [first, _progress(board, width)]
+    return [first, _progress(snapshot, width)]
 
 
-def _about(board: Board) -> list[str]:
-    names = [problem.name for problem in board.problems]
+def _about(snapshot: Snapshot) -> list[str]:
+    names = [problem.name for problem in snapshot.problems]
     parts = []
     if len(names) == 1:
-        parts.append(shortened(names[0], 30))
+        parts.append(shorten(names[0], 30))
     elif names:
         shared = common_prefix(names).rstrip("/:_-")
         parts.append((f"{shared} · " if shared else "") + f"{len(names):,} problems")
-    if len(board.arms) == 1:
-        parts.append(shortened(board.arms[0].policy, 30))
-    seeds = max(arm.seeds for arm in board.arms)
-    counts = [f"{len(board.arms)} arms"] if len(board.arms) > 1 else []
+    if len(snapshot.arms) == 1:
+        parts.append(shorten(snapshot.arms[0].policy, 30))
+    seeds = max(arm.seeds for arm in snapshot.arms)
+    counts = [f"{len(snapshot.arms)} arms"] if len(snapshot.arms) > 1 else []
     counts += [f"{seeds} seeds"] if seeds > 1 else []
     if counts:
         parts.append(" × ".join(counts))
     return parts
 
 
-def _state(board: Board, view: View, now: float) -> tuple[str, Style]:
-    elapsed = clock(board.elapsed(now))
-    statuses = board.statuses
-    if board.fault:
+def _state(snapshot: Snapshot, view: View, now: float) -> tuple[str, Style]:
+    elapsed = clock(snapshot.elapsed(now))
+    statuses = snapshot.statuses
+    if snapshot.fault:
         return "the database does not answer", BAD
-    if board.loaded < board.runs and not board.ended:
-        return f"reading run {board.loaded + 1} of {board.runs}", DIM
-    if board.loaded < board.runs:
-        return f"all runs have ended; reading {board.loaded + 1} of {board.runs}", DIM
-    if board.ended:
+    if snapshot.loaded < snapshot.runs and not snapshot.ended:
+        return f"reading run {snapshot.loaded + 1} of {snapshot.runs}", DIM
+    if snapshot.loaded < snapshot.runs:
+        return f"all runs have ended; reading {snapshot.loaded + 1} of {snapshot.runs}", DIM
+    if snapshot.ended:
         failed, interrupted = statuses.get("failed", 0), statuses.get("interrupted", 0)
-        whose = "all runs have ended" if board.runs > 1 else "the run has ended"
+        whose = "all runs have ended" if snapshot.runs > 1 else "the run has ended"
         if failed:
             return f"{whose}, {failed} failed, {elapsed}", BAD
         if interrupted:
             return f"interrupted after {elapsed}", WARN
         return f"{whose}, {elapsed}", GOOD
-    silent = board.silent(now)
+    silent = snapshot.silent(now)
     if silent is not None:
         return f"nothing heard for {clock(silent)}", BAD
     if view.stopping:
         return f"stopping, {elapsed}", WARN
     if view.paused:
         return f"{'paused' if view.live else 'picture held'}, {elapsed}", WARN
-    eta = board.eta()
+    eta = snapshot.eta()
     return f"{elapsed}, {'…' if eta is None else clock(eta)} left", STRONG
 
 
-def _progress(board: Board, width: int) -> Line:
-    groups, planned = board.groups, max(1, board.planned)
-    left = board.planned - groups
-    words = f" {groups:,}/{board.planned:,} iterations"
+def _progress(snapshot: Snapshot, width: int) -> Line:
+    groups, planned = snapshot.groups, max(1, snapshot.planned)
+    left = snapshot.planned - groups
+    words = f" {groups:,}/{snapshot.planned:,} iterations"
     if left > 0:
         # iterations left times what one costs, but no more than a budget of answers leaves
         costs = sum(
             max(0, min(arm.answers_planned - arm.groups * arm.answers_per_iteration,
                        (arm.planned - arm.groups) * arm.answers_per_iteration))
-            for arm in board.arms
+            for arm in snapshot.arms
         )  # fmt: skip
         words += f", {costs:,} answers left"
-    flying = sum(arm.telemetry.in_flight or 0 for arm in board.arms)
+    flying = sum(arm.telemetry.in_flight or 0 for arm in snapshot.arms)
     if flying and left > 0:
-        words += f", {sum(arm.telemetry.sampled_ahead or 0 for arm in board.arms):,} of {flying:,} in flight sampled"
+        words += f", {sum(arm.telemetry.sampled_ahead or 0 for arm in snapshot.arms):,} of {flying:,} in flight sampled"
     line = Line(width)
     bar = max(10, width - width_of(words))
     full = int(bar * min(1.0, groups / planned))
     return line.add("━" * full, GOOD).add("─" * (bar - full), DIM).add(words)
 
 
-def arms(board: Board, width: int, room: int) -> Lines:
+def arms(snapshot: Snapshot, width: int, room: int) -> Lines:
     """A line for each arm below a line of titles, as many as there is room for."""
     names = 12 if width < 100 else 24
-    name_width = max(6, min(max((width_of(clean(arm.name)) for arm in board.arms), default=6), names))
-    titles = Line(width).gap(2).add("arm" if len(board.arms) > 1 else "run", DIM, name_width)
-    columns = _columns(board, width - 2 - name_width)
+    name_width = max(6, min(max((width_of(clean(arm.name)) for arm in snapshot.arms), default=6), names))
+    titles = Line(width).gap(2).add("arm" if len(snapshot.arms) > 1 else "run", DIM, name_width)
+    columns = _columns(snapshot, width - 2 - name_width)
     for column in columns:
         titles.gap().add(column.title, DIM, column.cells, right=True)
     lines = [titles]
-    shown = board.arms[: max(1, room - 1)]
+    shown = snapshot.arms[: max(1, room - 1)]
     for number, arm in enumerate(shown):
         its = look(number)
-        line = Line(width).add(its.mark, its.style).gap().add(shortened(arm.name, name_width), its.style, name_width)
+        line = Line(width).add(its.mark, its.style).gap().add(shorten(arm.name, name_width), its.style, name_width)
         for column in columns:
-            line.gap().add(column.text(board, arm), column.style, column.cells, right=True)
+            line.gap().add(column.text(snapshot, arm), column.style, column.cells, right=True)
         lines.append(line)
-    if len(shown) < len(board.arms):
-        lines[-1] = Line(width).gap(2).add(f"… {len(board.arms) - len(shown) + 1} more arms", DIM)
+    if len(shown) < len(snapshot.arms):
+        lines[-1] = Line(width).gap(2).add(f"… {len(snapshot.arms) - len(shown) + 1} more arms", DIM)
     return lines
 
 
@@ -121,29 +121,29 @@ def arms(board: Board, width: int, room: int) -> Lines:
 class _Column:
     title: str
     cells: int
-    text: Callable[[Board, ArmBoard], str]
+    text: Callable[[Snapshot, ArmSnapshot], str]
     weight: int  # the lightest go first where there is no room
     style: Style = PLAIN
 
 
-def _columns(board: Board, room: int) -> list[_Column]:
+def _columns(snapshot: Snapshot, room: int) -> list[_Column]:
     """What there is room for, in order."""
-    targets = board.has_targets
+    targets = snapshot.has_targets
     columns = [
         _Column("solved", 9, _solved, 9, STRONG) if targets else None,
         _Column("rate [95%]", 14, _rate, 8) if targets else None,
-        _Column("mean best", 9, lambda board, arm: fitness(mean_best(arm)), 7, PLAIN if targets else STRONG),
-        _Column("iterations", 13, lambda board, arm: f"{arm.groups:,}/{arm.planned:,}", 2)
-        if len(board.arms) > 1
+        _Column("mean best", 9, lambda snapshot, arm: fitness(mean_best(arm)), 7, PLAIN if targets else STRONG),
+        _Column("iterations", 13, lambda snapshot, arm: f"{arm.groups:,}/{arm.planned:,}", 2)
+        if len(snapshot.arms) > 1
         else None,
-        _Column("ans/s", 6, lambda board, arm: rate(arm.telemetry.answers_per_second), 6),
-        _Column("tok/s", 6, lambda board, arm: rate(arm.telemetry.tokens_per_second), 5),
-        _Column("busy", 4, lambda board, arm: _percent(arm.telemetry.policy_busy), 5),
-        _Column("queue", 5, lambda board, arm: count(arm.telemetry.scoring_queue), 4),
-        _Column("errors", 6, lambda board, arm: _errors(arm), 4),
-        _Column("answers", 7, lambda board, arm: count(arm.telemetry.answers), 1),
-        _Column("tokens", 6, lambda board, arm: count(arm.telemetry.tokens), 1),
-        _Column("runs", 18, _runs, 3) if board.runs > 1 else None,
+        _Column("ans/s", 6, lambda snapshot, arm: rate(arm.telemetry.answers_per_second), 6),
+        _Column("tok/s", 6, lambda snapshot, arm: rate(arm.telemetry.tokens_per_second), 5),
+        _Column("busy", 4, lambda snapshot, arm: _percent(arm.telemetry.policy_busy), 5),
+        _Column("queue", 5, lambda snapshot, arm: count(arm.telemetry.scoring_queue), 4),
+        _Column("errors", 6, lambda snapshot, arm: _errors(arm), 4),
+        _Column("answers", 7, lambda snapshot, arm: count(arm.telemetry.answers), 1),
+        _Column("tokens", 6, lambda snapshot, arm: count(arm.telemetry.tokens), 1),
+        _Column("runs", 18, _runs, 3) if snapshot.runs > 1 else None,
     ]
     kept = [column for column in columns if column is not None]
     while len(kept) > 1 and sum(column.cells + 1 for column in kept) > room:
@@ -153,7 +153,7 @@ def _columns(board: Board, room: int) -> list[_Column]:
     return kept
 
 
-def mean_best(arm: ArmBoard) -> float | None:
+def mean_best(arm: ArmSnapshot) -> float | None:
     """Mean best fitness over the searches that have any."""
     if arm.results is None or arm.results.best is None:
         return None
@@ -162,14 +162,14 @@ def mean_best(arm: ArmBoard) -> float | None:
     return float(known.mean()) if len(known) else None
 
 
-def _solved(board: Board, arm: ArmBoard) -> str:
+def _solved(snapshot: Snapshot, arm: ArmSnapshot) -> str:
     if arm.results is None:
         return "-"
     known = arm.results.solved_at[arm.results.judged]
     return f"{int(np.isfinite(known).sum())}/{known.size}"
 
 
-def _rate(board: Board, arm: ArmBoard) -> str:
+def _rate(snapshot: Snapshot, arm: ArmSnapshot) -> str:
     """Where the curve has come to, with its band."""
     if arm.curve is None:
         return "-"
@@ -184,26 +184,26 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{min(1.0, value):.0%}"
 
 
-def _errors(arm: ArmBoard) -> str:
+def _errors(arm: ArmSnapshot) -> str:
     return count(sum(arm.telemetry.errors.values())) if arm.telemetry.errors or arm.telemetry.answers else "-"
 
 
-def _runs(board: Board, arm: ArmBoard) -> str:
+def _runs(snapshot: Snapshot, arm: ArmSnapshot) -> str:
     """1 running, 2 done."""
     order = ("failed", "interrupted", "running", "waiting", "done")
     return ", ".join(f"{arm.statuses[status]} {status}" for status in order if arm.statuses.get(status))
 
 
-def verdict(board: Board, width: int, room: int) -> Lines:
+def verdict(snapshot: Snapshot, width: int, room: int) -> Lines:
     """Lines against the reference, as many as there is room for; what is not known yet is said."""
-    if board.reference is None or room < 1:
+    if snapshot.reference is None or room < 1:
         return []
-    if not board.verdict:
+    if not snapshot.verdict:
         return [Line(width).add("verdict: waits until every search has begun", DIM)]
     lines = []
-    for text in board.verdict[:room]:
+    for text in snapshot.verdict[:room]:
         shown = not text.startswith("no difference")
         lines.append(Line(width).add("→ " if shown else "  ", GOOD).add(text, STRONG if shown else DIM))
-    if len(board.verdict) > room:
-        lines[-1].flush(f"… {len(board.verdict) - room} more", DIM)
+    if len(snapshot.verdict) > room:
+        lines[-1].flush(f"… {len(snapshot.verdict) - room} more", DIM)
     return lines

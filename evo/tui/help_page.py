@@ -25,7 +25,7 @@ READING = (
 )
 
 
-def help_page(view: View, width: int, height: int) -> Lines:
+def draw_help(view: View, width: int, height: int) -> Lines:
     """`height` lines at most."""
     own = (
         ("p", "hold back new proposals; what is in flight is finished" if view.live else "hold the picture"),

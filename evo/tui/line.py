@@ -30,20 +30,20 @@ def width_of(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
 
 
-def fitted(text: str, width: int) -> str:
+def fit(text: str, width: int) -> str:
     """The text in at most so many cells, its end cut off where it is longer."""
     if width_of(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + ELLIPSIS if width > 0 else ""
 
 
-def shortened(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """In at most so many cells, the middle cut out where it is longer: a name's two ends tell it apart."""
     text = clean(text)
     if width_of(text) <= width:
         return text
     if width < 5:
-        return fitted(text, width)
+        return fit(text, width)
     tail = (width - 1) // 2
     end = text[-tail:]
     while width_of(end) > tail:
@@ -65,12 +65,12 @@ class Line:
         if not text.isprintable():
             text = clean(text)
         if width > 0:
-            text = fitted(text, width)
+            text = fit(text, width)
             space = " " * (width - width_of(text))
             text = space + text if right else text + space
         cells = width_of(text)
         if cells > self.room:
-            text = fitted(text, self.room)
+            text = fit(text, self.room)
             cells = width_of(text)
         if text:
             self.segments.append(Segment(text, style))
@@ -115,7 +115,7 @@ def text_of(segments: Sequence[Segment]) -> str:
     return "".join(segment.text for segment in segments)
 
 
-def wrapped(text: str, width: int, limit: int, words: bool = False) -> list[str]:
+def wrap(text: str, width: int, limit: int, words: bool = False) -> list[str]:
     """A text of several lines, clean, cut into pieces of at most `width` cells, at most `limit` of them; between
     words, where there are any."""
     pieces: list[str] = []

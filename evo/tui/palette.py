@@ -37,7 +37,7 @@ ASCII = str.maketrans(
 """For terminals whose encoding has none of these."""
 
 
-def spelled(text: str, encoding: str | None) -> str:
+def spell(text: str, encoding: str | None) -> str:
     """The text as a terminal of that encoding can show it; what it has no sign for becomes a question mark."""
     if text.isascii() or (encoding or "utf-8").lower().startswith("utf"):
         return text

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.tui.braille import SEVERAL, Canvas
-from evo.tui.line import PLAIN, Line, Lines, clean, shortened, width_of
+from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
 from evo.tui.palette import DIM, SHARED, Look
 
 Floats = npt.NDArray[np.float64]
@@ -30,7 +30,7 @@ class Drawn:
     high: Floats
 
 
-def plot(
+def draw_plot(
     curves: Sequence[Drawn], axis: Sequence[int], unit: str, width: int, height: int, *, share: bool = True
 ) -> Lines:
     """`height` lines of `width` cells: the curves, and below them the axis. share: the values are from 0 to 1 and
@@ -58,7 +58,7 @@ def plot(
         if labels and y in ends:
             number, text = ends[y]
             line.gap().add(curves[number].look.mark, curves[number].look.style)
-            line.add(f" {text} {shortened(curves[number].name, labels - 7)}", curves[number].look.style)
+            line.add(f" {text} {shorten(curves[number].name, labels - 7)}", curves[number].look.style)
         lines.append(line)
     lines += _axis(axis, unit, left, canvas.width, width)
     return lines

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evo.monitor.snapshot import ArmBoard, Board
-from evo.tui.line import PLAIN, Line, Lines, clean, shortened, width_of
+from evo.monitor.snapshot import ArmSnapshot, Snapshot
+from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
 from evo.tui.numbers import common_prefix, fitness, signed, sparkline
 from evo.tui.palette import BAD, DIM, SELECTED, STRONG, look
 from evo.tui.view import View
@@ -32,29 +32,29 @@ def visible(problem: int, problems: int, rows: int) -> range:
     return range(start, min(problems, start + rows))
 
 
-def problem_table(board: Board, view: View, width: int, height: int) -> Lines:
+def draw_problem_table(snapshot: Snapshot, view: View, width: int, height: int) -> Lines:
     """`height` lines: titles, rows, none where there are no problems yet."""
-    if not board.problems:
+    if not snapshot.problems:
         return [Line(width).add("waiting for the first run to begin", DIM)]
-    names = [problem.name for problem in board.problems]
+    names = [problem.name for problem in snapshot.problems]
     prefix = common_prefix(names)
-    widths = _widths(board, [clean(name[len(prefix) :]) for name in names], width)
-    lines = [_titles(board, prefix, widths, width)]
+    widths = _widths(snapshot, [clean(name[len(prefix) :]) for name in names], width)
+    lines = [_titles(snapshot, prefix, widths, width)]
     for problem in visible(view.problem, len(names), height - 1):
         chosen = problem == view.problem
         line = Line(width).add("▸" if chosen else " ", STRONG)
-        line.add(shortened(names[problem][len(prefix) :], widths.name), SELECTED if chosen else PLAIN, widths.name)
-        low, high = _scale(board, problem)
-        for number, arm in enumerate(board.arms):
-            _cells(line, board, arm, number, problem, widths, low, high)
-        if len(board.arms) == 1:
-            _alone(line, board, problem)
+        line.add(shorten(names[problem][len(prefix) :], widths.name), SELECTED if chosen else PLAIN, widths.name)
+        low, high = _scale(snapshot, problem)
+        for number in range(len(snapshot.arms)):
+            _cells(line, snapshot, number, problem, widths, low, high)
+        if len(snapshot.arms) == 1:
+            _alone(line, snapshot, problem)
         lines.append(line)
     return lines
 
 
-def _widths(board: Board, names: list[str], width: int) -> _Widths:
-    arms = len(board.arms)
+def _widths(snapshot: Snapshot, names: list[str], width: int) -> _Widths:
+    arms = len(snapshot.arms)
     longest = max(map(width_of, names))
     for best, deltas, least in ((6, True, 10), (0, True, 8), (0, True, 4), (0, False, 3), (0, False, 0)):
         others = arms * (2 + best + SOLVED + 1) + (DELTA * (arms - 1) if deltas and arms > 1 else 0)
@@ -71,25 +71,25 @@ def _widths(board: Board, names: list[str], width: int) -> _Widths:
     )
 
 
-def _titles(board: Board, prefix: str, widths: _Widths, width: int) -> Line:
+def _titles(snapshot: Snapshot, prefix: str, widths: _Widths, width: int) -> Line:
     line = Line(width).gap().add(_name_title(prefix, widths.name), DIM, widths.name)
-    for number, arm in enumerate(board.arms):
+    for number, arm in enumerate(snapshot.arms):
         its = look(number)
-        cells = widths.spark + widths.best + SOLVED + (DELTA if _has_delta(board, arm, widths) else 0)
-        if len(board.arms) == 1:
+        cells = widths.spark + widths.best + SOLVED + (DELTA if _has_delta(snapshot, arm, widths) else 0)
+        if len(snapshot.arms) == 1:
             line.gap(2).add("best so far", DIM, widths.spark)
             if widths.best:
                 line.add("best", DIM, widths.best, right=True)
-            line.gap().add("solved" if board.has_targets else "", DIM, SOLVED + 1, right=True)
-            if board.has_targets:
+            line.gap().add("solved" if snapshot.has_targets else "", DIM, SOLVED + 1, right=True)
+            if snapshot.has_targets:
                 line.add("target", DIM, 8, right=True)
             return line.add("iterations", DIM, 12, right=True)
         line.gap(2).add(its.mark, its.style).gap()
-        if _has_delta(board, arm, widths) and cells - 2 - width_of(clean(arm.name)) >= 2:
-            line.add(shortened(arm.name, cells - 4), its.style, cells - 3).add("Δ", DIM)
+        if _has_delta(snapshot, arm, widths) and cells - 2 - width_of(clean(arm.name)) >= 2:
+            line.add(shorten(arm.name, cells - 4), its.style, cells - 3).add("Δ", DIM)
             line.gap()
         else:
-            line.add(shortened(arm.name, cells - 1), its.style, cells - 1)
+            line.add(shorten(arm.name, cells - 1), its.style, cells - 1)
     return line
 
 
@@ -98,26 +98,32 @@ def _name_title(prefix: str, width: int) -> str:
     return next((title for title in (clean(prefix), "problem") if title and width_of(title) <= width), "#"[:width])
 
 
-def _has_delta(board: Board, arm: ArmBoard, widths: _Widths) -> bool:
-    return widths.deltas and arm.name != board.reference
+def _has_delta(snapshot: Snapshot, arm: ArmSnapshot, widths: _Widths) -> bool:
+    return widths.deltas and arm.name != snapshot.reference
 
 
-def _scale(board: Board, problem: int) -> tuple[float, float]:
+def _scale(snapshot: Snapshot, problem: int) -> tuple[float, float]:
     """One scale for all arms of a row: from the lowest first fitness to the target or the best found."""
     values = [
-        arm.results.best[problem] for arm in board.arms if arm.results is not None and arm.results.best is not None
+        arm.results.best[problem] for arm in snapshot.arms if arm.results is not None and arm.results.best is not None
     ]
     known = [of[~np.isnan(of)] for of in values]
     low = min((float(of.min()) for of in known if of.size), default=0.0)
     high = max((float(of.max()) for of in known if of.size), default=1.0)
-    target = board.problems[problem].target
+    target = snapshot.problems[problem].target
     return low, high if target is None else max(high, target)
 
 
 def _cells(
-    line: Line, board: Board, arm: ArmBoard, number: int, problem: int, widths: _Widths, low: float, high: float
+    line: Line,
+    snapshot: Snapshot,
+    number: int,
+    problem: int,
+    widths: _Widths,
+    low: float,
+    high: float,
 ) -> None:
-    its = look(number)
+    arm, its = snapshot.arms[number], look(number)
     line.gap(2)
     results = arm.results
     if results is None or results.best is None:
@@ -135,16 +141,18 @@ def _cells(
     else:
         text = solved_text(arm, problem)
         line.add(text, DIM if text in ("·", "") or "/" in text else STRONG, SOLVED, right=True)
-    if _has_delta(board, arm, widths):
-        line.add(delta(board, arm, problem), DIM, DELTA, right=True)
+    if _has_delta(snapshot, arm, widths):
+        line.add(delta(snapshot, arm, problem), DIM, DELTA, right=True)
 
 
-def _alone(line: Line, board: Board, problem: int) -> None:
-    arm = board.arms[0]
-    target = board.problems[problem].target
-    done = "" if arm.results is None else f"{int(arm.results.done[problem].sum()):,}/{board.iterations * arm.seeds:,}"
+def _alone(line: Line, snapshot: Snapshot, problem: int) -> None:
+    arm = snapshot.arms[0]
+    target = snapshot.problems[problem].target
+    done = (
+        "" if arm.results is None else f"{int(arm.results.done[problem].sum()):,}/{snapshot.iterations * arm.seeds:,}"
+    )
     line.gap()
-    if board.has_targets:
+    if snapshot.has_targets:
         line.add("-" if target is None else fitness(target), DIM, 8, right=True)
     line.add(done, DIM, 12, right=True)
 
@@ -159,7 +167,7 @@ def _mean_best(best: np.ndarray, known: int) -> np.ndarray:
     return values
 
 
-def solved_text(arm: ArmBoard, problem: int) -> str:
+def solved_text(arm: ArmSnapshot, problem: int) -> str:
     """The iteration that solved it, the median over seeds; 1/3 where only some seeds have; a dot for none."""
     assert arm.results is not None
     at = arm.results.solved_at[problem]
@@ -173,10 +181,10 @@ def solved_text(arm: ArmBoard, problem: int) -> str:
     return f"{float(np.median(at)):.0f}"
 
 
-def delta(board: Board, arm: ArmBoard, problem: int) -> str:
+def delta(snapshot: Snapshot, arm: ArmSnapshot, problem: int) -> str:
     """Against the reference: iterations where both have solved it under every seed ("-12it" is 12 earlier), else best
     fitness."""
-    reference = next(one for one in board.arms if one.name == board.reference)
+    reference = next(one for one in snapshot.arms if one.name == snapshot.reference)
     if arm.results is None or reference.results is None:
         return ""
     a, b = arm.results.solved_at[problem], reference.results.solved_at[problem]

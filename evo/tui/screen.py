@@ -15,11 +15,11 @@ from typing import Protocol
 
 from rich.console import Console
 
-from evo.monitor.poller import Feed
-from evo.monitor.snapshot import Board
-from evo.tui.frame import frame
+from evo.monitor.poller import Poller
+from evo.monitor.snapshot import Snapshot
+from evo.tui.frame import draw_frame
 from evo.tui.terminal import Terminal
-from evo.tui.view import View, pressed
+from evo.tui.view import View, press_key
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable
 
@@ -48,7 +48,7 @@ class Controls(Protocol):
 
 
 class Watcher:
-    """A thread that keeps a board current. `changed` is called from it after every new board."""
+    """A thread that keeps a snapshot current. `changed` is called from it after every new snapshot."""
 
     def __init__(self, db: str, name: str, against: str | None = None, *, patience: float | None = None) -> None:
         """Opens the database for reading. patience: seconds of a database that does not answer until `failure` is
@@ -61,8 +61,8 @@ class Watcher:
         self._looked: tuple[int, str | None] = (0, None)
         try:
             self._check_file()
-            self._feed = Feed(self.store, name, against)
-            self.board = self._feed.poll()
+            self._poller = Poller(self.store, name, against)
+            self.snapshot = self._poller.poll()
         except BaseException:
             self.store.close()
             raise
@@ -72,7 +72,7 @@ class Watcher:
         self._thread.start()
 
     def look(self, problem: int, arm: str | None) -> None:
-        """What the viewer has chosen; the next board comes at once."""
+        """What the viewer has chosen; the next snapshot comes at once."""
         if (problem, arm) != self._looked:
             self._looked = (problem, arm)
             self._again.set()
@@ -87,7 +87,7 @@ class Watcher:
 
     def _run(self) -> None:
         silent_since: float | None = None
-        pause = 0.0 if self.board.loaded < self.board.runs else POLL_SECONDS
+        pause = 0.0 if self.snapshot.loaded < self.snapshot.runs else POLL_SECONDS
         while not self._over.is_set():
             self._again.wait(pause)
             self._again.clear()
@@ -96,22 +96,22 @@ class Watcher:
             began = time.thread_time()
             try:
                 self._check_file()
-                self._feed.look(*self._looked)
-                self.board = self._feed.poll()
+                self._poller.look(*self._looked)
+                self.snapshot = self._poller.poll()
                 silent_since = None
             except DatabaseUnavailable as error:
                 silent_since = time.monotonic() if silent_since is None else silent_since
-                self.board = replace(self.board, fault=str(error))
+                self.snapshot = replace(self.snapshot, fault=str(error))
                 if self._patience is not None and time.monotonic() - silent_since >= self._patience:
                     self.failure = error
             except Exception as error:  # a bug, or the run was deleted: told to a watcher, no reason to end a search
-                self.board = replace(self.board, fault=f"{type(error).__name__}: {error}")
+                self.snapshot = replace(self.snapshot, fault=f"{type(error).__name__}: {error}")
                 self.failure = error if self._patience is not None else None
             self.changed()
             if self.failure is not None:
                 return
             cost = time.thread_time() - began
-            loading = self.board.loaded < self.board.runs
+            loading = self.snapshot.loaded < self.snapshot.runs
             pause = LOADING_PAUSE if loading else max(POLL_SECONDS, cost / POLL_SHARE)
 
     def _check_file(self) -> None:
@@ -122,7 +122,7 @@ class Watcher:
 
 
 class Screen:
-    """Paints a watcher's boards and obeys keys, in a thread of its own.
+    """Paints a watcher's snapshots and obeys keys, in a thread of its own.
 
     act: called from that thread with "stop", "pause" or "resume" in a live search; None where it only looks on
     """
@@ -142,10 +142,10 @@ class Screen:
         self.crash: BaseException | None = None
         self.painted = 0
         self._act = act
-        self._held: Board | None = None
+        self._held: Snapshot | None = None
         self._page = 10
         self._last: object = None
-        self._painted_board: Board | None = None
+        self._painted_snapshot: Snapshot | None = None
         self._full = self._painted_at = 0.0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
@@ -170,7 +170,7 @@ class Screen:
                 if self.watcher.failure is not None:
                     self._leave()
                 self.refresh()
-                # a new board or a flood of keys may wake it early, but not so often that it costs
+                # a new snapshot or a flood of keys may wake it early, but not so often that it costs
                 if time.monotonic() < due:
                     time.sleep(0.02)
         except BaseException as error:  # noqa: B036 - handed on to whoever opened the screen
@@ -179,8 +179,8 @@ class Screen:
 
     def press(self, key: str) -> None:
         """Do what a key does."""
-        board = self._held or self.watcher.board
-        self.view, action = pressed(self.view, key, board, self._page)
+        snapshot = self._held or self.watcher.snapshot
+        self.view, action = press_key(self.view, key, snapshot, self._page)
         if action == "repaint":
             self.terminal.repaint()
             self._last = None
@@ -191,14 +191,14 @@ class Screen:
                 self.view = replace(self.view, stopping=True, paused=False)
                 self._act("stop")
         elif action == "pause":
-            self._pause(board)
-        arms = board.arms
+            self._pause(snapshot)
+        arms = snapshot.arms
         arm = arms[min(self.view.arm, len(arms) - 1)].name if self.view.detail and arms else None
         self.watcher.look(self.view.problem, arm)
 
-    def _pause(self, board: Board) -> None:
+    def _pause(self, snapshot: Snapshot) -> None:
         if self._act is None:
-            self._held = None if self._held is not None else board
+            self._held = None if self._held is not None else snapshot
             self.view = replace(self.view, paused=self._held is not None)
         elif not self.view.stopping:
             self.view = replace(self.view, paused=not self.view.paused)
@@ -206,24 +206,24 @@ class Screen:
 
     def refresh(self) -> None:
         """Paint, where anything is different from what was painted last."""
-        board = self.watcher.board
-        if self._held is not None and not (self.view.detail and board.details):
-            board = self._held
+        snapshot = self.watcher.snapshot
+        if self._held is not None and not (self.view.detail and snapshot.details):
+            snapshot = self._held
         elif self._held is not None:
-            board = replace(self._held, details=board.details)
+            snapshot = replace(self._held, details=snapshot.details)
         now = time.time()
         size = self.terminal.size()
-        seen = (id(board) if self._held is None else id(self._held), board.details, self.view, size)
+        seen = (id(snapshot) if self._held is None else id(self._held), snapshot.details, self.view, size)
         if time.monotonic() - self._full > FULL_SECONDS:
             self._full = time.monotonic()
             self.terminal.repaint()
             self._last = None
-        # the clock alone waits a little longer than a board takes to come, so that the two are painted together
+        # the clock alone waits a little longer than a snapshot takes to come, so that the two are painted together
         if seen == self._last and now - self._painted_at < CLOCK_SECONDS:
             return
-        made = frame(board, self.view, *size, now)
+        made = draw_frame(snapshot, self.view, *size, now)
         self._page, self._last, self._painted_at = made.page, seen, now
-        self._painted_board = board  # kept, so that no other board gets its id
+        self._painted_snapshot = snapshot  # kept, so that no other snapshot gets its id
         self.terminal.paint(made, *size)
         self.painted += 1
 
@@ -233,16 +233,16 @@ class Screen:
         self.on_left()
 
 
-class Showing:
+class ShownScreen:
     """A screen that is up."""
 
     def __init__(self, screen: Screen, watcher: Watcher, gone: asyncio.Event) -> None:
         self._screen, self._watcher, self._gone = screen, watcher, gone
 
     @property
-    def board(self) -> Board:
+    def snapshot(self) -> Snapshot:
         """What it shows."""
-        return self._watcher.board
+        return self._watcher.snapshot
 
     async def left(self) -> None:
         """Returns when the viewer has asked to leave, which a screen without controls does by itself. Raises
@@ -255,15 +255,16 @@ class Showing:
 
 
 @contextlib.asynccontextmanager
-async def showing(
+async def show_screen(
     db: str, name: str, console: Console, *, controls: Controls | None = None, against: str | None = None
-) -> AsyncIterator[Showing]:
+) -> AsyncIterator[ShownScreen]:
     """Show the comparison, or the run, `name` of the database `db` on the console's terminal until the block ends.
 
     controls: the live search of this process: p holds it back, q asks it to end. Without, p holds the picture and q
-        ends `Showing.left`.
-    The terminal must be `able`; afterwards it is as before, however the block ends. A database that stops answering
-    is shown; without controls it ends the screen. Raises DatabaseUnavailable, UnknownRun and BadInput at the start.
+        ends `ShownScreen.left`.
+    The terminal must be one that `can_show`; afterwards it is as before, however the block ends. A database that stops
+    answering is shown; without controls it ends the screen. Raises DatabaseUnavailable, UnknownRun and BadInput at the
+    start.
     """
     loop = asyncio.get_running_loop()
     patience = FAULT_SECONDS if controls is None else None
@@ -294,7 +295,7 @@ async def showing(
             watcher.start()
             screen.start()
             try:
-                yield Showing(screen, watcher, gone)
+                yield ShownScreen(screen, watcher, gone)
             finally:
                 screen.close()
                 if screen.crash is not None and controls is not None:

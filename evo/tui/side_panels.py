@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evo.monitor.snapshot import ArmBoard, Board, ImprovementLine, Population
-from evo.tui.line import PLAIN, Line, Lines, clean, shortened, width_of
+from evo.monitor.snapshot import ArmSnapshot, ImprovementLine, Population, Snapshot
+from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
 from evo.tui.numbers import BARS, ago, common_prefix, count, fitness, signed, sparkline
 from evo.tui.palette import BAD, DIM, STRONG, WARN, look
 from evo.tui.view import View
@@ -13,32 +13,32 @@ from evo.tui.view import View
 MOST_ISLANDS = 12
 
 
-def population(board: Board, view: View, width: int, height: int) -> Lines:
+def draw_population(snapshot: Snapshot, view: View, width: int, height: int) -> Lines:
     """Two tables: the mean over all problems, and the chosen one."""
-    searches = sum(arm.seeds * len(board.problems) for arm in board.arms)
-    read = sum(arm.read for arm in board.arms)
+    searches = sum(arm.seeds * len(snapshot.problems) for arm in snapshot.arms)
+    read = sum(arm.read for arm in snapshot.arms)
     whole = "all problems" if read >= searches else f"{read:,} of {searches:,} archives read"
-    lines = _archives(board, [arm.population for arm in board.arms], whole, width, migrations=True)
-    if len(board.problems) > 1:
+    lines = _archives(snapshot, [arm.population for arm in snapshot.arms], whole, width, migrations=True)
+    if len(snapshot.problems) > 1:
         lines.append(Line(width))
-        name = board.problems[view.problem].name
-        lines += _archives(board, [arm.populations.get(view.problem) for arm in board.arms], name, width)
+        name = snapshot.problems[view.problem].name
+        lines += _archives(snapshot, [arm.populations.get(view.problem) for arm in snapshot.arms], name, width)
     return lines[:height]
 
 
 def _archives(
-    board: Board, found: Sequence[Population | None], title: str, width: int, migrations: bool = False
+    snapshot: Snapshot, found: Sequence[Population | None], title: str, width: int, migrations: bool = False
 ) -> Lines:
-    names = _name_width(board, width)
+    names = _name_width(snapshot, width)
     bars = max(24 - names, 8)
     migrations = migrations and width >= names + bars + 34
-    head = Line(width).add(shortened(title, names + bars + 3), DIM, names + bars + 4).add("cells", DIM, 7, right=True)
+    head = Line(width).add(shorten(title, names + bars + 3), DIM, names + bars + 4).add("cells", DIM, 7, right=True)
     head.add("diversity", DIM, 11, right=True)
     lines = [head.add("migrations", DIM, 12, right=True) if migrations else head]
     most = max((max(one.cells) for one in found if one is not None and one.cells), default=1.0)
-    for number, (arm, one) in enumerate(zip(board.arms, found, strict=True)):
+    for number, (arm, one) in enumerate(zip(snapshot.arms, found, strict=True)):
         its = look(number)
-        line = Line(width).add(its.mark, its.style).gap().add(shortened(arm.name, names), its.style, names).gap(2)
+        line = Line(width).add(its.mark, its.style).gap().add(shorten(arm.name, names), its.style, names).gap(2)
         _cells(line, one, most, bars)
         if migrations:
             line.add(count(arm.telemetry.migrations), PLAIN, 12, right=True)
@@ -57,15 +57,15 @@ def _cells(line: Line, found: Population | None, most: float, width: int) -> Non
     line.add(f"{found.diversity:.2f}", STRONG, 11, right=True)
 
 
-def training(board: Board, view: View, width: int, height: int) -> Lines:
+def draw_training(snapshot: Snapshot, view: View, width: int, height: int) -> Lines:
     """Each trained arm: its step and newest version, and a curve of every figure."""
     lines: Lines = []
-    for number, arm in enumerate(board.arms):
+    for number, arm in enumerate(snapshot.arms):
         if arm.training is None:
             continue
         its, curve = look(number), arm.training
-        line = Line(width).add(its.mark, its.style).gap().add(shortened(arm.name, 16), its.style)
-        lines.append(line.add(f"  step {curve.steps[-1] + 1:,}  ").add(shortened(curve.version, 40), DIM))
+        line = Line(width).add(its.mark, its.style).gap().add(shorten(arm.name, 16), its.style)
+        lines.append(line.add(f"  step {curve.steps[-1] + 1:,}  ").add(shorten(curve.version, 40), DIM))
         for name, values in curve.figures.items():
             known = [value for value in values if value == value]
             spark = sparkline(values, min(40, max(8, width - 34)), min(known), max(known))
@@ -79,30 +79,30 @@ def training(board: Board, view: View, width: int, height: int) -> Lines:
     return lines[:height]
 
 
-def improvements(board: Board, view: View, width: int, height: int, now: float) -> Lines:
+def draw_improvements(snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Lines:
     """The last rises of a best fitness: where, from what to what, and by which components over the parent."""
-    if not board.improvements:
+    if not snapshot.improvements:
         return [Line(width).add("none yet", DIM)]
-    arms = {arm.name: number for number, arm in enumerate(board.arms)}
-    names = _name_width(board, width) if len(board.arms) > 1 and width >= 70 else 0
-    prefix = common_prefix([problem.name for problem in board.problems])
-    problem_width = min(18 if width >= 70 else 10, max(len(p.name) - len(prefix) for p in board.problems))
-    several = any(arm.seeds > 1 for arm in board.arms)
+    arms = {arm.name: number for number, arm in enumerate(snapshot.arms)}
+    names = _name_width(snapshot, width) if len(snapshot.arms) > 1 and width >= 70 else 0
+    prefix = common_prefix([problem.name for problem in snapshot.problems])
+    problem_width = min(18 if width >= 70 else 10, max(len(p.name) - len(prefix) for p in snapshot.problems))
+    several = any(arm.seeds > 1 for arm in snapshot.arms)
     lines: Lines = []
-    for one in board.improvements[:height]:
+    for one in snapshot.improvements[:height]:
         its = look(arms.get(one.arm, 0))
         line = Line(width).add(ago(now - one.created), DIM, 4, right=True).gap()
-        if len(board.arms) > 1:
+        if len(snapshot.arms) > 1:
             line.add(its.mark, its.style).gap()
         if names:
-            line.add(shortened(one.arm, names), its.style, names).gap()
-        line.add(shortened(board.problems[one.problem].name[len(prefix) :], problem_width), PLAIN, problem_width)
+            line.add(shorten(one.arm, names), its.style, names).gap()
+        line.add(shorten(snapshot.problems[one.problem].name[len(prefix) :], problem_width), PLAIN, problem_width)
         if several:
             line.gap().add(f"s{one.seed}", DIM, 3)
         line.gap().add(f"#{one.iteration}", DIM, 5).gap()
         line.add("" if one.before is None else fitness(one.before), DIM, 4, right=True)
         line.add("→", DIM).add(fitness(one.fitness), STRONG, 5).gap()
-        line.add(vector_change(board.problems[one.problem].objectives, one, line.room))
+        line.add(vector_change(snapshot.problems[one.problem].objectives, one, line.room))
         lines.append(line)
     return lines
 
@@ -114,48 +114,48 @@ def vector_change(objectives: tuple[str, ...], one: ImprovementLine, room: int) 
     changed = [(abs(by), name, by) for name, by in zip(objectives, one.change, strict=False) if abs(by) > 5e-4]
     parts: list[str] = []
     for _, name, by in sorted(changed, key=lambda part: -part[0]):
-        part = f"{shortened(name, 12)} {signed(by)}"
+        part = f"{shorten(name, 12)} {signed(by)}"
         if sum(width_of(p) + 2 for p in parts) + width_of(part) > room:
             return "  ".join([*parts, "…"])
         parts.append(part)
     return "  ".join(parts) or "same vector as its parent"
 
 
-def errors(board: Board, view: View, width: int, height: int) -> Lines:
+def draw_errors(snapshot: Snapshot, view: View, width: int, height: int) -> Lines:
     """Kinds of faults by arm, the most frequent first; then the problems whose scorer failed."""
     totals: dict[str, int] = {}
-    for arm in board.arms:
+    for arm in snapshot.arms:
         for kind, n in arm.telemetry.errors.items():
             totals[kind] = totals.get(kind, 0) + n
     lines: Lines = []
-    if not totals and not any(arm.failed for arm in board.arms):
+    if not totals and not any(arm.failed for arm in snapshot.arms):
         return [Line(width).add("none", DIM)]
     cells = 8
-    kinds = max(10, min(34, width - len(board.arms) * cells))
+    kinds = max(10, min(34, width - len(snapshot.arms) * cells))
     if totals:
         head = Line(width).add("kind", DIM, kinds)
-        for number, _ in enumerate(board.arms):
+        for number, _ in enumerate(snapshot.arms):
             head.gap(cells - 1).add(look(number).mark, look(number).style)
         lines.append(head)
     for kind in sorted(totals, key=lambda kind: (-totals[kind], kind)):
-        line = Line(width).add(shortened(kind, kinds - 1), PLAIN, kinds)
-        for arm in board.arms:
+        line = Line(width).add(shorten(kind, kinds - 1), PLAIN, kinds)
+        for arm in snapshot.arms:
             n = arm.telemetry.errors.get(kind, 0)
             line.add(count(n) if n else "·", WARN if n else DIM, cells, right=True)
         lines.append(line)
-    for arm in board.arms:
-        lines += [_fault(board, arm, problem, message, width) for problem, message in arm.failed.items()]
+    for arm in snapshot.arms:
+        lines += [_fault(snapshot, arm, problem, message, width) for problem, message in arm.failed.items()]
     if len(lines) > height:
         left = len(lines) - height + 1
         lines[height - 1 :] = [Line(width).add(f"… {left} more", DIM)]
     return lines
 
 
-def _fault(board: Board, arm: ArmBoard, problem: int, message: str, width: int) -> Line:
-    line = Line(width).add("scorer failed ", BAD).add(shortened(board.problems[problem].name, 20))
-    return line.add(f" ({shortened(arm.name, 12)}) ", DIM).add(" ".join(message.split()))
+def _fault(snapshot: Snapshot, arm: ArmSnapshot, problem: int, message: str, width: int) -> Line:
+    line = Line(width).add("scorer failed ", BAD).add(shorten(snapshot.problems[problem].name, 20))
+    return line.add(f" ({shorten(arm.name, 12)}) ", DIM).add(" ".join(message.split()))
 
 
-def _name_width(board: Board, width: int) -> int:
-    longest = max((width_of(clean(arm.name)) for arm in board.arms), default=6)
+def _name_width(snapshot: Snapshot, width: int) -> int:
+    longest = max((width_of(clean(arm.name)) for arm in snapshot.arms), default=6)
     return max(3, min(longest, 10 if width < 90 else 16))

@@ -25,7 +25,7 @@ from rich.style import Style
 
 from evo.tui.frame import Frame
 from evo.tui.keys import decode
-from evo.tui.palette import spelled
+from evo.tui.palette import spell
 
 ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"  # alternate screen, no cursor, no wrapping at the right edge
 LEAVE = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -35,7 +35,7 @@ ESCAPE_SECONDS = 0.05
 HELD_BYTES = 64 * 1024
 
 
-def able(console: Console) -> bool:
+def can_show(console: Console) -> bool:
     """Whether the console is a terminal that a screen can be painted on."""
     if not console.is_terminal or console.is_dumb_terminal:
         return False
@@ -75,7 +75,7 @@ class Painter:
         parts = []
         for segment in segments:
             text, style = segment.text, segment.style
-            text = spelled(text, self._encoding)
+            text = spell(text, self._encoding)
             parts.append(self._own(style).render(text, color_system=self._system) if style else text)
         return "".join(parts)
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from sqlalchemy import func, insert, or_, select
 
+from islands.db.names import readable_name
 from islands.db.schema import Run
-from islands.db.store import Store, readable_name
+from islands.db.store import Store
 from islands.errors import RunExists, UnknownRun
 from islands.types import RunRecord
 

@@ -8,17 +8,17 @@ import secrets
 import socket
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, select, update
 
 from islands.db.schema import Run
+from islands.db.transaction import Transaction
 from islands.errors import RunBusy, UnknownRun
-
-if TYPE_CHECKING:
-    from islands.db.store import Store
 
 BEAT_SECONDS = 15.0
 STALE_SECONDS = 120.0
@@ -54,22 +54,34 @@ def _boot() -> str:
         return ""
 
 
-class Claim:
+class Lease:
     """The right to write to a run, kept alive by a thread that beats every BEAT_SECONDS; a context manager.
 
     Every transaction of the store confirms it, so that a writer which was taken for dead (a suspended machine) cannot
     add to a run that another has taken over.
     """
 
-    def __init__(self, store: Store, run_id: int, owner: str) -> None:
+    def __init__(
+        self,
+        begin: Callable[[], AbstractContextManager[Transaction]],
+        forget: Callable[[Lease], None],
+        run_id: int,
+        owner: str,
+    ) -> None:
+        """begin: a transaction of the store; forget: called with this when it is released."""
         self.run_id = run_id
-        self._store = store
+        self._begin, self._forget = begin, forget
         self._owner = owner
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"heartbeat of run {run_id}", daemon=True)
 
     @classmethod
-    def take(cls, store: Store, run_id: int) -> Claim:
+    def take(
+        cls,
+        begin: Callable[[], AbstractContextManager[Transaction]],
+        forget: Callable[[Lease], None],
+        run_id: int,
+    ) -> Lease:
         """Raises RunBusy while another live process holds the run, UnknownRun for an id that is none."""
         mine = {
             "host": socket.gethostname(),
@@ -79,7 +91,7 @@ class Claim:
             "token": secrets.token_hex(8),
         }
         owner = json.dumps(mine)
-        with store.begin() as tx:
+        with begin() as tx:
             query = select(Run.name, Run.owner, Run.heartbeat).where(Run.id == run_id).with_for_update()
             row = tx.connection.execute(query).first()
             if row is None:
@@ -92,9 +104,9 @@ class Claim:
                         f"run {row.name} is being written by process {held['pid']} on {held['host']}; stop it first"
                     )
             tx.connection.execute(update(Run).where(Run.id == run_id).values(owner=owner, heartbeat=now, updated=now))
-        claim = cls(store, run_id, owner)
-        claim._thread.start()
-        return claim
+        lease = cls(begin, forget, run_id, owner)
+        lease._thread.start()
+        return lease
 
     def confirm(self, connection: Connection) -> None:
         """Renew inside a transaction. Raises RunBusy where another writer has taken over."""
@@ -110,11 +122,11 @@ class Claim:
         self._over.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
-        self._store.forget_claim(self)
-        with self._store.begin() as tx:
+        self._forget(self)
+        with self._begin() as tx:
             tx.connection.execute(update(Run).where(Run.id == self.run_id, Run.owner == self._owner).values(owner=None))
 
-    def __enter__(self) -> Claim:
+    def __enter__(self) -> Lease:
         return self
 
     def __exit__(
@@ -125,7 +137,7 @@ class Claim:
     def _beat(self) -> None:
         while not self._over.wait(BEAT_SECONDS):
             try:
-                with self._store.begin():
-                    pass  # confirming the claim is what a transaction begins with
+                with self._begin():
+                    pass  # confirming the lease is what a transaction begins with
             except Exception:  # noqa: BLE001 - the writer's own transaction will meet the same fault and report it
                 continue

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy import insert, select, update
 
 from islands.db.schema import Problem, ScorerChange, table
-from islands.db.store import Store, Transaction
+from islands.db.store import Store
+from islands.db.transaction import Transaction
 
 
 @dataclass(frozen=True)

@@ -3,38 +3,23 @@
 from __future__ import annotations
 
 import difflib
-import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Row, insert, select, update
+from sqlalchemy import URL, Connection, Engine, insert, select, update
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
 from islands.db.engine import ensure_schema, open_engines, parse_address, shown, unavailable
-from islands.db.lease import Claim
+from islands.db.lease import Lease
+from islands.db.names import readable_name
+from islands.db.rows import problem_record, run_record
 from islands.db.schema import PolicyVersion, Problem, Run, TrainingStep, table
+from islands.db.transaction import Transaction
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord
-
-_FIRST = "amber brisk calm clear coral deep early fair fleet gold green keen late lively mild quiet red swift tall warm"
-_SECOND = "brook cedar cove dune elm fern field fjord grove heron isle lake marsh oak pine reef ridge river stone wave"
-
-
-class Transaction:
-    """One transaction. Callbacks run once it has been committed or rolled back; they must not raise."""
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.committed: list[Callable[[], None]] = []
-        self.rolled_back: list[Callable[[], None]] = []
-
-    def on_end(self, committed: Callable[[], None], rolled_back: Callable[[], None]) -> None:
-        """Register what to do at the end."""
-        self.committed.append(committed)
-        self.rolled_back.append(rolled_back)
 
 
 class Store:
@@ -47,7 +32,7 @@ class Store:
         self._writer = writer
         self._writing = threading.Lock()
         self._holder: int | None = None  # the thread inside a transaction
-        self._claims: dict[int, Claim] = {}
+        self._leases: dict[int, Lease] = {}
         self._policy_ids: dict[tuple[int, str], int] = {}
 
     @classmethod
@@ -78,10 +63,10 @@ class Store:
         return self.reader.dialect.name
 
     def close(self) -> None:
-        """Release what is claimed and close every connection."""
-        for claim in list(self._claims.values()):
-            with suppress(DatabaseUnavailable, RunBusy):  # a claim that cannot be given back goes stale with its owner
-                claim.release()
+        """Release the leases and close every connection."""
+        for lease in list(self._leases.values()):
+            with suppress(DatabaseUnavailable, RunBusy):  # a lease that cannot be given back goes stale with its owner
+                lease.release()
         self._writer.dispose()
         self.reader.dispose()
 
@@ -94,7 +79,7 @@ class Store:
     @contextmanager
     def begin(self) -> Iterator[Transaction]:
         """One transaction: committed at the end of the block, rolled back by any exception in it. Threads wait for one
-        another. Raises RunBusy where a claimed run was taken over, DatabaseUnavailable where the server is gone."""
+        another. Raises RunBusy where a leased run was taken over, DatabaseUnavailable where the server is gone."""
         if self.read_only:
             raise DatabaseUnavailable(f"{self.address}: opened for reading")
         if self._holder == threading.get_ident():
@@ -105,8 +90,8 @@ class Store:
             try:
                 with self._writer.begin() as connection:
                     tx = Transaction(connection)
-                    for claim in self._claims.values():
-                        claim.confirm(connection)
+                    for lease in self._leases.values():
+                        lease.confirm(connection)
                     yield tx
             except BaseException as error:
                 for callback in tx.rolled_back if tx else ():
@@ -158,7 +143,7 @@ class Store:
                 # a savepoint, so that a name that is taken spoils nothing else of the caller's transaction
                 with self._in(tx) as inner, inner.connection.begin_nested():
                     stored = inner.connection.execute(insert(table(Run)).values(**row).returning(table(Run))).one()
-                return _run_record(stored)
+                return run_record(stored)
             except IntegrityError:
                 if name is not None:
                     message = f"{self.address} has a run named {name} already; resume it, or choose another name"
@@ -170,7 +155,7 @@ class Store:
         with self.read() as connection:
             row = connection.execute(select(table(Run)).where(Run.name == name)).first()
             if row is not None:
-                return _run_record(row)
+                return run_record(row)
             names = list(connection.execute(select(Run.name).order_by(Run.updated.desc()).limit(1000)).scalars())
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
         hint = f"did you mean {', '.join(close)}?" if close else "it holds no runs yet"
@@ -182,7 +167,7 @@ class Store:
         if comparison is not None:
             query = query.where(Run.comparison == comparison)
         with self.read() as connection:
-            return [_run_record(row) for row in connection.execute(query)]
+            return [run_record(row) for row in connection.execute(query)]
 
     def finish_run(
         self, run_id: int, status: str, reason: str = "", *, summary: Mapping[str, Any] | None = None,
@@ -207,17 +192,17 @@ class Store:
         with self.begin() as tx:
             tx.connection.execute(update(Run).where(Run.id == run_id).values(config=dict(config), updated=time.time()))
 
-    def claim(self, run_id: int) -> Claim:
-        """Become the run's one writer, until the claim is released or the store closed. A writer that died, or that
+    def lease(self, run_id: int) -> Lease:
+        """Become the run's one writer, until the lease is released or the store closed. A writer that died, or that
         was not heard of for two minutes on another machine, is replaced. Raises RunBusy, UnknownRun."""
-        claim = Claim.take(self, run_id)
-        self._claims[run_id] = claim
-        return claim
+        lease = Lease.take(self.begin, self._forget_lease, run_id)
+        self._leases[run_id] = lease
+        return lease
 
-    def forget_claim(self, claim: Claim) -> None:
-        """Stop confirming a claim in every transaction; Claim.release calls it."""
-        if self._claims.get(claim.run_id) is claim:
-            del self._claims[claim.run_id]
+    def _forget_lease(self, lease: Lease) -> None:
+        """Stop confirming it in every transaction."""
+        if self._leases.get(lease.run_id) is lease:
+            del self._leases[lease.run_id]
 
     # -- problems
 
@@ -240,13 +225,13 @@ class Store:
         )  # fmt: skip
         with self._in(tx) as tx:
             row = tx.connection.execute(insert(table(Problem)).values(**values).returning(table(Problem))).one()
-        return _problem_record(row)
+        return problem_record(row)
 
     def problems(self, run_id: int) -> list[ProblemRecord]:
         """The run's problems by index."""
         query = select(table(Problem)).where(Problem.run_id == run_id).order_by(Problem.index)
         with self.read() as connection:
-            return [_problem_record(row) for row in connection.execute(query)]
+            return [problem_record(row) for row in connection.execute(query)]
 
     def set_problem_status(
         self,
@@ -306,22 +291,3 @@ class Store:
             created=time.time(),
         )  # fmt: skip
         tx.connection.execute(insert(TrainingStep).values(**values))
-
-
-def readable_name(attempt: int) -> str:
-    words = f"{secrets.choice(_FIRST.split())}-{secrets.choice(_SECOND.split())}"
-    return words if attempt < 5 else f"{words}-{secrets.randbelow(10**6)}"
-
-
-def _run_record(row: Row[Any]) -> RunRecord:
-    values = dict(row._mapping)
-    del values["owner"]
-    return RunRecord(**values)
-
-
-def _problem_record(row: Row[Any]) -> ProblemRecord:
-    values = dict(row._mapping)
-    values["objectives"] = tuple(values["objectives"])
-    if values["dimensions"] is not None:
-        values["dimensions"] = tuple(values["dimensions"])
-    return ProblemRecord(**values)

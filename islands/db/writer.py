@@ -22,7 +22,8 @@ from islands.db.schema import (
     Rollout,
     table,
 )
-from islands.db.store import Store, Transaction
+from islands.db.store import Store
+from islands.db.transaction import Transaction
 from islands.types import ProblemRecord
 from problems.types import ScoredAnswer, ScoredGroup
 

@@ -15,7 +15,8 @@ from sqlalchemy import bindparam, insert, update
 
 from islands.db.blobs import pack_floats, pack_ids
 from islands.db.schema import Answer, Candidate, PromptGroup, Rollout, table
-from islands.db.store import Store, Transaction
+from islands.db.store import Store
+from islands.db.transaction import Transaction
 from islands.db.writer import GroupWriter
 from islands.population.config import PopulationConfig
 from islands.population.memory import Memory

@@ -11,7 +11,8 @@ from typing import Any
 from sqlalchemy import insert
 
 from islands.db.schema import Import, ImportedProgram, table
-from islands.db.store import Store, Transaction
+from islands.db.store import Store
+from islands.db.transaction import Transaction
 from islands.interop.adoption import Adoption, Asked, Copied, Found
 from islands.interop.checkpoint import Checkpoint, Program
 from islands.interop.metrics import own_record

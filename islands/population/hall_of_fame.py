@@ -6,7 +6,7 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from islands.population.columns import Columns
-from islands.population.weighted_sampler import Bag
+from islands.population.weighted_sampler import IndexedSet
 
 Member = tuple[int, int]
 """(ordinal, island): a candidate on an island. A copy that migrated is another member."""
@@ -20,8 +20,8 @@ class HallOfFame:
         self._columns = columns
         self._size = size
         self._ranked: SortedList = SortedList()  # (valid, fitness, -ordinal, island), least fit first
-        self._all: Bag[Member] = Bag()
-        self._of_island: list[Bag[int]] = [Bag() for _ in range(islands)]
+        self._all: IndexedSet[Member] = IndexedSet()
+        self._of_island: list[IndexedSet[int]] = [IndexedSet() for _ in range(islands)]
 
     def __len__(self) -> int:
         return len(self._all)

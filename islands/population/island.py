@@ -8,7 +8,7 @@ from sortedcontainers import SortedList
 
 from islands.population.archive import Archive
 from islands.population.columns import Columns
-from islands.population.weighted_sampler import Wheel
+from islands.population.weighted_sampler import WeightedSampler
 
 
 class Island:
@@ -21,7 +21,7 @@ class Island:
     def __init__(self, columns: Columns, archive: Archive, count_visits: bool) -> None:
         self.columns = columns
         self.archive = archive
-        self.members: Wheel[int] = Wheel()
+        self.members: WeightedSampler[int] = WeightedSampler()
         self.migrants: set[int] = set()
         self.generation = 0
         self._ranked: SortedList = SortedList()  # (fitness, -ordinal), least fit first

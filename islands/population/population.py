@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from islands.db.store import Store, Transaction
+from islands.db.store import Store
+from islands.db.transaction import Transaction
 from islands.db.writer import GroupWriter
 from islands.population import selection
 from islands.population.archipelago import Entry

@@ -13,7 +13,8 @@ from typing import Any
 from sqlalchemy import Row, bindparam, delete, update
 
 from islands.db.schema import Candidate, Elite, Improvement, Problem, table
-from islands.db.store import Store, Transaction
+from islands.db.store import Store
+from islands.db.transaction import Transaction
 from islands.db.writer import GroupWriter
 from islands.population.config import PopulationConfig
 from islands.population.memory import Memory

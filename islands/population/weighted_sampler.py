@@ -18,7 +18,7 @@ def index_below(n: int, rng: np.random.Generator) -> int:
     return int(rng.random() * n)
 
 
-class Bag(Generic[T]):
+class IndexedSet(Generic[T]):
     """A set with O(1) add, discard and uniform draw. The order of `items` follows from the order of the calls alone,
     so that equal histories give equal draws."""
 
@@ -56,8 +56,8 @@ class Bag(Generic[T]):
         return self.items[index_below(len(self.items), rng)]
 
 
-class Wheel(Generic[T]):
-    """A Bag whose members also carry weights: O(log n) add, discard and draw in proportion to weight.
+class WeightedSampler(Generic[T]):
+    """A IndexedSet whose members also carry weights: O(log n) add, discard and draw in proportion to weight.
 
     The weights lie in a Fenwick tree over the places of the members (1-based; node i sums the i & -i places up to i).
     """

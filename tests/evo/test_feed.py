@@ -1,4 +1,4 @@
-"""The feed: what a screen has seen by and by is what it would see all at once, on both databases."""
+"""The poller: what a screen has seen by and by is what it would see all at once, on both databases."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evo.comparison.load import gather, load_results
-from evo.monitor.poller import Feed
+from evo.monitor.poller import Poller
 from islands.db.comparisons import PlannedRun, plan
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, UnknownRun
@@ -57,40 +57,40 @@ def same(a, b):
     assert a.improvements == b.improvements and a.problems == b.problems and a.groups == b.groups
 
 
-def settled(feed):
+def settled(poller):
     """All of it read, and statistics of the end."""
-    while (board := feed.poll()).loaded < board.runs:
+    while (snapshot := poller.poll()).loaded < snapshot.runs:
         pass
-    return board
+    return snapshot
 
 
 def test_by_and_by_is_all_at_once(address, search):
     with Store.open(address, read_only=True) as store:
-        live = Feed(store, "cmp")
-        board = live.poll()
-        assert board.problems == () and board.statuses == {"waiting": 4} and board.loaded == board.runs
+        live = Poller(store, "cmp")
+        snapshot = live.poll()
+        assert snapshot.problems == () and snapshot.statuses == {"waiting": 4} and snapshot.loaded == snapshot.runs
         for arm, seed, stop in [("base", 0, 5), ("grpo", 0, 9), ("base", 0, 17), ("grpo", 1, 1), ("base", 0, None),
                                 ("grpo", 0, None), ("base", 1, None), ("grpo", 1, None)]:  # fmt: skip
             search(arm, seed, stop)
-            board = settled(live)
-            same(board, settled(Feed(store, "cmp")))
-        assert board.ended and board.groups == 4 * 3 * ITERATIONS
-        assert len(board.verdict) == 1 and "base - grpo" in board.verdict[0]
+            snapshot = settled(live)
+            same(snapshot, settled(Poller(store, "cmp")))
+        assert snapshot.ended and snapshot.groups == 4 * 3 * ITERATIONS
+        assert len(snapshot.verdict) == 1 and "base - grpo" in snapshot.verdict[0]
 
 
 def test_the_board_says_what_the_comparison_says(address, search):
     for arm, seed, stop in [("base", 0, None), ("grpo", 0, 20), ("base", 1, 7)]:
         search(arm, seed, stop)
     with Store.open(address, read_only=True) as store:
-        board = settled(Feed(store, "cmp"))
+        snapshot = settled(Poller(store, "cmp"))
         comparison = gather(store, "cmp")
         for name, known in load_results(store, comparison).items():
-            shown = next(arm for arm in board.arms if arm.name == name).results
+            shown = next(arm for arm in snapshot.arms if arm.name == name).results
             np.testing.assert_array_equal(shown.solved_at, known.solved_at)
             np.testing.assert_array_equal(shown.done, known.done)
             np.testing.assert_array_equal(shown.best, known.best)
-        assert board.reference == "grpo" == comparison.reference
-        assert settled(Feed(store, "cmp", against="base")).reference == "base"
+        assert snapshot.reference == "grpo" == comparison.reference
+        assert settled(Poller(store, "cmp", against="base")).reference == "base"
 
 
 def test_improvements_are_the_newest_rises_with_what_they_gained(address, search):
@@ -98,7 +98,7 @@ def test_improvements_are_the_newest_rises_with_what_they_gained(address, search
     from islands.queries.runs import improvements_by_problem
 
     with Store.open(address, read_only=True) as store:
-        board = settled(Feed(store, "cmp"))
+        snapshot = settled(Poller(store, "cmp"))
         run = store.run("cmp/base/s0")
         steps = {
             step.candidate: step.fitness
@@ -106,9 +106,11 @@ def test_improvements_are_the_newest_rises_with_what_they_gained(address, search
             for step in of
             if step.iteration >= 0
         }
-        assert {line.candidate: line.fitness for line in board.improvements} == steps
-        assert list(board.improvements) == sorted(board.improvements, key=lambda line: (-line.created, -line.candidate))
-        for line in board.improvements:
+        assert {line.candidate: line.fitness for line in snapshot.improvements} == steps
+        assert list(snapshot.improvements) == sorted(
+            snapshot.improvements, key=lambda line: (-line.created, -line.candidate)
+        )
+        for line in snapshot.improvements:
             even, odd = line.rewards
             assert even + odd == 1 and (line.change is None or abs(sum(line.change)) < 1e-9)
             assert line.before is None or line.before < line.fitness
@@ -120,41 +122,44 @@ def test_archives_are_read_as_they_are(address, search):
     from vpo.metrics import diversity
 
     with Store.open(address, read_only=True) as store:
-        feed = Feed(store, "cmp")
-        feed.look(1)
-        board = settled(feed)
+        poller = Poller(store, "cmp")
+        poller.look(1)
+        snapshot = settled(poller)
         found = elites(store, store.problems(store.run("cmp/base/s0").id)[1].id)
-        shown = board.arms[0].populations[1]
+        shown = snapshot.arms[0].populations[1]
         assert sum(shown.cells) == len(found) > 0
         assert shown.diversity == pytest.approx(diversity([one.rewards for one in found]))
-        assert board.arms[0].read == 3 and board.arms[1].population is None
+        assert snapshot.arms[0].read == 3 and snapshot.arms[1].population is None
 
 
 def test_the_detail_of_the_chosen_answer(address, search):
     search("base", 0, 6)
     with Store.open(address, read_only=True) as store:
-        feed = Feed(store, "cmp")
-        feed.look(0, "base")
-        first = settled(feed).details[0, "base"]
+        poller = Poller(store, "cmp")
+        poller.look(0, "base")
+        first = settled(poller).details[0, "base"]
         search("base", 0)
-        best = settled(feed).details[0, "base"]
+        best = settled(poller).details[0, "base"]
         record = store.problems(store.run("cmp/base/s0").id)[0]
         assert (best.candidate, best.fitness) == (record.best, record.best_fitness)
         assert best.fitness >= first.fitness and best.lineage[0].candidate == best.candidate
-        feed.look(0, "grpo")
-        assert settled(feed).details[0, "grpo"].candidate is None
-        feed.look(0, "nobody")
-        settled(feed)
+        poller.look(0, "grpo")
+        assert settled(poller).details[0, "grpo"].candidate is None
+        poller.look(0, "nobody")
+        settled(poller)
 
 
 def test_a_run_taken_up_again_with_more_iterations(address, search, search_with, problems, digits_policy):
     search("base", 0)
     with Store.open(address, read_only=True) as store:
-        feed = Feed(store, "cmp")
-        assert settled(feed).iterations == ITERATIONS
+        poller = Poller(store, "cmp")
+        assert settled(poller).iterations == ITERATIONS
         search_with(problems, digits_policy(), address, name="cmp/base/s0", resume=True, iterations=ITERATIONS + 8)
-        board = settled(feed)
-        assert board.iterations == ITERATIONS + 8 and board.arms[0].results.done[:, 0].tolist() == [ITERATIONS + 8] * 3
+        snapshot = settled(poller)
+        assert (
+            snapshot.iterations == ITERATIONS + 8
+            and snapshot.arms[0].results.done[:, 0].tolist() == [ITERATIONS + 8] * 3
+        )
 
 
 def test_a_scorer_that_fails_and_a_single_run(tmp_path, digits, digits_policy, search_with):
@@ -162,29 +167,29 @@ def test_a_scorer_that_fails_and_a_single_run(tmp_path, digits, digits_policy, s
     bad = digits("bad", fault_on=lambda answer: answer != "00000000")
     search_with([digits("good"), bad], digits_policy(), db, iterations=6)
     with Store.open(db, read_only=True) as store:
-        board = settled(Feed(store, "run"))
-        assert len(board.arms) == 1 and board.reference is None and not board.has_targets
-        assert list(board.arms[0].failed) == [1] and "no score" in board.arms[0].failed[1]
-        assert board.planned < 12 and board.arms[0].curve is not None
+        snapshot = settled(Poller(store, "run"))
+        assert len(snapshot.arms) == 1 and snapshot.reference is None and not snapshot.has_targets
+        assert list(snapshot.arms[0].failed) == [1] and "no score" in snapshot.arms[0].failed[1]
+        assert snapshot.planned < 12 and snapshot.arms[0].curve is not None
 
 
 def test_trainers_steps(address, search):
     search("grpo", 0, 6)
     with Store.open(address) as store:
-        feed = Feed(store, "cmp")
-        assert settled(feed).arms[1].training is None
+        poller = Poller(store, "cmp")
+        assert settled(poller).arms[1].training is None
         run = store.run("cmp/grpo/s0")
         for step in range(3):
             with store.begin() as tx:
                 store.add_training_step(
                     run.id, step, {"loss": 1.0 - step, "odd": "text"}, tx, policy_version=f"v{step}"
                 )
-        shown = settled(feed).arms[1].training
+        shown = settled(poller).arms[1].training
         assert shown.steps == (0, 1, 2) and shown.figures == {"loss": (1.0, 0.0, -1.0)} and shown.version == "v2"
 
 
 def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
-    from evo.monitor.telemetry import told
+    from evo.monitor.telemetry import sum_telemetry
 
     search("base", 0, 3)
     search("base", 1, 3)
@@ -200,12 +205,12 @@ def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
         store.finish_run(first.id, "running", summary=said)
         said = {"answers_per_second": 5, "errors": {"x": 1, "y": 4}, "policy_busy": 1}
         store.finish_run(second.id, "running", summary=said)
-        arm = settled(Feed(store, "cmp")).arms[0].telemetry
+        arm = settled(Poller(store, "cmp")).arms[0].telemetry
         assert (arm.answers_per_second, arm.policy_busy, arm.scoring_queue) == (15.0, 0.75, 3)
         assert arm.errors == {"y": 4, "x": 3} and arm.tokens is None and arm.tokens_per_second is None
         ended = [replace(run, status="done", summary={"answers": 60, "seconds": 6.0}) for run in (first, second)]
-        assert told(ended).answers_per_second == 10.0
-        assert told([replace(first, summary={})]) == type(arm)()
+        assert sum_telemetry(ended).answers_per_second == 10.0
+        assert sum_telemetry([replace(first, summary={})]) == type(arm)()
 
 
 def test_what_is_not_there(address, search):
@@ -213,8 +218,8 @@ def test_what_is_not_there(address, search):
 
     with Store.open(address, read_only=True) as store:
         with pytest.raises(UnknownRun, match="cmp"):
-            Feed(store, "cmq")
+            Poller(store, "cmq")
         with pytest.raises(BadInput, match="no arm"):
-            Feed(store, "cmp", against="nobody")
+            Poller(store, "cmp", against="nobody")
         with pytest.raises(DatabaseUnavailable):
             store.finish_run(1, "done")  # a watcher cannot write

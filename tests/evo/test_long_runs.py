@@ -12,7 +12,7 @@ from evo.cli.export import ROWS_PER_BATCH, _jsonl, _parquet
 from evo.comparison.results import Results, drawn_times
 from evo.comparison.survival import best_curve, solve_curve
 from evo.monitor.live_cache import STEPS_KEPT, TIMES_KEPT
-from evo.monitor.poller import Feed
+from evo.monitor.poller import Poller
 from islands.db.store import Store
 
 MB = 2**20
@@ -76,16 +76,16 @@ def test_a_screen_of_a_run_planned_long_is_as_small_as_one_planned_short(tmp_pat
     with Store.open(db, read_only=True) as store:
 
         def look():
-            feed = Feed(store, NAME)
-            while (board := feed.poll()).loaded < board.runs:
+            poller = Poller(store, NAME)
+            while (snapshot := poller.poll()).loaded < snapshot.runs:
                 pass
-            return board
+            return snapshot
 
         look()
-        board, peak = peak_of(look)
+        snapshot, peak = peak_of(look)
     assert peak < 20 * MB  # a number for each iteration would be 160
-    assert board.arms[0].groups == 300 and board.iterations == 20_000_000
-    assert len(board.axis) == board.arms[0].results.best.shape[-1] == TIMES_KEPT
+    assert snapshot.arms[0].groups == 300 and snapshot.iterations == 20_000_000
+    assert len(snapshot.axis) == snapshot.arms[0].results.best.shape[-1] == TIMES_KEPT
 
 
 def test_opening_a_screen_reads_rises_and_no_other_candidates(tmp_path):
@@ -104,8 +104,8 @@ def test_opening_a_screen_reads_rises_and_no_other_candidates(tmp_path):
 
             event.listen(store.reader, "connect", count)
             store.reader.dispose()
-            board = Feed(store, NAME).poll()
-        assert board.arms[0].groups == iterations and board.arms[0].results.best[0, 0, -1] == 1 - 1 / RISES
+            snapshot = Poller(store, NAME).poll()
+        assert snapshot.arms[0].groups == iterations and snapshot.arms[0].results.best[0, 0, -1] == 1 - 1 / RISES
         work[iterations] = 10 * steps[0]
     assert work[RISES] > 1_000
     assert (work[20 * RISES] - work[RISES]) / (
@@ -117,7 +117,7 @@ def test_a_long_training_is_shown_by_some_of_its_steps_and_the_newest(tmp_path):
     db = make(tmp_path / "evo.db", RISES)
     with Store.open(db) as store:
         run = store.run(NAME)
-        feed, told = Feed(store, NAME), 0
+        poller, told = Poller(store, NAME), 0
         for upto in (3, 7 * STEPS_KEPT + 1, 7 * STEPS_KEPT + 3, 9 * STEPS_KEPT):
             with store.begin() as tx:
                 for step in range(told, upto):
@@ -125,11 +125,11 @@ def test_a_long_training_is_shown_by_some_of_its_steps_and_the_newest(tmp_path):
                     store.add_training_step(run.id, step, {"loss": step / 2, "kl": None}, tx, policy_version=version)
             store.finish_run(run.id, "running")
             told = upto
-            shown = feed.poll().arms[0].training
+            shown = poller.poll().arms[0].training
             assert shown.steps[-1] == upto - 1 and shown.version == f"v{(upto - 1) // 100 * 100}"
             assert list(shown.steps) == sorted(set(shown.steps)) and len(shown.steps) <= 2 * STEPS_KEPT + 2
             assert shown.figures["loss"] == tuple(step / 2 for step in shown.steps) and "kl" not in shown.figures
-            fresh = Feed(store, NAME).poll().arms[0].training
+            fresh = Poller(store, NAME).poll().arms[0].training
             assert (fresh.steps, fresh.figures, fresh.version) == (shown.steps, shown.figures, shown.version)
 
 

@@ -326,7 +326,7 @@ def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
 def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_there(
     search_with, digits, digits_policy, tmp_path, monkeypatch
 ):
-    from evo.monitor.telemetry import told
+    from evo.monitor.telemetry import sum_telemetry
     from evo.search import loop as searching
     from islands.db.store import Store
 
@@ -355,7 +355,7 @@ def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_ther
     assert launched.status.groups == 20
     with Store.open(db, read_only=True) as store:
         run = store.run("run")
-    assert "in_flight" not in run.summary and told([run]).in_flight is None
+    assert "in_flight" not in run.summary and sum_telemetry([run]).in_flight is None
 
 
 @pytest.mark.parametrize(
@@ -394,7 +394,7 @@ def test_a_finished_run_that_is_resumed_keeps_its_best_and_its_seconds(search_wi
 
 def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, digits_policy, db, clock):
     """Of a run that was killed, rested, was resumed, and is paused: no second of the rest and of the pause."""
-    from evo.monitor.poller import Feed
+    from evo.monitor.poller import Poller
 
     first = search_with([digits("a")], digits_policy(), db, iterations=10, stop_after=4)
     clock.pass_by(5)
@@ -408,4 +408,4 @@ def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, dig
         store.finish_run(store.run("run").id, "done", summary=second.status.figures())
     clock.pass_by(100)
     with Store.open(db, read_only=True) as store:
-        assert 5 <= Feed(store, "run").poll().elapsed(clock.now()) < 65
+        assert 5 <= Poller(store, "run").poll().elapsed(clock.now()) < 65

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evo.cli import invoke
-from evo.monitor.snapshot import Board
+from evo.monitor.snapshot import Snapshot
 from islands.db.store import Store
 
 
@@ -83,16 +83,16 @@ def test_a_database_that_is_not_there(tmp_path, capsys):
 
 def test_plain_lines_are_harmless():
     from evo.cli.watch import plain_lines
-    from evo.monitor.snapshot import ArmBoard
+    from evo.monitor.snapshot import ArmSnapshot
 
-    (line,) = plain_lines(Board("x", (ArmBoard("a\x1b[2J\n", "p", 1, {"running": 1}, 1, 2, 3),)), 0.0)
+    (line,) = plain_lines(Snapshot("x", (ArmSnapshot("a\x1b[2J\n", "p", 1, {"running": 1}, 1, 2, 3),)), 0.0)
     assert line.isprintable() and "1/2 iterations" in line
 
 
 def test_a_plain_line_tells_what_waits_for_the_oldest_group():
     from evo.cli.watch import plain_lines
-    from evo.monitor.snapshot import ArmBoard, Telemetry
+    from evo.monitor.snapshot import ArmSnapshot, Telemetry
 
-    arm = ArmBoard("a", "p", 1, {"running": 1}, 0, 350, 3, telemetry=Telemetry(in_flight=140, sampled_ahead=37))
-    (line,) = plain_lines(Board("x", (arm,)), 0.0)
+    arm = ArmSnapshot("a", "p", 1, {"running": 1}, 0, 350, 3, telemetry=Telemetry(in_flight=140, sampled_ahead=37))
+    (line,) = plain_lines(Snapshot("x", (arm,)), 0.0)
     assert "37 of 140 groups in flight sampled" in line

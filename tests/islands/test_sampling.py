@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from islands.population.weighted_sampler import LEAST_WEIGHT, MOST_WEIGHT, Bag, Wheel
+from islands.population.weighted_sampler import LEAST_WEIGHT, MOST_WEIGHT, IndexedSet, WeightedSampler
 
 operations = st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.floats(-10, 1e4)), max_size=80)
 
@@ -15,7 +15,7 @@ operations = st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.floats(-10
 @settings(max_examples=150, deadline=None)
 @given(operations)
 def test_a_wheel_holds_what_was_put_in(steps):
-    wheel, bag, expected = Wheel(), Bag(), {}
+    wheel, bag, expected = WeightedSampler(), IndexedSet(), {}
     rng = np.random.default_rng(0)
     for put, item, weight in steps:
         if put and item not in expected:
@@ -40,7 +40,7 @@ def test_a_wheel_holds_what_was_put_in(steps):
 
 
 def test_draws_follow_the_weights():
-    wheel = Wheel()
+    wheel = WeightedSampler()
     weights = {"a": 1.0, "b": 0.0, "c": 3.0, "d": -5.0, "e": 6.0}
     for item, weight in weights.items():
         wheel.add(item, weight)
@@ -57,6 +57,6 @@ def test_draws_follow_the_weights():
 
 
 def test_nothing_can_be_drawn_from_nothing():
-    for empty in (Bag(), Wheel()):
+    for empty in (IndexedSet(), WeightedSampler()):
         with pytest.raises(IndexError):
             empty.draw(np.random.default_rng(0))

@@ -62,7 +62,7 @@ def test_an_unknown_run_names_close_ones(store):
     with pytest.raises(UnknownRun):
         store.finish_run(999, "done")
     with pytest.raises(UnknownRun):
-        store.claim(999)
+        store.lease(999)
 
 
 def test_a_run_ends_with_status_reason_and_summary(store):
@@ -166,15 +166,15 @@ def set_owner(store, run, owner, heartbeat):
 
 def test_a_live_writer_keeps_its_run(store, address, opened):
     run = make_run(store)
-    claim = store.claim(run.id)
+    lease = store.lease(run.id)
     assert abs(store.run("first").heartbeat - time.time()) < 60
     with pytest.raises(RunBusy, match=f"process {os.getpid()}"):
-        opened(address).claim(run.id)
-    claim.release()
-    claim.release()
-    with opened(address).claim(run.id), pytest.raises(RunBusy):
-        store.claim(run.id)
-    store.claim(run.id)
+        opened(address).lease(run.id)
+    lease.release()
+    lease.release()
+    with opened(address).lease(run.id), pytest.raises(RunBusy):
+        store.lease(run.id)
+    store.lease(run.id)
 
 
 @pytest.mark.parametrize("age, free", [(10.0, False), (claims.STALE_SECONDS + 10, True)])
@@ -182,37 +182,37 @@ def test_a_writer_elsewhere_is_judged_by_its_heartbeat(store, age, free):
     run = make_run(store)
     set_owner(store, run, held(), time.time() - age)
     if free:
-        store.claim(run.id)
+        store.lease(run.id)
     else:
         with pytest.raises(RunBusy, match="on elsewhere"):
-            store.claim(run.id)
+            store.lease(run.id)
 
 
 def test_a_dead_writer_here_is_replaced_at_once(store, address):
     run = make_run(store)
     code = (
         "import os, sys; from islands.db.store import Store; "
-        "Store.open(sys.argv[1]).claim(int(sys.argv[2])); os._exit(9)"
+        "Store.open(sys.argv[1]).lease(int(sys.argv[2])); os._exit(9)"
     )
     done = subprocess.run([sys.executable, "-c", code, address, str(run.id)], cwd=Path(__file__).parents[2])
     assert done.returncode == 9
     with store.reader.connect() as connection:
         owner = json.loads(connection.execute(select(Run.owner)).scalar_one())
     assert owner["pid"] != os.getpid()
-    store.claim(run.id)
+    store.lease(run.id)
 
 
 def test_a_pid_used_again_is_not_the_writer(store):
     run = make_run(store)
     mine = {"host": claims.socket.gethostname(), "boot": claims._boot(), "pid": os.getpid()}
     set_owner(store, run, held(**mine, start="0"), time.time())
-    store.claim(run.id)
+    store.lease(run.id)
 
 
 def test_who_was_replaced_cannot_write(store, address, opened):
     problem = new_problem(store, "first")
     population = Population(store, problem, small_config())
-    store.claim(problem.run_id)
+    store.lease(problem.run_id)
     put(store, population, group(problem, 0, [answer("x")]))
     set_owner(opened(address), store.run("first"), held(), time.time())  # taken for dead, and taken over
     with pytest.raises(RunBusy, match="taken over"):
@@ -224,7 +224,7 @@ def test_who_was_replaced_cannot_write(store, address, opened):
 def test_the_heart_beats_by_itself(store, monkeypatch):
     monkeypatch.setattr(claims, "BEAT_SECONDS", 0.02)
     run = make_run(store)
-    store.claim(run.id)
+    store.lease(run.id)
     first = store.run("first").heartbeat
     deadline = time.monotonic() + 20
     while store.run("first").heartbeat == first and time.monotonic() < deadline:

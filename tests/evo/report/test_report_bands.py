@@ -10,7 +10,7 @@ import evo.report.plots.curves as curves
 from evo.comparison.load import gather, load_results
 from evo.comparison.survival import solve_curve
 from evo.comparison.verdict import summarise, verdict_lines
-from evo.monitor.poller import Feed
+from evo.monitor.poller import Poller
 from evo.report.report import report_of
 from islands.db.schema import Run
 from islands.db.store import Store
@@ -40,16 +40,16 @@ def test_the_live_bands_are_those_of_the_page(address, monkeypatch):
     monkeypatch.setattr(curves, "draw_curve", spy)
     with Store.open(address, read_only=True) as store:
         comparison = gather(store, "made-up")
-        feed = Feed(store, "made-up")
-        while (board := feed.poll()).loaded < board.runs:
+        poller = Poller(store, "made-up")
+        while (snapshot := poller.poll()).loaded < snapshot.runs:
             pass
         report = report_of(store, "made-up")
         found = load_results(store, comparison)
-    for arm, its in zip(board.arms, drawn.values(), strict=True):
+    for arm, its in zip(snapshot.arms, drawn.values(), strict=True):
         for name in ("mean", "low", "high"):
             np.testing.assert_array_equal(getattr(arm.curve, name), getattr(its, name))
         nested = solve_curve(found[arm.name])
         learning = bool((its.high - its.low > nested.high - nested.low + 1e-9).any())
         assert learning == comparison.crossed_seeds
     expected = verdict_lines(summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds))
-    assert board.verdict == report.verdict == tuple(expected)
+    assert snapshot.verdict == report.verdict == tuple(expected)

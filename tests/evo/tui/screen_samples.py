@@ -8,12 +8,12 @@ from evo.comparison.results import Results
 from evo.comparison.survival import best_curve, solve_curve
 from evo.monitor.snapshot import (
     Ancestor,
-    ArmBoard,
-    Board,
+    ArmSnapshot,
     Detail,
     ImprovementLine,
     Population,
     ProblemLine,
+    Snapshot,
     Telemetry,
     TrainingCurve,
 )
@@ -43,7 +43,7 @@ def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="do
         110.0 * speed, 2_400.0 * speed, 0.97, 3 if status == "running" else None, 2_838 * done // 40,
         58_437 * done // 40, 2, 54, 42, {"format": 12 * len(name), "timeout": 3} if done else {},
     )  # fmt: skip
-    return ArmBoard(
+    return ArmSnapshot(
         name, f"embedded:{name}", seeds, {status: seeds}, problems * seeds * done, problems * seeds * iterations, 3,
         results=found, curve=curve, telemetry=told,
         population=Population((8.6, 9.0, 7.9, 8.6, 8.8), 0.9 + speed / 10),
@@ -51,7 +51,7 @@ def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="do
     )  # fmt: skip
 
 
-def board(arms, *, problems=12, iterations=40, reference="grpo", targets=True, name="fair-elm", ended=True, **more):
+def snapshot(arms, *, problems=12, iterations=40, reference="grpo", targets=True, name="fair-elm", ended=True, **more):
     improvements = tuple(
         ImprovementLine(
             arms[i % len(arms)].name, i % 2, i % problems, 39 - i, 900 - i, 0.75, 0.5 if i % 3 else None,
@@ -60,7 +60,7 @@ def board(arms, *, problems=12, iterations=40, reference="grpo", targets=True, n
         )
         for i in range(14)
     )  # fmt: skip
-    return Board(
+    return Snapshot(
         name, tuple(arms),
         tuple(ProblemLine(f"maze:hard/{p}", 1.0 if targets else None, OBJECTIVES) for p in range(problems)),
         reference, iterations, tuple(range(1, iterations + 1)),
@@ -77,7 +77,7 @@ def finished(problems=12):
         "best-of-n - grpo = -0.17 [-0.29, -0.04]",
         "vpo - grpo = +0.25 [0.12, 0.38]",
     )
-    return board(arms, problems=problems, verdict=verdict)
+    return snapshot(arms, problems=problems, verdict=verdict)
 
 
 def running():
@@ -86,11 +86,11 @@ def running():
         arm("grpo", 1.4, done=21, status="running"),
         arm("vpo", 2.6, done=0, status="waiting"),
     ]
-    return board(arms, ended=False)
+    return snapshot(arms, ended=False)
 
 
 def alone(targets=True):
-    return board(
+    return snapshot(
         [arm("fair-elm", 1.4, seeds=1, done=27, status="running", targets=targets)],
         reference=None, targets=targets, ended=False,
     )  # fmt: skip
@@ -101,7 +101,7 @@ def training():
         "fair-elm/vpo/s0", tuple(range(30)),
         {"loss": tuple(1 / (1 + i) for i in range(30)), "kl": tuple(i / 1000 for i in range(30))}, "base+vpo.30",
     )  # fmt: skip
-    return board([arm("grpo", 1.4), arm("vpo", 2.6, training=curve)], verdict=("vpo - grpo = +0.25 [0.12, 0.38]",))
+    return snapshot([arm("grpo", 1.4), arm("vpo", 2.6, training=curve)], verdict=("vpo - grpo = +0.25 [0.12, 0.38]",))
 
 
 def detailed(hostile=False):
@@ -113,4 +113,4 @@ def detailed(hostile=False):
         "route", (Ancestor(3446, 0.75), Ancestor(3100, 0.7), Ancestor(2900, 0.0)),
         "DDRRRDLLDDRRDDRR", (1.0, 0.5, 0.2, 1.0),
     )  # fmt: skip
-    return board([arm("grpo", 1.4), arm("vpo", 2.6)], details={(3, "vpo"): shown})
+    return snapshot([arm("grpo", 1.4), arm("vpo", 2.6)], details={(3, "vpo"): shown})

@@ -12,8 +12,8 @@ import pytest
 import screen_samples as samples
 from rich.cells import cell_len
 
-from evo.monitor.snapshot import ArmBoard, Board
-from evo.tui.frame import frame
+from evo.monitor.snapshot import ArmSnapshot, Snapshot
+from evo.tui.frame import draw_frame
 from evo.tui.line import text_of
 from evo.tui.view import PANELS, View
 
@@ -43,7 +43,7 @@ CAPTURES = {
 @pytest.mark.parametrize("name", CAPTURES)
 def test_frames_are_as_captured(name):
     make, view, width, height = CAPTURES[name]
-    text = frame(make(), view, width, height, samples.NOW).text()
+    text = draw_frame(make(), view, width, height, samples.NOW).text()
     path = GOLDEN / f"{name}.txt"
     if os.environ.get("EVO_RENEW_GOLDEN"):
         path.write_text(text, encoding="utf-8")
@@ -55,52 +55,54 @@ def test_frames_are_as_captured(name):
     "view", [View(panel=panel) for panel in PANELS] + [View(detail=True, problem=3, arm=1), View(help=True)]
 )
 def test_every_size_is_filled_exactly(make, view):
-    board = make()
+    snapshot = make()
     for width, height in [(20, 5), (40, 8), (57, 13), (79, 24), (80, 23), (117, 20), (120, 30), (133, 61), (240, 80)]:
-        lines = frame(board, view, width, height, samples.NOW).lines
+        lines = draw_frame(snapshot, view, width, height, samples.NOW).lines
         assert len(lines) == height
         assert {cell_len(text_of(line)) for line in lines} == {width}
 
 
 def test_a_frame_depends_on_nothing_but_its_arguments():
-    first = frame(samples.finished(), View(), 120, 40, samples.NOW)
-    assert first.lines == frame(samples.finished(), View(), 120, 40, samples.NOW).lines
+    first = draw_frame(samples.finished(), View(), 120, 40, samples.NOW)
+    assert first.lines == draw_frame(samples.finished(), View(), 120, 40, samples.NOW).lines
 
 
 def test_model_text_cannot_reach_the_terminal():
     for size in ((80, 24), (160, 50)):
-        text = frame(samples.detailed(hostile=True), View(problem=3, arm=1, detail=True), *size, samples.NOW).text()
+        text = draw_frame(
+            samples.detailed(hostile=True), View(problem=3, arm=1, detail=True), *size, samples.NOW
+        ).text()
         assert "not markup" in text and "[bold red]" in text
         assert all(line.isprintable() for line in text.split("\n"))
 
 
 def test_hostile_names_and_errors_are_harmless_everywhere():
-    board = samples.finished()
+    snapshot = samples.finished()
     arms = tuple(
         replace(one, name=samples.HOSTILE + str(n), failed={2: samples.HOSTILE},
                 telemetry=replace(one.telemetry, errors={samples.HOSTILE: 3}))
-        for n, one in enumerate(board.arms)
+        for n, one in enumerate(snapshot.arms)
     )  # fmt: skip
-    problems = tuple(replace(problem, name=samples.HOSTILE + problem.name) for problem in board.problems)
-    board = replace(board, name=samples.HOSTILE, arms=arms, problems=problems, fault=samples.HOSTILE,
+    problems = tuple(replace(problem, name=samples.HOSTILE + problem.name) for problem in snapshot.problems)
+    snapshot = replace(snapshot, name=samples.HOSTILE, arms=arms, problems=problems, fault=samples.HOSTILE,
                     reference=arms[2].name, verdict=(samples.HOSTILE,))  # fmt: skip
     for panel in PANELS:
         for size in ((80, 24), (160, 50)):
-            shown = frame(board, View(panel=panel), *size, samples.NOW)
+            shown = draw_frame(snapshot, View(panel=panel), *size, samples.NOW)
             assert all(segment.text.isprintable() for line in shown.lines for segment in line)
             assert {cell_len(text_of(line)) for line in shown.lines} == {size[0]}
 
 
 def test_wide_characters_keep_the_columns():
-    board = samples.finished()
-    arms = tuple(replace(one, name="進化探索" + str(n)) for n, one in enumerate(board.arms))
-    shown = frame(replace(board, arms=arms, reference=arms[2].name), View(), 80, 24, samples.NOW)
+    snapshot = samples.finished()
+    arms = tuple(replace(one, name="進化探索" + str(n)) for n, one in enumerate(snapshot.arms))
+    shown = draw_frame(replace(snapshot, arms=arms, reference=arms[2].name), View(), 80, 24, samples.NOW)
     assert {cell_len(text_of(line)) for line in shown.lines} == {80}
 
 
 def test_states_are_said_in_the_header():
-    def state(board, view=None, now=samples.NOW):
-        return text_of(frame(board, view or View(), 100, 24, now).lines[0])
+    def state(snapshot, view=None, now=samples.NOW):
+        return text_of(draw_frame(snapshot, view or View(), 100, 24, now).lines[0])
 
     running = samples.running()
     assert "left" in state(running)
@@ -114,11 +116,11 @@ def test_states_are_said_in_the_header():
 
 
 def test_an_empty_comparison_is_drawn_too():
-    arms = tuple(ArmBoard(name, "p", 1, {"waiting": 1}, 0, 0, 3) for name in "ab")
-    nothing = Board("new", arms, reference="a", runs=2, loaded=2)
+    arms = tuple(ArmSnapshot(name, "p", 1, {"waiting": 1}, 0, 0, 3) for name in "ab")
+    nothing = Snapshot("new", arms, reference="a", runs=2, loaded=2)
     for size in ((80, 24), (160, 50)):
-        assert "waiting for the first run" in frame(nothing, View(), *size, samples.NOW).text()
-        frame(nothing, View(detail=True), *size, samples.NOW)
+        assert "waiting for the first run" in draw_frame(nothing, View(), *size, samples.NOW).text()
+        draw_frame(nothing, View(detail=True), *size, samples.NOW)
 
 
 def test_pages_stay_and_the_last_is_full():
@@ -133,27 +135,29 @@ def test_pages_stay_and_the_last_is_full():
 
 
 def test_answers_that_a_budget_leaves():
-    board = samples.running()
-    arms = tuple(replace(one, max_answers=1_600) for one in board.arms)
-    line = text_of(frame(replace(board, arms=arms), View(), 100, 24, samples.NOW).lines[1])
+    snapshot = samples.running()
+    arms = tuple(replace(one, max_answers=1_600) for one in snapshot.arms)
+    line = text_of(draw_frame(replace(snapshot, arms=arms), View(), 100, 24, samples.NOW).lines[1])
     # 22 and 21 iterations of 24 searches of 3 answers are spent, of 1600 an arm
     assert f"{(1600 - 22 * 72) + (1600 - 21 * 72) + 1600:,} answers left" in line
 
 
 def test_groups_that_wait_for_the_oldest():
-    board = samples.running()
-    first = replace(board.arms[0], telemetry=replace(board.arms[0].telemetry, in_flight=140, sampled_ahead=37))
-    line = text_of(frame(replace(board, arms=(first, *board.arms[1:])), View(), 160, 24, samples.NOW).lines[1])
+    snapshot = samples.running()
+    first = replace(snapshot.arms[0], telemetry=replace(snapshot.arms[0].telemetry, in_flight=140, sampled_ahead=37))
+    line = text_of(
+        draw_frame(replace(snapshot, arms=(first, *snapshot.arms[1:])), View(), 160, 24, samples.NOW).lines[1]
+    )
     assert "37 of 140 in flight sampled" in line
 
 
 def test_deltas_are_earlier_iterations_where_both_solved_and_fitness_elsewhere():
     from evo.tui.problem_table import delta, solved_text
 
-    board = samples.finished()
-    reference, vpo = board.arms[2], board.arms[3]
-    for problem in range(len(board.problems)):
-        text = delta(board, vpo, problem)
+    snapshot = samples.finished()
+    reference, vpo = snapshot.arms[2], snapshot.arms[3]
+    for problem in range(len(snapshot.problems)):
+        text = delta(snapshot, vpo, problem)
         both = (
             np.isfinite(vpo.results.solved_at[problem]).all()
             and np.isfinite(reference.results.solved_at[problem]).all()

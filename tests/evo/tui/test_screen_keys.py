@@ -2,7 +2,7 @@ import pytest
 import screen_samples as samples
 
 from evo.tui.keys import decode
-from evo.tui.view import PANELS, View, panels, pressed
+from evo.tui.view import PANELS, View, panels, press_key
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ def test_a_sequence_cut_off_waits_for_its_rest(cut):
     assert decode(b"j" + cut)[0] == ["j", "escape"] if cut == b"\x1b" else ["j"]
 
 
-def press(view, *keys, board=None, page=10):
+def press(view, *keys, snapshot=None, page=10):
     for key in keys:
-        view, action = pressed(view, key, board or samples.finished(), page)
+        view, action = press_key(view, key, snapshot or samples.finished(), page)
     return view, action
 
 
@@ -47,11 +47,11 @@ def test_problems_are_chosen_and_bounded():
 
 
 def test_tab_goes_round_the_panels_that_show_something():
-    board = samples.finished()
-    assert panels(board) == [panel for panel in PANELS if panel != "training"]
+    snapshot = samples.finished()
+    assert panels(snapshot) == [panel for panel in PANELS if panel != "training"]
     view, seen = View(), []
     for _ in range(5):
-        view, _ = pressed(view, "tab", board)
+        view, _ = press_key(view, "tab", snapshot)
         seen.append(view.panel)
     assert seen == ["curves", "population", "improvements", "errors", "problems"]
     assert press(View(), "shift+tab")[0].panel == "errors"
@@ -68,9 +68,9 @@ def test_the_detail_has_keys_of_its_own():
 
 
 def test_no_detail_before_there_are_problems():
-    from evo.monitor.snapshot import Board
+    from evo.monitor.snapshot import Snapshot
 
-    assert not pressed(View(), "enter", Board("new", ()))[0].detail
+    assert not press_key(View(), "enter", Snapshot("new", ()))[0].detail
 
 
 def test_actions():

@@ -3,7 +3,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from evo.tui.line import Line, clean, fitted, shortened, text_of, wrapped
+from evo.tui.line import Line, clean, fit, shorten, text_of, wrap
 from evo.tui.numbers import clock, common_prefix, count, fitness, signed, sparkline
 
 
@@ -37,18 +37,18 @@ def test_lines_are_cut_and_filled():
 
 
 def test_names_keep_both_ends():
-    assert shortened("openevolve:circle-packing/26", 12) == "openev…ng/26"
-    assert shortened("short", 12) == "short"
-    assert cell_len(shortened("進化探索進化探索", 7)) <= 7
-    assert fitted("abcdef", 0) == ""
+    assert shorten("openevolve:circle-packing/26", 12) == "openev…ng/26"
+    assert shorten("short", 12) == "short"
+    assert cell_len(shorten("進化探索進化探索", 7)) <= 7
+    assert fit("abcdef", 0) == ""
 
 
 def test_wrapping():
-    assert wrapped("abcdef\n\ngh", 4, 10) == ["abcd", "ef", "", "gh"]
-    assert wrapped("reached E in 20 of 33 steps", 12, 10, words=True) == ["reached E in", "20 of 33", "steps"]
-    assert wrapped("x" * 100, 10, 3) == ["x" * 10] * 3
-    assert all(cell_len(piece) <= 5 for piece in wrapped("進化探索" * 4, 5, 100))
-    assert "".join(wrapped("進化探索" * 4, 5, 100)) == "進化探索" * 4
+    assert wrap("abcdef\n\ngh", 4, 10) == ["abcd", "ef", "", "gh"]
+    assert wrap("reached E in 20 of 33 steps", 12, 10, words=True) == ["reached E in", "20 of 33", "steps"]
+    assert wrap("x" * 100, 10, 3) == ["x" * 10] * 3
+    assert all(cell_len(piece) <= 5 for piece in wrap("進化探索" * 4, 5, 100))
+    assert "".join(wrap("進化探索" * 4, 5, 100)) == "進化探索" * 4
 
 
 def test_numbers_stay_short():

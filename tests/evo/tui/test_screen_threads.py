@@ -10,7 +10,7 @@ import pytest
 import screen_samples as samples
 from rich.console import Console
 
-from evo.tui.screen import Screen, Watcher, showing
+from evo.tui.screen import Screen, Watcher, show_screen
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, UnknownRun
 
@@ -42,17 +42,17 @@ class Remembered:
 
 
 class Fixed:
-    """A watcher of one board."""
+    """A watcher of one snapshot."""
 
-    def __init__(self, board):
-        self.board, self.failure, self.looked = board, None, []
+    def __init__(self, snapshot):
+        self.snapshot, self.failure, self.looked = snapshot, None, []
 
     def look(self, problem, arm):
         self.looked.append((problem, arm))
 
 
-def opened(board=None, **options):
-    watcher, terminal = Fixed(board or replace(samples.running(), heard=time.time())), Remembered()
+def opened(snapshot=None, **options):
+    watcher, terminal = Fixed(snapshot or replace(samples.running(), heard=time.time())), Remembered()
     return Screen(watcher, terminal, **options), watcher, terminal
 
 
@@ -63,7 +63,7 @@ def test_nothing_is_painted_twice():
     assert len(terminal.frames) == 1
     screen.press("down")
     screen.refresh()
-    watcher.board = samples.running()
+    watcher.snapshot = samples.running()
     screen.refresh()
     terminal.columns = 100
     screen.refresh()
@@ -84,7 +84,7 @@ def test_a_held_picture_stays_while_the_board_goes_on():
     screen, watcher, terminal = opened()
     screen.press("p")
     screen.refresh()
-    watcher.board = replace(watcher.board, name="later")
+    watcher.snapshot = replace(watcher.snapshot, name="later")
     screen.refresh()
     assert "picture held" in terminal.frames[-1] and "later" not in terminal.frames[-1]
     screen.press("p")
@@ -114,7 +114,7 @@ def test_q_leaves_a_screen_that_only_looks_on():
 
 def test_a_fault_of_the_screen_is_handed_on(monkeypatch):
     screen, _, _ = opened()
-    monkeypatch.setattr("evo.tui.screen.frame", lambda *_: 1 / 0)
+    monkeypatch.setattr("evo.tui.screen.draw_frame", lambda *_: 1 / 0)
     screen.start()
     assert screen.left.wait(5) and isinstance(screen.crash, ZeroDivisionError)
     screen.close()
@@ -141,37 +141,37 @@ def quick(monkeypatch):
 
 def test_the_watcher_keeps_up(db, quick):
     watcher = Watcher(db, "run")
-    boards = []
-    watcher.changed = lambda: boards.append(watcher.board)
+    snapshots = []
+    watcher.changed = lambda: snapshots.append(watcher.snapshot)
     watcher.start()
     try:
         with Store.open(db) as store:
             store.finish_run(store.run("run").id, "done")
-        wait_for(lambda: watcher.board.ended)
+        wait_for(lambda: watcher.snapshot.ended)
         watcher.look(1, "run")
-        wait_for(lambda: (1, "run") in watcher.board.details)
+        wait_for(lambda: (1, "run") in watcher.snapshot.details)
     finally:
         watcher.close()
-    count = len(boards)
+    count = len(snapshots)
     time.sleep(0.1)
-    assert len(boards) == count > 1
+    assert len(snapshots) == count > 1
 
 
 def test_a_database_that_comes_back_and_one_that_does_not(db, quick, monkeypatch):
     watcher = Watcher(db, "run", patience=0.5)
-    poll = watcher._feed.poll
+    poll = watcher._poller.poll
 
     def gone(now=None):
         raise DatabaseUnavailable("postgresql://h: the server closed the connection")
 
-    monkeypatch.setattr(watcher._feed, "poll", gone)
+    monkeypatch.setattr(watcher._poller, "poll", gone)
     watcher.start()
     try:
-        wait_for(lambda: "closed the connection" in watcher.board.fault)
-        monkeypatch.setattr(watcher._feed, "poll", poll)
-        wait_for(lambda: not watcher.board.fault)
+        wait_for(lambda: "closed the connection" in watcher.snapshot.fault)
+        monkeypatch.setattr(watcher._poller, "poll", poll)
+        wait_for(lambda: not watcher.snapshot.fault)
         assert watcher.failure is None
-        monkeypatch.setattr(watcher._feed, "poll", gone)
+        monkeypatch.setattr(watcher._poller, "poll", gone)
         wait_for(lambda: watcher.failure is not None)
         assert isinstance(watcher.failure, DatabaseUnavailable)
     finally:
@@ -180,9 +180,9 @@ def test_a_database_that_comes_back_and_one_that_does_not(db, quick, monkeypatch
 
 def test_a_live_screen_outlasts_its_database(db, quick, monkeypatch):
     watcher = Watcher(db, "run")
-    monkeypatch.setattr(watcher._feed, "poll", lambda: (_ for _ in ()).throw(DatabaseUnavailable("gone")))
+    monkeypatch.setattr(watcher._poller, "poll", lambda: (_ for _ in ()).throw(DatabaseUnavailable("gone")))
     watcher.start()
-    wait_for(lambda: watcher.board.fault == "gone")
+    wait_for(lambda: watcher.snapshot.fault == "gone")
     assert watcher.failure is None
     watcher.close()
 
@@ -209,9 +209,9 @@ def test_showing_beside_a_loop(db, quick):
 
     async def scenario():
         console = Console(file=file, force_terminal=True, width=80, height=24)
-        async with showing(db, "run", console, controls=search) as shown:
+        async with show_screen(db, "run", console, controls=search) as shown:
             await asyncio.sleep(0.3)
-            assert shown.board.groups == 10
+            assert shown.snapshot.groups == 10
             for key in ("p", "p", "q"):
                 shown._screen.press(key)
             await asyncio.sleep(0.05)
@@ -223,10 +223,10 @@ def test_showing_beside_a_loop(db, quick):
 
 
 def test_a_fault_of_the_screen_does_not_end_the_search(db, monkeypatch):
-    monkeypatch.setattr("evo.tui.screen.frame", lambda *_: 1 / 0)
+    monkeypatch.setattr("evo.tui.screen.draw_frame", lambda *_: 1 / 0)
 
     async def scenario():
-        async with showing(db, "run", Console(file=StringIO(), force_terminal=True), controls=Search()):
+        async with show_screen(db, "run", Console(file=StringIO(), force_terminal=True), controls=Search()):
             await asyncio.sleep(0.2)
         return "went on"
 
@@ -238,7 +238,7 @@ def test_showing_what_is_not_there_leaves_the_terminal_alone(db):
     file = StringIO()
 
     async def scenario():
-        async with showing(db, "nope", Console(file=file, force_terminal=True)):
+        async with show_screen(db, "nope", Console(file=file, force_terminal=True)):
             raise AssertionError("never shown")
 
     with pytest.raises(UnknownRun):

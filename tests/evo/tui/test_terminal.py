@@ -18,8 +18,8 @@ import pytest
 import screen_samples as samples
 from rich.console import Console
 
-from evo.tui.frame import frame
-from evo.tui.terminal import Painter, able
+from evo.tui.frame import draw_frame
+from evo.tui.terminal import Painter, can_show
 from evo.tui.view import View
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,7 +31,7 @@ def console(**options):
 
 
 def painted(painter, view, **changes):
-    return painter.changes(frame(samples.finished(), view, 80, 24, samples.NOW), 80, 24)
+    return painter.changes(draw_frame(samples.finished(), view, 80, 24, samples.NOW), 80, 24)
 
 
 def test_only_lines_that_changed_are_sent():
@@ -49,7 +49,7 @@ def test_only_lines_that_changed_are_sent():
 def test_another_size_begins_anew():
     painter = Painter(console(color_system="truecolor"))
     painted(painter, View())
-    shown = painter.changes(frame(samples.finished(), View(), 100, 30, samples.NOW), 100, 30)
+    shown = painter.changes(draw_frame(samples.finished(), View(), 100, 30, samples.NOW), 100, 30)
     assert "\x1b[2J" in shown and shown.count(";1H") == 30
 
 
@@ -67,8 +67,8 @@ def test_a_terminal_without_unicode_gets_ascii(monkeypatch):
 
 
 def test_what_cannot_show_a_screen():
-    assert not able(console())  # said to be one, but a file
-    assert not able(Console(file=StringIO()))
+    assert not can_show(console())  # said to be one, but a file
+    assert not can_show(Console(file=StringIO()))
 
 
 class Program:
@@ -146,12 +146,12 @@ import os, sys, time
 sys.path.insert(0, {here!r})
 import screen_samples as samples
 from rich.console import Console
-from evo.tui.frame import frame
+from evo.tui.frame import draw_frame
 from evo.tui.terminal import Terminal
 from evo.tui.view import View
 terminal = Terminal(Console())
 with terminal.entered():
-    terminal.paint(frame(samples.finished(), View(), *terminal.size(), samples.NOW), *terminal.size())
+    terminal.paint(draw_frame(samples.finished(), View(), *terminal.size(), samples.NOW), *terminal.size())
     {body}
 print("after")
 """
