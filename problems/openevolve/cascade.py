@@ -105,7 +105,7 @@ class Cascade:
                 return self._evaluator[1]
             spec = EvaluatorSpec(
                 str(_SHIM),
-                readable=(str(self.file.parent),),
+                readable=(str(self.file.parent), str(_SHIM.parent)),
                 environment={"EVO_EVALUATOR_FILE": str(self.file)},
             )
             limits = Limits(

@@ -6,7 +6,7 @@ read as it is, and each honoured key is checked by a type and carried over under
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-_KINDS = {
+_KINDS: dict[str, Callable[[Any], bool]] = {
     "whole number": lambda v: _is_int(v) and v > 0,
     "whole number or 0": lambda v: _is_int(v) and v >= 0,
     "number": lambda v: _is_number(v) and v >= 0,

@@ -18,7 +18,7 @@ from typing import Any
 from problems.sandbox import isolation, scratch
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
 
-_SOURCES = ("wire", "syscalls", "confinement", "program", "descendants", "evaluation", "zygote")
+_SOURCES = ("wire", "syscalls", "confinement", "program", "descendants", "report", "evaluation", "zygote")
 _BOOT = """
 import json, os, sys, types
 descriptor = int(sys.argv[1])

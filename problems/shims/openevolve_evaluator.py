@@ -7,54 +7,35 @@ from their own folder; what it writes there stays in the call's scratch folder.
 
 import ast
 import asyncio
-import importlib.util
 import inspect
 import numbers
 import os
 import re
 import sys
 import traceback
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from problems.shims import user_file
+else:
+    import user_file  # beside this file, which is loaded by its path
 
 FILE = os.environ["EVO_EVALUATOR_FILE"]
 FOLDER = str(Path(FILE).parent)
 LONGEST_ARTIFACT = 20_000
 sys.path.insert(0, FOLDER)
 
-
-def _describe(error):
-    try:
-        text = str(error)
-    except Exception:
-        text = ""
-    return type(error).__name__ + (f": {text}" if text else "")
-
-
-def _line(error):
-    line = error.lineno if isinstance(error, SyntaxError) and error.filename == FILE else None
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename == FILE:
-            line = frame.lineno
-    return line
-
-
-def _load():
-    spec: Any = importlib.util.spec_from_file_location("evaluation_module", FILE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["evaluation_module"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-_module, _broken = None, None
+_module: Any = None
+_broken: dict[str, Any] | None = None
 try:
-    _module = _load()
+    _module = user_file.load(FILE, "evaluation_module")
 except Exception as error:
-    _broken = {"fault": _describe(error), "line": _line(error)}
+    _broken = user_file.fault(error, FILE)
 
 
-def describe():
+def describe() -> dict[str, Any]:
     """{"fault", "line"} where the file does not load, else {"stages": the evaluation functions that it defines}."""
     if _broken is not None:
         return _broken
@@ -62,7 +43,7 @@ def describe():
     return {"stages": [name for name in names if callable(getattr(_module, name, None))]}
 
 
-def run(stage, path):
+def run(stage: str, path: str) -> dict[str, Any]:
     """{"metrics", "texts", "artifacts"} of one stage, or {"raised", "line", "trace", "by_answer"}."""
     for entry in Path(FOLDER).iterdir():
         link = Path(entry.name)
@@ -75,13 +56,17 @@ def run(stage, path):
     except MemoryError:
         raise  # a limit of the sandbox, reported as such
     except BaseException as error:
-        trace = "".join(traceback.format_exception(error)[-6:])
-        raised = {"raised": _describe(error), "line": _line(error), "trace": trace[-LONGEST_ARTIFACT:]}
-        return {**raised, "by_answer": isinstance(error, SystemExit) or _by_answer(error, path)}
+        trace = "".join(traceback.format_exception(error)[-6:])[-LONGEST_ARTIFACT:]
+        by_answer = isinstance(error, SystemExit) or _by_answer(error, path)
+        return {"raised": user_file.describe(error), "line": user_file.line_in(error, FILE)} | {
+            "trace": trace,
+            "by_answer": by_answer,
+        }
     metrics, artifacts = getattr(result, "metrics", result), getattr(result, "artifacts", None) or {}
     if not isinstance(metrics, dict):
         return {"odd": f"{type(result).__name__} {str(result)[:200]}"}
-    numeric, texts = {}, {}
+    numeric: dict[str, float] = {}
+    texts: dict[str, str] = {}
     for name, value in metrics.items():
         number = _number(value)
         if number is None:
@@ -92,11 +77,11 @@ def run(stage, path):
     return {"metrics": numeric, "texts": texts, "artifacts": shown}
 
 
-async def _awaited(result):
+async def _awaited(result: Awaitable[Any]) -> Any:
     return await result
 
 
-def _number(value):
+def _number(value: Any) -> float | None:
     if isinstance(value, numbers.Real):
         return float(value)
     if type(value).__module__ == "numpy" and getattr(value, "size", 0) == 1 and not isinstance(value, str):
@@ -107,14 +92,15 @@ def _number(value):
     return None
 
 
-def _text(value):
+def _text(value: Any) -> str:
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     return text[:LONGEST_ARTIFACT]
 
 
-def _by_answer(error, path):
+def _by_answer(error: BaseException, path: str) -> bool:
     """Whether the exception, or one it came from, was the answer's doing rather than the evaluator's."""
-    seen, pending = set(), [error]
+    seen: set[int] = set()
+    pending: list[BaseException | None] = [error]
     while pending:
         item = pending.pop()
         if item is None or id(item) in seen:
@@ -132,7 +118,7 @@ def _by_answer(error, path):
     return False
 
 
-def _about_answer(error, path):
+def _about_answer(error: AttributeError | ImportError, path: str) -> bool:
     """A name that the answer's module, or an object of a class of its, does not have; an import of it that failed."""
     if isinstance(error, ImportError):
         stem = Path(path).stem
@@ -144,7 +130,7 @@ def _about_answer(error, path):
     return any(getattr(getattr(item, "__code__", None), "co_filename", None) == path for item in vars(kind).values())
 
 
-def _wrong_call(error, path):
+def _wrong_call(error: TypeError, path: str) -> bool:
     """A function of the answer's that cannot be called as the task says: Python blames the caller for it."""
     match = re.match(r"([\w<>.]+)\(\) (?:missing|takes|got (?:an unexpected|multiple|some))", str(error))
     if match is None:

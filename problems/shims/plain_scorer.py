@@ -7,52 +7,35 @@ and a `score` function look alike from outside. It imports the standard library 
 import importlib.util
 import os
 import sys
-import traceback
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from problems.shims import user_file
+else:
+    import user_file  # beside this file, which is loaded by its path
 
 FILE = os.environ["EVO_SCORER_FILE"]
 sys.path.insert(0, str(Path(FILE).parent))
 importlib.util.find_spec("problems")  # lists its folder's parent now: an evaluation may read in it, but not list it
 
-
-def _load():
-    spec: Any = importlib.util.spec_from_file_location("scorer_file", FILE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["scorer_file"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def _fault(error):
-    line = None
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename == FILE:
-            line = frame.lineno
-    if isinstance(error, SyntaxError) and error.filename == FILE:
-        line = error.lineno
-    try:
-        text = str(error)
-    except Exception:
-        text = ""
-    return {"fault": type(error).__name__ + (f": {text}" if text else ""), "line": line}
-
-
+_module: Any = None
+_broken: dict[str, Any] | None = None
 try:
-    _module, _broken = _load(), None
+    _module = user_file.load(FILE, "scorer_file")
 except Exception as error:
-    _module, _broken = None, _fault(error)
+    _broken = user_file.fault(error, FILE)
 
-_target = _module
+_target: Any = _module
 if _module is not None and not callable(getattr(_module, "score", None)):
     try:
         _made = getattr(_module, "problem", None)
         _target = _made if _made is not None else getattr(_module, "Problem", lambda: None)()
     except Exception as error:
-        _target, _broken = None, _fault(error)
+        _target, _broken = None, user_file.fault(error, FILE)
 
 
-def describe():
+def describe() -> dict[str, Any]:
     """What the file declares: {"fault", "line"} or its attributes as plain data."""
     if _broken is not None:
         return _broken
@@ -64,14 +47,14 @@ def describe():
         try:
             found[name] = value() if callable(value) else value
         except Exception as error:
-            return _fault(error)
+            return user_file.fault(error, FILE)
     for name in ("objectives", "target", "answer_format", "weights", "directions"):
         value = getattr(_target, name, None)
         found[name] = list(value) if name == "objectives" and value is not None else value
     return found
 
 
-def score(answer):
+def score(answer: str) -> dict[str, Any]:
     """{"value": what the file's score() gave, "type"}, {"answer_error": text}, or {"fault", "line"}."""
     try:
         value = _target.score(answer)
@@ -80,7 +63,7 @@ def score(answer):
     except Exception as error:
         if isinstance(error, ValueError) and any(kind.__name__ == "AnswerError" for kind in type(error).__mro__):
             return {"answer_error": str(error) or "rejected by the scorer"}
-        return _fault(error)
+        return user_file.fault(error, FILE)
     kind = type(value).__name__
     if hasattr(value, "rewards") and hasattr(value, "fitness"):
         value = {
@@ -93,6 +76,6 @@ def score(answer):
     return {"value": value, "type": kind}
 
 
-def canonical(answer):
+def canonical(answer: str) -> Any:
     """The object's own canonical form."""
     return _target.canonical(answer)

@@ -1,9 +1,17 @@
 from types import SimpleNamespace
 
 import pytest
+from test_prompt import PythonProblem
 
 from evo.config.run import RunConfig
 from evo.search.defaults import in_flight, iterations_for, population_config, settled, stored_form, workers
+
+
+class Directory(PythonProblem):
+    """A problem with what an OpenEvolve config.yaml decides."""
+
+    def __init__(self, **settings):
+        self.settings = settings
 
 
 def lanes(count, islands=5):
@@ -28,34 +36,32 @@ def test_batches_and_windows(problems, policy_batch, parallel, expected):
 
 
 def test_the_user_overrides_a_directory_and_a_directory_the_defaults():
-    problem = SimpleNamespace(settings={"islands": 3, "migration_interval": 7, "unknown": 1, "max_iterations": 40})
+    problem = Directory(islands=3, migration_interval=7, unknown=1, max_iterations=40)
     config = RunConfig.model_validate({"population": {"islands": 2}})
     made = population_config(config, problem)
     assert (made.islands, made.migration_interval, made.population_size) == (2, 7, 1000)
     assert iterations_for(config, problem) == 40
     assert iterations_for(RunConfig(iterations=9), problem) == 9
-    assert iterations_for(config, SimpleNamespace(settings={})) == 100
+    assert iterations_for(config, Directory()) == 100
 
 
 def test_scoring_workers_follow_the_directory_and_the_user():
-    problem = SimpleNamespace(settings={"parallel_evaluations": 99})
+    problem = Directory(parallel_evaluations=99)
     assert workers(RunConfig(), [problem]) == 99
     assert workers(RunConfig(scoring_workers=3), [problem]) == 3
 
 
 def test_what_the_user_leaves_open_a_directory_decides():
-    directory = SimpleNamespace(settings={"seed": 42, "temperature": 0.7, "diff_based_evolution": True})
+    directory = Directory(seed=42, temperature=0.7, diff_based_evolution=True)
     decided = settled(RunConfig(), [directory])
     assert (decided.seed, decided.temperature, decided.answers) == (42, 0.7, 1)
     user = RunConfig(seed=1, temperature=0.2, answers=4)
     assert settled(user, [directory]) == user
-    assert settled(RunConfig(), [SimpleNamespace(settings={})]) == RunConfig()
+    assert settled(RunConfig(), [Directory()]) == RunConfig()
 
 
 def test_a_directorys_population_survives_settling_and_storing():
-    directory = SimpleNamespace(
-        settings={"seed": 42, "diff_based_evolution": True, "islands": 3, "population_size": 60}
-    )
+    directory = Directory(seed=42, diff_based_evolution=True, islands=3, population_size=60)
     user = RunConfig.model_validate({"problems": ["d"], "population": {"migration_interval": 9}})
     started = settled(user, [directory])
     resumed = RunConfig.model_validate(stored_form(started, ["d"]))

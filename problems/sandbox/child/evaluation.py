@@ -17,20 +17,19 @@ import struct
 import sys
 import traceback
 import types
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import confinement
 from .descendants import end_children
-from .program import Feed, send
+from .program import Feed
+from .report import report
 from .syscalls import Installer, evaluation_filter
-from .wire import KILL, REQUEST, RESULT, TooLarge, Unplain, decode, encode
+from .wire import KILL, REQUEST
 
 if TYPE_CHECKING:
     from .zygote import Zygote
 
 _INODES = 16384
-_TEXT = 20000
 
 
 def home(scratch: str) -> dict[str, str]:
@@ -186,7 +185,7 @@ class Tree:
             for name, text in task["files"].items():
                 with open(os.path.join(scratch, name), "x", encoding="utf-8", errors="surrogatepass") as target:
                     target.write(text)
-            report(zygote.results, zygote.scorer, task, scratch, output)
+            report(zygote.results, zygote.scorer.find, task, scratch, output)
         except BaseException:
             traceback.print_exc()
             os._exit(98)
@@ -221,80 +220,3 @@ class Tree:
             os.close(rules.fd)
         confined_signals = mode == "bwrap" or confinement.landlock_abi() >= 6
         Installer(evaluation_filter(mode == "bwrap", confined_signals, mode == "bwrap")).install()
-
-
-def report(results: int, scorer: Scorer, task: dict[str, Any], scratch: str, limit: int) -> None:
-    """Call what the task names and send [status, value, type, exception, message, traceback, touched]."""
-    reply: list[Any]
-    answers = {*task["answers"], *(os.path.join(scratch, name) for name in task["files"])}
-    try:
-        value, kind = _call(scorer, task, scratch)
-        reply = ["ok", encode(value, limit, objects=True), kind, "", "", "", False]
-    except MemoryError as error:
-        reply = [
-            "memory",
-            "null",
-            "",
-            "MemoryError",
-            "more memory than allowed",
-            _trace(error),
-            _touched(error, answers),
-        ]
-    except (Unplain, TooLarge) as error:
-        reply = ["error", "null", "", type(error).__name__, f"the scorer returned {error}", "", False]
-    except BaseException as error:
-        text = _text(error.__str__)
-        reply = ["error", "null", "", type(error).__name__, text, _trace(error), _touched(error, answers)]
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BaseException:
-        pass  # the answer has replaced them
-    send(results, RESULT, reply)
-
-
-def _call(scorer: Scorer, task: dict[str, Any], scratch: str) -> tuple[Any, str]:
-    if task["get"] is not None:
-        found = {}
-        for name in task["get"]:
-            try:
-                value = scorer.find(name)
-                encode(value, objects=True)
-            except (AttributeError, TypeError):
-                continue  # not there, or not plain data
-            found[name] = value
-        return found, "dict"
-    arguments = [os.path.join(scratch, name) if file else decode(name) for file, name in task["arguments"]]
-    value = scorer.find(task["function"])(*arguments)
-    return value, type(value).__name__
-
-
-def _text(make: Callable[[], str]) -> str:
-    try:
-        return make()[-_TEXT:]
-    except BaseException:
-        return ""
-
-
-def _trace(error: BaseException) -> str:
-    return _text(lambda: "".join(traceback.format_exception(error)))
-
-
-def _touched(error: BaseException, answers: set[str]) -> bool:
-    """Whether the error, or one that it was raised from, passed through a file of the answer's."""
-    seen: set[int] = set()
-    pending: list[BaseException | None] = [error]
-    while pending:
-        item = pending.pop()
-        if item is None or id(item) in seen:
-            continue
-        seen.add(id(item))
-        pending += [item.__cause__, item.__context__]
-        if isinstance(item, SyntaxError) and item.filename in answers:
-            return True
-        step = item.__traceback__
-        while step is not None:
-            if step.tb_frame.f_code.co_filename in answers:
-                return True
-            step = step.tb_next
-    return False

@@ -44,7 +44,7 @@ class Array(list[Any]):
     """A numpy array as its nested lists, equal to what numpy's `==` makes a true value of: an array of one element to
     that element however nested, and no other array to anything, for it would raise there."""
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def only(self) -> list[Any]:
         """[the element] of an array of one element, else []."""
