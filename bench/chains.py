@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))
 from bench.chain_wordings import WORDINGS, worded  # noqa: E402
 from evo.config.run import PromptConfig  # noqa: E402
 from evo.prompts.chat import ChatFormat  # noqa: E402
-from evo.search.score import NOTHING_SHOWN, grade  # noqa: E402
+from evo.search.score import NOTHING_SHOWN, AnswerScores, score_rollouts  # noqa: E402
 from islands.types import Candidate, Selection  # noqa: E402
 from problems.contract import Problem  # noqa: E402
 from problems.registry import close_shared_sandbox, resolve  # noqa: E402
@@ -161,7 +161,11 @@ async def keep_parents(policy: Any, problems: Sequence[Problem], given: argparse
     scorer = Scorer()
     with (given.folder / PARENTS).open("w", encoding="utf-8") as file:
         for problem, style, group in zip(problems, styles, groups, strict=True):
-            found = {a.identity: a for one in await grade(problem, style, group, scorer) for a in one.answers}
+            found = {
+                a.identity: a
+                for one in await score_rollouts(style, group, AnswerScores(problem, scorer))
+                for a in one.answers
+            }
             seed = problem.canonical(problem.seed_answer())
             kept = [(a.text, a.score) for a in found.values()] or [(seed, problem.score(seed))]
             for text, score in sorted(kept, key=lambda pair: pair[1].fitness):
@@ -209,7 +213,9 @@ async def outcome(row: Row, problem: Problem, scorer: Scorer) -> Row:
     from bench.chains_report import defines
 
     m = row["answers"]
-    (graded,) = await grade(problem, ChatFormat(problem, PromptConfig(), m), [rollout_of(row)], scorer)
+    (graded,) = await score_rollouts(
+        ChatFormat(problem, PromptConfig(), m), [rollout_of(row)], AnswerScores(problem, scorer)
+    )
     names = problem.task.names  # type: ignore[attr-defined]
     distinct = {answer.identity: answer for answer in graded.answers}
     return {

@@ -40,11 +40,11 @@ from bench.engine_clock import Clock, clocked, cores
 from bench.engine_report import Turn, report
 from evo.config.parse import parse
 from evo.config.run import RunConfig
-from evo.runs.launch import relaunch
-from evo.search.batching import Batcher, SamplingMeter
-from evo.search.continuous_batching import RoundBatcher, batcher_for
-from evo.search.defaults import settled, stored_form
+from evo.runs.resume import relaunch
+from evo.search.continuous_batching import sampler_for
+from evo.search.defaults import resolve_settings, stored_form
 from evo.search.resources import Shared
+from evo.search.sampler import Sampler, SamplingMeter
 from islands.db.store import Store
 from islands.queries.groups import read_groups
 from problems.types import Prompt
@@ -58,7 +58,7 @@ class Bench:
     def __init__(self, config: RunConfig, folder: str) -> None:
         self.shared = Shared()
         problems = self.shared.problems(config)
-        self.config = settled(config, problems)
+        self.config = resolve_settings(config, problems)
         self.addresses = [problem.name for problem in problems]
         (operator,) = self.shared.operators(self.config, problems)
         self.policy: Any = operator.policy
@@ -87,11 +87,11 @@ class Bench:
             stored = stored_form(self.config, self.addresses)
             store.create_run("bench", stored, command="bench", seed=self.config.seed, commit="")
         launched = await relaunch("bench", db=address, shared=self.shared)
-        self.batch, self.window = launched.search.batch, launched.search.window
+        self.batch, self.window = launched.search.window.batch, launched.search.window.groups
         clock = Clock()
         with clocked(clock, launched):
             seconds, spent = await self._measured(launched.search.run())
-        (batcher,) = launched.search.batchers
+        (batcher,) = launched.search.samplers
         turn = self._turn(side, seconds, spent, batcher.meter)
         turn.shares = dict(clock.seconds)
         turn.shares["scoring in sandboxes"] = launched.status.scoring_seconds - clock.seconds["scoring in the loop"]
@@ -103,7 +103,7 @@ class Bench:
 
     async def _paced(self, side: str) -> Turn:
         """As many prompts in flight as the search has; prompt h + window goes out when h is back."""
-        batcher = batcher_for(self.policy, self.rollouts, self.answers, self.config.seed, self.batch, True)
+        batcher = sampler_for(self.policy, self.rollouts, self.answers, self.config.seed, self.batch, True)
 
         async def run() -> None:
             flying: deque[asyncio.Future[Any]] = deque()
@@ -114,15 +114,15 @@ class Bench:
                 if batcher.holds(flying[0]):
                     batcher.flush()
                 await flying[0]
-                batcher.landing(flying[0])
+                batcher.leaving(flying[0])
                 flying.append(batcher.submit(prompt))
-                batcher.landed([flying.popleft()])
+                batcher.left([flying.popleft()])
             await landed(batcher, flying)
 
         return await self._asked(side, batcher, run())
 
     async def _bare(self, side: str) -> Turn:
-        batcher = batcher_for(
+        batcher = sampler_for(
             self.policy, self.rollouts, self.answers, self.config.seed, self.policy.batch, True
         )  # fmt: skip
 
@@ -131,7 +131,7 @@ class Bench:
 
         return await self._asked(side, batcher, run())
 
-    async def _asked(self, side: str, batcher: Batcher | RoundBatcher, work: Any) -> Turn:
+    async def _asked(self, side: str, batcher: Sampler, work: Any) -> Turn:
         seconds, spent = await self._measured(work)
         await batcher.close()
         return self._turn(side, seconds, spent, batcher.meter)
@@ -150,13 +150,13 @@ class Bench:
         )  # fmt: skip
 
 
-async def landed(batcher: Batcher | RoundBatcher, futures: Iterable[asyncio.Future[Any]]) -> None:
+async def landed(batcher: Sampler, futures: Iterable[asyncio.Future[Any]]) -> None:
     """Wait for the last prompts, in their order."""
     batcher.flush()
     for future in list(futures):
         await future
-        batcher.landing(future)
-        batcher.landed([future])
+        batcher.leaving(future)
+        batcher.left([future])
 
 
 @contextmanager

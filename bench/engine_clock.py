@@ -101,9 +101,9 @@ def clocked(clock: Clock, launched: Launched) -> Iterator[None]:
         timed("reporting", search, "_report")
         timed("scoring in the loop", scoring, "_judged")
         timed("identity", iteration, "identity")
-        for lane in launched.lanes:
-            timed("selection", lane.population, "select")
-            for style in lane.styles:
+        for problem_run in launched.problem_runs:
+            timed("selection", problem_run.population, "select")
+            for style in problem_run.styles:
                 timed("prompts", style, "build")
                 timed("parsing", style, "parse")
         yield

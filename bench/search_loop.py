@@ -184,21 +184,21 @@ def fill(launched: Any, size: int) -> None:
     from problems.identity import identity
     from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
 
-    lane = launched.lanes[0]
+    problem_run = launched.problem_runs[0]
     problem = InlineProblem()
     ids = np.zeros(8, np.int32)
     logprobs = np.zeros(8, np.float32)
     i = 0
-    while lane.population.size < size:
+    while problem_run.population.size < size:
         with launched.store.begin() as transaction:
             for _ in range(1000):
                 i += 1
                 text = variant(i)
                 answer = ScoredAnswer(text, identity(text, "python"), problem.score(text))
                 rollout = ScoredRollout(Rollout("", ids, logprobs, ids), (answer,))
-                lane.population.add(
+                problem_run.population.add(
                     ScoredGroup(
-                        lane.record.id,
+                        problem_run.record.id,
                         i - 1,
                         i - 1,
                         i % 5,
@@ -213,10 +213,10 @@ def fill(launched: Any, size: int) -> None:
                     ),
                     transaction,
                 )
-                if lane.population.size >= size:
+                if problem_run.population.size >= size:
                     break
-    lane.built = lane.committed = launched.search.next_sequence = i
-    lane.iterations += i
+    problem_run.built = problem_run.committed = launched.search.next_sequence = i
+    problem_run.iterations += i
 
 
 def main() -> None:

@@ -7,6 +7,10 @@ class DatabaseUnavailable(Exception):
     """The address names no usable database. One line, never with the password."""
 
 
+class NoRuns(DatabaseUnavailable):
+    """The database is there, and holds no runs yet."""
+
+
 class RunExists(Exception):
     """A run of that name is in the database already."""
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
+from evo.search.stop import INTERRUPTED
+
 
 def trained(training, stop_after=None):
     """Run to the end, or to a stop after so many steps; the reason it ended for."""
@@ -17,14 +19,14 @@ def trained(training, stop_after=None):
             async def counted():
                 await step()
                 if training.loop.status.step == stop_after:
-                    training.loop.stop("interrupted")
+                    training.loop.stop(INTERRUPTED)
 
             training.loop._step = counted
         try:
-            reason = await training.loop.run()
-            if not reason.startswith("interrupted"):
+            stop = await training.loop.run()
+            if stop != INTERRUPTED:
                 training.finish()
-            return reason
+            return str(stop)
         finally:
             await training.close()
 

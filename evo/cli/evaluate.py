@@ -34,7 +34,7 @@ from evo.evaluation.file import (
     write_evaluation,
 )
 from evo.evaluation.metrics import Evaluation, compared
-from evo.search.defaults import settled, source_commit, workers
+from evo.search.defaults import resolve_settings, source_commit, workers
 from evo.search.progress import clock, spent
 from evo.search.resources import open_policy, resolve_problems
 from problems.contract import Problem
@@ -74,7 +74,7 @@ def evaluate(
     if output:
         check_writable(output)
     found = resolve_problems(config)
-    config = settled(config, found)
+    config = resolve_settings(config, found)
     rival = read_evaluation(against, found, answers_total) if against else None
     console = Console(stderr=as_json, highlight=False, markup=False)
     try:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from evo.cli.execute_run import obeying_interrupts
+from evo.cli.execute_run import handling_interrupts
 from evo.cli.live import shown
 from evo.cli.options import Manner, db_suffix
 from evo.comparison.load import gather, load_results
-from evo.comparison.runner import Ended, Fleet, Wave
+from evo.comparison.runner import Ended, Runner, SeedBatch
 from evo.comparison.table import as_dict, costs_of, print_summary
 from evo.comparison.verdict import summarise
-from evo.comparison.workers import Crews
+from evo.comparison.workers import Workers
 from evo.config.run import RunConfig
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
@@ -28,8 +28,8 @@ from vpo.embedded import dialect_of
 from vpo.policies.address import parse_addresses
 from vpo.policies.prompt_formats import MAZE_FORMATS
 
-Begin = Callable[[], tuple[str, Sequence[Wave]]]
-"""Stores what is to be searched; the comparison's name and its waves."""
+Begin = Callable[[], tuple[str, Sequence[SeedBatch]]]
+"""Stores what is to be searched; the comparison's name and its seed batches."""
 
 
 def conduct(
@@ -40,7 +40,7 @@ def conduct(
     changes: Changes = UNCHANGED,
     ending: Callable[[Console, str], None] | None = None,
 ) -> int:
-    """Prepare for the runs' configurations, then begin and search all waves; the exit code.
+    """Prepare for the runs' configurations, then begin and search all seed batches; the exit code.
 
     What is wrong with the input is found before `begin` is called; everything committed stays, however it ends.
     `ending` prints something more after a comparison that is done.
@@ -59,25 +59,25 @@ async def _conduct(
     ending: Callable[[Console, str], None] | None,
 ) -> int:
     console = Console(stderr=manner.as_json, highlight=False)
-    fleet = fleet_for(configs, manner.processes)
+    runner = runner_for(configs, manner.processes)
     interrupted = False
     ended: list[Ended] = []
     try:
-        with obeying_interrupts(fleet.interrupt):
+        with handling_interrupts(runner.interrupt):
             live = not manner.plain and can_show(console)
             with console.status("loading") if live else contextlib.nullcontext():
-                await fleet.prepare(configs)
-            if fleet.stopping:
+                await runner.prepare(configs)
+            if runner.stopping:
                 return 130  # nothing was begun, nothing is stored
-            comparison, waves = begin()
-            async with shown(manner.db, comparison, console, manner.plain, fleet, manner.against):
+            comparison, seed_batches = begin()
+            async with shown(manner.db, comparison, console, manner.plain, runner, manner.against):
                 try:
-                    ended = await fleet.search(manner.db, waves, changes)
+                    ended = await runner.search(manner.db, seed_batches, changes)
                 except asyncio.CancelledError:
                     interrupted = True
     finally:
-        await fleet.close()
-    interrupted = interrupted or bool(fleet.stopping) or any(one.outcome == "interrupted" for one in ended)
+        await runner.close()
+    interrupted = interrupted or bool(runner.stopping) or any(one.outcome == "interrupted" for one in ended)
     failed = [one for one in ended if one.outcome == "failed"]
     report(comparison, manner, console)
     suffix = db_suffix(manner.db)
@@ -94,7 +94,7 @@ async def _conduct(
     return 130 if interrupted else 1 if failed or any(one.faults for one in ended) else 0
 
 
-def fleet_for(configs: Sequence[RunConfig], processes: int | None) -> Fleet | Crews:
+def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | Workers:
     """Processes side by side where every policy is small and on the CPU, or as many as asked; else this one alone,
     where all searches of a policy share one engine."""
     arms = len({(policy_key(config), repr(config.prompt), repr(config.train)) for config in configs})
@@ -103,7 +103,7 @@ def fleet_for(configs: Sequence[RunConfig], processes: int | None) -> Fleet | Cr
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         processes = cores if small else 1
     processes = min(processes, arms)
-    return Crews(processes) if processes > 1 else Fleet()
+    return Workers(processes) if processes > 1 else Runner()
 
 
 def _small(config: RunConfig) -> bool:

@@ -18,9 +18,10 @@ from evo.cli.live import shown
 from evo.cli.options import db_suffix
 from evo.comparison.runner import FINISHING
 from evo.runs.launch import Launched
-from evo.runs.result import concluded
+from evo.runs.result import run_to_end
 from evo.search.loop import Search
-from evo.search.progress import clock, figures, lane_row, spent
+from evo.search.progress import clock, figures, problem_row, spent
+from evo.search.stop import Stop
 from evo.tui.terminal import can_show
 
 SHOWN_PROBLEMS = 30
@@ -52,9 +53,9 @@ async def _drive(
         launched = await prepare()
     search, status = launched.search, launched.status
     try:
-        async with shown(db, status.run, console, plain, OfSearch(search)):
-            with obeying_interrupts(search.interrupt):
-                found = await concluded(launched)
+        async with shown(db, status.run, console, plain, SearchControls(search)):
+            with handling_interrupts(search.interrupt):
+                found = await run_to_end(launched)
         if as_json:
             sys.stdout.write(json.dumps(found.summary) + "\n")
         else:
@@ -70,7 +71,7 @@ async def _drive(
         await launched.close()
 
 
-class OfSearch:
+class SearchControls:
     """What a person at the screen can do to one search."""
 
     def __init__(self, search: Search) -> None:
@@ -90,7 +91,7 @@ class OfSearch:
 
 
 @contextlib.contextmanager
-def obeying_interrupts(interrupt: Callable[[str], None]) -> Any:
+def handling_interrupts(interrupt: Callable[[Stop], None]) -> Any:
     """First Ctrl-C (or a TERM signal): finish what is in flight. Second: stop at once."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
@@ -100,7 +101,7 @@ def obeying_interrupts(interrupt: Callable[[str], None]) -> Any:
     def interrupted() -> None:
         seen[0] += 1
         if seen[0] == 1:
-            interrupt(f"{FINISHING} (again to stop at once)")
+            interrupt(Stop(FINISHING.reason, f"{FINISHING} (again to stop at once)"))
         else:
             task.cancel()
 
@@ -118,14 +119,14 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
     table = Table(box=None, pad_edge=False)
     for title in ("problem", "iterations", "best", "target", ""):
         table.add_column(title, justify="right" if title in ("iterations", "best", "target") else "left")
-    for lane in status.lanes[:SHOWN_PROBLEMS]:
-        table.add_row(*(escape(cell) for cell in lane_row(lane)))
+    for problem_run in status.problem_runs[:SHOWN_PROBLEMS]:
+        table.add_row(*(escape(cell) for cell in problem_row(problem_run)))
     console.print(table)
-    if len(status.lanes) > SHOWN_PROBLEMS:
-        console.print(f"... and {len(status.lanes) - SHOWN_PROBLEMS} more (evo show {status.run})")
+    if len(status.problem_runs) > SHOWN_PROBLEMS:
+        console.print(f"... and {len(status.problem_runs) - SHOWN_PROBLEMS} more (evo show {status.run})")
     ended = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}[summary["outcome"]]
     why = f" ({escape(summary['reason'])})" if summary["reason"] and summary["outcome"] != "interrupted" else ""
-    known = sum(lane.target is not None for lane in status.lanes)
+    known = sum(problem_run.target is not None for problem_run in status.problem_runs)
     solved = f"{status.solved} of {known} solved, " if known else ""
     console.print(
         f"\n[bold]{ended}[/bold]{why}: run [bold]{escape(status.run)}[/bold], {solved}{status.groups:,} groups, "

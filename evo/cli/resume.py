@@ -9,12 +9,12 @@ import click
 from evo.cli.execute_comparison import conduct
 from evo.cli.execute_run import drive
 from evo.cli.options import Manner, db_option, json_option, plain_option
-from evo.comparison.plan import waves
+from evo.comparison.plan import seed_batches
 from evo.config.parse import parse
 from evo.config.run import RunConfig, stored_run
 from evo.errors import BadInput
 from evo.runs.budgets import check_budgets
-from evo.runs.launch import relaunch
+from evo.runs.resume import relaunch
 from evo.runs.scorer_change import Changes, OnScorerChange
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
@@ -86,5 +86,5 @@ def _resume_comparison(name: str, runs: list[RunRecord], changes: Changes, manne
         run.name: parse(RunConfig, {**stored_run(run.config), **changes.settings}, f"run {run.name}")
         for run in unfinished
     }
-    order = waves([(run.name, run.seed, configs[run.name]) for run in unfinished])
+    order = seed_batches([(run.name, run.seed, configs[run.name]) for run in unfinished])
     return conduct(lambda: (name, order), list(configs.values()), manner, changes=changes)

@@ -10,12 +10,13 @@ from typing import Any
 import click
 from rich.console import Console
 
-from evo.cli.execute_run import obeying_interrupts
+from evo.cli.execute_run import handling_interrupts
 from evo.cli.flags import flag, given, together
 from evo.cli.options import command_line, json_option, plain_option
 from evo.config.parse import parse, read_yaml
 from evo.config.train import TrainRun
 from evo.errors import BadInput
+from evo.search.stop import StopReason
 from evo.training.display import Display
 
 _RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}
@@ -91,13 +92,13 @@ async def drive_training(training: Any, display: Any, *, as_json: bool) -> int:
     """Train to the end or to an interrupt; the exit code."""
 
     try:
-        with display.shown(training), obeying_interrupts(training.loop.stop):
-            reason = await training.loop.run()
-        interrupted = reason.startswith("interrupted")
+        with display.shown(training), handling_interrupts(training.loop.stop):
+            stop = await training.loop.run()
+        interrupted = stop.reason is StopReason.INTERRUPTED
         if not interrupted:
             training.finish()
         if training.main:
-            summary = display.summary(training, reason)
+            summary = display.summary(training, stop)
             if as_json:
                 sys.stdout.write(json.dumps(summary) + "\n")
         return 130 if interrupted else 0

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from evo.config.compare import CompareConfig, arms_of
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
-from evo.search.defaults import settled, source_commit, stored_form
+from evo.search.defaults import resolve_settings, source_commit, stored_form
 from evo.search.resources import resolve_problems
 from islands.db.comparisons import PlannedRun, plan, run_name
 from islands.db.store import Store
@@ -53,21 +53,21 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
                 own = {"method": arm.train} if isinstance(arm.train, str) else arm.train
                 given["train"] = {**config.training, **own}
             run = load_config(None, {**config.search.model_dump(exclude_unset=True), **given, **prompt})
-            runs.append(PlannedRun(name, seed, stored_form(settled(run, problems), addresses)))
+            runs.append(PlannedRun(name, seed, stored_form(resolve_settings(run, problems), addresses)))
     return runs
 
 
 def begin(
     db: str, name: str | None, runs: Sequence[PlannedRun], configs: Sequence[RunConfig], command: str
 ) -> tuple[str, list[list[tuple[str, RunConfig]]]]:
-    """Store the plan; the comparison's name, and its runs in the waves they are searched in. Raises RunExists."""
+    """Store the plan; the comparison's name, and its runs in seed batches. Raises RunExists."""
     with Store.open(db) as store:
         fresh = plan(store, name, runs, command=command, commit=source_commit())
     named = [(run_name(fresh, run.arm, run.seed), run.seed, config) for run, config in zip(runs, configs, strict=True)]
-    return fresh, waves(named)
+    return fresh, seed_batches(named)
 
 
-def waves(runs: Sequence[tuple[str, int, RunConfig]]) -> list[list[tuple[str, RunConfig]]]:
+def seed_batches(runs: Sequence[tuple[str, int, RunConfig]]) -> list[list[tuple[str, RunConfig]]]:
     """(name, seed, configuration) of runs -> those of one seed together, in the order of the first of each."""
     by_seed: dict[int, list[tuple[str, RunConfig]]] = {}
     for name, seed, config in runs:

@@ -1,7 +1,7 @@
-"""Searches of stored runs side by side: the arms of a comparison, one wave after another (a wave is a seed).
+"""Searches of stored runs side by side: the arms of a comparison under one seed, one seed batch after another.
 
-A fleet is told first what it will have to search (`prepare`), which finds bad input before anything is stored, and
-then which runs. Fleets in processes of their own are in evo.comparison.workers.
+A runner first loads what it will have to search (`prepare`), which finds bad input before anything is stored, and then
+searches the runs. Worker processes are in evo.comparison.workers.
 """
 
 from __future__ import annotations
@@ -9,18 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from evo.config.run import RunConfig
-from evo.runs.launch import Launched, check_together, relaunch
-from evo.runs.result import concluded
+from evo.runs.launch import Launched
+from evo.runs.problem_runs import check_together
+from evo.runs.result import run_to_end
+from evo.runs.resume import relaunch
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import Shared
+from evo.search.stop import Stop, StopReason
 
-FINISHING = "interrupted; finishing the groups in flight"
+FINISHING = Stop(StopReason.INTERRUPTED, "interrupted; finishing the groups in flight")
 
-Wave = Sequence[tuple[str, RunConfig]]
-"""Runs that are searched together: each one's name and configuration."""
+SeedBatch = Sequence[tuple[str, RunConfig]]
+"""The runs of one seed, searched together: each one's name and configuration."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +35,14 @@ class Ended:
     faults: tuple[str, ...] = ()
 
 
-class Fleet:
+class Runner:
     """Searches in this process, on one event loop. Used once: prepare, search, close."""
 
     def __init__(self) -> None:
         self.paused = False
-        self.stopping = ""
+        self.stopping: Stop | None = None
         self._shared = Shared()
         self._running: list[Launched] = []
-        self._task: asyncio.Task[Any] | None = None
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Load what these need: problems, policies. Raises what is wrong with them."""
@@ -50,13 +51,13 @@ class Fleet:
             check_together(config, problems, self._shared.operators(config, problems))
             await asyncio.sleep(0)
 
-    async def search(self, db: str, waves: Sequence[Wave], changes: Changes = UNCHANGED) -> list[Ended]:
-        """Run the stored runs of each wave together; how each ended. A search that fails leaves the others running."""
+    async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> list[Ended]:
+        """Run the stored runs of each batch together; how each ended. A search that fails leaves the others running."""
         ended: list[Ended] = []
-        for wave in waves:
+        for batch in seed_batches:
             if self.stopping:
                 break
-            tasks = [asyncio.create_task(self._one(name, db, changes)) for name, _ in wave]
+            tasks = [asyncio.create_task(self._one(name, db, changes)) for name, _ in batch]
             try:
                 ended += await asyncio.gather(*tasks)
             except BaseException:
@@ -74,7 +75,7 @@ class Fleet:
                 launched.search.pause()
             if self.stopping:
                 launched.search.interrupt(self.stopping)
-            found = await concluded(launched)
+            found = await run_to_end(launched)
             if found.cancelled:
                 raise asyncio.CancelledError
             return Ended(launched.run.name, found.outcome, found.why, found.faults)
@@ -92,11 +93,11 @@ class Fleet:
         for launched in self._running:
             launched.search.resume()
 
-    def interrupt(self, reason: str) -> None:
-        """Finish what the policies have begun with, commit it, and end; begin no further wave."""
-        self.stopping = reason
+    def interrupt(self, stop: Stop) -> None:
+        """Finish what the policies have begun with, commit it, and end; begin no further batch."""
+        self.stopping = stop
         for launched in self._running:
-            launched.search.interrupt(reason)
+            launched.search.interrupt(stop)
 
     def stop(self) -> None:
         self.interrupt(FINISHING)

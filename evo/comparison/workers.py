@@ -1,7 +1,7 @@
-"""Fleets in processes of their own, so that small policies on a CPU do not wait for one another's interpreter.
+"""Runners in worker processes, so that small policies on a CPU do not wait for one another's interpreter.
 
-A crew is one such process with its fleet. It is driven over a pipe: it takes orders, and answers with how each step
-went. When the pipe breaks, because the process at the terminal is gone, the crew finishes what is in flight and ends.
+A worker is driven over a pipe: it takes orders, and answers with how each step went. When the pipe breaks, because the
+process at the terminal is gone, the worker finishes what is in flight and ends.
 """
 
 from __future__ import annotations
@@ -16,57 +16,58 @@ from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
-from evo.comparison.runner import FINISHING, Ended, Fleet, Wave
+from evo.comparison.runner import FINISHING, Ended, Runner, SeedBatch
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.exit_status import exit_code_of
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
+from evo.search.stop import Stop, StopReason
 
 JOIN_SECONDS = 20.0
 
 
-class CrewFailed(Exception):
-    """A fault inside a crew that is no known one; the message is its traceback."""
+class WorkerFailed(Exception):
+    """A fault inside a worker that is no known one; the message is its traceback."""
 
 
-class Crews:
-    """Several crews that act as one fleet. The runs of a wave are dealt out in turn, so that arms which take long are
-    spread; a policy may be loaded by several crews, which is why only small ones are searched like this."""
+class Workers:
+    """Several workers that act as one runner. The runs of a seed batch are dealt out in turn, so that arms which take
+    long are spread; a policy may be loaded by several workers, which is why only small ones are searched like this."""
 
     def __init__(self, count: int) -> None:
         self.paused = False
-        self.stopping = ""
-        self._crews = [Crew() for _ in range(count)]
+        self.stopping: Stop | None = None
+        self._workers = [Worker() for _ in range(count)]
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Start the processes and let them load every policy once between them, to find what is wrong."""
         different = list({policy_key(config): config for config in configs}.values())
         with _interrupts_ignored():  # children start with that too: a Ctrl-C is the parent's to pass on
-            for crew in self._crews:
-                crew.start()
-        for seat, crew in enumerate(self._crews):
-            crew.tell("prepare", different[seat :: len(self._crews)])
-        await self._answers()
+            for worker in self._workers:
+                worker.start()
+        for seat, worker in enumerate(self._workers):
+            worker.send("prepare", different[seat :: len(self._workers)])
+        await self._receive_all()
 
-    async def search(self, db: str, waves: Sequence[Wave], changes: Changes = UNCHANGED) -> list[Ended]:
+    async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> list[Ended]:
         """Deal out the runs and wait for all of them."""
-        for seat, crew in enumerate(self._crews):
-            own = [wave[seat :: len(self._crews)] for wave in waves]
-            crew.tell("search", db, [wave for wave in own if wave], changes)
-        return [ended for answer in await self._answers() for ended in answer]
+        for seat, worker in enumerate(self._workers):
+            own = [batch[seat :: len(self._workers)] for batch in seed_batches]
+            worker.send("search", db, [batch for batch in own if batch], changes)
+        return [ended for answer in await self._receive_all() for ended in answer]
 
-    async def _answers(self) -> list[Any]:
-        """Every crew's answer. The first fault stops the others, whose answers are awaited all the same."""
-        waiting = [asyncio.create_task(crew.answer()) for crew in self._crews]
+    async def _receive_all(self) -> list[Any]:
+        """Every worker's answer. The first fault stops the others, whose answers are awaited all the same."""
+        waiting = [asyncio.create_task(worker.receive()) for worker in self._workers]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
             if any(task.done() and task.exception() for task in waiting):
-                self.interrupt("interrupted; another process failed")
+                self.interrupt(Stop(StopReason.INTERRUPTED, "interrupted; another process failed"))
             results = await asyncio.gather(*waiting, return_exceptions=True)
         except asyncio.CancelledError:
-            for crew in self._crews:
-                crew.tell("cancel")
+            for worker in self._workers:
+                worker.send("cancel")
             await asyncio.gather(*waiting, return_exceptions=True)
             raise
         for result in results:
@@ -76,48 +77,48 @@ class Crews:
 
     def pause(self) -> None:
         self.paused = True
-        self._tell_all("pause")
+        self._send_all("pause")
 
     def resume(self) -> None:
         self.paused = False
-        self._tell_all("resume")
+        self._send_all("resume")
 
-    def interrupt(self, reason: str) -> None:
-        self.stopping = reason
-        self._tell_all("interrupt", reason)
+    def interrupt(self, stop: Stop) -> None:
+        self.stopping = stop
+        self._send_all("interrupt", stop)
 
     def stop(self) -> None:
         self.interrupt(FINISHING)
 
-    def _tell_all(self, *order: Any) -> None:
-        for crew in self._crews:
-            crew.tell(*order)
+    def _send_all(self, *order: Any) -> None:
+        for worker in self._workers:
+            worker.send(*order)
 
     async def close(self) -> None:
-        for crew in self._crews:
-            crew.tell("close")
-        for crew in self._crews:
-            await asyncio.to_thread(crew.join)
+        for worker in self._workers:
+            worker.send("close")
+        for worker in self._workers:
+            await asyncio.to_thread(worker.join)
 
 
-class Crew:
+class Worker:
     """The parent's end of one process."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would copy threads of torch in no known state
         self._pipe, self._theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(self._theirs,), name="evo crew", daemon=False)
+        self._process = context.Process(target=_work, args=(self._theirs,), name="evo worker", daemon=False)
 
     def start(self) -> None:
         self._process.start()
         self._theirs.close()
 
-    def tell(self, *order: Any) -> None:
-        """An order: the name of a Fleet's method and its arguments, `cancel`, or `close`."""
-        with contextlib.suppress(BrokenPipeError, OSError):  # a crew that is gone says so where its answer is awaited
+    def send(self, *order: Any) -> None:
+        """An order: the name of a Runner's method and its arguments, `cancel`, or `close`."""
+        with contextlib.suppress(BrokenPipeError, OSError):  # a worker that is gone says so where its answer is awaited
             self._pipe.send(order)
 
-    async def answer(self) -> Any:
+    async def receive(self) -> Any:
         """What the last order came to; raises what it raised in the process."""
         try:
             kind, content = await asyncio.to_thread(self._pipe.recv)
@@ -128,7 +129,7 @@ class Crew:
         if kind == "fault":
             raise content
         if kind == "bug":
-            raise CrewFailed(content)
+            raise WorkerFailed(content)
         return content
 
     def join(self) -> None:
@@ -159,7 +160,7 @@ def _work(pipe: Connection) -> None:
 
 
 async def _obey(pipe: Connection) -> None:
-    fleet = Fleet()
+    runner = Runner()
     loop = asyncio.get_running_loop()
     orders: asyncio.Queue[tuple[Any, ...]] = asyncio.Queue()
     work: list[asyncio.Task[Any]] = []
@@ -169,12 +170,12 @@ async def _obey(pipe: Connection) -> None:
             order = pipe.recv()
         except (EOFError, OSError):
             loop.remove_reader(pipe.fileno())
-            fleet.interrupt("interrupted; the process that watched over it is gone")
+            runner.interrupt(Stop(StopReason.INTERRUPTED, "interrupted; the process that watched over it is gone"))
             orders.put_nowait(("close",))
             return
         kind, *rest = order
         if kind in ("pause", "resume", "interrupt"):
-            getattr(fleet, kind)(*rest)
+            getattr(runner, kind)(*rest)
         elif kind == "cancel":
             for task in work:
                 task.cancel()
@@ -183,16 +184,18 @@ async def _obey(pipe: Connection) -> None:
 
     loop.add_reader(pipe.fileno(), heard)
     for number in (signal.SIGTERM,):
-        loop.add_signal_handler(number, lambda: fleet.interrupt("interrupted; asked to end"))
+        loop.add_signal_handler(
+            number, lambda: runner.interrupt(Stop(StopReason.INTERRUPTED, "interrupted; asked to end"))
+        )
     while True:
         kind, *rest = await orders.get()
         if kind == "close":
             break
-        work[:] = [asyncio.create_task(getattr(fleet, kind)(*rest))]
+        work[:] = [asyncio.create_task(getattr(runner, kind)(*rest))]
         answer = await _outcome(work[0])
         with contextlib.suppress(BrokenPipeError, OSError):
             pipe.send(answer)
-    await fleet.close()
+    await runner.close()
 
 
 async def _outcome(task: asyncio.Task[Any]) -> tuple[str, Any]:

@@ -22,7 +22,7 @@ from evo.errors import BadInput
 from evo.evaluation.metrics import Evaluation, ProblemAnswers, aggregate
 from evo.prompts.contract import PromptFormat, open_format
 from evo.search.batching import Batcher
-from evo.search.score import NOTHING_SHOWN, grade
+from evo.search.score import NOTHING_SHOWN, AnswerScores, score_rollouts
 from evo.search.status import error_kind
 from problems.contract import Problem, Score, ScorerFault
 from problems.scoring import Scorer
@@ -195,7 +195,7 @@ async def judge(
     """
     rewards, fitness = np.zeros((total, len(problem.objectives))), np.zeros(total)
     written, failed = np.zeros(total, dtype=bool), np.zeros(total, dtype=bool)
-    for number, rollout in enumerate(await grade(problem, style, rollouts, scorer)):
+    for number, rollout in enumerate(await score_rollouts(style, rollouts, AnswerScores(problem, scorer))):
         distinct: dict[bytes, Score] = {}
         for answer in rollout.answers:
             distinct.setdefault(answer.identity, answer.score)

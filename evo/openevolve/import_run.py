@@ -10,7 +10,7 @@ from typing import Literal
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.search.defaults import iterations_for, population_config, settled, source_commit, stored_form, workers
+from evo.search.defaults import iterations_for, population_config, resolve_settings, source_commit, stored_form, workers
 from evo.search.resources import resolve_problems
 from islands.db.store import Store
 from islands.errors import RunExists, UnknownRun
@@ -124,7 +124,7 @@ async def fill(
 def run_config(config: RunConfig, problem: Problem, checkpoint: Checkpoint, line: Timeline) -> RunConfig:
     """What a search goes on with: the problem's own settings, on the checkpoint's islands, with room for all that is
     imported, and as many iterations more as a new run would have."""
-    config = settled(config, [problem])
+    config = resolve_settings(config, [problem])
     asked = sum(event.kind == "answer" for event in line.events)
     grid: dict[str, int] = {"islands": checkpoint.islands}
     room = population_config(config, problem).population_size

@@ -19,7 +19,7 @@ from evo.evaluation.evaluate import TASK_ALONE, check_request
 from evo.pipelines.file import Pipeline, Stage
 from evo.pipelines.references import addresses, stage_named
 from evo.prompts.contract import open_format
-from evo.search.defaults import iterations_for, settled
+from evo.search.defaults import iterations_for, resolve_settings
 from evo.search.resources import problems_at
 from problems.contract import BadAddress, Problem
 from vpo.embedded.checkpoint import dialect_of
@@ -106,7 +106,7 @@ class _Checks:
         settings = stage.settings
         config = settings.run_config()
         problems = self._at(config.problems, config.limit)
-        config = settled(config, problems)
+        config = resolve_settings(config, problems)
         check_request(problems, config.answers, settings.answers_total)
         self._together(config.policy, problems, TASK_ALONE, config.answers)
         seeds = f" x {settings.seeds} seeds" if settings.seeds > 1 else ""
@@ -119,7 +119,7 @@ class _Checks:
         if not config.problems:
             raise BadInput("problems: none is named to search")
         problems = self._at(config.problems, config.limit)
-        config = settled(config, problems)
+        config = resolve_settings(config, problems)
         self._together(config.policy, problems, config.prompt, config.answers)
         each = config.rollouts * config.answers
         iterations = [iterations_for(config, problem) for problem in problems]

@@ -21,11 +21,12 @@ from evo.pipelines.file import Stage
 from evo.pipelines.references import replaced
 from evo.pipelines.settings import POLICY
 from evo.pipelines.state import StageState, State
+from evo.search.stop import StopReason
 from islands.db.address import hide_password
 from islands.db.comparisons import runs_named
 from islands.db.engine import parse_address
 from islands.db.store import Store
-from islands.errors import DatabaseUnavailable, RunBusy, UnknownRun
+from islands.errors import DatabaseUnavailable, NoRuns, RunBusy, UnknownRun
 from islands.types import RunRecord
 
 SEARCHES = ("search", "compare")
@@ -85,12 +86,8 @@ class Place:
         try:
             with Store.open(self.db, read_only=True) as store:
                 return runs_named(store, name)
-        except UnknownRun:
+        except (UnknownRun, NoRuns):
             return []
-        except DatabaseUnavailable as error:
-            if "holds no runs yet" in str(error):
-                return []
-            raise
 
     def check_database(self) -> None:
         """Raises DatabaseUnavailable where it cannot be used."""
@@ -210,4 +207,4 @@ def _readable(path: Path) -> bool:
 
 def _faults(run: RunRecord) -> bool:
     problems = run.summary.get("problems", [])
-    return any(str(problem.get("stopped", "")).startswith("failed") for problem in problems)
+    return any(str(problem.get("stopped", "")).partition(":")[0] == StopReason.FAILED for problem in problems)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from evo.config.colocated import SearchTraining
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.search.iteration import Lane
+from evo.search.learner import FrozenLearner, Learner
 from evo.search.operator_selection import Operator
+from evo.search.problem_run import ProblemRun
 from evo.search.resources import problems_at
 from evo.search.status import SearchStatus
-from evo.training.colocated import CoLocated, Frozen, Learner
+from evo.training.colocated import CoLocated
 from evo.training.promotion import Promotion
 from islands.db.store import Store
 from islands.queries.groups import rewards_before
@@ -72,11 +73,11 @@ def policies_folder(store: Store, run: RunRecord) -> Path:
     return Path("evo-policies").absolute() / name
 
 
-def learner_for(
+def open_learner(
     store: Store,
     run: RunRecord,
     config: RunConfig,
-    lanes: Sequence[Lane],
+    problem_runs: Sequence[ProblemRun],
     operators: Sequence[Operator],
     scorer: Scorer,
     status: SearchStatus,
@@ -84,22 +85,22 @@ def learner_for(
     """Frozen, or a trainer beside the search, for what check_trainable has let through."""
     settings = config.train
     if settings is None:
-        return Frozen()
+        return FrozenLearner()
     policy = operators[0].policy
     folder = policies_folder(store, run)
-    trainer = learner_of(policy, settings, store, seed=config.seed, folder=folder)
+    trainer = open_trainer(policy, settings, store, seed=config.seed, folder=folder)
     promotion = None
     held_out = problems_at(settings.check, settings.check_limit)
     if held_out:
         promotion = Promotion(
-            candidate_of(policy, trainer.model),
+            open_candidate(policy, trainer.model),
             held_out,
             scorer,
             every=settings.check_every,
             answers=config.answers,
             total=settings.check_answers,
         )
-    solved = {lane.record.id: lane for lane in lanes}
+    solved = {problem_run.record.id: problem_run for problem_run in problem_runs}
     return CoLocated(
         store=store,
         run_id=run.id,
@@ -109,13 +110,13 @@ def learner_for(
         solved_at=lambda problem: solved[problem].solved_sequence,
         status=status,
         folder=folder,
-        card=card_of(run, config, policy.version),
+        card=model_card(run, config, policy.version),
         answers=config.answers,
         promotion=promotion,
     )
 
 
-def learner_of(policy: Any, settings: SearchTraining, store: Store, *, seed: int, folder: Path) -> PolicyTrainer:
+def open_trainer(policy: Any, settings: SearchTraining, store: Store, *, seed: int, folder: Path) -> PolicyTrainer:
     """A trainer over a copy of the policy's weights. The learning rate, where none was given, is the paper's, or that
     of the embedded policies; what archive_vpo takes the gain over is all that the search had found before a group."""
     from vpo.training.trainer import PolicyTrainer  # torch: seconds that a search which trains nothing is spared
@@ -134,7 +135,7 @@ def learner_of(policy: Any, settings: SearchTraining, store: Store, *, seed: int
     )
 
 
-def candidate_of(policy: Any, model: object) -> Policy:
+def open_candidate(policy: Any, model: object) -> Policy:
     """A policy that samples from the learner's weights as they are, with the settings of the one that searches. Where a
     vLLM engine searches, it is none itself: to build one for every check would take longer than the check."""
     from vpo.hf.policy import TransformersPolicy
@@ -149,7 +150,7 @@ def candidate_of(policy: Any, model: object) -> Policy:
     )
 
 
-def card_of(run: RunRecord, config: RunConfig, start: str) -> str:
+def model_card(run: RunRecord, config: RunConfig, start: str) -> str:
     assert config.train is not None
     return (
         f"# {config.train.method} from {start}\n\nTrained beside the search {run.name}, on its own prompt groups, by "

@@ -8,23 +8,26 @@ from typing import Any
 
 from evo.errors import SearchFailed
 from evo.runs.launch import Launched
+from evo.search.stop import INTERRUPTED, Stop, StopReason
 from islands.errors import DatabaseUnavailable, RunBusy
 
 
-def ending(launched: Launched, reason: str, failure: SearchFailed | None) -> tuple[str, str]:
-    """(outcome, why): done, interrupted or failed. `reason` is what Search.run returned."""
-    failed = [lane for lane in launched.lanes if lane.stopped.startswith("failed")]
+def outcome_of(launched: Launched, stop: Stop, failure: SearchFailed | None) -> tuple[str, str]:
+    """(outcome, why): done, interrupted or failed."""
     if failure is not None:
         return "failed", str(failure)
-    if failed and len(failed) == len(launched.lanes):
-        outcome = "failed"
-    else:
-        outcome = "interrupted" if reason.startswith("interrupted") else "done"
-    return outcome, reason.split(";")[0] or (f"{len(failed)} problems stopped by scorer faults" if failed else "")
+    failed = sum(one.failed for one in launched.problem_runs)
+    interrupted = stop.reason is StopReason.INTERRUPTED
+    why = (
+        "interrupted" if interrupted else str(stop) or (f"{failed} problems stopped by scorer faults" if failed else "")
+    )
+    if failed and failed == len(launched.problem_runs):
+        return "failed", why
+    return "interrupted" if interrupted else "done", why
 
 
 @dataclass(frozen=True)
-class Concluded:
+class Conclusion:
     """A search that has run and is on record as it ended.
 
     summary: as its run keeps it; faults: of scorers, each of which stopped a problem
@@ -39,29 +42,29 @@ class Concluded:
     cancelled: bool
 
 
-async def concluded(launched: Launched) -> Concluded:
+async def run_to_end(launched: Launched) -> Conclusion:
     """Run the search and put on record how it ended. Raises DatabaseUnavailable or RunBusy where that cannot be done,
     unless the search failed and its reason is known."""
     failure: SearchFailed | None = None
-    reason, cancelled = "", False
+    stop, cancelled = INTERRUPTED, False
     try:
-        reason = await launched.search.run()
+        stop = await launched.search.run()
     except SearchFailed as error:
         failure = error
     except asyncio.CancelledError:
-        reason, cancelled = "interrupted twice", True
-    outcome, why = ending(launched, reason, failure)
-    summary = summarised(launched, outcome, why)
+        cancelled = True
+    outcome, why = outcome_of(launched, stop, failure)
+    summary = summarize(launched, outcome, why)
     try:
         launched.finish(outcome, why, summary)
     except (DatabaseUnavailable, RunBusy):
         if failure is None:
             raise  # else the run stays as it was last written
-    faults = tuple(lane.stopped for lane in launched.lanes if lane.stopped.startswith("failed"))
-    return Concluded(outcome, why, summary, faults, failure, cancelled)
+    faults = tuple(str(one.stop) for one in launched.problem_runs if one.failed)
+    return Conclusion(outcome, why, summary, faults, failure, cancelled)
 
 
-def summarised(launched: Launched, outcome: str, reason: str) -> dict[str, Any]:
+def summarize(launched: Launched, outcome: str, reason: str) -> dict[str, Any]:
     """The run's figures, its problems one by one."""
     status = launched.status
     return {
@@ -72,14 +75,14 @@ def summarised(launched: Launched, outcome: str, reason: str) -> dict[str, Any]:
         "sandbox": launched.config.sandbox,
         "problems": [
             {
-                "name": lane.name,
-                "iterations": lane.done,
-                "best": lane.best,
-                "target": lane.target,
-                "solved_at": lane.solved_at,
-                "stopped": lane.stopped,
+                "name": problem_run.name,
+                "iterations": problem_run.done,
+                "best": problem_run.best,
+                "target": problem_run.target,
+                "solved_at": problem_run.solved_at,
+                "stopped": str(problem_run.stop or ""),
             }
-            for lane in status.lanes
+            for problem_run in status.problem_runs
         ],
         **status.figures(),
     }

@@ -9,79 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from problems.types import Prompt, Rollout, prompt_tokens
+from evo.search.sampler import Job, Sampled, SamplingMeter
+from problems.types import Prompt
 from vpo.policies.contract import Policy, PromptTooLong
-
-Job = Callable[[], Awaitable[None]]
-"""Something that has the policy to itself, such as a training step."""
-
-
-@dataclass
-class SamplingMeter:
-    """What sampling has cost: seconds with at least one call or round under way, calls or rounds, rollouts, generated
-    tokens and those of prompts, and the price of both where the policy has one; rollout_seconds: of rollouts under way,
-    added up, so that their number on average is known."""
-
-    busy_seconds: float = 0.0
-    calls: int = 0
-    rollouts: int = 0
-    tokens: int = 0
-    prompt_tokens: int = 0
-    cost: float = 0.0
-    rollout_seconds: float = 0.0
-    _active: int = 0
-    _since: float = field(default=0.0, repr=False)
-
-    def enter(self) -> None:
-        if self._active == 0:
-            self._since = time.perf_counter()
-        self._active += 1
-        self.calls += 1
-
-    def leave(self) -> int:
-        """How many calls are still under way."""
-        self._active -= 1
-        if self._active == 0:
-            self.busy_seconds += time.perf_counter() - self._since
-        return self._active
-
-    def round(self, groups: int, rollouts: int) -> float:
-        """A round of so many groups is over: a group's share of its seconds."""
-        if not self._active:
-            return 0.0
-        before = self.busy_seconds
-        self.leave()
-        self.rollout_seconds += (self.busy_seconds - before) * groups * rollouts
-        return (self.busy_seconds - before) / max(groups, 1)
-
-    def rest(self) -> None:
-        """Nothing is under way any more."""
-        while self._active:
-            self.leave()
-
-    def count(self, group: Sequence[Rollout]) -> None:
-        """Add a group that came back."""
-        self.rollouts += len(group)
-        self.tokens += sum(rollout.tokens for rollout in group)
-        self.prompt_tokens += prompt_tokens(group)
-        self.cost += sum(rollout.usage.cost for rollout in group if rollout.usage is not None)
-
-    def busy(self) -> float:
-        """Seconds busy so far, the call under way included."""
-        return self.busy_seconds + (time.perf_counter() - self._since if self._active else 0.0)
 
 
 @dataclass
 class _Waiting:
     prompt: Prompt
-    future: asyncio.Future[tuple[list[Rollout], str, float]]
+    future: asyncio.Future[Sampled]
 
 
 class Batcher:
-    """Puts single prompts together for one policy; `sample` returns (rollouts, policy version, seconds of the call)."""
+    """A Sampler (evo.search.sampler) that puts single prompts together into calls."""
 
     def __init__(self, policy: Policy, rollouts: int, answers: int, seed: int, batch: int | None = None):
         self.policy, self.rollouts, self.answers, self.seed = policy, rollouts, answers, seed
@@ -100,7 +43,7 @@ class Batcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._worker: asyncio.Task[None] | None = None
 
-    def submit(self, prompt: Prompt) -> asyncio.Future[tuple[list[Rollout], str, float]]:
+    def submit(self, prompt: Prompt) -> asyncio.Future[Sampled]:
         """Hand in a prompt; the future resolves when its call is back, or raises what the policy raised."""
         item = _Waiting(prompt, asyncio.get_running_loop().create_future())
         if self.batch == 0:
@@ -111,7 +54,7 @@ class Batcher:
                 self.flush()
         return item.future
 
-    def holds(self, future: asyncio.Future[tuple[list[Rollout], str, float]]) -> bool:
+    def holds(self, future: asyncio.Future[Sampled]) -> bool:
         """Whether this prompt still waits for its batch to fill."""
         return any(item.future is future for item in self._waiting)
 
@@ -123,10 +66,10 @@ class Batcher:
         self._waiting = []
         self._start()
 
-    def landing(self, future: asyncio.Future[tuple[list[Rollout], str, float]]) -> None:
+    def leaving(self, future: asyncio.Future[Sampled]) -> None:
         """A group leaves the search's window: calls do not depend on it."""
 
-    def landed(self, futures: Sequence[asyncio.Future[tuple[list[Rollout], str, float]]]) -> None:
+    def left(self, futures: Sequence[asyncio.Future[Sampled]]) -> None:
         """Groups have left the search's window: calls do not depend on it."""
 
     def _start(self) -> None:
@@ -245,7 +188,7 @@ class Batcher:
         for item, group in zip(items, groups, strict=True):
             self.meter.count(group)
             if not item.future.done():
-                item.future.set_result((group, version, seconds / len(items)))
+                item.future.set_result(Sampled(group, version, seconds / len(items)))
 
     async def close(self) -> None:
         """Stop serving; what waits is cancelled."""

@@ -15,13 +15,13 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evo.search.batching import Batcher, Job, SamplingMeter
+from evo.search.batching import Batcher
+from evo.search.sampler import Job, Sampled, Sampler, SamplingMeter
 from problems.types import Prompt, Rollout
 from vpo.policies.contract import Policy, Streaming
 
 LAG = 2
 """Rounds that scoring and storing may take before the engine waits for them."""
-Sampled = tuple[list[Rollout], str, float]
 
 
 @dataclass(eq=False)
@@ -36,11 +36,11 @@ class _Asked:
     seconds: float = 0.0
 
 
-class RoundBatcher:
-    """As a Batcher, for one search whose groups leave in the order in which they were submitted.
+class ContinuousBatcher:
+    """A Sampler (evo.search.sampler) for one search whose groups leave in the order in which they were submitted.
 
-    The first round begins with `flush`. `landing` names the group that leaves before what takes its place is submitted,
-    `landed` says that this has been done.
+    The first round begins with `flush`. `leaving` names the group that leaves before what takes its place is submitted,
+    `left` says that this has been done.
     """
 
     batch = 0
@@ -87,13 +87,13 @@ class RoundBatcher:
         self._begun = True
         self._wake()
 
-    def landing(self, future: asyncio.Future[Sampled]) -> None:
+    def leaving(self, future: asyncio.Future[Sampled]) -> None:
         """This group leaves the window: what is submitted from now on takes its place."""
         ended = self._numbered[future].ended
         if ended is not None:
             self._cause = max(self._cause, ended)
 
-    def landed(self, futures: Sequence[asyncio.Future[Sampled]]) -> None:
+    def left(self, futures: Sequence[asyncio.Future[Sampled]]) -> None:
         """These groups, the oldest, have left the window, and what takes their place has been submitted."""
         with self._lock:
             for future in futures:
@@ -127,7 +127,7 @@ class RoundBatcher:
         with self._lock:
             self._closed = True
             items, self._under_way = list(self._under_way.values()), {}
-            self.meter.rest()
+            self.meter.reset()
         self._stream.close()
         for item in items:
             item.future.cancel()
@@ -163,7 +163,7 @@ class RoundBatcher:
         with self._lock:
             if self._closed:
                 return
-            share = self.meter.round(len(self._under_way), self.rollouts)
+            share = self.meter.end_round(len(self._under_way), self.rollouts)
             for item in self._under_way.values():
                 item.seconds += share
             back = [(self._under_way.pop(which), outcome) for which, outcome in outcomes]
@@ -183,17 +183,15 @@ def _resolve(back: Sequence[tuple[_Asked, list[Rollout] | Exception]], version: 
             item.future.set_exception(outcome)
             item.future.exception()  # several may fail alike: only the first need be looked at
         else:
-            item.future.set_result((outcome, version, item.seconds))
+            item.future.set_result(Sampled(outcome, version, item.seconds))
 
 
-def batcher_for(
-    policy: Policy, rollouts: int, answers: int, seed: int, batch: int, alone: bool
-) -> Batcher | RoundBatcher:
+def sampler_for(policy: Policy, rollouts: int, answers: int, seed: int, batch: int, alone: bool) -> Sampler:
     """What suits the policy: rounds where they are faster and nothing else has a say in its order, else calls.
 
     batch: prompts a call
     alone: no other policy proposes and none learns; the order of groups is then this batcher's own
     """
     if alone and isinstance(policy, Streaming) and policy.streams:
-        return RoundBatcher(policy, rollouts, answers, seed)
+        return ContinuousBatcher(policy, rollouts, answers, seed)
     return Batcher(policy, rollouts, answers, seed, batch if policy.batch else 0)

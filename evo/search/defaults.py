@@ -1,4 +1,4 @@
-"""What a run's settings come to where the user left them open: by the problems, the policy, and the machine."""
+"""Resolves unset options from the problem, the policy and the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 from evo import __version__
 from evo.config.parse import parse
 from evo.config.run import RunConfig
-from evo.search.iteration import Lane
+from evo.search.loop import Window
+from evo.search.problem_run import ProblemRun
 from islands.population.config import PopulationConfig
 from problems.contract import Problem
 from vpo.policies.contract import Policy
@@ -19,7 +20,7 @@ from vpo.policies.contract import Policy
 DEFAULT_ITERATIONS = 100
 
 
-def settled(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
+def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     """What the user left open, as an OpenEvolve directory's config decides it: seed, temperature, and one answer a
     rollout where it evolves by SEARCH/REPLACE edits."""
     given, decided = config.model_fields_set, dict[str, Any]()
@@ -61,20 +62,22 @@ def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
     return max([os.cpu_count() or 1, *asked])
 
 
-def in_flight(config: RunConfig, policy: Policy, lanes: Sequence[Lane]) -> tuple[int, int]:
-    """(prompts per policy call, groups in flight).
+def in_flight(config: RunConfig, policy: Policy, problem_runs: Sequence[ProblemRun]) -> Window:
+    """How many prompts go into a policy call, and how many groups are in flight.
 
     Two calls' worth keep the policy busy while the other call's answers are scored. A smaller search takes smaller
     calls: with more groups in flight than islands and problems, prompts would show parents that are long outdated.
     """
-    breadth = max(len(lanes), max((lane.population.config.islands for lane in lanes), default=1))
+    breadth = max(
+        len(problem_runs), max((problem_run.population.config.islands for problem_run in problem_runs), default=1)
+    )
     if policy.batch == 0:
-        return 0, config.parallel or max(8, 2 * breadth)
+        return Window(config.parallel or max(8, 2 * breadth), 0)
     if config.parallel:
         batch = max(1, min(policy.batch, (config.parallel + 1) // 2))
-        return batch, config.parallel
+        return Window(config.parallel, batch)
     batch = max(1, min(policy.batch, breadth))
-    return batch, 2 * batch
+    return Window(2 * batch, batch)
 
 
 def source_commit() -> str:

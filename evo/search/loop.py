@@ -11,23 +11,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
-from evo.search.batching import Batcher
-from evo.search.continuous_batching import RoundBatcher, batcher_for
-from evo.search.iteration import Lane, Proposal, propose, score_group, settle
-from evo.search.operator_selection import Chooser, Front, Operator
+from evo.search.budget import budget_spent
+from evo.search.continuous_batching import sampler_for
+from evo.search.iteration import Proposal, propose, score_group
+from evo.search.learner import Learner, SyncFailed
+from evo.search.operator_selection import Operators
+from evo.search.problem_run import ProblemRun
+from evo.search.sampler import Sampled, Sampler
 from evo.search.status import SUMMARY_SECONDS, SearchStatus
-from evo.training.colocated import Learner, SyncFailed
+from evo.search.stop import FINISHED, SOLVED, Stop
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.errors import DatabaseUnavailable, RunBusy
 from problems.contract import ScorerFault
 from problems.scoring import Scorer
-from problems.types import Rollout, ScoredGroup
+from problems.types import ScoredGroup
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.training.contract import TrainingDiverged
 
@@ -37,58 +40,62 @@ GROUPS_PER_TRANSACTION = 32
 """Groups that are ready together share a transaction, up to this many; a group is never split."""
 
 
+@dataclass(frozen=True)
+class Window:
+    """groups: in flight at most; batch: prompts a policy call"""
+
+    groups: int
+    batch: int
+
+
 @dataclass
 class InFlight:
     """A proposed group: its prompt at the policy, its scoring behind that."""
 
     proposal: Proposal
-    sampled: asyncio.Future[tuple[list[Rollout], str, float]]
+    sampled: asyncio.Future[Sampled]
     group: asyncio.Task[ScoredGroup]
 
 
 class Search:
-    """Runs lanes to the end of their iterations or of a budget. Built by evo.runs.launch; used once."""
+    """Takes problems to the end of their iterations or of a budget. Built by evo.runs.launch; used once.
+
+    next_sequence: of the next group; a resume sets it behind the last that is committed
+    on_commit: called with every committed group
+    """
 
     def __init__(
         self,
-        *,
         store: Store,
-        lanes: Sequence[Lane],
-        operators: Sequence[Operator],
-        chooser: Chooser,
+        config: RunConfig,
+        problem_runs: Sequence[ProblemRun],
+        operators: Operators,
         learner: Learner,
         scorer: Scorer,
-        config: RunConfig,
         status: SearchStatus,
-        next_sequence: int = 0,
-        window: int,
-        batch: int,
-        on_commit: Callable[[ScoredGroup], None] | None = None,
-    ):
-        self.store, self.lanes = store, list(lanes)
-        self.operators, self.chooser = list(operators), chooser
-        self.learner, self.scorer = learner, scorer
-        self.config, self.status, self.window, self.batch = config, status, window, batch
-        self.on_commit = on_commit
-        self.next_sequence = next_sequence
-        self.stop_reason = ""
+        window: Window,
+    ) -> None:
+        self.store, self.config, self.problem_runs = store, config, list(problem_runs)
+        self.operators, self.learner, self.scorer = operators, learner, scorer
+        self.status, self.window = status, window
+        self.next_sequence = 0
+        self.on_commit: Callable[[ScoredGroup], None] | None = None
+        self.stopped: Stop | None = None
         self.paused = False
-        self.batchers: list[Batcher | RoundBatcher] = []
-        self.fronts = {lane.record.id: Front() for lane in self.lanes} if len(self.operators) > 1 else {}
+        self.samplers: list[Sampler] = []
         self._flying: deque[InFlight] = deque()
         self._summarised = 0.0
-        self._index = {lane.record.id: i for i, lane in enumerate(self.lanes)}
+        self._shown = {one.record.id: shown for one, shown in zip(self.problem_runs, status.problem_runs, strict=True)}
 
-    def stop(self, reason: str) -> None:
+    def stop(self, stop: Stop) -> None:
         """Propose nothing more; what is in flight is finished and committed."""
-        if not self.stop_reason:
-            self.stop_reason = self.status.stopping = reason
+        self.stopped = self.stopped or stop
 
-    def interrupt(self, reason: str) -> None:
+    def interrupt(self, stop: Stop) -> None:
         """Stop, and let go of the prompts that the policy has not begun with: they would be sampled for nobody."""
-        self.stop(reason)
-        for batcher in self.batchers:
-            batcher.abandon()
+        self.stop(stop)
+        for sampler in self.samplers:
+            sampler.abandon()
         self.resume()
 
     def pause(self) -> None:
@@ -96,43 +103,41 @@ class Search:
         is made any earlier or later in its order."""
         self.paused = True
         self.status.active.pause()
-        for batcher in self.batchers:
-            batcher.pause()
+        for sampler in self.samplers:
+            sampler.pause()
 
     def resume(self) -> None:
         self.paused = False
         self.status.active.resume()
-        for batcher in self.batchers:
-            batcher.resume()
+        for sampler in self.samplers:
+            sampler.resume()
 
-    async def run(self) -> str:
-        """Run to the end; returns why it ended ("" for all iterations done). Raises SearchFailed on a dead policy."""
-        alone = len(self.operators) == 1 and self.config.train is None
-        self.batchers = [
-            batcher_for(one.policy, one.rollouts, one.answers, self.config.seed, self.batch, alone)
-            for one in self.operators
+    async def run(self) -> Stop:
+        """Run to the end; returns why it ended. Raises SearchFailed on a dead policy or database."""
+        alone = len(self.operators) == 1 and not self.learner.learns
+        self.samplers = [
+            sampler_for(one.policy, one.rollouts, one.answers, self.config.seed, self.window.batch, alone)
+            for one in self.operators.all
         ]
         if self.paused:
             self.pause()
         try:
-            if self.config.train is not None:
-                assert isinstance(self.batchers[0], Batcher)
-                self.learner.attach(self.batchers[0])
+            self.learner.attach(self.samplers[0])
             self._replay()
             with self.store.begin() as transaction:
-                self._tell(transaction)
-            while self._fly():
-                head = self._flying[0]
-                batcher = self.batchers[head.proposal.operator]
-                if batcher.holds(head.sampled):
-                    batcher.flush()  # nothing ahead of it can fill the batch any more
-                while not (await asyncio.wait([head.group], timeout=WAITING_SECONDS))[0]:
-                    self._tell_waiting()
-                if head.group.cancelled():
+                self._write_summary(transaction)
+            while self._fill_window():
+                oldest = self._flying[0]
+                sampler = self.samplers[oldest.proposal.operator]
+                if sampler.holds(oldest.sampled):
+                    sampler.flush()  # nothing ahead of it can fill the batch any more
+                while not (await asyncio.wait([oldest.group], timeout=WAITING_SECONDS))[0]:
+                    self._report_waiting()
+                if oldest.group.cancelled():
                     break  # let go by an interrupt, as is everything behind it
-                self._land_ready()
-            for batcher in self.batchers:
-                await batcher.drain()
+                self._commit_ready()
+            for sampler in self.samplers:
+                await sampler.drain()
             await self.learner.close()
         except (TrainingDiverged, SyncFailed) as error:
             raise SearchFailed(f"training beside the search: {error}") from error
@@ -144,171 +149,129 @@ class Search:
             for flying in self._flying:
                 flying.group.cancel()
             await asyncio.gather(*(flying.group for flying in self._flying), return_exceptions=True)
-            for batcher in self.batchers:
-                await batcher.close()
+            for sampler in self.samplers:
+                await sampler.close()
             self.status.active.pause()
-        return self.stop_reason
+        return self.stopped or FINISHED
 
     def _replay(self) -> None:
         """Bring the population to where it was, proposing again the groups that were in flight when the run ended."""
         committed = self.next_sequence
-        for sequence in range(committed, committed + self.window):
-            self._advance(sequence - self.window)
+        for sequence in range(committed, committed + self.window.groups):
+            self._advance(sequence - self.window.groups)
             if not self._propose():
                 break
         self._advance(None)
-        for lane, shown in zip(self.lanes, self.status.lanes, strict=True):
-            lane.describe(shown)
-
-    def recall(self, groups: Iterable[ScoredGroup]) -> None:
-        """Learn again what the committed groups say of the operators; nothing is read where there is but one."""
-        if self.fronts:
-            for group in groups:
-                moved = self.fronts[group.problem].moved_by(group)
-                self.chooser.credit(group.sequence, group.operator, float(moved))
+        for one in self.problem_runs:
+            one.describe(self._shown[one.record.id])
 
     def _advance(self, upto: int | None) -> None:
-        self.chooser.advance(upto)
-        for lane in self.lanes:
-            lane.population.advance(upto)
-            # a lane that stops when solved must look unsolved to proposals made before it was
-            solved = lane.solved_sequence is not None and (upto is None or lane.solved_sequence <= upto)
-            lane.stopped = "solved" if solved and self.config.until_solved else lane.stopped
+        self.operators.selection.advance(upto)
+        for one in self.problem_runs:
+            one.population.advance(upto)
+            # a problem that stops when solved must look unsolved to proposals made before it was
+            solved = one.solved_sequence is not None and (upto is None or one.solved_sequence <= upto)
+            if solved and self.config.until_solved:
+                one.stop = SOLVED
 
-    def _fly(self) -> bool:
-        """Fill the window; whether anything is in flight."""
-        while len(self._flying) < self.window and self._propose():
+    def _fill_window(self) -> bool:
+        """Propose what there is room for; whether anything is in flight."""
+        while len(self._flying) < self.window.groups and self._propose():
             pass
         return bool(self._flying)
 
     def _propose(self) -> bool:
-        """Propose the next group in round-robin order over the problems; False where there is nothing to propose."""
-        if self.stop_reason or self._spent():
+        """Propose the next group; False where there is nothing to propose."""
+        if self.stopped is None:
+            self.stopped = budget_spent(self.config, self.status, sum(one.built for one in self.problem_runs))
+        # the one with the fewest proposals, the first of those: round robin over the problems, after a resume too
+        problem_run = min((one for one in self.problem_runs if one.open), key=lambda one: one.built, default=None)
+        if self.stopped is not None or problem_run is None:
             return False
-        lane = self._next_lane()
-        if lane is None:
-            return False
-        number = self.chooser.choose(self.config.seed, lane.record.index, lane.built)
+        seed = self.config.seed
+        number = self.operators.selection.choose(seed, problem_run.record.index, problem_run.built)
         operator = self.operators[number]
-        proposal = propose(lane, self.next_sequence, self.config.seed, number)
+        proposal = propose(problem_run, self.next_sequence, seed, number)
         self.next_sequence += 1
-        sampled = self.batchers[number].submit(proposal.prompt)
-        group = asyncio.create_task(
-            score_group(
-                proposal,
-                sampled,
-                self.scorer,
-                answers=operator.answers,
-                seed=self.config.seed,
-                temperature=operator.policy.temperature,
-            )
+        sampled = self.samplers[number].submit(proposal.prompt)
+        scoring = score_group(
+            proposal, sampled, answers=operator.answers, seed=seed, temperature=operator.policy.temperature
         )
-        self._flying.append(InFlight(proposal, sampled, group))
+        self._flying.append(InFlight(proposal, sampled, asyncio.create_task(scoring)))
         return True
 
-    def _next_lane(self) -> Lane | None:
-        """The open lane with the fewest proposals, the first of those: rounds over the problems, after a resume too."""
-        return min((lane for lane in self.lanes if lane.open), key=lambda lane: lane.built, default=None)
-
-    def _spent(self) -> bool:
-        config, status = self.config, self.status
-        asked = sum(lane.built for lane in self.lanes) * config.rollouts * config.answers
-        if config.max_answers and asked + config.rollouts * config.answers > config.max_answers:
-            self.stop(f"budget of {config.max_answers:,} answers")
-        elif config.max_tokens and status.tokens >= config.max_tokens:
-            self.stop(f"budget of {config.max_tokens:,} tokens")
-        elif config.max_cost and status.cost >= config.max_cost:
-            self.stop(f"budget of {config.max_cost:g} of cost")
-        elif config.max_seconds and status.elapsed >= config.max_seconds:
-            self.stop(f"budget of {config.max_seconds:g} seconds")
-        return bool(self.stop_reason)
-
-    def _land_ready(self) -> None:
+    def _commit_ready(self) -> None:
         """Commit the groups at the head of the window that are ready, together, each followed by the proposal it makes
         room for. Nothing is proposed to the policy, reported or learned from before the transaction is through."""
-        landed: list[tuple[Lane, ScoredGroup]] = []
+        committed: list[tuple[ProblemRun, ScoredGroup]] = []
         left: list[InFlight] = []
         started = time.perf_counter()
         with self.store.begin() as transaction:
-            while self._flying and self._flying[0].group.done() and len(landed) < GROUPS_PER_TRANSACTION:
+            while self._flying and self._flying[0].group.done() and len(committed) < GROUPS_PER_TRANSACTION:
                 if self._flying[0].group.cancelled():
                     break
                 fault = self._flying[0].group.exception()
-                if fault is not None and landed:
+                if fault is not None and committed:
                     break  # what is ahead of the fault is kept
                 flying = self._flying.popleft()
                 left.append(flying)
-                self.batchers[flying.proposal.operator].landing(flying.sampled)
-                lane = flying.proposal.lane
+                self.samplers[flying.proposal.operator].leaving(flying.sampled)
+                problem_run = flying.proposal.problem_run
                 if isinstance(fault, ScorerFault | PromptTooLong):
-                    self._fail(lane, str(fault), transaction)
+                    problem_run.fail(str(fault), self.store, transaction)
+                    problem_run.describe(self._shown[problem_run.record.id])
                 elif fault is not None:
                     raise fault
-                elif not lane.stopped.startswith("failed"):  # after a fault of its scorer nothing of a lane counts
+                elif not problem_run.failed:  # after a fault of its scorer nothing of a problem counts
                     group = flying.group.result()
-                    self._store(lane, group, transaction)
-                    self._credit(flying.proposal.operator, group)
-                    landed.append((lane, group))
-                self._fly()
-            self._summarise(transaction)
-        for number, batcher in enumerate(self.batchers):
-            batcher.landed([flying.sampled for flying in left if flying.proposal.operator == number])
+                    self._store(problem_run, group, transaction)
+                    committed.append((problem_run, group))
+                self._fill_window()
+            if time.monotonic() - self._summarised >= SUMMARY_SECONDS:
+                self._summarised = time.monotonic()
+                self._write_summary(transaction)
+        for number, sampler in enumerate(self.samplers):
+            sampler.left([flying.sampled for flying in left if flying.proposal.operator == number])
         self.status.commit_seconds += time.perf_counter() - started
-        for lane, group in landed:
-            settle(lane, group)
-            self._report(lane, group)
-        if landed:
-            self.learner.learn([group for _, group in landed])
+        for problem_run, group in committed:
+            problem_run.release(group)
+            self._report(problem_run, group)
+        if committed:
+            self.learner.learn([group for _, group in committed])
 
-    def _store(self, lane: Lane, group: ScoredGroup, transaction: Transaction) -> None:
-        lane.population.add(group, transaction)
-        self.status.migrations += bool(lane.population.migrate_if_due(transaction))
-        lane.committed += 1
+    def _store(self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction) -> None:
+        problem_run.population.add(group, transaction)
+        self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
+        problem_run.committed += 1
         self.status.count(group)
-        best, target = lane.population.best, lane.problem.target
-        if best is not None and target is not None and not lane.solved and best[1] >= target:
-            lane.solved_sequence, lane.solved_at = group.sequence, group.iteration + 1
-            self.store.set_problem_status(lane.record.id, "solved", solved_sequence=group.sequence, tx=transaction)
-            if self.config.until_solved:
-                lane.stopped = "solved"
+        best, target = problem_run.population.best, problem_run.problem.target
+        if best is not None and target is not None and not problem_run.solved and best[1] >= target:
+            problem_run.solve(group.sequence, group.iteration + 1, self.config.until_solved)
+            self.store.set_problem_status(
+                problem_run.record.id, "solved", solved_sequence=group.sequence, tx=transaction
+            )
+        self.operators.credit(group)  # before the proposal that may know of it
+        self.operators.selection.advance(group.sequence)
 
-    def _credit(self, operator: int, group: ScoredGroup) -> None:
-        """Tell the chooser what a group was worth, before the proposal that may know of it."""
-        if self.fronts:
-            self.chooser.credit(group.sequence, operator, float(self.fronts[group.problem].moved_by(group)))
-            self.chooser.advance(group.sequence)
-
-    def _summarise(self, transaction: Transaction) -> None:
-        """Now and then, put the figures on record with the groups they are of."""
-        now = time.monotonic()
-        if now - self._summarised >= SUMMARY_SECONDS and self.lanes:
-            self._summarised = now
-            self._tell(transaction)
-
-    def _tell_waiting(self) -> None:
+    def _report_waiting(self) -> None:
         """While the oldest group in flight keeps the others waiting, say on record how many are there already."""
         self._time_sampling()
-        self._summarised = 0.0  # what lands next takes this back
+        self._summarised = 0.0  # what is committed next takes this back
         ahead = sum(flying.sampled.done() for flying in self._flying)
         with self.store.begin() as transaction:
-            self._tell(transaction, in_flight=len(self._flying), sampled_ahead=ahead)
+            self._write_summary(transaction, in_flight=len(self._flying), sampled_ahead=ahead)
 
-    def _tell(self, transaction: Transaction, **more: int) -> None:
-        figures = self.status.figures(self.scorer.queued) | more
-        self.store.set_summary(self.lanes[0].record.run_id, figures, transaction)
+    def _write_summary(self, transaction: Transaction, **more: int) -> None:
+        """Put the run's figures on record with the groups they are of."""
+        if self.problem_runs:
+            figures = self.status.figures(self.scorer.queued) | more
+            self.store.set_summary(self.problem_runs[0].record.run_id, figures, transaction)
 
     def _time_sampling(self) -> None:
-        self.status.sampling_seconds = sum(batcher.meter.busy() for batcher in self.batchers)
+        self.status.sampling_seconds = sum(sampler.meter.busy() for sampler in self.samplers)
 
-    def _report(self, lane: Lane, group: ScoredGroup) -> None:
+    def _report(self, problem_run: ProblemRun, group: ScoredGroup) -> None:
         self._time_sampling()
-        lane.describe(self.status.lanes[self._index[lane.record.id]])
+        problem_run.describe(self._shown[problem_run.record.id])
         if self.on_commit is not None:
             self.on_commit(group)
-
-    def _fail(self, lane: Lane, message: str, transaction: Transaction) -> None:
-        if lane.stopped.startswith("failed"):
-            return
-        lane.stopped = f"failed: {message}"
-        lane.describe(self.status.lanes[self._index[lane.record.id]])
-        self.store.set_problem_status(lane.record.id, "failed", message=message, tx=transaction)

@@ -11,6 +11,7 @@ at the group that the search's order lets it see, so one seed gives one run, res
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,7 +39,7 @@ class Operator:
     prompt: PromptConfig
 
 
-class Chooser(Protocol):
+class OperatorSelection(Protocol):
     """Which operator makes the next proposal."""
 
     def advance(self, upto: int | None) -> None:
@@ -54,7 +55,7 @@ class Chooser(Protocol):
         ...
 
 
-class Turns:
+class RoundRobin:
     """Operators in turn: no choice at all with one, an even mixture with several."""
 
     def __init__(self, count: int) -> None:
@@ -103,7 +104,7 @@ class Bandit:
         return {"asked": self.asked, "earned": self.earned}
 
 
-class Front:
+class ParetoFront:
     """The reward vectors of a problem's valid answers that none of its others dominates, and the best fitness."""
 
     def __init__(self) -> None:
@@ -132,5 +133,31 @@ class Front:
         return True
 
 
-def chooser_of(config: RunConfig, count: int) -> Chooser:
-    return Bandit(count) if count > 1 and config.mixing == "bandit" else Turns(count)
+class Operators:
+    """The operators of a search and what selects between them. With one there is nothing to learn of it."""
+
+    def __init__(self, operators: Sequence[Operator], selection: OperatorSelection) -> None:
+        self.all, self.selection = list(operators), selection
+        self._fronts: dict[int, ParetoFront] = {}  # by problem id
+
+    def __getitem__(self, number: int) -> Operator:
+        return self.all[number]
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def credit(self, group: ScoredGroup) -> None:
+        """Tell the selection what a group was worth."""
+        if len(self.all) > 1:
+            moved = self._fronts.setdefault(group.problem, ParetoFront()).moved_by(group)
+            self.selection.credit(group.sequence, group.operator, float(moved))
+
+    def recall(self, groups: Iterable[ScoredGroup]) -> None:
+        """Learn again what the committed groups say of the operators; nothing is read where there is but one."""
+        if len(self.all) > 1:
+            for group in groups:
+                self.credit(group)
+
+
+def operator_selection(config: RunConfig, count: int) -> OperatorSelection:
+    return Bandit(count) if count > 1 and config.mixing == "bandit" else RoundRobin(count)

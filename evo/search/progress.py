@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.search.status import LaneStatus, SearchStatus
+from evo.search.status import ProblemStatus, SearchStatus
 
 LONGEST_NAME = 36
 
@@ -37,12 +37,12 @@ def figures(status: SearchStatus) -> str:
     return "  ".join(parts)
 
 
-def lane_row(lane: LaneStatus) -> tuple[str, str, str, str, str]:
-    state = f"solved at {lane.solved_at}" if lane.solved_at is not None else lane.stopped or ""
+def problem_row(problem_run: ProblemStatus) -> tuple[str, str, str, str, str]:
+    state = f"solved at {problem_run.solved_at}" if problem_run.solved_at is not None else str(problem_run.stop or "")
     return (
-        lane.name if len(lane.name) <= LONGEST_NAME else "…" + lane.name[1 - LONGEST_NAME :],
-        f"{lane.done}/{lane.iterations}",
-        "-" if lane.best is None else f"{lane.best:.4g}",
-        "-" if lane.target is None else f"{lane.target:.4g}",
+        problem_run.name if len(problem_run.name) <= LONGEST_NAME else "…" + problem_run.name[1 - LONGEST_NAME :],
+        f"{problem_run.done}/{problem_run.iterations}",
+        "-" if problem_run.best is None else f"{problem_run.best:.4g}",
+        "-" if problem_run.target is None else f"{problem_run.target:.4g}",
         state,
     )

@@ -1,9 +1,9 @@
-"""Rollouts of one prompt made into scored rollouts, without a population: for training and for evaluation."""
+"""Rollouts made into scored rollouts: by a search, in training and in evaluation alike."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from evo.prompts.contract import PromptFormat
 from islands.types import Selection
@@ -16,36 +16,78 @@ NOTHING_SHOWN = Selection(None, (), ())
 """The selection behind a prompt that shows the task alone."""
 
 
-async def grade(
-    problem: Problem,
-    style: PromptFormat,
-    rollouts: Sequence[Rollout],
-    scorer: Scorer,
-    selection: Selection = NOTHING_SHOWN,
+class AnswerScores:
+    """Scores the answers to one problem, those of one identity once.
+
+    stored: the ScoredAnswer of a text and its identity where it was scored before
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        scorer: Scorer,
+        stored: Callable[[str, bytes], ScoredAnswer | None] = lambda text, key: None,
+    ) -> None:
+        self.problem, self.scorer = problem, scorer
+        self._stored = stored
+        self._known: dict[bytes, asyncio.Future[tuple[Score, float]]] = {}
+
+    async def score(self, text: str) -> ScoredAnswer:
+        """From the store, from the scoring under way or done here, or from the scorer. Raises ScorerFault."""
+        text = self.problem.canonical(text)
+        key = identity(text, self.problem.answer_format)
+        stored = self._stored(text, key)
+        if stored is not None:
+            return stored
+        known = self._known.get(key)
+        if known is not None:
+            score, _ = await asyncio.shield(known)
+            return ScoredAnswer(text, key, score)
+        future: asyncio.Future[tuple[Score, float]] = asyncio.get_running_loop().create_future()
+        self._known[key] = future
+        try:
+            ((score, seconds),) = await self.scorer.score(self.problem, [text])
+        except BaseException as error:
+            self._known.pop(key, None)
+            if isinstance(error, Exception):
+                future.set_exception(error)
+                future.exception()  # several may wait on it, or none
+            else:
+                future.cancel()
+            raise
+        future.set_result((score, seconds))
+        return ScoredAnswer(text, key, score, seconds)
+
+    def release(self, key: bytes) -> None:
+        """Forget an answer: the store answers for it now."""
+        self._known.pop(key, None)
+
+
+async def score_rollouts(
+    style: PromptFormat, rollouts: Sequence[Rollout], scores: AnswerScores, selection: Selection = NOTHING_SHOWN
 ) -> tuple[ScoredRollout, ...]:
-    """Parse and score. Answers of one identity are scored once."""
+    """Parse and score the rollouts of one prompt. Raises ScorerFault once nothing of them is being scored any more."""
     chains = [style.parse(rollout, selection) for rollout in rollouts]
-    texts = [[problem.canonical(answer) for answer in chain.answers] for chain in chains]
-    keys = [[identity(text, problem.answer_format) for text in row] for row in texts]
-    distinct = {key: text for row in zip(keys, texts, strict=True) for key, text in zip(*row, strict=True)}
-    known: dict[bytes, Score] = {}
-    seconds: dict[bytes, float] = {}
-    for key, (score, spent) in zip(distinct, await scorer.score(problem, list(distinct.values())), strict=True):
-        known[key], seconds[key] = score, spent
+    texts = [text for chain in chains for text in chain.answers]
+    found = await asyncio.gather(*map(scores.score, texts), return_exceptions=True)
+    answers: list[ScoredAnswer] = []
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+        answers.append(one)
+    scored = iter(answers)
     return tuple(
-        ScoredRollout(
-            rollout,
-            tuple(
-                ScoredAnswer(t, k, known[k], seconds.pop(k, 0.0)) for t, k in zip(texts_here, keys_here, strict=True)
-            ),
-            chain.error,
-        )
-        for rollout, chain, texts_here, keys_here in zip(rollouts, chains, texts, keys, strict=True)
+        ScoredRollout(rollout, tuple(next(scored) for _ in chain.answers), chain.error)
+        for rollout, chain in zip(rollouts, chains, strict=True)
     )
 
 
-async def grade_all(
+async def score_all(
     jobs: Sequence[tuple[Problem, PromptFormat, Sequence[Rollout], Selection]], scorer: Scorer
 ) -> list[tuple[ScoredRollout, ...]]:
-    """`grade` for several prompts at once, which keeps the scorer's workers busy."""
-    return list(await asyncio.gather(*(grade(p, s, r, scorer, selection) for p, s, r, selection in jobs)))
+    """`score_rollouts` for several prompts at once, which keeps the scorer's workers busy."""
+    return list(
+        await asyncio.gather(
+            *(score_rollouts(style, rollouts, AnswerScores(p, scorer), shown) for p, style, rollouts, shown in jobs)
+        )
+    )

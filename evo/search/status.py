@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evo.search.active_time import ActiveTime, ended_periods
+from evo.search.stop import Stop
 from problems.types import ScoredGroup, prompt_tokens
 
 SUMMARY_SECONDS = 1.0
@@ -16,7 +17,7 @@ SUMMARY_SECONDS = 1.0
 
 
 @dataclass
-class LaneStatus:
+class ProblemStatus:
     """One problem: how far it is, its best fitness, and when it was solved."""
 
     name: str
@@ -25,7 +26,7 @@ class LaneStatus:
     done: int = 0
     best: float | None = None
     solved_at: int | None = None
-    stopped: str = ""
+    stop: Stop | None = None
     candidates: int = 0
 
 
@@ -43,7 +44,7 @@ class SearchStatus:
 
     run: str
     policy: str
-    lanes: list[LaneStatus]
+    problem_runs: list[ProblemStatus]
     active: ActiveTime = field(default_factory=ActiveTime)
     groups: int = 0
     answers: int = 0
@@ -62,7 +63,6 @@ class SearchStatus:
     training: dict[str, float] = field(default_factory=dict)
     migrations: int = 0
     errors: Counter[str] = field(default_factory=Counter)
-    stopping: str = ""
     sampling_before: float = 0.0
 
     @property
@@ -85,11 +85,13 @@ class SearchStatus:
 
     @property
     def planned(self) -> int:
-        return sum(lane.done if lane.stopped else lane.iterations for lane in self.lanes)
+        return sum(
+            problem_run.done if problem_run.stop else problem_run.iterations for problem_run in self.problem_runs
+        )
 
     @property
     def solved(self) -> int:
-        return sum(lane.solved_at is not None for lane in self.lanes)
+        return sum(problem_run.solved_at is not None for problem_run in self.problem_runs)
 
     def carry(self, summary: Mapping[str, Any], created: float, groups: int, answers: int, tokens: int) -> None:
         """Go on from an earlier process: its committed groups, answers and tokens, and what its last summary, at most

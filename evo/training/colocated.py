@@ -16,12 +16,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evo.config.colocated import SearchTraining
-from evo.search.batching import Batcher
+from evo.search.learner import SyncFailed
+from evo.search.sampler import Sampler
 from evo.search.status import SearchStatus
 from evo.training.promotion import Promotion
 from islands.db.store import Store
@@ -41,42 +42,6 @@ DIVERSITY_STEPS = 5
 """Steps that a judgement of the answers' diversity is over."""
 
 
-class SyncFailed(Exception):
-    """The policy that samples does not have the weights that were given to it. The message has both figures."""
-
-
-class Learner(Protocol):
-    """What learns from a search's groups as they are committed. A frozen search has one that does nothing."""
-
-    def attach(self, batcher: Batcher) -> None:
-        """The queue in which training takes its turns with sampling."""
-        ...
-
-    def learn(self, groups: Sequence[ScoredGroup]) -> None:
-        """Committed groups, in order."""
-        ...
-
-    async def restore(self) -> None:
-        """Come back to where the run's record says it was."""
-        ...
-
-    async def close(self) -> None:
-        """The search has ended, and nothing more is sampled."""
-        ...
-
-
-class Frozen:
-    """The policy stays as it is."""
-
-    def attach(self, batcher: Batcher) -> None: ...
-
-    def learn(self, groups: Sequence[ScoredGroup]) -> None: ...
-
-    async def restore(self) -> None: ...
-
-    async def close(self) -> None: ...
-
-
 class CoLocated:
     """Trains the policy that searches, on what it searched.
 
@@ -86,6 +51,8 @@ class CoLocated:
     folder: of checkpoints; card: what they say of themselves; answers: m of the search
     promotion: decides which versions may search; None lets every one
     """
+
+    learns = True
 
     def __init__(
         self,
@@ -105,7 +72,7 @@ class CoLocated:
         self.store, self.run_id, self.policy, self.trainer = store, run_id, policy, trainer
         self.settings, self.status, self.folder, self.promotion = settings, status, folder, promotion
         self._solved_at, self._card, self._answers = solved_at, card, answers
-        self._batcher: Batcher | None = None
+        self._sampler: Sampler | None = None
         self._waiting: list[ScoredGroup] = []
         self._planned = self._recorded = 0  # steps that have their groups; steps on record
         self._probe: tuple[list[Rollout], float] | None = None
@@ -115,8 +82,8 @@ class CoLocated:
         if promotion is not None:
             promotion.start(trainer)
 
-    def attach(self, batcher: Batcher) -> None:
-        self._batcher = batcher
+    def attach(self, sampler: Sampler) -> None:
+        self._sampler = sampler
         self.learn(())  # a kill may have come between the groups of a step and the step
 
     def learn(self, groups: Sequence[ScoredGroup]) -> None:
@@ -125,8 +92,8 @@ class CoLocated:
         while len(self._waiting) >= every and (most is None or self._planned < most):
             batch, self._waiting = self._waiting[:every], self._waiting[every:]
             self._planned += 1
-            assert self._batcher is not None
-            self._batcher.between(partial(self._train, batch))
+            assert self._sampler is not None
+            self._sampler.between(partial(self._train, batch))
         if most is not None and self._planned >= most:
             self._waiting.clear()
 
@@ -249,7 +216,7 @@ class CoLocated:
                     made = stats.policy_version or "nothing"
                     raise SyncFailed(f"training step {number}, made again, gives {made}, not {record.policy_version}")
             if self.promotion is not None and number >= start and "promoted" in record.stats:
-                self.promotion.settle(self.trainer, harmful=not record.stats["promoted"])
+                self.promotion.conclude(self.trainer, harmful=not record.stats["promoted"])
             if number == searching and self.trainer.version != self.policy.version:
                 await self.sync(self.trainer.version)
         self._diversity.extend(record.stats.get("diversity", 0.0) for record in records)

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evo.search.progress import clock
+from evo.search.stop import Stop, StopReason
 
 if TYPE_CHECKING:
     from evo.training.setup import Training
@@ -87,10 +88,10 @@ class Display:
         shares = "  ".join(f"{name} {share:.0%}" for name, share in status.shares().items())
         return f"{status.answers / spent:,.0f} answers/s  {status.tokens / spent:,.0f} tokens/s  {shares}"
 
-    def summary(self, training: Training, reason: str) -> dict[str, Any]:
+    def summary(self, training: Training, stop: Stop) -> dict[str, Any]:
         """Print how it ended; the same as plain values."""
         status, folder = training.loop.status, training.record.folder
-        interrupted = reason.startswith("interrupted")
+        interrupted, reason = stop.reason is StopReason.INTERRUPTED, str(stop)
         ended = "Interrupted" if interrupted else "Done"
         why = f" ({reason})" if reason and not interrupted else ""
         self.console.print(

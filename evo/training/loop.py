@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evo.config.train import TrainRun
+from evo.search.stop import FINISHED, Stop, StopReason
 from vpo.policies.contract import Policy
 from vpo.training.trainer import PolicyTrainer
 
@@ -38,7 +39,7 @@ class TrainingStatus:
     left_out: dict[str, int] = field(default_factory=dict)
     figures: dict[str, float] = field(default_factory=dict)
     evaluation: dict[str, float] = field(default_factory=dict)
-    stopping: str = ""
+    stopping: Stop | None = None
 
     def shares(self) -> dict[str, float]:
         """What the time went to, as shares of it; of what took any."""
@@ -93,25 +94,25 @@ class SteppedTraining(ABC):
         """Give back what the loop itself has opened."""
         return
 
-    async def run(self) -> str:
-        """Train to the end; returns why it ended early, "" where it did not."""
+    async def run(self) -> Stop:
+        """Train to the end; returns why it ended."""
         run, status = self.run_config, self.status
         if status.step == 0:
             await self._evaluate()
-        reason = self._spent()
-        while status.step < status.steps and not reason:
+        stop = self._spent()
+        while status.step < status.steps and stop is None:
             await self._step()
-            reason = self._spent()
-            ended = status.step == status.steps or bool(reason)
+            stop = self._spent()
+            ended = status.step == status.steps or stop is not None
             if status.step % run.evaluate_every == 0 or (ended and not status.stopping):
                 await self._evaluate()
             if self.save is not None and (ended or status.step % run.save_every == 0):
                 self.save()
-        return reason if status.step < status.steps else ""
+        return stop if stop is not None and status.step < status.steps else FINISHED
 
-    def stop(self, reason: str) -> None:
+    def stop(self, stop: Stop) -> None:
         """End after the step under way."""
-        self.status.stopping = self.status.stopping or reason
+        self.status.stopping = self.status.stopping or stop
 
     @abstractmethod
     async def _step(self) -> None:
@@ -121,22 +122,22 @@ class SteppedTraining(ABC):
     def _next_answers(self) -> int:
         """How many answers the next step takes from the budget."""
 
-    def _spent(self) -> str:
-        """Why to stop here, "" to go on. Processes stop together, as soon as one of them has to."""
-        reason = self._own_limit()
-        if self.processes > 1 and self.trainer.summed(float(bool(reason))):
-            return reason or "another process stopped"
-        return reason
+    def _spent(self) -> Stop | None:
+        """Why to stop here, None to go on. Processes stop together, as soon as one of them has to."""
+        stop = self._own_limit()
+        if self.processes > 1 and self.trainer.summed(float(stop is not None)):
+            return stop or Stop(StopReason.BUDGET, "another process stopped")
+        return stop
 
-    def _own_limit(self) -> str:
+    def _own_limit(self) -> Stop | None:
         run, status = self.run_config, self.status
         if status.stopping:
             return status.stopping
         if run.max_seconds is not None and status.seconds >= run.max_seconds:
-            return f"budget of {run.max_seconds:g} seconds"
+            return Stop(StopReason.BUDGET, f"budget of {run.max_seconds:g} seconds")
         if run.max_answers is not None and status.answers + self._next_answers() > run.max_answers:
-            return f"budget of {run.max_answers:,} answers"
-        return ""
+            return Stop(StopReason.BUDGET, f"budget of {run.max_answers:,} answers")
+        return None
 
     async def _evaluate(self) -> None:
         if self.evaluate is not None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from evo.config.train import TrainRun
 from evo.prompts.contract import PromptFormat
-from evo.search.score import grade_all
+from evo.search.score import score_all
 from evo.training.curriculum import ArchiveCurriculum, Curriculum, Question
 from evo.training.loop import Evaluate, SteppedTraining
 from islands.types import Candidate
@@ -113,7 +113,7 @@ class TrainingLoop(SteppedTraining):
             (self.problems[q.problem], self.styles[q.problem], some, q.selection)
             for q, some in zip(questions, rollouts, strict=True)
         ]
-        graded = await grade_all(jobs, self.scorer)
+        graded = await score_all(jobs, self.scorer)
         groups = [
             ScoredGroup(
                 problem=question.problem,

@@ -95,10 +95,10 @@ class Promotion:
             "check_p": gap.p,
             "promoted": float(not harmful),
         }
-        self.settle(trainer, harmful)
+        self.conclude(trainer, harmful)
         return Decision(not harmful, figures)
 
-    def settle(self, trainer: PolicyTrainer, harmful: bool) -> None:
+    def conclude(self, trainer: PolicyTrainer, harmful: bool) -> None:
         """Remember the learner, or bring back the one that was promoted last."""
         if not harmful:
             self.start(trainer)

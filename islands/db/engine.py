@@ -11,7 +11,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, Programm
 from sqlalchemy.pool import QueuePool
 
 from islands.db.schema import REVISION
-from islands.errors import DatabaseUnavailable
+from islands.errors import DatabaseUnavailable, NoRuns
 
 SCHEMES = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
 MIGRATION_LOCK = 0x65766F  # an arbitrary number that only this program's migrations lock
@@ -132,7 +132,7 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
             return
         _check_known(url, found)
         if read_only and found is None:
-            raise DatabaseUnavailable(f"{shown(url)}: the database holds no runs yet")
+            raise NoRuns(f"{shown(url)}: the database holds no runs yet")
         if read_only:
             _upgrade_for_reading(url, found)
             return

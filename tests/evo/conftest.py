@@ -8,8 +8,10 @@ import pytest
 
 from evo.config.run import RunConfig
 from evo.runs import launch as launching
+from evo.runs import resume as resuming
 from evo.runs.scorer_change import Changes, OnScorerChange
 from evo.search import resources as shared
+from evo.search.stop import INTERRUPTED
 from problems.contract import Problem, Score, ScorerFault
 from problems.types import Rollout
 
@@ -99,7 +101,7 @@ def search_with(monkeypatch):
 
         async def scenario():
             if resume:
-                launched = await launching.relaunch(name, db=db, changes=Changes(settings, on_change))
+                launched = await resuming.relaunch(name, db=db, changes=Changes(settings, on_change))
             else:
                 config = RunConfig.model_validate({"problems": ["x"], "answers": 2, **settings})
                 launched = await launching.launch(config, db=db, name=name, command="test")
@@ -108,20 +110,20 @@ def search_with(monkeypatch):
             def committed(group):
                 seen.append(group)
                 if stop_after is not None and len(seen) == stop_after:
-                    launched.search.stop("interrupted")
+                    launched.search.stop(INTERRUPTED)
                 if pause is not None and len(seen) == 1:
                     clock, seconds = pause
                     launched.search.pause()
                     clock.pass_by(seconds)
                     launched.search.resume()
                 if interrupt_after is not None and len(seen) == interrupt_after:
-                    launched.search.interrupt("interrupted")
+                    launched.search.interrupt(INTERRUPTED)
 
             launched.search.on_commit = committed
             try:
-                launched.reason = await launched.search.run()
+                launched.reason = str(await launched.search.run())
                 launched.groups = seen
-                launched.best = [lane.population.best for lane in launched.lanes]
+                launched.best = [problem_run.population.best for problem_run in launched.problem_runs]
             finally:
                 await launched.close()
             return launched

@@ -12,7 +12,9 @@ import torch
 from evo.cli import invoke
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
-from evo.runs.launch import launch, relaunch
+from evo.runs.launch import launch
+from evo.runs.resume import relaunch
+from evo.search.stop import INTERRUPTED
 from evo.training.colocated import CoLocated
 from evo.training.promotion import Promotion
 from islands.db.store import Store
@@ -56,13 +58,13 @@ def run(db, settings=None, *, name="run", resume=False, stop_after=None, change=
         def committed(group):
             seen.append(group)
             if stop_after is not None and len(seen) == stop_after:
-                launched.search.stop("interrupted")
+                launched.search.stop(INTERRUPTED)
 
         launched.search.on_commit = committed
         if change is not None:
             change(launched)
         try:
-            launched.reason = await launched.search.run()
+            launched.reason = str(await launched.search.run())
             launched.learned = weights_of(launched.search.learner.trainer.model)
             launched.sampling = weights_of(launched.policy.model)
         finally:
@@ -164,7 +166,7 @@ def test_problems_that_are_solved_can_be_left_out(db):
             return step(groups)
 
         learner.trainer.step = spy
-        solved = launched.lanes[0].record.id
+        solved = launched.problem_runs[0].record.id
         learner._solved_at = lambda problem: -1 if problem == solved else None
 
     run(db, config(train={"unsolved": True, "every": 2}), change=look)

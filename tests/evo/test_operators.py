@@ -8,9 +8,11 @@ import pytest
 from evo.cli import invoke
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.runs.launch import launch, relaunch
+from evo.runs.launch import launch
+from evo.runs.resume import relaunch
 from evo.search import resources as shared
-from evo.search.operator_selection import Bandit, Front, Turns
+from evo.search.operator_selection import Bandit, ParetoFront, RoundRobin
+from evo.search.stop import INTERRUPTED
 from islands.db.store import Store
 from islands.queries.groups import read_groups
 from problems.contract import Score
@@ -33,7 +35,7 @@ def group(*answers, sequence=0, version="a", m=1, temperature=1.0):
 
 
 def test_credit_is_for_a_new_best_or_a_vector_that_nothing_dominates():
-    front = Front()
+    front = ParetoFront()
     assert front.moved_by(group(((0.5, 0.5), 0.5)))
     assert not front.moved_by(group(((0.5, 0.5), 0.5), ((0.4, 0.5), 0.4), None))
     assert front.moved_by(group(((0.9, 0.1), 0.5))), "another trade-off"
@@ -77,10 +79,10 @@ def test_the_bandit_sees_what_the_order_lets_it_see_and_no_more():
 
 
 def test_turns_are_an_even_mixture_over_iterations_and_problems():
-    turns = Turns(3)
+    turns = RoundRobin(3)
     assert sorted(turns.choose(0, 2, i) for i in range(3)) == [0, 1, 2]
     assert len({turns.choose(0, p, 0) for p in range(3)}) == 3
-    assert Turns(1).choose(5, 7, 9) == 0
+    assert RoundRobin(1).choose(5, 7, 9) == 0
 
 
 def config(**changes):
@@ -96,7 +98,7 @@ def searched(settings, db, *, name="run", resume=False, stop_after=None):
         def committed(one):
             seen.append(one)
             if len(seen) == stop_after:
-                launched.search.stop("interrupted")
+                launched.search.stop(INTERRUPTED)
 
         launched.search.on_commit = committed
         try:

@@ -1,12 +1,13 @@
-from evo.search.progress import clock, figures, lane_row
-from evo.search.status import LaneStatus, SearchStatus, error_kind
+from evo.search.progress import clock, figures, problem_row
+from evo.search.status import ProblemStatus, SearchStatus, error_kind
+from evo.search.stop import SOLVED
 
 
-def status(lanes=3, done=5):
-    shown = [LaneStatus(f"maze:test/{i}", 0.75, 20, done=done, best=0.5) for i in range(lanes)]
+def status(problem_runs=3, done=5):
+    shown = [ProblemStatus(f"maze:test/{i}", 0.75, 20, done=done, best=0.5) for i in range(problem_runs)]
     shown[0].best, shown[0].solved_at = 0.75, 4
     made = SearchStatus("calm-lake", "embedded:base", shown)
-    made.groups = lanes * done
+    made.groups = problem_runs * done
     made.answers, made.tokens = 45, 900
     return made
 
@@ -17,12 +18,12 @@ def test_figures_come_from_the_status():
     made.repeats = 7
     assert "timeout 2" in figures(made)
     assert "7 repeats" in figures(made)
-    assert lane_row(made.lanes[0])[-1] == "solved at 4"
+    assert problem_row(made.problem_runs[0])[-1] == "solved at 4"
 
 
 def test_a_stopped_problem_is_planned_no_further():
     made = status()
-    made.lanes[1].stopped = "solved"
+    made.problem_runs[1].stop = SOLVED
     assert made.planned == 20 + 5 + 20
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evo.search.batching import Batcher
-from evo.search.continuous_batching import LAG, RoundBatcher, batcher_for
+from evo.search.continuous_batching import LAG, ContinuousBatcher, sampler_for
 from problems.types import Prompt, Rollout
 from vpo.policies.contract import PolicyUnavailable
 
@@ -60,7 +60,7 @@ class Rounds:
 
 async def searched(policy, count=60, window=8, delay=lambda: 0.0, during=None):
     """As a search does it: scoring takes its time, groups leave in order, the next one follows each."""
-    batcher = RoundBatcher(policy, 2, 1, 0)
+    batcher = ContinuousBatcher(policy, 2, 1, 0)
 
     async def scored(sampled):
         rollouts, version, seconds = await sampled
@@ -85,12 +85,12 @@ async def searched(policy, count=60, window=8, delay=lambda: 0.0, during=None):
             sampled, task = flying.popleft()
             texts.append(task.result())
             left.append(sampled)
-            batcher.landing(sampled)
+            batcher.leaving(sampled)
             if asked < count:
                 following = batcher.submit(Prompt(str(asked)))
                 flying.append((following, asyncio.create_task(scored(following))))
                 asked += 1
-        batcher.landed(left)
+        batcher.left(left)
     await batcher.close()
     return texts, batcher.meter
 
@@ -134,14 +134,14 @@ def test_a_pause_changes_no_round():
 
 def test_a_fault_reaches_those_it_concerns():
     async def scenario():
-        batcher = RoundBatcher(Rounds(fail_in=0), 1, 1, 0)
+        batcher = ContinuousBatcher(Rounds(fail_in=0), 1, 1, 0)
         futures = [batcher.submit(Prompt(str(i))) for i in range(6)]
         batcher.flush()
         results = []
         for future in futures:
             results += await asyncio.gather(future, return_exceptions=True)
-            batcher.landing(future)
-            batcher.landed([future])
+            batcher.leaving(future)
+            batcher.left([future])
         await batcher.close()
         return results
 
@@ -152,17 +152,17 @@ def test_a_fault_reaches_those_it_concerns():
 def test_abandon_cancels_what_has_not_begun_and_close_the_rest():
     async def scenario():
         policy = Rounds()
-        batcher = RoundBatcher(policy, 1, 1, 0)
+        batcher = ContinuousBatcher(policy, 1, 1, 0)
         futures = [batcher.submit(Prompt(str(i))) for i in range(5)]
         batcher.flush()
         await futures[0]
-        batcher.landing(futures[0])
+        batcher.leaving(futures[0])
         late = batcher.submit(Prompt("4"))
         batcher.abandon()
         assert late.cancelled() and not any(future.cancelled() for future in futures)
-        batcher.landed([futures[0]])
+        batcher.left([futures[0]])
         others = await asyncio.gather(*futures[1:])
-        waiting = RoundBatcher(Rounds(), 1, 1, 0)
+        waiting = ContinuousBatcher(Rounds(), 1, 1, 0)
         never = waiting.submit(Prompt("0"))
         await waiting.close()
         await batcher.close()
@@ -180,9 +180,9 @@ def test_rounds_are_for_a_policy_that_can_and_a_search_that_has_it_alone():
             return None
 
     async def made(policy, alone):
-        return type(batcher_for(policy, 1, 1, 0, 4, alone))
+        return type(sampler_for(policy, 1, 1, 0, 4, alone))
 
-    assert run(made(Rounds(), True)) is RoundBatcher
+    assert run(made(Rounds(), True)) is ContinuousBatcher
     assert run(made(Rounds(), False)) is Batcher
     assert run(made(Cannot(), True)) is Batcher
     with pytest.raises(ValueError, match="rounds"):
@@ -190,4 +190,4 @@ def test_rounds_are_for_a_policy_that_can_and_a_search_that_has_it_alone():
 
 
 async def made_directly(policy):
-    return RoundBatcher(policy, 1, 1, 0)
+    return ContinuousBatcher(policy, 1, 1, 0)

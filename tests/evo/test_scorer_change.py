@@ -110,7 +110,7 @@ def test_scored_anew_is_as_if_the_new_scorer_had_always_scored(search_with, digi
     assert rows(old) == rows(new)
     assert [one[3] for one in changes(old)] == [True, True]
     whole = search_with(after, digits_policy(), new, resume=True)
-    assert [one.best for one in launched.status.lanes] == [one.best for one in whole.status.lanes]
+    assert [one.best for one in launched.status.problem_runs] == [one.best for one in whole.status.problem_runs]
     search_with(after, digits_policy(), old, resume=True, iterations=40)
     search_with(after, digits_policy(), new, resume=True, iterations=40)
     assert rows(old) == rows(new), "the search goes on alike"

@@ -7,6 +7,7 @@ from sqlalchemy import text
 from stored_rows import stored_answers
 
 from evo.errors import BadInput, SearchFailed
+from evo.search.stop import INTERRUPTED, StopReason
 from islands.db.store import Store
 from vpo.policies.contract import PolicyUnavailable
 
@@ -82,7 +83,7 @@ def test_an_answer_seen_before_is_not_scored_again(search_with, digits, digits_p
     launched = search_with([problem], policy, db, iterations=40)
     assert len(problem.scored) == len(set(problem.scored)), "scored twice"
     assert launched.status.repeats > 50
-    assert launched.lanes[0].population.size == len(set(problem.scored))
+    assert launched.problem_runs[0].population.size == len(set(problem.scored))
 
 
 def test_interrupted_and_resumed_equals_uninterrupted(search_with, digits, digits_policy, tmp_path):
@@ -113,8 +114,9 @@ def test_resuming_a_finished_run_adds_nothing_and_more_iterations_go_on(search_w
 def test_a_scorer_fault_stops_its_problem_alone(search_with, digits, digits_policy, db):
     bad = digits("bad", fault_on=lambda answer: answer.startswith("7"))
     launched = search_with([bad, digits("good")], digits_policy(), db, iterations=30)
-    by_name = {lane.problem.name: lane for lane in launched.lanes}
-    assert by_name["bad"].stopped.startswith("failed: bad: no score for '7")
+    by_name = {problem_run.problem.name: problem_run for problem_run in launched.problem_runs}
+    stop = by_name["bad"].stop
+    assert stop.reason is StopReason.FAILED and stop.message.startswith("bad: no score for '7")
     assert by_name["good"].committed == 30
     assert not any(row[8] and row[8].startswith("7") for row in stored(db) if row[1] == "bad")
     with Store.open(db) as store:
@@ -126,7 +128,7 @@ def test_a_scorer_fault_stops_its_problem_alone(search_with, digits, digits_poli
 def test_a_mended_scorer_goes_on_where_it_stopped(search_with, digits, digits_policy, db):
     search_with([digits("a", fault_on=lambda answer: answer.startswith("7"))], digits_policy(), db, iterations=30)
     launched = search_with([digits("a")], digits_policy(), db, resume=True)
-    assert launched.lanes[0].committed == 30
+    assert launched.problem_runs[0].committed == 30
     with Store.open(db) as store:
         (record,) = store.problems(store.run("run").id)
     assert record.status != "failed"
@@ -136,14 +138,14 @@ def test_a_seed_that_cannot_be_scored_stops_its_problem_alone(search_with, digit
     launched = search_with(
         [digits("bad", fault_on=lambda answer: answer == "00000000"), digits("good")], digits_policy(), db, iterations=5
     )
-    assert [lane.committed for lane in launched.lanes] == [0, 5]
+    assert [problem_run.committed for problem_run in launched.problem_runs] == [0, 5]
 
 
 def test_a_seed_that_could_not_be_scored_is_planted_once_its_scorer_is_mended(search_with, digits, digits_policy, db):
     search_with([digits("a", fault_on=lambda answer: answer == "00000000")], digits_policy(), db, iterations=5)
     assert stored(db) == []
     launched = search_with([digits("a")], digits_policy(), db, resume=True)
-    assert launched.lanes[0].committed == 5
+    assert launched.problem_runs[0].committed == 5
     first = launched.groups[0]
     assert first.parent is not None, "the first prompt shows the seed"
 
@@ -184,14 +186,14 @@ def test_budgets_end_the_run(search_with, digits, digits_policy, db, budget, rea
 def test_until_solved_stops_the_solved_problem_alone(search_with, digits, digits_policy, db):
     easy, hard = digits("easy", target=0.3), digits("hard", target=2.0)
     launched = search_with([easy, hard], digits_policy(), db, iterations=40, until_solved=True)
-    lanes = {lane.problem.name: lane for lane in launched.lanes}
-    assert lanes["easy"].solved
-    assert lanes["easy"].committed < 40
-    assert lanes["hard"].committed == 40
-    assert not lanes["hard"].solved
+    problem_runs = {problem_run.problem.name: problem_run for problem_run in launched.problem_runs}
+    assert problem_runs["easy"].solved
+    assert problem_runs["easy"].committed < 40
+    assert problem_runs["hard"].committed == 40
+    assert not problem_runs["hard"].solved
     resumed = search_with([digits("easy", target=0.3), digits("hard", target=2.0)], digits_policy(), db, resume=True)
     assert resumed.status.groups == launched.status.groups
-    assert resumed.status.lanes[0].solved_at == launched.status.lanes[0].solved_at
+    assert resumed.status.problem_runs[0].solved_at == launched.status.problem_runs[0].solved_at
 
 
 def test_a_run_whose_problems_changed_is_refused(search_with, digits, digits_policy, db):
@@ -273,8 +275,8 @@ def test_a_paused_search_goes_on_as_if_it_had_not_been(search_with, digits, digi
     plain = search_with([digits("a"), digits("b")], digits_policy(), db, name="plain", **settings)
     report = Search._report
 
-    def pausing(search, lane, group):
-        report(search, lane, group)
+    def pausing(search, problem_run, group):
+        report(search, problem_run, group)
         if group.sequence in (3, 9):
             search.pause()
             asyncio.get_running_loop().call_later(0.05, search.resume)
@@ -289,11 +291,11 @@ def test_a_paused_search_can_be_interrupted(search_with, digits, digits_policy, 
 
     report = Search._report
 
-    def pausing(search, lane, group):
-        report(search, lane, group)
+    def pausing(search, problem_run, group):
+        report(search, problem_run, group)
         if group.sequence == 3:
             search.pause()
-            asyncio.get_running_loop().call_later(0.05, search.interrupt, "interrupted")
+            asyncio.get_running_loop().call_later(0.05, search.interrupt, INTERRUPTED)
 
     monkeypatch.setattr(Search, "_report", pausing)
     launched = search_with([digits("a")], digits_policy(), f"sqlite:///{tmp_path / 'evo.db'}", iterations=50)
@@ -350,8 +352,8 @@ def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_ther
     monkeypatch.setattr(searching, "WAITING_SECONDS", 0.02)
     db = f"sqlite:///{tmp_path / 'evo.db'}"
     launched = search_with([digits("a")], SlowFirst(batch=0), db, iterations=20, parallel=8)
-    assert seen[-1]["in_flight"] == 8 and seen[-1]["sampled_ahead"] == 7 and seen[-1]["groups"] == 0
-    assert seen[-1]["policy_busy"] > 0
+    told_then = next(figures for figures in seen if figures["sampled_ahead"] == 7)
+    assert told_then["in_flight"] == 8 and told_then["groups"] == 0 and told_then["policy_busy"] > 0
     assert launched.status.groups == 20
     with Store.open(db, read_only=True) as store:
         run = store.run("run")
@@ -386,7 +388,7 @@ def test_a_finished_run_that_is_resumed_keeps_its_best_and_its_seconds(search_wi
         store.finish_run(store.run("run").id, "done", summary=first.status.figures())
     clock.pass_by(1675)
     again = search_with([digits("a")], digits_policy(), db, resume=True)
-    assert again.status.lanes[0].best == again.best[0][1] == first.best[0][1]
+    assert again.status.problem_runs[0].best == again.best[0][1] == first.best[0][1]
     assert again.status.elapsed < first.status.elapsed + 60
     for rate in ("answers_per_second", "policy_busy"):
         assert again.status.figures()[rate] > 0

@@ -50,8 +50,8 @@ def test_scoring_that_is_slow_now_and_then_changes_no_bit(searched):
     assert len(calm.groups) == 24 and bits(calm) == bits(slow)
     called = searched(name="called", streams=False)
     assert texts(calm.groups) == texts(called.groups), "rounds or calls: the same search"
-    assert type(calm.search.batchers[0]).__name__ == "RoundBatcher" != type(called.search.batchers[0]).__name__
-    assert calm.search.batchers[0].meter.tokens == calm.status.tokens > 0
+    assert type(calm.search.samplers[0]).__name__ == "ContinuousBatcher" != type(called.search.samplers[0]).__name__
+    assert calm.search.samplers[0].meter.tokens == calm.status.tokens > 0
 
 
 @pytest.mark.parametrize("how", ["stop_after", "interrupt_after"])

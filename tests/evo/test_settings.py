@@ -4,7 +4,8 @@ import pytest
 from test_prompt import PythonProblem
 
 from evo.config.run import RunConfig
-from evo.search.defaults import in_flight, iterations_for, population_config, settled, stored_form, workers
+from evo.search.defaults import in_flight, iterations_for, population_config, resolve_settings, stored_form, workers
+from evo.search.loop import Window
 
 
 class Directory(PythonProblem):
@@ -14,7 +15,7 @@ class Directory(PythonProblem):
         self.settings = settings
 
 
-def lanes(count, islands=5):
+def problem_runs(count, islands=5):
     return [SimpleNamespace(population=SimpleNamespace(config=SimpleNamespace(islands=islands)))] * count
 
 
@@ -32,7 +33,7 @@ def lanes(count, islands=5):
 )
 def test_batches_and_windows(problems, policy_batch, parallel, expected):
     config = RunConfig(parallel=parallel)
-    assert in_flight(config, SimpleNamespace(batch=policy_batch), lanes(problems)) == expected
+    assert in_flight(config, SimpleNamespace(batch=policy_batch), problem_runs(problems)) == Window(*reversed(expected))
 
 
 def test_the_user_overrides_a_directory_and_a_directory_the_defaults():
@@ -53,17 +54,17 @@ def test_scoring_workers_follow_the_directory_and_the_user():
 
 def test_what_the_user_leaves_open_a_directory_decides():
     directory = Directory(seed=42, temperature=0.7, diff_based_evolution=True)
-    decided = settled(RunConfig(), [directory])
+    decided = resolve_settings(RunConfig(), [directory])
     assert (decided.seed, decided.temperature, decided.answers) == (42, 0.7, 1)
     user = RunConfig(seed=1, temperature=0.2, answers=4)
-    assert settled(user, [directory]) == user
-    assert settled(RunConfig(), [Directory()]) == RunConfig()
+    assert resolve_settings(user, [directory]) == user
+    assert resolve_settings(RunConfig(), [Directory()]) == RunConfig()
 
 
 def test_a_directorys_population_survives_settling_and_storing():
     directory = Directory(seed=42, diff_based_evolution=True, islands=3, population_size=60)
     user = RunConfig.model_validate({"problems": ["d"], "population": {"migration_interval": 9}})
-    started = settled(user, [directory])
+    started = resolve_settings(user, [directory])
     resumed = RunConfig.model_validate(stored_form(started, ["d"]))
     for config in (started, resumed):
         made = population_config(config, directory)

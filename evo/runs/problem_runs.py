@@ -1,0 +1,122 @@
+"""The problems of a run: put into the database with their seeds, or taken up from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from evo.config.run import RunConfig
+from evo.errors import BadInput
+from evo.prompts.contract import open_format
+from evo.runs.learner import check_trainable
+from evo.search.defaults import iterations_for, population_config
+from evo.search.operator_selection import Operator
+from evo.search.problem_run import ProblemRun
+from islands.db.store import Store
+from islands.db.transaction import Transaction
+from islands.population.population import Population
+from islands.queries.progress import ProblemProgress
+from islands.types import ProblemRecord, RunRecord
+from problems.contract import Problem, ScorerFault
+from problems.identity import identity
+from problems.scoring import Scorer
+from problems.types import ScoredAnswer
+
+SEED_SEQUENCE = -1
+"""A seed comes before the run's first group."""
+
+
+def check_together(config: RunConfig, problems: Sequence[Problem], operators: Sequence[Operator]) -> None:
+    """BadInput where a policy cannot be asked for these problems, or not trained on them."""
+    for operator in operators:
+        if operator.prompt.prefill and not operator.policy.continues:
+            raise BadInput(f"policy {operator.address} cannot go on from the beginning of an answer: leave out prefill")
+        for problem in problems:
+            open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)
+    check_trainable(config, operators)
+
+
+def open_problem_run(
+    store: Store,
+    record: ProblemRecord,
+    config: RunConfig,
+    problem: Problem,
+    operators: Sequence[Operator],
+    scorer: Scorer,
+) -> ProblemRun:
+    """A stored problem with its population, which is empty until it is advanced."""
+    population = Population(store, record, population_config(config, problem), problem.answer_format)
+    styles = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in operators]
+    return ProblemRun(problem, record, population, styles, iterations_for(config, problem), scorer)
+
+
+async def add_problems(
+    store: Store,
+    run: RunRecord,
+    config: RunConfig,
+    problems: Sequence[Problem],
+    operators: Sequence[Operator],
+    scorer: Scorer,
+) -> list[ProblemRun]:
+    """Score the seed answers and store all problems with them in one transaction, so that a run has either all of its
+    problems or none. A scorer that fails on its seed stops that problem alone."""
+    seeds = await asyncio.gather(*(score_seed(problem, scorer) for problem in problems))
+    fingerprints = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in problems])
+    problem_runs = []
+    with store.begin() as transaction:
+        for index, (problem, seed, fingerprint) in enumerate(zip(problems, seeds, fingerprints, strict=True)):
+            record = store.add_problem(
+                run.id,
+                index,
+                problem.name,
+                problem.name,
+                problem.objectives,
+                problem.target,
+                problem.answer_format,
+                transaction,
+                fingerprint,
+            )
+            problem_run = open_problem_run(store, record, config, problem, operators, scorer)
+            problem_runs.append(problem_run)
+            insert_seed(problem_run, seed, store, config, transaction)
+    return problem_runs
+
+
+async def restore_problem_run(
+    problem_run: ProblemRun, done: ProblemProgress, store: Store, config: RunConfig, scorer: Scorer
+) -> None:
+    """Put a problem where its record says it was. One that a scorer's fault stopped goes on, its seed first if need
+    be."""
+    problem_run.built, problem_run.committed = done.next_iteration, done.groups
+    problem_run.solved_sequence, problem_run.solved_at = problem_run.record.solved_sequence, done.solved_at
+    if problem_run.record.status != "failed":
+        return
+    store.set_problem_status(problem_run.record.id, "solved" if problem_run.solved else "active")
+    problem_run.population.advance(SEED_SEQUENCE)
+    if problem_run.population.size == 0 and done.groups == 0:
+        seed = await score_seed(problem_run.problem, scorer)
+        with store.begin() as transaction:
+            insert_seed(problem_run, seed, store, config, transaction)
+
+
+def insert_seed(
+    problem_run: ProblemRun, seed: ScoredAnswer | ScorerFault, store: Store, config: RunConfig, transaction: Transaction
+) -> None:
+    """Store a problem's seed, or that its scorer failed on it."""
+    if isinstance(seed, ScorerFault):
+        problem_run.fail(str(seed), store, transaction)
+        return
+    problem_run.population.seed(seed, transaction)
+    target = problem_run.problem.target
+    if target is not None and seed.score.fitness >= target:
+        problem_run.solve(SEED_SEQUENCE, 0, config.until_solved)
+        store.set_problem_status(problem_run.record.id, "solved", solved_sequence=SEED_SEQUENCE, tx=transaction)
+
+
+async def score_seed(problem: Problem, scorer: Scorer) -> ScoredAnswer | ScorerFault:
+    text = problem.canonical(problem.seed_answer())
+    try:
+        ((score, seconds),) = await scorer.score(problem, [text])
+    except ScorerFault as fault:
+        return fault
+    return ScoredAnswer(text, identity(text, problem.answer_format), score, seconds)

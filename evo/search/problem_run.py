@@ -1,0 +1,86 @@
+"""One problem under search: what it is, where its candidates live, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evo.prompts.contract import PromptFormat
+from evo.search.score import AnswerScores
+from evo.search.status import ProblemStatus
+from evo.search.stop import SOLVED, Stop, StopReason
+from islands.db.store import Store
+from islands.db.transaction import Transaction
+from islands.population.population import Population
+from islands.types import ProblemRecord
+from problems.contract import Problem
+from problems.scoring import Scorer
+from problems.types import ScoredAnswer, ScoredGroup
+
+
+class ProblemRun:
+    """The state of a problem in a run.
+
+    styles: how the problem is put to each of the search's operators
+    built: iterations proposed so far; the next one has this index
+    committed: iterations stored
+    stop: why it takes no more iterations, None while it does
+    solved_sequence, solved_at: the group that reached the target, in the run's order; iterations spent until then
+    scores: of its answers, until their group is committed
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        record: ProblemRecord,
+        population: Population,
+        styles: Sequence[PromptFormat],
+        iterations: int,
+        scorer: Scorer,
+    ) -> None:
+        self.problem, self.record, self.population = problem, record, population
+        self.styles, self.iterations = styles, iterations
+        self.built = self.committed = 0
+        self.stop: Stop | None = None
+        self.solved_sequence: int | None = None
+        self.solved_at: int | None = None
+        self.scores = AnswerScores(problem, scorer, self._stored)
+
+    @property
+    def solved(self) -> bool:
+        return self.solved_sequence is not None
+
+    @property
+    def failed(self) -> bool:
+        return self.stop is not None and self.stop.reason is StopReason.FAILED
+
+    @property
+    def open(self) -> bool:
+        return self.stop is None and self.built < self.iterations
+
+    def solve(self, sequence: int, iterations: int, until_solved: bool) -> None:
+        """Its target was reached by the group `sequence`, -1 for the seed, after so many iterations."""
+        self.solved_sequence, self.solved_at = sequence, iterations
+        if until_solved:
+            self.stop = SOLVED
+
+    def fail(self, message: str, store: Store, transaction: Transaction) -> None:
+        """Take no more iterations, because its scorer failed; the first message stays."""
+        if not self.failed:
+            self.stop = Stop(StopReason.FAILED, message)
+            store.set_problem_status(self.record.id, "failed", message=message, tx=transaction)
+
+    def release(self, group: ScoredGroup) -> None:
+        """Forget the scores of a committed group: the store answers for them now."""
+        for answer in group.all_answers():
+            self.scores.release(answer.identity)
+
+    def describe(self, shown: ProblemStatus) -> None:
+        """Write what a display needs to know."""
+        best = self.population.best
+        shown.done, shown.candidates, shown.stop = self.committed, self.population.size, self.stop
+        shown.best = best[1] if best is not None else None
+        shown.solved_at = self.solved_at
+
+    def _stored(self, text: str, key: bytes) -> ScoredAnswer | None:
+        stored = self.population.known(key)
+        return None if stored is None else ScoredAnswer(text, key, self.population.score_of(stored), 0.0, stored)

@@ -1,0 +1,137 @@
+"""The contract between a search and what asks its policy: prompts one by one in, scored rollouts out, in an order that
+depends on nothing but the order of the calls below.
+
+`evo.search.batching` makes calls of a fixed number of prompts; `evo.search.continuous_batching` hands prompts to an
+engine that takes new ones while it decodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from problems.types import Prompt, Rollout, prompt_tokens
+
+Job = Callable[[], Awaitable[None]]
+"""Something that has the policy to itself, such as a training step."""
+
+
+class Sampled(NamedTuple):
+    """A prompt's G rollouts, the version of the policy that wrote them, and its share of the call's seconds."""
+
+    rollouts: list[Rollout]
+    version: str
+    seconds: float
+
+
+class Sampler(Protocol):
+    """Asks one policy for one search. All methods are called on the search's event loop.
+
+    meter: what sampling has cost so far
+    """
+
+    meter: SamplingMeter
+
+    def submit(self, prompt: Prompt) -> asyncio.Future[Sampled]:
+        """Hand in a prompt. The future resolves when its rollouts are back, or raises what the policy raised."""
+        ...
+
+    def holds(self, future: asyncio.Future[Sampled]) -> bool:
+        """Whether this prompt waits for `flush`, because nothing has been begun that holds it."""
+        ...
+
+    def flush(self) -> None:
+        """Begin with what waits, however little it is."""
+        ...
+
+    def leaving(self, future: asyncio.Future[Sampled]) -> None:
+        """This group, the oldest, leaves the search's window; what is submitted from now on takes its place."""
+        ...
+
+    def left(self, futures: Sequence[asyncio.Future[Sampled]]) -> None:
+        """These groups have left, and what takes their place has been submitted."""
+        ...
+
+    def between(self, job: Job) -> None:
+        """Run `job` after the calls that are queued now and before those that come later. What it raises is raised by
+        every prompt after it. RuntimeError where sampling does not go in calls."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait for the jobs that are queued; raises what one of them raised."""
+        ...
+
+    def pause(self) -> None:
+        """Begin nothing until `resume`; what is under way goes on. What is asked, and with what, stays the same."""
+        ...
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        ...
+
+    def abandon(self) -> None:
+        """Cancel every prompt that the policy has not begun with; what is under way goes on."""
+        ...
+
+    async def close(self) -> None:
+        """End; every prompt that is not back is cancelled."""
+        ...
+
+
+@dataclass
+class SamplingMeter:
+    """What sampling has cost: seconds with at least one call or round under way, calls or rounds, rollouts, generated
+    tokens and those of prompts, and the price of both where the policy has one; rollout_seconds: of rollouts under way,
+    added up, so that their number on average is known."""
+
+    busy_seconds: float = 0.0
+    calls: int = 0
+    rollouts: int = 0
+    tokens: int = 0
+    prompt_tokens: int = 0
+    cost: float = 0.0
+    rollout_seconds: float = 0.0
+    _active: int = 0
+    _since: float = field(default=0.0, repr=False)
+
+    def enter(self) -> None:
+        """A call or a round begins."""
+        if self._active == 0:
+            self._since = time.perf_counter()
+        self._active += 1
+        self.calls += 1
+
+    def leave(self) -> int:
+        """A call has come back; how many are still under way."""
+        self._active -= 1
+        if self._active == 0:
+            self.busy_seconds += time.perf_counter() - self._since
+        return self._active
+
+    def end_round(self, groups: int, rollouts: int) -> float:
+        """A round of so many groups is over: a group's share of its seconds."""
+        if not self._active:
+            return 0.0
+        before = self.busy_seconds
+        self.leave()
+        self.rollout_seconds += (self.busy_seconds - before) * groups * rollouts
+        return (self.busy_seconds - before) / max(groups, 1)
+
+    def reset(self) -> None:
+        """Nothing is under way any more."""
+        while self._active:
+            self.leave()
+
+    def count(self, group: Sequence[Rollout]) -> None:
+        """Add a group that came back."""
+        self.rollouts += len(group)
+        self.tokens += sum(rollout.tokens for rollout in group)
+        self.prompt_tokens += prompt_tokens(group)
+        self.cost += sum(rollout.usage.cost for rollout in group if rollout.usage is not None)
+
+    def busy(self) -> float:
+        """Seconds busy so far, the call under way included."""
+        return self.busy_seconds + (time.perf_counter() - self._since if self._active else 0.0)

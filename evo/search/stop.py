@@ -1,0 +1,37 @@
+"""Why a search, a problem of it, or a training run takes no more steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class StopReason(StrEnum):
+    """FINISHED: all that was planned is done. SOLVED, FAILED: of a problem. INTERRUPTED: from outside."""
+
+    FINISHED = "finished"
+    SOLVED = "solved"
+    FAILED = "failed"
+    BUDGET = "budget"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A reason, and a message where there is more to say."""
+
+    reason: StopReason
+    message: str = ""
+
+    def __str__(self) -> str:
+        """As summaries and screens say it."""
+        if self.reason is StopReason.FINISHED:
+            return ""
+        if self.reason in (StopReason.BUDGET, StopReason.INTERRUPTED):
+            return self.message or str(self.reason.value)
+        return f"{self.reason.value}: {self.message}" if self.message else str(self.reason.value)
+
+
+FINISHED = Stop(StopReason.FINISHED)
+SOLVED = Stop(StopReason.SOLVED)
+INTERRUPTED = Stop(StopReason.INTERRUPTED)
