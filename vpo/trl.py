@@ -37,7 +37,8 @@ from vpo.advantage import METHODS, Scale, whitening
 from vpo.chain import parse as parse_chain
 from vpo.policies.encoding import read_prompt_format
 from vpo.scalarize import Sampler
-from vpo.training.examples import Estimation, group_advantages, token_advantages
+from vpo.training.config import Estimation
+from vpo.training.examples import group_advantages, token_advantages
 
 try:
     from accelerate.utils import gather_object

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> int:
     parent, descriptor, *rest = arguments
     _end_with(int(parent))
     heard = Overheard(sys.stderr)
-    sys.stderr = heard  # type: ignore[assignment]
+    sys.stderr = heard
     sys.argv = ["evo", *rest]
     try:
         return invoke(rest)

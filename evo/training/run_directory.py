@@ -122,9 +122,10 @@ class TrainingRecord:
 
 def _parsed(line: str) -> dict[str, Any] | None:
     try:
-        return json.loads(line)
+        parsed: dict[str, Any] = json.loads(line)
     except ValueError:
         return None  # the line that a kill cut short
+    return parsed
 
 
 def _table(lines: list[dict[str, Any]], names: list[str]) -> str:

@@ -73,7 +73,7 @@ def _runs(run: TrainRun, stores: dict[str, Store], began: Sequence[Mapping[str, 
 
 
 def _suits(run: TrainRun, record: RunRecord) -> bool:
-    answers = record.config.get("answers", 3)
+    answers = int(record.config.get("answers", 3))
     if run.answers is not None:
         return answers == run.answers
     return (answers > 1) == METHODS[run.method].chain

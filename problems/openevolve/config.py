@@ -122,7 +122,8 @@ def read_config(path: Path) -> OpenEvolveConfig:
         written = {}
     if not isinstance(written, dict):
         raise BadAddress(f"{path} holds a {type(written).__name__}, not keys with values")
-    settings, ignored = dict(DEFAULTS), []
+    settings = dict(DEFAULTS)
+    ignored: list[str] = []
     for key, value in _flat(written):
         if key not in _HONOURED:
             if not (key == "enforce_evolve_blocks" and value is True):  # which they always are here

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Container
 from dataclasses import dataclass
+from typing import Any
 
 from problems.maze.board import Maze, generate
 from problems.maze.planner import Planner, moves_between
@@ -64,7 +65,7 @@ class Lessons:
             self._renew()
         return [self._lesson(self._rng.choice(self._pool)) for _ in range(size)]
 
-    def shuffle(self, things: list) -> None:
+    def shuffle(self, things: list[Any]) -> None:
         """Put `things` in a random order, of this stream's own randomness."""
         self._rng.shuffle(things)
 

@@ -65,7 +65,7 @@ def heat_map_plot(
     )  # fmt: skip
     bar.set_label("best fitness / target" if targets else "best fitness / best found", fontsize=8)
     bar.ax.tick_params(labelsize=7)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     caption = (
         "Best fitness so far of every problem as a share of its target (of the best that any arm found where there is "
         "none), mean over seeds; a mark where a seed solved it; grey: not there yet. Rows are the same problems in "

@@ -3,6 +3,8 @@
 Revision 0001, after nothing.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -15,11 +17,13 @@ big = sa.BigInteger
 row_id = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
-def column(name: str, kind: sa.types.TypeEngine | type, *keys: sa.ForeignKey, null: bool = False) -> sa.Column:
+def column(
+    name: str, kind: sa.types.TypeEngine[Any] | type, *keys: sa.ForeignKey, null: bool = False
+) -> sa.Column[Any]:
     return sa.Column(name, kind, *keys, nullable=null)
 
 
-def number() -> sa.Column:
+def number() -> sa.Column[Any]:
     return sa.Column("id", row_id, primary_key=True)
 
 
