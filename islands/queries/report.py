@@ -124,7 +124,7 @@ def valid_measures(store: Store, problem_id: int) -> Iterator[list[float]]:
         yield from json.loads(f"[{','.join(text for (text,) in batch)}]")
 
 
-def _columns(store: Store, query: Select[Any]) -> Columns:
+def _columns(store: Store, query: Select[*tuple[Any, ...]]) -> Columns:
     """The query's columns, read in batches so that the rows of a long run do not stand in memory beside them."""
     columns: Columns = [[] for _ in query.selected_columns]
     for batch in _batches(store, query):
@@ -133,6 +133,6 @@ def _columns(store: Store, query: Select[Any]) -> Columns:
     return columns
 
 
-def _batches(store: Store, query: Select[Any]) -> Iterator[Sequence[Any]]:
+def _batches(store: Store, query: Select[*tuple[Any, ...]]) -> Iterator[Sequence[Any]]:
     with store.read() as connection:
         yield from connection.execute(query).partitions(BATCH)
