@@ -122,7 +122,7 @@ def normalised(r: Floats, *, sample: bool = False) -> Floats:
     """
     if r.std() < EPSILON:
         return np.zeros_like(r)
-    return (r - r.mean()) / (r.std(ddof=int(sample)) + EPSILON)
+    return np.asarray((r - r.mean()) / (r.std(ddof=int(sample)) + EPSILON))
 
 
 def grpo(group: GroupRewards, *, sample: bool = True) -> Floats:
@@ -191,12 +191,12 @@ def gdpo(group: GroupRewards) -> Floats:
 
     Its last step whitens the sums over the tokens of the batch (`whitening`), which a group alone cannot do.
     """
-    return np.stack([normalised(column, sample=True) for column in group.first.T]).sum(axis=0)
+    return np.asarray(np.stack([normalised(column, sample=True) for column in group.first.T]).sum(axis=0))
 
 
 def gdpo_averaged(group: GroupRewards) -> Floats:
     """Each objective normalised in the group by itself, then averaged. -> (G,)"""
-    return np.stack([normalised(column) for column in group.first.T]).mean(axis=0)
+    return np.asarray(np.stack([normalised(column) for column in group.first.T]).mean(axis=0))
 
 
 def whitening(count: float, total: float, squares: float) -> tuple[float, float]:
@@ -261,7 +261,7 @@ def entropic(group: GroupRewards) -> Floats:
     others = (w.sum() - w) / (n - 1)
     # two rollouts are ln 2 from uniform only in the limit, where the loser weighs nothing; for n >= 3 the ratio stays
     # below 6 n, so this bound touches no other case
-    return np.minimum(w / np.maximum(others, 1e-12), 10.0 * n) - 1.0
+    return np.asarray(np.minimum(w / np.maximum(others, 1e-12), 10.0 * n) - 1.0)
 
 
 def per_answer(group: GroupRewards) -> Floats:

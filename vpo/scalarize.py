@@ -53,7 +53,7 @@ def dirichlet_weights(
     # a tiny alpha can underflow a whole row to 0: one corner then takes all mass, the limit of Dir(alpha -> 0)
     empty = gammas.sum(axis=1) == 0
     gammas[empty, rng.integers(0, dimensions, int(empty.sum()))] = 1.0
-    return gammas / gammas.sum(axis=1, keepdims=True)
+    return np.asarray(gammas / gammas.sum(axis=1, keepdims=True))
 
 
 def _sobol(count: int, dimensions: int, rng: np.random.Generator) -> Floats:
@@ -62,7 +62,7 @@ def _sobol(count: int, dimensions: int, rng: np.random.Generator) -> Floats:
 
     engine = qmc.Sobol(dimensions, scramble=True, rng=rng)
     points = engine.random_base2(int(np.ceil(np.log2(max(count, 2)))))[:count]
-    return np.clip(points, 1e-12, 1 - 1e-12)
+    return np.asarray(np.clip(points, 1e-12, 1 - 1e-12))
 
 
 def set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike) -> Floats:
@@ -76,7 +76,7 @@ def set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.Array
         return np.zeros(len(r))
     r = np.where(v[..., None], r, 0.0)
     # one matrix product for all rollouts and answers, then a maximum over answers and a mean over weights
-    return np.einsum("gmd,kd->gmk", r, w, optimize=True).max(axis=1).mean(axis=-1)
+    return np.asarray(np.einsum("gmd,kd->gmk", r, w, optimize=True).max(axis=1).mean(axis=-1))
 
 
 def marginal_rewards(
@@ -116,7 +116,7 @@ def archive_gains(
     if r.shape[1] == 0:
         return np.zeros(len(r))
     values = np.einsum("gmd,kd->gmk", np.where(v[..., None], r, 0.0), w, optimize=True).max(axis=1)
-    return np.maximum(values - best, 0.0).mean(axis=-1)
+    return np.asarray(np.maximum(values - best, 0.0).mean(axis=-1))
 
 
 def exact_set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike) -> Floats:
@@ -134,11 +134,11 @@ def exact_set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike) -> Floats:
         return np.zeros(g)
     r = np.where(v[..., None], r, 0.0)
     if d == 1:
-        return r[..., 0].max(axis=1)
+        return np.asarray(r[..., 0].max(axis=1))
     if d == 2:
         return np.array([_area_under_envelope(lines) for lines in r])
     if m == 1:
-        return r[:, 0].mean(axis=-1)
+        return np.asarray(r[:, 0].mean(axis=-1))
     if m == 2:
         return np.array([b.mean() + _mean_positive_part(a - b) / d for a, b in r])
     raise ValueError(f"no cheap closed form for m = {m} answers and d = {d} objectives; sample weights instead")

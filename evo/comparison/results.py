@@ -132,7 +132,7 @@ class Results:
         """(J, S) share of the iterations 1..t after which it was solved; the mean is the area under the solve curve,
         from 0 to 1. Raises ValueError beyond the horizon."""
         self._known(t, 1)
-        return np.maximum(0.0, t + 1 - np.maximum(self.solved_at[self.judged], 1)) / t
+        return np.asarray(np.maximum(0.0, t + 1 - np.maximum(self.solved_at[self.judged], 1)) / t)
 
     def solve_times(self, t: int) -> Floats:
         """(J, S) iterations it took to solve, t where it took longer or was not: the mean is the restricted mean

@@ -35,12 +35,14 @@ def write_evaluation(path: Path, record: Mapping[str, Any]) -> None:
 def read_evaluation(path: str, problems: Sequence[Problem], total: int) -> dict[str, Any]:
     """What `evo evaluate -o` wrote on the same problems at equal numbers of answers; BadInput where it is not that."""
     try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
+        record: Any = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"--against {path}: {error.strerror or error}") from error
     except ValueError as error:
         raise BadInput(f"--against {path}: not JSON; name a file that evo evaluate -o wrote") from error
-    rows = record.get("per_problem") if isinstance(record, dict) else None
+    if not isinstance(record, dict):
+        record = {}
+    rows = record.get("per_problem")
     if not isinstance(rows, list) or not all(
         isinstance(row, dict) and isinstance(row.get("problem"), str) for row in rows
     ):
@@ -63,7 +65,7 @@ def read_evaluation(path: str, problems: Sequence[Problem], total: int) -> dict[
             f"--against {path}: {record.get('answers_total')} answers a problem there, {total} here; "
             "compare at equal numbers (--answers-total)"
         )
-    return record
+    return dict(record)
 
 
 def verdicts(differences: Mapping[str, Difference], first: str, second: str) -> list[str]:
