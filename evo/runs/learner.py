@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evo.config.colocated import SearchTraining
 from evo.config.run import RunConfig
@@ -22,10 +22,12 @@ from islands.types import RunRecord
 from problems.scoring import Scorer
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
-from vpo.policies.contract import Policy, Updatable
+from vpo.policies.contract import Policy, TrainablePolicy
 from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from vpo.training.trainer import PolicyTrainer
 
 
@@ -48,7 +50,7 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
         raise BadInput(
             f"policy {config.policy} has its weights on a server: it can search and compare, not train; {later}"
         )
-    if not isinstance(policy, Updatable) or not policy.has_logprobs:
+    if not isinstance(policy, TrainablePolicy) or not policy.has_logprobs:
         raise BadInput(
             f"policy {config.policy} has no weights here to train; name embedded:NAME, a hub id or a directory"
         )
@@ -87,6 +89,7 @@ def open_learner(
     if settings is None:
         return FrozenLearner()
     policy = operators[0].policy
+    assert isinstance(policy, TrainablePolicy)  # check_trainable
     folder = policies_folder(store, run)
     trainer = open_trainer(policy, settings, store, seed=config.seed, folder=folder)
     promotion = None
@@ -116,7 +119,9 @@ def open_learner(
     )
 
 
-def open_trainer(policy: Any, settings: SearchTraining, store: Store, *, seed: int, folder: Path) -> PolicyTrainer:
+def open_trainer(
+    policy: TrainablePolicy, settings: SearchTraining, store: Store, *, seed: int, folder: Path
+) -> PolicyTrainer:
     """A trainer over a copy of the policy's weights. The learning rate, where none was given, is the paper's, or that
     of the embedded policies; what archive_vpo takes the gain over is all that the search had found before a group."""
     from vpo.training.trainer import PolicyTrainer  # torch: seconds that a search which trains nothing is spared
@@ -135,7 +140,7 @@ def open_trainer(policy: Any, settings: SearchTraining, store: Store, *, seed: i
     )
 
 
-def open_candidate(policy: Any, model: object) -> Policy:
+def open_candidate(policy: TrainablePolicy, model: PreTrainedModel) -> Policy:
     """A policy that samples from the learner's weights as they are, with the settings of the one that searches. Where a
     vLLM engine searches, it is none itself: to build one for every check would take longer than the check."""
     from vpo.hf.policy import TransformersPolicy

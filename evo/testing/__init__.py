@@ -15,18 +15,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evo.testing.archive import ArchiveContract
+    from evo.testing.policy import PolicyContract, TrainablePolicyContract
     from evo.testing.population import PopulationContract
     from evo.testing.problem import ProblemContract
     from evo.testing.store import StoreContract
 
 _HOMES = {
     "ArchiveContract": "archive",
+    "PolicyContract": "policy",
     "PopulationContract": "population",
     "ProblemContract": "problem",
     "StoreContract": "store",
+    "TrainablePolicyContract": "policy",
 }
 
-__all__ = ["ArchiveContract", "PopulationContract", "ProblemContract", "StoreContract"]
+__all__ = [
+    "ArchiveContract",
+    "PolicyContract",
+    "PopulationContract",
+    "ProblemContract",
+    "StoreContract",
+    "TrainablePolicyContract",
+]
 
 
 def __getattr__(name: str) -> Any:

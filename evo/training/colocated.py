@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from islands.queries.groups import read_groups
 from islands.queries.runs import TrainingStepRecord, training_steps
 from problems.types import Rollout, ScoredGroup
 from vpo.metrics import diversity
+from vpo.policies.contract import TrainablePolicy
 
 if TYPE_CHECKING:
     from vpo.training.trainer import PolicyTrainer
@@ -59,7 +60,7 @@ class CoLocated:
         *,
         store: Store,
         run_id: int,
-        policy: Any,
+        policy: TrainablePolicy,
         trainer: PolicyTrainer,
         settings: SearchTraining,
         solved_at: Callable[[int], int | None],

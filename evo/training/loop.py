@@ -13,7 +13,7 @@ from typing import Any
 
 from evo.config.train import TrainRun
 from evo.search.stop import FINISHED, Stop, StopReason
-from vpo.policies.contract import Policy
+from vpo.policies.contract import LocalPolicy, Policy
 from vpo.training.trainer import PolicyTrainer
 
 Evaluate = Callable[[Policy], Awaitable[dict[str, float]]]
@@ -65,7 +65,7 @@ class SteppedTraining(ABC):
         self,
         run: TrainRun,
         steps: int,
-        policy: Any,
+        policy: LocalPolicy,
         trainer: PolicyTrainer,
         *,
         log: Callable[[dict[str, Any]], None],

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from evo.config.traces import TRUNCATE
 from evo.config.train import TrainRun
@@ -28,6 +29,7 @@ from evo.training.trace_selection import lineage
 from evo.training.traces import Traces
 from problems.types import ScoredGroup
 from vpo.advantage import METHODS
+from vpo.policies.contract import LocalPolicy
 from vpo.training.examples import group_advantages
 from vpo.training.trainer import PolicyTrainer
 
@@ -47,7 +49,7 @@ class OfflineTraining(SteppedTraining):
         self,
         run: TrainRun,
         traces: Traces,
-        policy: Any,
+        policy: LocalPolicy,
         trainer: PolicyTrainer,
         *,
         log: Callable[[dict[str, Any]], None],
@@ -181,7 +183,7 @@ def settled(run: TrainRun, traces: Traces) -> TrainRun:
     return run.model_copy(update={"answers": traces.answers, "truncate": run.truncate or TRUNCATE})
 
 
-def keep_fitting(traces: Traces, policy: Any) -> None:
+def keep_fitting(traces: Traces, policy: LocalPolicy) -> None:
     """Leave out the groups that policies of another tokenizer wrote, and those that came without log-probabilities, as
     far as a look at one group of each lineage of each run tells. BadInput where none is left."""
     chosen = traces.chosen
@@ -221,7 +223,7 @@ def keep_fitting(traces: Traces, policy: Any) -> None:
         remaining &= ~members
 
 
-def misfit(group: ScoredGroup, policy: Any) -> tuple[str, str]:
+def misfit(group: ScoredGroup, policy: LocalPolicy) -> tuple[str, str]:
     """(FOREIGN, how that shows) where the group was written with another tokenizer than the policy's, else ("", "").
 
     A chat template may put the date into a prompt, so one that is not encoded alike still fits if it can be read.
@@ -237,7 +239,7 @@ def misfit(group: ScoredGroup, policy: Any) -> tuple[str, str]:
     return FOREIGN, ", and the policy encodes the stored prompt otherwise"
 
 
-def unusable(group: ScoredGroup, policy: Any) -> str:
+def unusable(group: ScoredGroup, policy: LocalPolicy) -> str:
     """Why the policy cannot learn from this one group, "" where it can. A group is taken whole or not at all: without
     some of its rollouts the others would be compared with too few."""
     if _silent(group):
@@ -262,8 +264,10 @@ def _highest(group: ScoredGroup) -> int:
     return max((int(ids.max()) for ids in arrays if len(ids)), default=-1)
 
 
-def _vocabulary(policy: Any) -> int:
-    return int(policy.model.get_input_embeddings().weight.shape[0])
+def _vocabulary(policy: LocalPolicy) -> int:
+    embeddings = policy.model.get_input_embeddings()
+    assert isinstance(embeddings.weight, torch.Tensor)
+    return int(embeddings.weight.shape[0])
 
 
 def _few(versions: Sequence[str]) -> str:

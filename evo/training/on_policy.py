@@ -23,6 +23,7 @@ from problems.contract import Problem, Score
 from problems.scoring import Scorer
 from problems.types import ScoredGroup
 from vpo.metrics import kept
+from vpo.policies.contract import LocalPolicy
 from vpo.training.trainer import PolicyTrainer
 
 
@@ -38,7 +39,7 @@ class TrainingLoop(SteppedTraining):
         run: TrainRun,
         problems: Sequence[Problem],
         styles: Sequence[PromptFormat],
-        policy: Any,
+        policy: LocalPolicy,
         trainer: PolicyTrainer,
         scorer: Scorer,
         *,

@@ -19,7 +19,7 @@ from evo.evaluation.evaluate import evaluate
 from evo.stats import difference
 from problems.contract import Problem
 from problems.scoring import Scorer
-from vpo.policies.contract import Updatable
+from vpo.policies.contract import Policy, TrainablePolicy
 
 if TYPE_CHECKING:
     from vpo.training.trainer import PolicyTrainer
@@ -81,7 +81,7 @@ class Promotion:
         """The learner as it is has been promoted."""
         self._good = Snapshot.of(trainer)
 
-    async def decide(self, trainer: PolicyTrainer, policy: Updatable, step: int) -> Decision:
+    async def decide(self, trainer: PolicyTrainer, policy: TrainablePolicy, step: int) -> Decision:
         """After the step-th step, from 1: promote, go back, or go on learning."""
         if step % self.every:
             return Decision(False)
@@ -105,7 +105,7 @@ class Promotion:
         elif self._good is not None:
             self._good.restore(trainer)
 
-    async def _bests(self, policy: Any) -> np.ndarray:
+    async def _bests(self, policy: Policy) -> np.ndarray:
         """(P,) best fitness among `total` answers."""
         found = await evaluate(
             policy, self.problems, answers=self.answers, total=self.total, seeds=[CHECK_SEED], scorer=self.scorer

@@ -31,6 +31,7 @@ from problems.contract import Problem
 from problems.sandbox.shared import set_sandbox_mode
 from problems.scoring import Scorer
 from vpo.policies.address import parse_address
+from vpo.policies.contract import LocalPolicy, Policy
 from vpo.policies.registry import load_policy
 from vpo.training.checkpoint import load_state, save_checkpoint, save_model
 from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
@@ -48,7 +49,7 @@ class Training:
     loop: SteppedTraining
     record: TrainingRecord
     run: TrainRun
-    policy: Any
+    policy: LocalPolicy
     scorer: Scorer
     accelerator: Any
     about: dict[str, Any]
@@ -185,7 +186,7 @@ class _Prepared:
     problems: list[Problem]
     styles: list[PromptFormat]
     held_out: list[Problem]
-    policy: Any
+    policy: LocalPolicy
     reference: Any
     traces: Traces | None = None
 
@@ -223,14 +224,16 @@ def _prepared(run: TrainRun, weights: str, accelerator: Any, traces: Traces | No
         answers=run.chain,
         device=device,
     )
-    policy: Any = open_policy(asked, [*problems, *held_out])
-    if not hasattr(policy, "model"):
+    policy = open_policy(asked, [*problems, *held_out])
+    if not isinstance(policy, LocalPolicy):
         raise BadInput(f"policy {run.policy} has no weights here to train; name embedded:NAME, a hub id or a directory")
     styles = open_formats(problems, policy, run.chain, PromptConfig())
     open_formats(held_out, policy, run.chain)  # raises where they do not go together
     reference = None
     if run.kl > 0 and weights != run.policy:  # a resumed run still keeps to where it started
-        reference = load_policy(run.policy, device=device).model.float().requires_grad_(False)  # type: ignore[attr-defined]
+        start = load_policy(run.policy, device=device)
+        assert isinstance(start, LocalPolicy)  # as the one that is trained
+        reference = start.model.float().requires_grad_(False)
     if traces is not None:
         keep_fitting(traces, policy)
     return _Prepared(problems, styles, held_out, policy, reference, traces)
@@ -270,7 +273,7 @@ def _assembled(
         if on_log is not None:
             on_log(line)
 
-    async def held_out(policy: Any) -> dict[str, float]:
+    async def held_out(policy: Policy) -> dict[str, float]:
         figures: dict[str, float] = {}
         if main:
             figures = await _figures(policy, prepared.held_out, run, scorer)
@@ -292,7 +295,7 @@ def _assembled(
     return training
 
 
-async def _figures(policy: Any, problems: Sequence[Problem], run: TrainRun, scorer: Scorer) -> dict[str, float]:
+async def _figures(policy: Policy, problems: Sequence[Problem], run: TrainRun, scorer: Scorer) -> dict[str, float]:
     evaluation = await evaluate_policy(
         policy,
         problems,

@@ -45,6 +45,7 @@ class DigitsPolicy:
     """Draws digits from (seed, stream, rollout) alone; `delay` seconds a call, longer for some calls than others."""
 
     version, prompt_format, temperature, has_logprobs, max_tokens = "digits-1", "chat", 1.0, True, None
+    continues = False
 
     def __init__(self, batch=4, delay=0.0, jitter=0.0, die_after=None, error=None):
         self.batch, self.delay, self.jitter = batch, delay, jitter

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from evo.search.batching import Batcher
+from evo.testing import PolicyContract
 from problems.types import Prompt, Rollout
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 
@@ -12,6 +13,7 @@ class Recorder:
     """A policy that notes each call and answers with the prompt's own text."""
 
     version, prompt_format, temperature, has_logprobs = "recorder", "chat", 1.0, True
+    max_tokens, continues = None, False
 
     def __init__(self, batch, delay=0.0, fail_on=None, short=False):
         self.batch, self.delay, self.fail_on, self.short = batch, delay, fail_on, short
@@ -28,6 +30,13 @@ class Recorder:
 
     async def close(self):
         pass
+
+
+class TestRecorder(PolicyContract):
+    varied = False
+
+    def open_policy(self):
+        return Recorder(batch=3)
 
 
 def run(coroutine):

@@ -7,6 +7,7 @@ import pytest
 
 from evo.errors import BadInput
 from evo.evaluation.evaluate import evaluate, format_kinds, prompts_a_call, sample_answers
+from evo.testing import PolicyContract
 from problems.contract import Score, ScorerFault
 from problems.scoring import Scorer
 from problems.types import Rollout
@@ -17,6 +18,7 @@ class CannedPolicy:
     """Gives every problem the same rollouts, each a list of answers."""
 
     version, prompt_format, temperature, has_logprobs, max_tokens, batch = "canned", "chat", 1.0, True, None, 4
+    continues = False
 
     def __init__(self, *chains, too_long=()):
         self.chains, self.too_long, self.closed = chains, too_long, False
@@ -33,6 +35,13 @@ class CannedPolicy:
 
     async def close(self):
         self.closed = True
+
+
+class TestCannedPolicy(PolicyContract):
+    varied = False
+
+    def open_policy(self):
+        return CannedPolicy(*[[str(number)] for number in range(4)])
 
 
 def sampled(policy, problems, *, answers=3, total=6, seed=0, **options):

@@ -8,6 +8,7 @@ from stored_rows import stored_answers
 
 from evo.errors import BadInput, SearchFailed
 from evo.search.stop import INTERRUPTED, StopReason
+from evo.testing import PolicyContract
 from islands.db.store import Store
 from vpo.policies.contract import PolicyUnavailable
 
@@ -411,3 +412,9 @@ def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, dig
     clock.pass_by(100)
     with Store.open(db, read_only=True) as store:
         assert 5 <= Poller(store, "run").poll().elapsed(clock.now()) < 65
+
+
+class TestDigitsPolicy(PolicyContract):
+    @pytest.fixture(autouse=True)
+    def _opened(self, digits_policy):
+        self.open_policy = digits_policy

@@ -46,7 +46,7 @@ def parse(
 
     answers: m, how many were asked for
     prompt_format: of the policy; those of mazes are decoded by vpo.embedded
-    prompt: what was asked in a maze prompt_format, with the parent that the text may copy from
+    prompt: what was asked in a maze language, with the parent that the text may copy from
     diff_parent: in diff mode the program that the SEARCH/REPLACE blocks edit; the answer is the edited program. A whole
         program in a code block is taken as it is, since models asked for edits often rewrite instead
     truncated: the token limit cut the text (Rollout.finish is "length"), so that a last unclosed text is incomplete

@@ -8,7 +8,7 @@ import copy
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,9 @@ from vpo.policies.registry import PolicySettings
 
 _SMALL = 20_000_000
 """Parameters below which rows are so cheap that calls should be large."""
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class TransformersPolicy:
@@ -141,7 +144,7 @@ class TransformersPolicy:
         chosen = torch.from_numpy(rollout.token_ids.astype(np.int64)).to(scaled.device)
         return scaled.log_softmax(-1).gather(-1, chosen[:, None])[:, 0].cpu().numpy()
 
-    def learner(self) -> Any:
+    def learner(self) -> PreTrainedModel:
         """A copy of the model, for a trainer to keep."""
         return copy.deepcopy(self.model)
 

@@ -1,6 +1,7 @@
 """The contract of a policy: prompts in, prompt groups of rollouts out.
 
-What every implementation must keep (tests/vpo/policies holds one suite that runs on all of them):
+What every implementation must keep (evo.testing.PolicyContract is the suite that runs on all of them, and that a third
+party can run on its own):
 - `sample` returns one list per prompt, each of exactly `rollouts` Rollouts, in order.
 - A rollout depends on (weights, prompt, sampling settings, seed, prompt.stream, its place in the group) and on nothing
   else; batches may differ by floating-point noise only.
@@ -11,12 +12,16 @@ What every implementation must keep (tests/vpo/policies holds one suite that run
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from problems.types import Prompt, Rollout
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel
 
 T = TypeVar("T")
 
@@ -60,15 +65,25 @@ class Policy(Protocol):
 
 
 @runtime_checkable
-class Updatable(Protocol):
+class TrainablePolicy(Policy, Protocol):
     """A policy whose weights can be replaced while it serves: one that a co-located trainer may train.
 
     In a policy with a `batch` everything below takes its turn between two calls of `sample`.
+
+    tokenizer: of its model (transformers.PreTrainedTokenizerBase)
+    top_p: of sampling
+    context: the most tokens of a prompt and its answer
     """
 
     tokenizer: Any
+    top_p: float
+    context: int
 
-    def learner(self) -> Any:
+    def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
+        """The prompt's token ids (P,), as the model is conditioned on them."""
+        ...
+
+    def learner(self) -> PreTrainedModel:
         """A model of its own with the weights that this policy was loaded with, for a trainer to keep and to change."""
         ...
 
@@ -76,7 +91,7 @@ class Updatable(Protocol):
         """Run `work` where sampling runs, after the call under way; nothing is sampled meanwhile."""
         ...
 
-    async def update(self, weights: Mapping[str, Any], version: str) -> None:
+    async def update(self, weights: Mapping[str, torch.Tensor], version: str) -> None:
         """Sample from these weights (a state_dict of the whole model) from now on, under this version.
 
         Raises ValueError where they do not fit the model; the old ones then stay.
@@ -86,6 +101,16 @@ class Updatable(Protocol):
     async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
         """(T,) nats for each rollout's tokens after its prompt, by the engine that samples, at its temperature."""
         ...
+
+
+@runtime_checkable
+class LocalPolicy(TrainablePolicy, Protocol):
+    """A trainable policy whose model is in this process, so that a trainer can train it in place.
+
+    model: a causal language model of transformers
+    """
+
+    model: PreTrainedModel
 
 
 class Rounds(Protocol):

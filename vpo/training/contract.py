@@ -1,12 +1,9 @@
-"""What a trainer is to a search: prompt groups go in, one step comes out, and the policy may have a new version."""
+"""What a step of training gives, and how one fails (vpo.training.trainer takes them)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
-
-from problems.types import ScoredGroup
 
 
 class TrainingDiverged(RuntimeError):
@@ -19,16 +16,3 @@ class TrainStats:
 
     policy_version: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
-
-
-class Trainer(Protocol):
-    """Learns from groups as the search commits them."""
-
-    def step(self, groups: Sequence[ScoredGroup]) -> TrainStats: ...
-
-
-class FrozenTrainer:
-    """Leaves the policy as it is: the trainer of a search that does not train."""
-
-    def step(self, groups: Sequence[ScoredGroup]) -> TrainStats:
-        return TrainStats()

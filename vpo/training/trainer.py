@@ -56,7 +56,7 @@ _SMALL = 20_000_000
 
 
 class PolicyTrainer:
-    """A Trainer (vpo.training.contract) over a causal language model.
+    """Trains a causal language model on prompt groups as they are scored.
 
     model: as it is to be trained; moved nowhere, cast to float32 unless it gets an adapter
     tokenizer: used by per-answer credit and for saving

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,9 +39,12 @@ from vpo.vllm.engine import Engine, lease, release, reloaded
 from vpo.vllm.process import Call, Group, Row
 from vpo.vllm.weights import model_of, write_weights
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 class VllmPolicy:
-    """A Policy, and an Updatable, over a leased engine.
+    """A TrainablePolicy over a leased engine.
 
     temperature, top_p, max_tokens: settable; None stands for what the prompt_format's answers need
     context: the most tokens of a prompt and its answer
@@ -125,7 +128,7 @@ class VllmPolicy:
             await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
             await asyncio.to_thread(release, self._engine)
 
-    def learner(self) -> Any:
+    def learner(self) -> PreTrainedModel:
         """The model as this policy was loaded, in float32, where the engine runs; read from its checkpoint."""
         return model_of(self._start, self._engine.ready.device)
 

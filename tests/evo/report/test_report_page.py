@@ -13,6 +13,7 @@ from evo.comparison.load import gather, load_results
 from evo.comparison.verdict import summarise, verdict_lines
 from evo.report.page import page_of
 from evo.report.tables import differences, differences_table, problems_table
+from evo.testing import PolicyContract
 from islands.db.schema import PromptGroup, Run, TrainingStep
 from islands.db.store import Store
 
@@ -168,6 +169,7 @@ class HostilePolicy:
     """Writes what must not be believed, longer at every turn."""
 
     version, prompt_format, temperature, has_logprobs, max_tokens, batch = "<b>v</b>", "chat", 1.0, False, None, 4
+    continues = False
 
     def __init__(self, words):
         self.words = words
@@ -185,6 +187,13 @@ class HostilePolicy:
 
     async def close(self):
         pass
+
+
+class TestHostilePolicy(PolicyContract):
+    varied = False
+
+    def open_policy(self):
+        return HostilePolicy("word")
 
 
 @pytest.fixture

@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from vllm_stubbed import stubbed_vllm
 
+from evo.testing import PolicyContract, TrainablePolicyContract
+from evo.testing import policy as contract
 from problems.types import Prompt, Rollout
-from vpo.policies.contract import Policy
+from vpo.policies.contract import Policy, TrainablePolicy
 from vpo.policies.registry import load_policy
 
-PROGRAM = "def f(x):\n    return x * 2 + 1\n"
-PROMPTS = [
-    Prompt(
-        f"Current program:\n```python\n{PROGRAM}```\n{'Make it shorter. ' * i}", "Be brief." * (i % 2), stream=100 + i
-    )
-    for i in range(7)
-]
+PROMPTS = list(contract.PROMPTS)
+
+
+class TestPolicies(PolicyContract):
+    """Every kind of policy there is."""
+
+    @pytest.fixture(autouse=True)
+    def _named(self, address: str) -> None:
+        self.address = address
+        self.varied = "echo" not in address and "fixed" not in address
+
+    def open_policy(self) -> Policy:
+        return load_policy(self.address, threads=1, max_tokens=24)
+
+
+class TestTrainablePolicies(TrainablePolicyContract):
+    @pytest.fixture(autouse=True, params=["llama", "embedded:base", "vllm_stub"])
+    def _named(self, request: pytest.FixtureRequest) -> Iterator[None]:
+        self.address = request.param if ":" in request.param else str(request.getfixturevalue(request.param))
+        with stubbed_vllm():  # new weights may take a new process
+            yield
+
+    def open_policy(self) -> TrainablePolicy:
+        policy = load_policy(self.address, threads=1, max_tokens=24)
+        assert isinstance(policy, TrainablePolicy)
+        return policy
 
 
 def sampled(
@@ -59,27 +82,6 @@ def test_one_list_per_prompt_of_as_many_rollouts_as_asked(address: str) -> None:
             assert np.isfinite(rollout.logprobs).all() and (rollout.logprobs <= 0).all()
             assert len(rollout.token_ids) and rollout.finish in ("stop", "length")
             assert rollout.prompt_ids is group[0].prompt_ids and len(rollout.prompt_ids)
-
-
-def test_nothing_asked_is_nothing_sampled(address: str) -> None:
-    assert sampled(address, []) == []
-
-
-def test_one_seed_and_stream_sample_alike(address: str) -> None:
-    first, again = sampled(address, PROMPTS), sampled(address, PROMPTS)
-    assert tokens(first) == tokens(again)
-    assert [[r.text for r in g] for g in first] == [[r.text for r in g] for g in again]
-
-
-def test_seed_stream_and_place_in_the_group_each_change_the_sample(address: str) -> None:
-    if "echo" in address or "fixed" in address:
-        pytest.skip("writes given answers")
-    prompt = PROMPTS[3]
-    moved = Prompt(prompt.user, prompt.system, stream=9)
-    base = tokens(sampled(address, [prompt], rollouts=2))[0]
-    assert base[0] != base[1]
-    assert base != tokens(sampled(address, [moved], rollouts=2))[0]
-    assert base != tokens(sampled(address, [prompt], rollouts=2, seed=6))[0]
 
 
 def test_a_rollout_does_not_depend_on_what_shares_its_batch(address: str) -> None:

@@ -21,7 +21,7 @@ from vllm_stubbed import stubbed_vllm
 
 from problems.contract import BadAddress
 from problems.types import Prompt
-from vpo.policies.contract import PolicyUnavailable, PromptTooLong, Updatable
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong, TrainablePolicy
 from vpo.policies.registry import load_policy
 from vpo.vllm import engine as vllm_engine
 from vpo.vllm.policy import Turns
@@ -113,7 +113,7 @@ def test_new_weights_are_sampled_from_and_others_keep_theirs(vllm_stub):
     async def scenario():
         with stubbed_vllm():
             async with opened(vllm_stub) as policy, opened(vllm_stub) as other, opened(vllm_stub[5:]) as plain:
-                assert isinstance(policy, Updatable)
+                assert isinstance(policy, TrainablePolicy)
                 rollouts = (await policy.sample(PROMPTS, rollouts=2, answers=1, seed=0))[0]
                 before = await policy.logprobs(rollouts)
                 model, ids = policy.learner(), policy._engine._process.pid
