@@ -20,7 +20,7 @@ from evo.errors import BadInput
 SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
 _CURVE_ROWS = 12
 _CURVE = ("best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid")
-_STEP = ("fitness", "best_of_rollout", "nll", "kl", "grad_norm")
+_STEP = ("fitness", "best_of_rollout", "refined", "copied", "kept", "nll", "kl", "grad_norm")
 _STALE = ("importance", "truncated", "log_ratio", "groups", "left_out")
 
 

@@ -44,10 +44,7 @@ class Writes:
 
 def test_a_copying_policy_keeps_all_and_betters_nothing():
     asked = cases(5)
-    copies = Writes(
-        EDIT_DIALECT,
-        [f">{case.parent[0] // 9}{case.parent[0] % 9} ~{case.parent[-1] // 9}{case.parent[-1] % 9}" for case in asked],
-    )
+    copies = Writes(EDIT_DIALECT, [encode_chain([case.parent[:1]])[0] + " =" for case in asked])
     found = asyncio.run(of_policy(copies, asked, answers=1, count=4))
     assert (found.valid, found.beginning, found.end, found.same, found.better) == (1.0, 1.0, 0.0, 1.0, 0.0)
     assert found.fitness == found.parents and found.answers == 20

@@ -129,20 +129,23 @@ def test_any_text_is_read(text, moves):
     assert routes(text) == moves
 
 
-PARENT = "S00 E88 t27 m3 par >00 01 02 12 02 03 ^U 04 ok g0 d0 l0 +5 m3"  # RRDURUR: 02 twice, a bump at 03
+PARENT = "S00 E88 t27 par >00 k1 01 k2 02 k3 12 k4 02 k5 03 k6 ^U k7 04 ok g0 d0 l0 +5 m3"  # RRDURUR
 
 
 @pytest.mark.parametrize(
     ("text", "moves"),
     [
-        (">00 ~12 22", ["RRDD"]),
-        (">00 ~02 12", ["RRDUD"]),  # to the last visit, so that the detour stays
-        (">00 10 11 01 ~04", ["DRURDURUR"]),  # from the first visit
-        (">00 01 ~03 13 >00 ~01 11", ["RRDURUD", "RD"]),  # the bump is the parent's too
-        (">00 ~04 ~03", ["RRDURUR"]),  # nothing leads back
-        (">00 ~44 54 >00 10", ["D"]),  # the parent was never there
-        (">00 10 ~04 >00 ~00", ["D"]),  # here it was not, and there is no way to go
-        (">00 ~", []),
+        (">00 k3 12 22", ["RRDD"]),
+        (">00 k3 22", ["RRDD"]),  # the cell of a copy's end need not be named
+        (">00 k3 11 21", ["RRDLD"]),
+        (">00 k4 02 12", ["RRDUD"]),  # a step is one visit: 02 is come to twice
+        (">00 10 11 01 =", ["DRURDURUR"]),  # from the first visit of 01, its detour with it
+        (">00 01 k5 03 13 >00 k1 11", ["RRDURD", "RD"]),
+        (">00 k6 03 13", ["RRDURUD"]),  # the bump is the parent's too
+        (">00 = k3", ["RRDURUR"]),  # nothing leads back
+        (">00 k3 12 12 22", ["RRD"]),  # named twice: standing still
+        (">00 k8 54 >00 10", ["D"]),  # the parent has no such step
+        (">00 10 = >00 k0 >00 k >00 k1x", ["D"]),  # it was never there; no steps
     ],
 )
 def test_copies_are_of_the_parent_that_the_prompt_shows(text, moves):
@@ -150,23 +153,26 @@ def test_copies_are_of_the_parent_that_the_prompt_shows(text, moves):
 
 
 def test_without_a_parent_there_is_nothing_to_copy():
-    assert routes(">00 10 ~12 22 >00 ~12", "S00 E88 t27 m3") == ["D"]
-    assert routes(">00 10 ~12") == ["D"]
+    assert routes(">00 10 k2 22 >00 =", "S00 E88 t27 m3") == ["D"]
+    assert routes(">00 10 k2") == ["D"]
 
 
-def test_the_edit_language_says_what_the_parent_leaves_of_the_budget():
+def test_the_edit_language_counts_the_parents_steps_and_what_they_leave_of_the_budget():
     problem = PROBLEMS[0]
     moves = "RRDRDDRRDRRRDDDDDD"
-    plain = prompt_text(problem, moves)
     assert prompt_text(problem, dialect=EDIT_DIALECT) == prompt_text(problem)
-    left = problem.maze.budget - simulate(problem.maze, moves).steps
-    assert prompt_text(problem, moves, dialect=EDIT_DIALECT) == plain.replace(" m3", f" +{left} m3")
+    walk = simulate(problem.maze, moves)
+    words = prompt_text(problem, moves, dialect=EDIT_DIALECT).split()
+    assert words[-2] == f"+{problem.maze.budget - walk.steps}"
+    counted = [word for word in words if word[0] == "k"]
+    assert counted == [f"k{step}" for step in range(1, walk.steps + 1)]
+    assert [w for w in words if w[0] not in "k+"] == prompt_text(problem, moves).split()
     assert vocabulary(EDIT_DIALECT)[: len(vocabulary())] == vocabulary()
 
 
 def test_random_words_never_fail():
     rng = random.Random(3)
-    words = [*vocabulary(EDIT_DIALECT), ">", "^", "^^", "~", "~~", "☃", ">0", "1"]
+    words = [*vocabulary(EDIT_DIALECT), ">", "^", "^^", "k", "kk", "k99", "☃", ">0", "1"]
     for _ in range(300):
         text = " ".join(rng.choices(words, k=60))
         for answer in routes(text) + routes(text, PARENT):

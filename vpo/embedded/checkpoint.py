@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from problems.contract import BadAddress
-from vpo.embedded.language import COPY, DIALECT, MOST_ANSWERS, PAD, STOP, UNKNOWN, most_tokens, vocabulary
+from vpo.embedded.language import DIALECT, MOST_ANSWERS, PAD, STOP, UNKNOWN, most_tokens, vocabulary
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -106,8 +106,7 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = D
 def fill(model: LlamaForCausalLM, folder: str | Path) -> None:
     """Take over the weights of the embedded policy in `folder`, token by token.
 
-    A copy token that the policy lacks starts as its cell's token and keeps half of its own noise; other tokens that it
-    lacks stay as they are. Raises ValueError where the sizes differ.
+    Tokens that it lacks stay as they are. Raises ValueError where the sizes differ.
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -127,14 +126,12 @@ def fill(model: LlamaForCausalLM, folder: str | Path) -> None:
             for i, word in enumerate(words):
                 if word in known:
                     tensor[i] = others[name][known[word]]
-                elif word.startswith(COPY):
-                    tensor[i] = others[name][known[word.removeprefix(COPY)]] + 0.5 * tensor[i]
 
 
 def _place_cells(model: LlamaForCausalLM, words: Sequence[str]) -> None:
     """Start the tokens of one cell from a common vector, and those of near cells from near ones.
 
-    Wall, gold, diamond, lava, visit and copy tokens are words for the same 81 places; from independent random vectors
+    Wall, gold, diamond, lava and visit tokens are five words for the same 81 places; from independent random vectors
     training would have to find that out 81 times over. Afterwards they are free like all other weights.
     """
     import torch

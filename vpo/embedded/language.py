@@ -9,12 +9,14 @@
 
 "maze-edit" is the same and can copy from the parent:
 
-    par >00 01 02 12 ... 88 ok g0 d2 l1 +5                   as above; the parent leaves 5 steps of the budget
-    >00 ~12 22 32 42 ~88 >00 10 20 ... <eos>                 `~12`: on as the parent goes from here to 12
+    par >00 k1 01 k2 02 k3 12 ... 88 ok g0 d2 l1 +5          the parent with its steps counted, and the steps that it
+                                                             leaves of the budget
+    >00 k3 12 22 32 42 = >00 10 20 ... <eos>                 `k3 12`: on as the parent goes, up to its step 3, to 12;
+                                                             `=`: on as the parent goes from here, to its end
 
-An answer with `~` is an edit: what stands between the copies is new, the route is stored in full. From cell a to b the
-parent goes from its first visit of a to its last visit of b, so that a copy keeps the parent's detours. An answer
-without `~` is a fresh route.
+An answer with a copy is an edit: what stands between the copies is new, the route is stored in full. From where a
+route has come to, the parent goes on as after its first visit there. An answer without a copy is a fresh route.
+Steps are named by number because a small model learns to look a number up, and hardly to draw one cell of a set.
 
 A cell is two digits, row and column from 0. A route is written as the cells that it enters, which keeps its position
 in plain sight of the model; a bump into a wall is `^U`, `^D`, `^L` or `^R`. The bonus tile, on every board in the
@@ -34,11 +36,13 @@ DIALECT, EDIT_DIALECT = MAZE_FORMATS
 PAD, UNKNOWN, STOP = "<pad>", "<unk>", "<eos>"
 SPECIAL = (PAD, UNKNOWN, STOP)
 PARENT, REACHED, FAILED = "par", "ok", "fail"
-COPY = "~"
+COPY, REST = "k", "="
 MOST_ANSWERS = 5
 MOST_ITEMS = 5
 BUDGETS = range(16, 49)
 """Budgets that have a token; another board's budget is written as the nearest."""
+COUNTED = range(1, BUDGETS[-1] + 1)
+"""Steps of a parent that have a token."""
 LEFT = range(33)
 """Steps left by a parent that have a token; other numbers are written as the nearest."""
 
@@ -66,13 +70,13 @@ def vocabulary(dialect: str = DIALECT) -> list[str]:
         FAILED,
     ]
     if dialect == EDIT_DIALECT:
-        words += [*(COPY + name for name in _CELLS), *(f"+{steps}" for steps in LEFT)]
+        words += [*(f"{COPY}{step}" for step in COUNTED), REST, *(f"+{steps}" for steps in LEFT)]
     return words
 
 
 def cell_of(token: str) -> int | None:
     """The cell that a token is about, None where it is about none."""
-    name = token[1:] if token[:1] in (WALL, GOLD, DIAMOND, LAVA, START, END, ">", COPY) else token
+    name = token[1:] if token[:1] in (WALL, GOLD, DIAMOND, LAVA, START, END, ">") else token
     return _NUMBER.get(name)
 
 
@@ -99,7 +103,11 @@ def encode_prompt(
     words += [tile + _CELLS[c] for c, tile in enumerate(maze.tiles) if tile in (WALL, GOLD, DIAMOND, LAVA)]
     if parent:
         walk = simulate(maze, parent)
-        words += [PARENT, *encode_walk(walk, parent), *encode_rewards(maze, walk.rewards, parent_rewards)]
+        shown = encode_walk(walk, parent)
+        if dialect == EDIT_DIALECT:
+            counts = [[f"{COPY}{step}"] * (step in COUNTED) for step in range(len(shown))]
+            shown = [word for count, step in zip(counts, shown, strict=True) for word in (*count, step)]
+        words += [PARENT, *shown, *encode_rewards(maze, walk.rewards, parent_rewards)]
         if dialect == EDIT_DIALECT:
             words.append(f"+{min(max(maze.budget - walk.steps, LEFT[0]), LEFT[-1])}")
     words.append(f"m{answers}")
@@ -140,7 +148,7 @@ def encode_chain(paths: Sequence[Sequence[int]]) -> list[str]:
 class Edit:
     """A change of a route: its cells up to place `start`, `middle`, and its cells from place `end` on.
 
-    start: the last visit of its cell; middle: new cells, with the one at `start` first and the one at `end` last
+    middle: new cells, with the one at `start` first and the one at `end` last
     end: the first visit of its cell; None where `middle` goes on to E
     """
 
@@ -175,28 +183,31 @@ class Shown:
         for word in words[first + 1 :]:
             if word in (REACHED, FAILED):
                 break
+            if word.startswith(COPY):
+                continue
             bump = word[0] == "^"
             target = cells[-1] if bump else _NUMBER[word]
             moves += word[1:] if bump else _MOVE[cells[-1], target]
             cells.append(target)
         return cls(moves, tuple(cells))
 
-    def between(self, a: int, b: int) -> str:
-        """The moves from the first visit of `a` to the last visit of `b`, "" where there are none."""
-        if a not in self.cells or b not in self.cells:
-            return ""
-        last = len(self.cells) - 1 - self.cells[::-1].index(b)
-        return self.moves[self.cells.index(a) : last]
+    def copied(self, cell: int, word: str) -> tuple[str, int]:
+        """The moves that a copy stands for after the first visit of `cell`, "" for none, and the cell they end at."""
+        number = word.removeprefix(COPY)
+        end = len(self.moves) if word == REST else int(number) if number.isdecimal() else 0
+        if cell not in self.cells or end > len(self.moves):
+            return "", cell
+        return self.moves[self.cells.index(cell) : end], self.cells[end]
 
 
 def encode_edit(parent: Sequence[int], edit: Edit) -> list[str]:
     """The tokens of a route that keeps parts of `parent`, given as its cells."""
     words = [">" + _CELLS[parent[0]]]
     if edit.start:
-        words.append(COPY + _CELLS[parent[edit.start]])
+        words += [f"{COPY}{edit.start}", _CELLS[parent[edit.start]]]
     words += [_CELLS[cell] for cell in edit.middle[1:]]
     if edit.end is not None:
-        words.append(COPY + _CELLS[parent[-1]])
+        words.append(REST)
     return words
 
 
@@ -204,23 +215,28 @@ def decode_chain(text: str, parent: Shown | None = None) -> list[str]:
     """The move lists of a chain's answers, in order, empty ones left out.
 
     An answer ends where the next one opens, and no later than a token that no move explains (a cell that is not beside
-    the last one, a copy that the parent does not allow, a token that is none of a route's). What stands before the
-    first answer is passed over.
+    the last one, a copy that the parent does not allow, a token that is none of a route's). The cell that a copy ends
+    at may be named after it. What stands before the first answer is passed over.
     parent: what the prompt showed
     """
     answers: list[str] = []
     moves, at = "", -1  # at: the cell the route has come to, -1 outside an answer
+    copied = False
     for word in text.split():
         if word.startswith(">"):
             answers.append(moves)
             moves, at = "", _NUMBER.get(word[1:], -1)
         elif at >= 0:
+            if copied and word == _CELLS[at]:
+                copied = False
+                continue
+            copied = False
             if word[0] == "^" and word[1:] in MOVES:
                 moves += word[1:]
                 continue
-            if word[0] == COPY:
-                target = _NUMBER.get(word[1:], -1)
-                move = parent.between(at, target) if parent is not None else ""
+            if word == REST or word.startswith(COPY):
+                move, target = parent.copied(at, word) if parent is not None else ("", at)
+                copied = True
             else:
                 target = _NUMBER.get(word, -1)
                 move = _MOVE.get((at, target), "")

@@ -88,6 +88,8 @@ class Lessons:
         parent = self._noisy(planner, planner.route(rng))
         if rng.random() < FAILED_PARENT:
             parent = parent[: rng.randrange(2, len(parent))]
+        if self._dialect == EDIT_DIALECT:
+            parent = parent[: maze.budget + 1]  # what is shown of a parent that noise has made too long
         prompt = encode_prompt(maze, moves_between(maze, parent), answers=answers, dialect=self._dialect).split()
         if self._dialect == EDIT_DIALECT:
             chain = [word for _ in range(answers) for word in self._edited(planner, parent)]
@@ -138,25 +140,24 @@ def mutate(planner: Planner, parent: list[int], rng: random.Random) -> list[int]
 def edit(planner: Planner, parent: list[int], rng: random.Random) -> Edit | None:
     """A random edit of `parent`, by way of at most one random cell: a new beginning, a new end, or a new middle.
 
-    None where TRIES of them were over the budget. A parent that does not reach E gets a new end.
+    None where TRIES of them were over the budget. A parent that does not reach E within the budget gets a new end.
     """
     maze = planner.maze
     whole = parent[-1] == maze.end
     walked = parent[:-1] if whole else parent
     places = range(len(walked))
-    starts = [i for i in places if walked[i] not in walked[i + 1 :]]
     ends = [i for i in range(1, len(walked)) if walked[i] not in walked[:i]]
     for _ in range(TRIES):
         kind = rng.random()
         start, end = 0, None
         if not whole or kind < NEW_END:
-            start = rng.choice(starts)
+            start = rng.choice(places)
             points = rng.sample(planner.cells, rng.choice((0, 1, 1)))
         elif kind < NEW_END + NEW_BEGINNING or len(walked) < 3:
             end = rng.choice(ends) if ends else None
             points = [rng.choice(planner.cells)]
         else:
-            start = rng.choice(starts)
+            start = rng.choice(places)
             most = start + SHORT if rng.random() < 0.5 else len(walked)
             later = [i for i in ends if start < i <= most]
             end = rng.choice(later) if later else None
