@@ -46,6 +46,8 @@ PAIRS = (
     ("grpo", "base, chains of 3"),
 )
 
+OWN = "equal answers, each arm at its own temperature"
+
 Values = dict[str, np.ndarray]
 """figure -> (seeds, problems)"""
 
@@ -66,7 +68,7 @@ def write_report(out: Path, results: Path, seeds: int) -> None:
         for arm, some in clock_runs(out).items()
         if all(test_file(out, f"clock-{f.name}", 1.0).exists() for f in some)
     }
-    tables = {"equal answers, temperature 1": at_one, "equal answers, each arm at its own temperature": at_own}
+    tables = {"equal answers, temperature 1": at_one, OWN: at_own}
     if clock:
         tables["equal seconds, temperature 1"] = {"base, chains of 3": at_one["base, chains of 3"], **clock}
     values = {title: {arm: values_of(files) for arm, files in table.items()} for title, table in tables.items()}
@@ -100,6 +102,41 @@ def write_report(out: Path, results: Path, seeds: int) -> None:
     (results / "maze.json").write_text(json.dumps(record, indent=1) + "\n")
     (results / "maze.md").write_text(page(record, {arm: len(some) for arm, some in folders.items()}))
     print(f"wrote {results / 'maze.md'} and maze.json")
+
+
+def replace_rows(out: Path, results: Path, seeds: int) -> None:
+    """Put the rows of arms that were run again into the report that is there. Their differences from the others are not
+    paired over mazes any more, since those were kept as means and intervals alone."""
+    record = json.loads((results / "maze.json").read_text())
+    settings = chosen(out)
+    for arm, folders in runs(out, seeds).items():
+        own = own_temperature(out, folders)
+        about = json.loads((folders[0] / "train.json").read_text())
+        record["chosen"][arm], record["own_temperature"][arm] = settings[arm], own
+        record["curves"][arm] = curves(folders)
+        record["sweep"][arm] = {f"lr {r:g}, kl {k:g}": curve(sweep_folder(out, arm, r, k))[-1] for r, k in SETTINGS}
+        again = {"commit": about["commit"], "scale": about["config"].get("scale", "plain"), "command": about["command"]}
+        record.setdefault("again", {})[arm] = again
+        for title, temperature in (("equal answers, temperature 1", 1.0), (OWN, own)):
+            table, v = record["tables"][title], values_of([test_file(out, f.name, temperature) for f in folders])
+            table[arm] = {name: described(v[name], is_rate(name)) for name in TABLE}
+            for pair, row in record["differences"][title].items():
+                first, second = pair.split(" - ", 1)
+                if arm in (first, second):
+                    row.update({name: unpaired(table[first][name], table[second][name]) for name in COMPARED})
+    (results / "maze.json").write_text(json.dumps(record, indent=1) + "\n")
+    trained = record["tables"][OWN]
+    (results / "maze.md").write_text(
+        page(record, {arm: len(trained[arm][TABLE[0]]["seeds"]) for arm in record["curves"]})
+    )
+    print(f"wrote {results / 'maze.md'} and maze.json")
+
+
+def unpaired(a: dict[str, Any], b: dict[str, Any]) -> dict[str, float]:
+    """a - b of two independent estimates, from their intervals."""
+    mean = a["mean"] - b["mean"]
+    half = float(np.hypot(a["high"] - a["low"], b["high"] - b["low"])) / 2
+    return {"mean": mean, "low": mean - half, "high": mean + half}
 
 
 def values_of(files: Sequence[Path]) -> Values:
@@ -147,6 +184,12 @@ def page(record: dict[str, Any], seeds: dict[str, int]) -> str:
         "sampling seeds (five for the base). Brackets: 95% intervals over mazes and training seeds\n(Student's "
         "and Wilson's, evo.stats); bold: the interval does not hold 0.",
     ]
+    for arm, again in record.get("again", {}).items():
+        parts.append(
+            f"{arm} was trained again at the {again['scale']} scale (commit {again['commit']}); the other rows are at "
+            "the plain scale, which they were first run at, with intervals of a two-level percentile bootstrap. "
+            f"Differences of {arm} are not paired over mazes."
+        )
     for title, table in record["tables"].items():
         parts += [f"## {title[0].upper()}{title[1:]}", results_table(table)]
         if "own" in title:
