@@ -42,10 +42,13 @@ class Batcher:
         self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._worker: asyncio.Task[None] | None = None
+        self._outstanding: set[asyncio.Future[Sampled]] = set()
 
     def submit(self, prompt: Prompt) -> asyncio.Future[Sampled]:
         """Hand in a prompt; the future resolves when its call is back, or raises what the policy raised."""
         item = _Waiting(prompt, asyncio.get_running_loop().create_future())
+        self._outstanding.add(item.future)
+        item.future.add_done_callback(self._outstanding.discard)
         if self.batch == 0:
             self._spawn([item])
         else:
@@ -197,4 +200,6 @@ class Batcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for future in list(self._outstanding):  # of calls that were cancelled before they began
+            future.cancel()
         self._worker = None
