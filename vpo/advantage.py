@@ -31,9 +31,9 @@ from math import comb, log, sqrt
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from vpo.scalarize import Bools, Floats, archive_gains, marginal_rewards, set_rewards
+from vpo.group_rewards import GroupRewards
+from vpo.scalarize import Floats, archive_gains, marginal_rewards, set_rewards
 
 EPSILON = 1e-6
 """Added to every denominator, and the spread below which a group teaches nothing."""
@@ -42,77 +42,6 @@ WHITENING_EPSILON = 1e-8
 """Added to the variance that a batch is whitened by, as in veRL."""
 
 Scale = Literal["official", "plain"]
-
-
-@dataclass(frozen=True)
-class GroupRewards:
-    """One group, as every estimator receives it.
-
-    rewards: (G, m, d); valid: (G, m)
-    weights: (K, d), the scalarizations that VPO's family shares within the group
-    scalar: (d,), the deployment weighting
-    taste: (d,), the one random scalarization of random_weighting for this group
-    archive: (A, d), reward vectors that the search holds already, for archive_vpo
-    shown: (P, d), those of the parents in the prompt, where gains over them are rewarded; else none
-    """
-
-    rewards: Floats
-    valid: Bools
-    weights: Floats
-    scalar: Floats
-    taste: Floats
-    archive: Floats
-    shown: Floats
-
-    @classmethod
-    def of(
-        cls,
-        rewards: npt.ArrayLike,
-        valid: npt.ArrayLike | None = None,
-        *,
-        weights: npt.ArrayLike | None = None,
-        scalar: npt.ArrayLike | None = None,
-        taste: npt.ArrayLike | None = None,
-        archive: npt.ArrayLike | None = None,
-        shown: npt.ArrayLike | None = None,
-    ) -> GroupRewards:
-        """Fill in what is not given: all answers valid, one uniform weight, the mean, nothing held or shown.
-
-        Raises ValueError for shapes that do not fit and for rewards that are not finite.
-        """
-        r = np.asarray(rewards, dtype=np.float64)
-        if r.ndim != 3:
-            raise ValueError(f"rewards must be (G, m, d), not {r.shape}")
-        d = r.shape[2]
-        v = np.ones(r.shape[:2], dtype=bool) if valid is None else np.asarray(valid, dtype=bool)
-        if v.shape != r.shape[:2]:
-            raise ValueError(f"valid must be {r.shape[:2]}, not {v.shape}")
-        if not np.isfinite(r[v]).all():
-            raise ValueError("a valid answer has a reward that is not finite")
-        uniform = np.full(d, 1.0 / d)
-
-        def rows(given: npt.ArrayLike | None, default: Floats, shape: tuple[int, ...], name: str) -> Floats:
-            array = default if given is None else np.asarray(given, dtype=np.float64)
-            if array.ndim != len(shape) or array.shape[-1] != d:
-                raise ValueError(f"{name} must be {shape} with d = {d}, not {array.shape}")
-            return array
-
-        return cls(
-            rewards=np.where(v[..., None], r, 0.0),
-            valid=v,
-            weights=rows(weights, uniform[None], (-1, d), "weights"),
-            scalar=rows(scalar, uniform, (d,), "scalar"),
-            taste=rows(taste, uniform, (d,), "taste"),
-            archive=rows(archive, np.zeros((0, d)), (-1, d), "archive"),
-            shown=rows(shown, np.zeros((0, d)), (-1, d), "shown"),
-        )
-
-    @property
-    def first(self) -> Floats:
-        """Each rollout's first answer, (G, d); zeros where it has none."""
-        if self.rewards.shape[1] == 0:
-            return np.zeros((len(self.rewards), self.rewards.shape[2]))
-        return self.rewards[:, 0]
 
 
 def normalised(r: Floats, *, sample: bool = False) -> Floats:

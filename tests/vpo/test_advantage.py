@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from vpo.advantage import METHODS, GroupRewards, advantages, whitening
+from vpo.advantage import METHODS, advantages, whitening
+from vpo.group_rewards import GroupRewards
 from vpo.scalarize import dirichlet_weights
 
 unit = st.floats(0, 1, width=16)

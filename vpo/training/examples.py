@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from problems.contract import Score
 from problems.types import ScoredGroup
-from vpo.advantage import METHODS, GroupRewards, advantages, whitening
+from vpo.advantage import METHODS, advantages, whitening
+from vpo.group_rewards import GroupRewards
 from vpo.scalarize import Floats, dirichlet_weights
 from vpo.training.config import Aggregation, Estimation
 from vpo.training.spans import answer_of_tokens

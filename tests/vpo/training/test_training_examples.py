@@ -7,7 +7,8 @@ import pytest
 from training_samples import scored_group, tokens
 
 from problems.contract import Score
-from vpo.advantage import METHODS, GroupRewards, advantages, normalised
+from vpo.advantage import METHODS, advantages, normalised
+from vpo.group_rewards import GroupRewards
 from vpo.scalarize import dirichlet_weights, set_rewards
 from vpo.training.examples import Estimation, example_group, group_advantages, group_rewards, whitened
 
