@@ -108,3 +108,17 @@ def bytes_a_token(config: Any, itemsize: int) -> int:
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     return 2 * text.num_hidden_layers * heads * width * itemsize
+
+
+def prefill(model: Any, ids: torch.Tensor, real: torch.Tensor) -> tuple[Any, torch.Tensor]:
+    """The cache of left-padded prompts (prompts, columns) and the logits after each (prompts, vocabulary)."""
+    cache = make_cache(model.config)
+    logits = model(
+        input_ids=ids,
+        attention_mask=None if bool(real.all()) else real,
+        position_ids=(real.cumsum(-1) - 1).clamp(min=0),
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    ).logits
+    return cache, logits[:, -1]

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from vpo.hf.rows import ExpandedRows, SharedRows, prefilled
+from vpo.hf.cache import prefill
+from vpo.hf.rows import ExpandedRows, SharedRows
 from vpo.hf.sampling import draw, uniforms
 
 _LEAVE = 8
@@ -244,6 +245,6 @@ def _prefill(
         ids[i, columns - len(prompt) :] = prompt
         real[i, columns - len(prompt) :] = True
     there = torch.from_numpy(real).to(model.device)
-    cache, logits = prefilled(model, torch.from_numpy(ids).to(model.device), there)
+    cache, logits = prefill(model, torch.from_numpy(ids).to(model.device), there)
     row = torch.tensor([place[id(ask.prompt)] for ask in asks], device=model.device)
     return kind(model, cache, row, there), logits[row]

@@ -14,19 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.cache import bytes_a_token
 from vpo.hf.continuous_batching import Deliver, Stream, Take
 from vpo.hf.decode import Ask, Drawn, Settings, Stopped, decode
-from vpo.hf.progress_bars import without_bars
 from vpo.hf.rows import can_join, can_share
-from vpo.policies.address import NoOptions, PolicyAddress
-from vpo.policies.checkpoint import find_checkpoint
 from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import context_of, encoded, end_tokens, enough, read_prompt_format, room, written
-from vpo.policies.fingerprint import fingerprint
-from vpo.policies.registry import PolicySettings
 
 _SMALL = 20_000_000
 """Parameters below which rows are so cheap that calls should be large."""
@@ -260,53 +254,6 @@ class _Either:
 
     def is_set(self) -> bool:
         return self._first.is_set() or self._second.is_set()
-
-
-def load_transformers(address: PolicyAddress, settings: PolicySettings) -> TransformersPolicy:
-    """The policy of a directory, a hub id, or a checkpoint that ships. Raises BadAddress in one line."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    address.own_options(NoOptions)
-    source, name = find_checkpoint(address), address.plain
-    place = _device(settings.device)
-    kind = _dtype(settings.dtype, place)
-    try:
-        with without_bars():
-            tokenizer = AutoTokenizer.from_pretrained(source)
-            model = AutoModelForCausalLM.from_pretrained(source, dtype=kind)
-            model = torch.nn.Module.to(model, place)
-    except torch.OutOfMemoryError as error:
-        raise PolicyUnavailable(f"policy {name!r} does not fit on {place}: {error}") from None
-    except Exception as error:  # whatever a foreign checkpoint makes the library raise
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
-    return TransformersPolicy(
-        model,
-        tokenizer,
-        version=f"{name}@{fingerprint(source, model)}",
-        temperature=settings.temperature,
-        top_p=settings.top_p,
-        max_tokens=settings.max_tokens,
-        batch=settings.batch,
-        threads=settings.threads,
-    )
-
-
-def _device(name: str | None) -> torch.device:
-    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise BadAddress(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
-
-
-def _dtype(name: str | None, device: torch.device) -> torch.dtype:
-    if name is None:
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
-    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-    if name not in known:
-        raise BadAddress(f"dtype {name!r} is not one of {', '.join(known)}")
-    return known[name]
 
 
 def _set_threads(threads: int | None) -> None:

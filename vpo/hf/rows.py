@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from transformers import AttentionInterface
 
-from vpo.hf.cache import is_windowed, make_cache
+from vpo.hf.cache import is_windowed, make_cache, prefill
 
 _SHARED = "evo_shared_prompt"
 
@@ -281,7 +281,7 @@ def can_share(model: Any) -> bool:
     tokens = (row * 5 + torch.arange(6, device=device)) % size
     try:
         with torch.inference_mode():
-            cache, _ = prefilled(model, ids, real)
+            cache, _ = prefill(model, ids, real)
             shared = SharedRows(model, cache, row, real)
             distributions = [
                 rows.step(tokens).float().softmax(-1) for rows in (shared, ExpandedRows(model, cache, row, real))
@@ -290,17 +290,3 @@ def can_share(model: Any) -> bool:
         return False  # a model that passes other things to its attention, or none of ours
     difference = (distributions[0] - distributions[1]).abs().sum(-1).max() / 2  # total variation
     return bool(difference < (1e-3 if model.dtype == torch.float32 else 0.3))
-
-
-def prefilled(model: Any, ids: torch.Tensor, real: torch.Tensor) -> tuple[Any, torch.Tensor]:
-    """The cache of left-padded prompts (prompts, columns) and the logits after each (prompts, vocabulary)."""
-    cache = make_cache(model.config)
-    logits = model(
-        input_ids=ids,
-        attention_mask=None if bool(real.all()) else real,
-        position_ids=(real.cumsum(-1) - 1).clamp(min=0),
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    ).logits
-    return cache, logits[:, -1]

@@ -28,8 +28,8 @@ ENTRY_POINTS = "evo.policies"
 TRANSFORMERS = "transformers"
 """The kind of an address without one."""
 BUILT_IN = {
-    "embedded": "vpo.hf.policy:load_transformers",
-    TRANSFORMERS: "vpo.hf.policy:load_transformers",
+    "embedded": "vpo.hf.load:load_transformers",
+    TRANSFORMERS: "vpo.hf.load:load_transformers",
     "vllm": "vpo.vllm.policy:load_vllm",
     "openai": "vpo.openai.policy:load_openai",
     "scripted": "vpo.policies.scripted:load_scripted",

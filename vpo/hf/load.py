@@ -1,0 +1,61 @@
+"""A transformers policy from its address: its checkpoint, device and precision."""
+
+from __future__ import annotations
+
+import torch
+
+from problems.contract import BadAddress
+from vpo.hf.policy import TransformersPolicy
+from vpo.hf.progress_bars import without_bars
+from vpo.policies.address import NoOptions, PolicyAddress
+from vpo.policies.checkpoint import find_checkpoint
+from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.fingerprint import fingerprint
+from vpo.policies.registry import PolicySettings
+
+
+def load_transformers(address: PolicyAddress, settings: PolicySettings) -> TransformersPolicy:
+    """The policy of a directory, a hub id, or a checkpoint that ships. Raises BadAddress in one line."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    address.own_options(NoOptions)
+    source, name = find_checkpoint(address), address.plain
+    place = _device(settings.device)
+    kind = _dtype(settings.dtype, place)
+    try:
+        with without_bars():
+            tokenizer = AutoTokenizer.from_pretrained(source)
+            model = AutoModelForCausalLM.from_pretrained(source, dtype=kind)
+            model = torch.nn.Module.to(model, place)
+    except torch.OutOfMemoryError as error:
+        raise PolicyUnavailable(f"policy {name!r} does not fit on {place}: {error}") from None
+    except Exception as error:  # whatever a foreign checkpoint makes the library raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
+    return TransformersPolicy(
+        model,
+        tokenizer,
+        version=f"{name}@{fingerprint(source, model)}",
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        max_tokens=settings.max_tokens,
+        batch=settings.batch,
+        threads=settings.threads,
+    )
+
+
+def _device(name: str | None) -> torch.device:
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise BadAddress(f"device {name!r} cannot be used: {str(error).splitlines()[0]}") from None
+
+
+def _dtype(name: str | None, device: torch.device) -> torch.dtype:
+    if name is None:
+        return torch.bfloat16 if device.type == "cuda" else torch.float32
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+    if name not in known:
+        raise BadAddress(f"dtype {name!r} is not one of {', '.join(known)}")
+    return known[name]
