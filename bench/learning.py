@@ -23,7 +23,7 @@ from evo.comparison.load import Arm, Comparison, gather  # noqa: E402
 from evo.stats import difference  # noqa: E402
 from islands.db.store import Store  # noqa: E402
 from islands.queries.groups import read_groups  # noqa: E402
-from islands.queries.runs import training_steps  # noqa: E402
+from islands.queries.training import training_steps  # noqa: E402
 from problems.types import ScoredGroup  # noqa: E402
 
 FIGURES = {

@@ -21,8 +21,9 @@ from islands.db.address import hide_password
 from islands.db.store import Store
 from islands.interop.origin import originals_of
 from islands.queries.progress import run_progress
-from islands.queries.runs import VersionUse, best, format_errors, lineage, overview, versions_used
+from islands.queries.runs import best, format_errors, lineage, overview
 from islands.queries.runs import candidate as detail_of
+from islands.queries.training import VersionUse, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
 
 LINEAGE_SHOWN = 20

@@ -24,7 +24,8 @@ from islands.queries.report import (
     policy_versions,
     sampling_seconds,
 )
-from islands.queries.runs import TrainingStepRecord, format_errors, training_steps
+from islands.queries.runs import format_errors
+from islands.queries.training import TrainingStepRecord, training_steps
 from islands.types import ProblemRecord, RunRecord
 
 Floats = npt.NDArray[np.float64]

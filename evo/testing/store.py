@@ -8,7 +8,7 @@ import pytest
 
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
-from islands.queries.runs import training_steps
+from islands.queries.training import training_steps
 from islands.types import RunRecord
 
 HOSTILE = "a\x00b\ud800\u202e\n'\";--"

@@ -27,7 +27,7 @@ from evo.search.status import SearchStatus
 from evo.training.promotion import Promotion
 from islands.db.store import Store
 from islands.queries.groups import read_groups
-from islands.queries.runs import TrainingStepRecord, training_steps
+from islands.queries.training import TrainingStepRecord, training_steps
 from problems.types import Rollout, ScoredGroup
 from vpo.metrics import diversity
 from vpo.policies.contract import TrainablePolicy

@@ -13,52 +13,20 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     Boolean,
-    Dialect,
     Double,
     ForeignKey,
     Index,
-    Integer,
     LargeBinary,
     String,
     Table,
-    Text,
-    TypeDecorator,
     UniqueConstraint,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from islands.db.column_types import BigId, ModelText
+
 REVISION = "0005"
 """The newest Alembic revision; a database that has it is opened without loading Alembic."""
-
-ESCAPED = "\ue000"
-"""First character (private use) of a text that had to be escaped."""
-
-
-class ModelText(TypeDecorator[str]):
-    """Text that a model may have written: NUL characters, which PostgreSQL refuses, and lone surrogates, which UTF-8
-    has no form for, are kept exactly. Everything else is stored as it is."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        if value is None or ("\x00" not in value and value.isascii()):
-            return value
-        if "\x00" not in value and not value.startswith(ESCAPED):
-            try:
-                value.encode()
-                return value
-            except UnicodeEncodeError:
-                pass
-        return ESCAPED + value.encode("unicode_escape", "surrogatepass").decode("ascii")
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        if value is None or not value.startswith(ESCAPED):
-            return value
-        return value[1:].encode("ascii").decode("unicode_escape")
-
-
-BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only in a column of type INTEGER
 
 
 def table(mapped: type[Base]) -> Table:

@@ -52,8 +52,6 @@ class Population:
         self._seeded = False
         self._dimensions_stored = problem.dimensions is not None
 
-    # -- adding
-
     def check(self, group: ScoredGroup) -> None:
         """Raise ScorerFault where `add` would, before a transaction is begun for the group."""
         self._check([answer.score for answer in group.all_answers()])
@@ -192,9 +190,9 @@ class Population:
         is no other; None before the first."""
         with self._lock:
             ordinal, columns = self._memory.archipelago.best, self._memory.columns
-            return (
-                None if ordinal is None else (columns.ids[ordinal], columns.fitness[ordinal], columns.rewards(ordinal))
-            )
+            if ordinal is None:
+                return None
+            return columns.ids[ordinal], columns.fitness[ordinal], columns.rewards(ordinal)
 
     @property
     def size(self) -> int:
@@ -221,8 +219,6 @@ class Population:
         migrations, copies, diversity (mean pairwise L1 of the elites' reward vectors), dimensions with their ranges."""
         with self._lock:
             return self._memory.stats()
-
-    # -- inside
 
     def _require_current(self) -> None:
         if self._ahead:

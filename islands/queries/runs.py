@@ -3,13 +3,11 @@ lock; each call sees what is committed, also while another process writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import func, select
 
-from islands.db.schema import Answer, Elite, PolicyVersion, Problem, PromptGroup, Rollout, TrainingStep
+from islands.db.schema import Answer, Elite, PolicyVersion, Problem, PromptGroup, Rollout
 from islands.db.schema import Candidate as CandidateRow
 from islands.db.schema import Improvement as ImprovementRow
 from islands.db.store import Store
@@ -69,17 +67,6 @@ class EliteRecord:
     candidate: int
     fitness: float
     rewards: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class TrainingStepRecord:
-    """A trainer's step; policy_version is what came out of it, if anything did."""
-
-    step: int
-    stats: dict[str, Any]
-    policy_version: str | None
-    checkpoint: str | None
-    created: float
 
 
 _STEP = (ImprovementRow.sequence, ImprovementRow.fitness, ImprovementRow.candidate_id)
@@ -228,52 +215,6 @@ def elite_rewards(store: Store, run_id: int) -> dict[int, list[tuple[float, ...]
     return found
 
 
-@dataclass(frozen=True)
-class VersionUse:
-    """How a policy version was used: groups it wrote, from which sequence to which, and the mean fitness of an answer
-    (failed ones count as what they scored); checkpoint of the step that made it."""
-
-    version: str
-    groups: int
-    first: int
-    last: int
-    fitness: float | None
-    checkpoint: str | None
-
-
-def versions_used(store: Store, run_id: int) -> list[VersionUse]:
-    """Every policy version that wrote a group of the run, in the order of their first groups."""
-    fitness = (
-        select(PromptGroup.policy_version_id, func.avg(CandidateRow.fitness).label("fitness"))
-        .join(Rollout, Rollout.group_id == PromptGroup.id)
-        .join(Answer, Answer.rollout_id == Rollout.id)
-        .join(CandidateRow, CandidateRow.id == Answer.candidate_id)
-        .where(PromptGroup.run_id == run_id)
-        .group_by(PromptGroup.policy_version_id)
-        .subquery()
-    )
-    first = func.min(PromptGroup.sequence)
-    query = (
-        select(
-            PolicyVersion.version,
-            func.count(),
-            first,
-            func.max(PromptGroup.sequence),
-            fitness.c.fitness,
-            TrainingStep.checkpoint,
-        )
-        .select_from(PromptGroup)
-        .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
-        .outerjoin(fitness, fitness.c.policy_version_id == PolicyVersion.id)
-        .outerjoin(TrainingStep, TrainingStep.policy_version_id == PolicyVersion.id)
-        .where(PromptGroup.run_id == run_id)
-        .group_by(PolicyVersion.id, PolicyVersion.version, fitness.c.fitness, TrainingStep.checkpoint)
-        .order_by(first)
-    )
-    with store.read() as connection:
-        return [VersionUse(*row) for row in connection.execute(query)]
-
-
 def format_errors(store: Store, run_id: int) -> dict[str, int]:
     """How many rollouts could not be read in full, by reason."""
     query = (
@@ -284,18 +225,3 @@ def format_errors(store: Store, run_id: int) -> dict[str, int]:
     )
     with store.read() as connection:
         return {str(reason): count for reason, count in connection.execute(query)}
-
-
-def training_steps(store: Store, run_id: int, after: int = -1) -> Iterator[TrainingStepRecord]:
-    """The trainer's steps beyond `after`, in order."""
-    query = (
-        select(
-            TrainingStep.step, TrainingStep.stats, PolicyVersion.version, TrainingStep.checkpoint, TrainingStep.created
-        )
-        .outerjoin(PolicyVersion, PolicyVersion.id == TrainingStep.policy_version_id)
-        .where(TrainingStep.run_id == run_id, TrainingStep.step > after)
-        .order_by(TrainingStep.step)
-    )
-    with store.read() as connection:
-        for row in connection.execute(query):
-            yield TrainingStepRecord(*row)

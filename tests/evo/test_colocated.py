@@ -19,7 +19,7 @@ from evo.training.colocated import CoLocated
 from evo.training.promotion import Promotion
 from islands.db.store import Store
 from islands.queries.groups import read_groups
-from islands.queries.runs import training_steps
+from islands.queries.training import training_steps
 from vpo.training import examples
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -9,7 +9,7 @@ from child_processes import begin, wait_for_groups
 
 from islands.db.store import Store
 from islands.queries.groups import read_groups
-from islands.queries.runs import training_steps
+from islands.queries.training import training_steps
 
 KILLS = 4
 RUN = [

@@ -11,7 +11,7 @@ from evo.config.run import RunConfig
 from evo.runs.launch import launch
 from evo.search.resources import Shared
 from islands.db.store import Store
-from islands.queries.runs import training_steps
+from islands.queries.training import training_steps
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 POLICY = "vllm:embedded:base?threads=1"

@@ -27,7 +27,7 @@ from islands.db.schema import REVISION, Base, PolicyVersion, PromptGroup, Run
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.population.population import Population
-from islands.queries.runs import training_steps
+from islands.queries.training import training_steps
 
 
 def make_run(store, name="first", **more):

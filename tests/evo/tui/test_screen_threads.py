@@ -10,7 +10,8 @@ import pytest
 import screen_samples as samples
 from rich.console import Console
 
-from evo.tui.screen import Screen, Watcher, show_screen
+from evo.tui.screen import Screen, show_screen
+from evo.tui.watcher import Watcher
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, UnknownRun
 
@@ -136,7 +137,7 @@ def wait_for(condition, seconds=10.0):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr("evo.tui.screen.POLL_SECONDS", 0.02)
+    monkeypatch.setattr("evo.tui.watcher.POLL_SECONDS", 0.02)
 
 
 def test_the_watcher_keeps_up(db, quick):

@@ -19,7 +19,8 @@ import screen_samples as samples
 from rich.console import Console
 
 from evo.tui.frame import draw_frame
-from evo.tui.terminal import Painter, can_show
+from evo.tui.painter import Painter
+from evo.tui.terminal import can_show
 from evo.tui.view import View
 
 ROOT = Path(__file__).resolve().parents[3]
