@@ -2,7 +2,7 @@
 
 reading     a run's answers and candidates in bulk, as arrays
 measures    best@k, diversity and the like, of all arms at one budget of answers
-stories     lineages of best answers, with differences
+lineages     lineages of best answers, with differences
 archive     grids of a few problems
 cells, tables, settings     what the page's tables say
 plots/      drawing, by matplotlib

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evo.report.load import RunReading, SearchReading
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.types import Candidate
 
-STORIES = 6
+MOST_LINEAGES = 6
 STEPS = 14
 COMPARED_LINES, COMPARED_CHARS = 400, 40_000
 """Of a text, what a difference is worked out on: matching costs the square."""
@@ -48,7 +48,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Story:
+class Lineage:
     """The line of one search's best candidate. row: the problem's place in the comparison; rises: ancestors that were
     better than all before them."""
 
@@ -63,29 +63,29 @@ class Story:
     steps: tuple[Step, ...] = ()
 
 
-def longest(readings: Mapping[str, Sequence[RunReading]], most: int = STORIES) -> list[Story]:
-    """The longest line of each arm first, then of other problems, longest first; without their steps yet."""
+def find_longest(readings: Mapping[str, Sequence[RunReading]], most: int = MOST_LINEAGES) -> list[Lineage]:
+    """The find_longest line of each arm first, then of other problems, find_longest first; without their steps yet."""
     found = [
-        story
+        lineage
         for arm, runs in readings.items()
         for run in runs
         for row, search in enumerate(run.searches)
-        if (story := _story(arm, run, row, search)) is not None
+        if (lineage := _lineage_of(arm, run, row, search)) is not None
     ]
-    found.sort(key=lambda story: (-story.rises, -len(story.line), story.row))
-    chosen: list[Story] = []
+    found.sort(key=lambda lineage: (-lineage.rises, -len(lineage.line), lineage.row))
+    chosen: list[Lineage] = []
     for arm in readings:
-        chosen += [story for story in found if story.arm == arm][:1]
+        chosen += [lineage for lineage in found if lineage.arm == arm][:1]
     chosen = sorted(chosen, key=found.index)[:most]
-    for story in found:
+    for lineage in found:
         if len(chosen) == most:
             break
-        if all(story.row != other.row for other in chosen):
-            chosen.append(story)
+        if all(lineage.row != other.row for other in chosen):
+            chosen.append(lineage)
     return sorted(chosen, key=found.index)
 
 
-def _story(arm: str, run: RunReading, row: int, search: SearchReading) -> Story | None:
+def _lineage_of(arm: str, run: RunReading, row: int, search: SearchReading) -> Lineage | None:
     best = search.problem.best
     if best is None or search.ordinal(best) is None:
         return None
@@ -94,41 +94,41 @@ def _story(arm: str, run: RunReading, row: int, search: SearchReading) -> Story 
     for at in line:
         if search.valid[at] and search.fitness[at] > highest:
             rises, highest = rises + 1, float(search.fitness[at])
-    return Story(arm, run.run.seed, row, search.problem.name, search.problem.target, search, tuple(line), rises)
+    return Lineage(arm, run.run.seed, row, search.problem.name, search.problem.target, search, tuple(line), rises)
 
 
-def told(store: Store, stories: Sequence[Story]) -> list[Story]:
-    """The stories with their steps, whose texts are read here: one query for all."""
-    kept = [_kept(story) for story in stories]
+def load_texts(store: Store, lineages: Sequence[Lineage]) -> list[Lineage]:
+    """The lineages with their steps, whose texts are read here: one query for all."""
+    kept = [_places_shown(lineage) for lineage in lineages]
     wanted: dict[int, None] = {}
-    for story, places in zip(stories, kept, strict=True):
+    for lineage, places in zip(lineages, kept, strict=True):
         for place in places:
-            for at in story.line[max(0, place - 1) : place + 1]:
-                wanted[int(story.search.ids[at])] = None
+            for at in lineage.line[max(0, place - 1) : place + 1]:
+                wanted[int(lineage.search.ids[at])] = None
     texts = dict(zip(wanted, CandidateReader(store, 0).fetch(list(wanted)), strict=True)) if wanted else {}
-    return [_told(story, places, texts) for story, places in zip(stories, kept, strict=True)]
+    return [_with_steps(lineage, places, texts) for lineage, places in zip(lineages, kept, strict=True)]
 
 
-def _kept(story: Story) -> list[int]:
+def _places_shown(lineage: Lineage) -> list[int]:
     """Places on the line to show: all of a short one, else its ends and the steps that gained the most."""
-    places = range(len(story.line))
-    if len(story.line) <= STEPS:
+    places = range(len(lineage.line))
+    if len(lineage.line) <= STEPS:
         return list(places)
-    fitness = story.search.fitness
+    fitness = lineage.search.fitness
 
     def gain(place: int) -> float:
-        return float(fitness[story.line[place]] - fitness[story.line[place - 1]])
+        return float(fitness[lineage.line[place]] - fitness[lineage.line[place - 1]])
 
     middle = sorted(places[1:-1], key=lambda place: (-gain(place), place))[: STEPS - 2]
-    return [0, *sorted(middle), len(story.line) - 1]
+    return [0, *sorted(middle), len(lineage.line) - 1]
 
 
-def _told(story: Story, places: Sequence[int], texts: Mapping[int, Candidate]) -> Story:
-    search, steps, before = story.search, [], -1
+def _with_steps(lineage: Lineage, places: Sequence[int], texts: Mapping[int, Candidate]) -> Lineage:
+    search, steps, before = lineage.search, [], -1
     for place in places:
-        at = story.line[place]
+        at = lineage.line[place]
         here = texts[int(search.ids[at])]
-        parent = texts[int(search.ids[story.line[place - 1]])] if place else None
+        parent = texts[int(search.ids[lineage.line[place - 1]])] if place else None
         before_text = "" if parent is None else parent.text
         unit = unit_of(search.problem.answer_format, before_text, here.text)
         moved = [None] * len(here.rewards) if parent is None else _minus(here.rewards, parent.rewards)
@@ -146,9 +146,7 @@ def _told(story: Story, places: Sequence[int], texts: Mapping[int, Candidate]) -
             )
         )
         before = place
-    return Story(
-        story.arm, story.seed, story.row, story.problem, story.target, search, story.line, story.rises, tuple(steps)
-    )
+    return replace(lineage, steps=tuple(steps))
 
 
 def _minus(a: Sequence[float], b: Sequence[float]) -> list[float | None]:

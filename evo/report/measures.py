@@ -159,7 +159,9 @@ def seed_mean(cube: Floats) -> Floats:
     """(P, S, T) -> (P, T), over the seeds that are known."""
     known = np.isfinite(cube)
     total = np.where(known, cube, 0.0).sum(axis=1)
-    return np.divide(total, known.sum(axis=1), out=np.full(total.shape, np.nan), where=known.any(axis=1))
+    mean: Floats = np.full(total.shape, np.nan)
+    np.divide(total, known.sum(axis=1), out=mean, where=known.any(axis=1))
+    return mean
 
 
 def distinct_vectors(search: SearchReading) -> tuple[Floats, Ints]:

@@ -14,7 +14,7 @@ from evo.comparison.verdict import ArmSummary, Summary, farthest, summarise, ver
 from evo.errors import BadInput
 from evo.report.archive import archive_maps
 from evo.report.cells import Table
-from evo.report.lineage import Story, longest, told
+from evo.report.lineage import Lineage, find_longest, load_texts
 from evo.report.load import RunReading, read_run
 from evo.report.measures import measured, relative_best
 from evo.report.plots.curves import best_at_k_plot, diversity_plot, multiples_plot, solve_plot, training_plot
@@ -49,10 +49,10 @@ class Pictured:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class DrawnLineage:
     """A lineage with its tree."""
 
-    story: Story
+    lineage: Lineage
     tree: Plot
 
 
@@ -76,7 +76,7 @@ class Report:
     chart: Mapping[str, Any]
     rewards: tuple[Pictured, ...]
     diversity: Plot | None
-    lineages: tuple[Told, ...]
+    lineages: tuple[DrawnLineage, ...]
     archives: tuple[Pictured, ...]
     cost: Table
     errors: Table | None
@@ -106,8 +106,8 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
     readings = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
     summary, level, apart = _summary(found, comparison.reference, comparison.crossed_seeds)
     measures = measured(readings, found, summary.best_horizon * summary.answers)
-    stories = longest(readings)
-    pictured = list(dict.fromkeys(story.row for story in stories))[:PICTURED]
+    lineages = find_longest(readings)
+    pictured = list(dict.fromkeys(lineage.row for lineage in lineages))[:PICTURED]
     style = looks([arm.name for arm in comparison.arms])
     names = [problem.name for problem in comparison.problems]
     targets = [problem.target for problem in comparison.problems]
@@ -134,8 +134,8 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
             rewards=_pictured(names, pictured, lambda row, n: reward_plot(readings, row, style, n)),
             diversity=diversity_plot(measures, style),
             lineages=tuple(
-                Told(story, tree_plot(story, style[story.arm], number))
-                for number, story in enumerate(told(store, stories), start=1)
+                DrawnLineage(lineage, tree_plot(lineage, style[lineage.arm], number))
+                for number, lineage in enumerate(load_texts(store, lineages), start=1)
             ),
             archives=_pictured(
                 names, pictured, lambda row, n: archive_plot(archive_maps(store, readings, row), names[row], n)

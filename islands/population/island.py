@@ -67,7 +67,8 @@ class Island:
 
     def rank(self, ordinal: int) -> int:
         """0 for the fittest member. O(log members)."""
-        return len(self._ranked) - 1 - self._ranked.index((self.columns.fitness[ordinal], -ordinal))
+        below: int = self._ranked.index((self.columns.fitness[ordinal], -ordinal))
+        return len(self._ranked) - 1 - below
 
     def visit(self, ordinal: int) -> None:
         """Count a group that had this candidate as its parent."""

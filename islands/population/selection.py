@@ -80,7 +80,8 @@ def puct(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     earlier ones are still in flight, whose visits count only when they are stored."""
     config, island = population.config, population.islands[number]
     size = len(island)
-    found, scores = [], []
+    found: list[int] = []
+    scores: list[float] = []
     spread = config.puct_exploration * (1 + island.total_visits) ** 0.5
     for visits, shelf in sorted(island.by_visits.items()):
         for _, age in shelf[: -PUCT_PER_SHELF - 1 : -1]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.collections import LineCollection
 
-from evo.report.lineage import Story
+from evo.report.lineage import Lineage
 from evo.report.plots.style import FAINT, Look, Plot, drawn, figure, label
 
 MOST = 3000
 """Candidates drawn beside the line: of a larger search those that were born first in each stretch."""
 
 
-def tree_plot(story: Story, look: Look, number: int) -> Plot:
-    search = story.search
+def tree_plot(lineage: Lineage, look: Look, number: int) -> Plot:
+    search = lineage.search
     drawn_ones = np.flatnonzero(search.valid)
     if len(drawn_ones) > MOST:
         drawn_ones = drawn_ones[np.unique(np.linspace(0, len(drawn_ones) - 1, MOST).astype(int))]
@@ -25,18 +25,18 @@ def tree_plot(story: Story, look: Look, number: int) -> Plot:
     edges = np.stack([np.stack([x[parents], y[parents]], axis=1), np.stack([x[children], y[children]], axis=1)], axis=1)
     ax.add_collection(LineCollection(list(edges), colors="#d9d9d9", linewidths=0.5, zorder=1))
     ax.plot(x[drawn_ones], y[drawn_ones], linestyle="", marker=".", color="#b5b5b5", markersize=3, zorder=2)
-    line = np.array(story.line)
+    line = np.array(lineage.line)
     ax.plot(x[line], y[line], color=look.colour, marker=look.marker, linewidth=1.8, zorder=3)
     for at in line[-1:]:
         ax.annotate(
             f"{y[at]:.4g}", (x[at], y[at]), textcoords="offset points", xytext=(6, -3), fontsize=8, color=look.colour
         )
-    if story.target is not None:
-        ax.axhline(story.target, color=FAINT, linewidth=1, linestyle=":")
-        ax.text(0, story.target, "target", color=FAINT, fontsize=8, va="bottom")
+    if lineage.target is not None:
+        ax.axhline(lineage.target, color=FAINT, linewidth=1, linestyle=":")
+        ax.text(0, lineage.target, "target", color=FAINT, fontsize=8, va="bottom")
     ax.set_xlabel("iteration")
     ax.set_ylabel("fitness")
-    ax.set_title(f"{label(story.problem)}, {label(story.arm)}, seed {story.seed}")
+    ax.set_title(f"{label(lineage.problem)}, {label(lineage.arm)}, seed {lineage.seed}")
     ax.margins(x=0.04, y=0.12)
     caption = (
         f"Every valid candidate of this search under its parent (grey), and the line of {len(line)} that leads to the "

@@ -3,7 +3,7 @@
 import pytest
 
 from evo.comparison.load import gather
-from evo.report.lineage import SHOWN_CHARS, STEPS, STORIES, difference, longest, told, unit_of
+from evo.report.lineage import MOST_LINEAGES, SHOWN_CHARS, STEPS, difference, find_longest, load_texts, unit_of
 from evo.report.load import read_run
 from evo.report.text import visible
 from islands.db.store import Store
@@ -41,17 +41,17 @@ def test_the_longest_line_of_each_arm_comes_and_others_fill_up(made):
     with Store.open(made, read_only=True) as store:
         comparison = gather(store, "made-up")
         readings = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
-        stories = longest(readings)
-        assert len(stories) == STORIES and {story.arm for story in stories} == set(readings)
-        rises = [(story.rises, len(story.line)) for story in stories]
+        lineages = find_longest(readings)
+        assert len(lineages) == MOST_LINEAGES and {lineage.arm for lineage in lineages} == set(readings)
+        rises = [(lineage.rises, len(lineage.line)) for lineage in lineages]
         assert rises == sorted(rises, reverse=True)
-        with_steps = told(store, stories)
-    for story in with_steps:
-        assert len(story.steps) == min(STEPS, len(story.line))
-        last = story.steps[-1]
-        assert last.candidate == story.search.problem.best and last.fitness == story.search.problem.best_fitness
-        assert sum(step.skipped for step in story.steps) == len(story.line) - len(story.steps)
-        gains = [step.gain for step in story.steps]
+        with_steps = load_texts(store, lineages)
+    for lineage in with_steps:
+        assert len(lineage.steps) == min(STEPS, len(lineage.line))
+        last = lineage.steps[-1]
+        assert last.candidate == lineage.search.problem.best and last.fitness == lineage.search.problem.best_fitness
+        assert sum(step.skipped for step in lineage.steps) == len(lineage.line) - len(lineage.steps)
+        gains = [step.gain for step in lineage.steps]
         assert gains[0] is None and all(gain > 0 for gain in gains[1:])  # made-up parents are the best so far
         assert any(piece.kind == "new" for piece in last.difference)
 
