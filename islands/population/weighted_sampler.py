@@ -18,9 +18,9 @@ def index_below(n: int, rng: np.random.Generator) -> int:
     return int(rng.random() * n)
 
 
-class IndexedSet(Generic[T]):
-    """A set with O(1) add, discard and uniform draw. The order of `items` follows from the order of the calls alone,
-    so that equal histories give equal draws."""
+class _Indexed(Generic[T]):
+    """Members in places: O(1) to find and to draw uniformly. The order of `items` follows from the order of the calls
+    alone, so that equal histories give equal draws."""
 
     __slots__ = ("items", "_places")
 
@@ -37,6 +37,16 @@ class IndexedSet(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return iter(self.items)
 
+    def draw(self, rng: np.random.Generator) -> T:
+        """A uniform member. Raises IndexError when empty."""
+        return self.items[index_below(len(self.items), rng)]
+
+
+class IndexedSet(_Indexed[T]):
+    """A set with O(1) add, discard and uniform draw."""
+
+    __slots__ = ()
+
     def add(self, item: T) -> None:
         if item not in self._places:
             self._places[item] = len(self.items)
@@ -51,33 +61,19 @@ class IndexedSet(Generic[T]):
             self.items[place] = last
             self._places[last] = place
 
-    def draw(self, rng: np.random.Generator) -> T:
-        """A uniform member. Raises IndexError when empty."""
-        return self.items[index_below(len(self.items), rng)]
 
-
-class WeightedSampler(Generic[T]):
-    """A IndexedSet whose members also carry weights: O(log n) add, discard and draw in proportion to weight.
+class WeightedSampler(_Indexed[T]):
+    """A set whose members carry weights: O(log n) add, discard and draw in proportion to weight.
 
     The weights lie in a Fenwick tree over the places of the members (1-based; node i sums the i & -i places up to i).
     """
 
-    __slots__ = ("items", "_places", "_weights", "_tree")
+    __slots__ = ("_weights", "_tree")
 
     def __init__(self) -> None:
-        self.items: list[T] = []
-        self._places: dict[T, int] = {}
+        super().__init__()
         self._weights: list[float] = []
         self._tree: list[float] = [0.0]
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __contains__(self, item: T) -> bool:
-        return item in self._places
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self.items)
 
     def add(self, item: T, weight: float) -> None:
         """Put in a new member. `weight` is clipped to [LEAST_WEIGHT, MOST_WEIGHT]. Raises KeyError if it is in."""
@@ -107,10 +103,6 @@ class WeightedSampler(Generic[T]):
             while node < len(self._tree):
                 self._tree[node] += change
                 node += node & -node
-
-    def draw(self, rng: np.random.Generator) -> T:
-        """A uniform member. Raises IndexError when empty."""
-        return self.items[index_below(len(self.items), rng)]
 
     def draw_weighted(self, rng: np.random.Generator) -> T:
         """A member in proportion to weight. Raises IndexError when empty."""
