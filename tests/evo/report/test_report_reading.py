@@ -7,7 +7,7 @@ from sqlalchemy import update
 from bench.report import made_up
 from evo.comparison.load import gather
 from evo.report.archive import archive_maps
-from evo.report.lineage import longest, told
+from evo.report.lineage import find_longest, load_texts
 from evo.report.load import read_run
 from islands.db.schema import Candidate
 from islands.db.store import Store
@@ -87,7 +87,7 @@ def test_postgresql_reads_the_same(postgres_address, made):
         search, (_, candidate) = reading.searches[1], best(store, run.id)[1]
         assert tuple(search.rewards[search.ordinal(candidate.id)]) == candidate.rewards
         assert [int(search.ids[at]) for at in search.line(candidate.id)][-1] == candidate.id
-        stories = told(store, longest({"base": [reading]}))
+        stories = load_texts(store, find_longest({"base": [reading]}))
         assert stories[0].steps[-1].candidate == search.problem.best or len(stories) == 2
         maps = archive_maps(store, {"base": [reading]}, 0)
         assert len(maps) == 1 and maps[0].filled == len({cell.name for cell in reading.searches[0].cells})
