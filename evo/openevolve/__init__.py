@@ -1,0 +1,2 @@
+"""The two ways to OpenEvolve: its checkpoints become runs (`import_run`), and our policies answer its prompts
+(`client`)."""

@@ -22,6 +22,7 @@
 comparison `${hard}/vpo/s0` is one of its runs), evaluate a file for `against`. A stage reads earlier ones only, so the
 file's order is the order of work.
 
-file: what is read; settings: the keys of each kind; references; checks: what is found before anything runs, and costs;
-state: what is finished; plan: what is next; work: a stage's command; child: its process; running: the loop; screen.
+Read in this order: `file` (with `settings` and `references`) is what is read, `checks` finds what is wrong before
+anything runs, and the costs; `state` is what is finished, `plan` what is next; `stage` makes a stage's command,
+`runner` runs one after the other; `display` prints.
 """

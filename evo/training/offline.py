@@ -172,7 +172,7 @@ def planned_steps(run: TrainRun, traces: Traces) -> int:
     return min(run.steps, run.passes * steps_a_pass(run, traces))
 
 
-def settled(run: TrainRun, traces: Traces) -> TrainRun:
+def resolve_settings(run: TrainRun, traces: Traces) -> TrainRun:
     """The run with what the traces decide: m, and the cap of the importance weights where the user names none."""
     if traces.answers == 1 and METHODS[run.method].chain:
         warnings.warn(
@@ -275,6 +275,6 @@ def _few(versions: Sequence[str]) -> str:
     return shown if len(versions) <= 3 else f"{shown} and {len(versions) - 3} more versions"
 
 
-def described(traces: Traces) -> list[Mapping[str, Any]]:
+def describe(traces: Traces) -> list[Mapping[str, Any]]:
     """What a training run remembers of its traces, so that a resume can tell whether they are the same."""
     return [source.described() for source in traces.runs]

@@ -5,34 +5,26 @@ Everything that can be wrong with the input is found here, before anything is wr
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from evo.config.parse import parse
-from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import TrainRun
 from evo.config.trainer import stored_trainer
 from evo.errors import BadInput
 from evo.evaluation.evaluate import evaluate as evaluate_policy
-from evo.evaluation.evaluate import open_formats
-from evo.prompts.contract import PromptFormat
 from evo.search.defaults import source_commit
-from evo.search.resources import open_policy, problems_at
 from evo.training.loop import SteppedTraining
-from evo.training.offline import OfflineTraining, described, keep_fitting, planned_steps, settled
+from evo.training.offline import OfflineTraining, describe, planned_steps, resolve_settings
 from evo.training.on_policy import TrainingLoop
+from evo.training.preparation import Prepared, named_traces, prepare
 from evo.training.processes import is_main, open_accelerator
 from evo.training.run_directory import TrainingRecord
-from evo.training.trace_selection import open_traces
 from evo.training.traces import Traces
 from problems.contract import Problem
-from problems.sandbox.shared import set_sandbox_mode
 from problems.scoring import Scorer
-from vpo.policies.address import parse_address
 from vpo.policies.contract import LocalPolicy, Policy
-from vpo.policies.registry import load_policy
 from vpo.training.checkpoint import load_state, save_checkpoint, save_model
 from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
 from vpo.training.trainer import PolicyTrainer
@@ -105,11 +97,11 @@ class Training:
 
 def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, Any]], None] | None = None) -> Training:
     """A new training run in the directory `output`."""
-    traces = _traces(run)
+    traces = named_traces(run)
     try:
-        run = settled(run, traces) if traces is not None else run
+        run = resolve_settings(run, traces) if traces is not None else run
         accelerator = open_accelerator(run, output)
-        prepared = _prepared(run, run.policy, accelerator, traces)
+        prepared = prepare(run, run.policy, accelerator, traces)
         if run.lr is None:
             rate = PAPER_RATE if prepared.policy.prompt_format == "chat" else EMBEDDED_RATE
             run = run.model_copy(update={"lr": rate})
@@ -118,10 +110,10 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
             "commit": source_commit(),
             "start": prepared.policy.version,
             "config": run.stored(),
-            **({} if traces is None else {"traces": described(traces)}),
+            **({} if traces is None else {"traces": describe(traces)}),
         }
         record = TrainingRecord(output)
-        training = _assembled(run, prepared, record, accelerator, about, on_log)
+        training = _assemble(run, prepared, record, accelerator, about, on_log)
         if isinstance(training.loop, OfflineTraining):
             training.loop.check_teaches()
         if training.main:
@@ -138,7 +130,7 @@ def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, A
     `overrides` may raise its budgets and say where its traces lie now."""
     record, about = TrainingRecord.open(folder)
     run = parse(TrainRun, {**stored_trainer(about["config"]), **overrides}, f"--resume {folder}")
-    traces = _traces(run, about.get("traces"))
+    traces = named_traces(run, about.get("traces"))
     try:
         return _resumed(run, folder, record, about, traces, on_log)
     except BaseException:
@@ -161,14 +153,14 @@ def _resumed(
     if not saved:
         if is_main(accelerator):
             record.rewind(-1)
-        return _assembled(run, _prepared(run, run.policy, accelerator, traces), record, accelerator, about, on_log)
+        return _assemble(run, prepare(run, run.policy, accelerator, traces), record, accelerator, about, on_log)
     state = load_state(saved[-1])
     processes = 1 if accelerator is None else accelerator.num_processes
     if len(state["curricula"]) != processes:
         raise BadInput(f"--resume {folder}: was trained by {len(state['curricula'])} processes, not {processes}")
     weights = run.policy if run.lora_rank else str(saved[-1])
-    prepared = _prepared(run, weights, accelerator, traces)
-    training = _assembled(run, prepared, record, accelerator, about, on_log)
+    prepared = prepare(run, weights, accelerator, traces)
+    training = _assemble(run, prepared, record, accelerator, about, on_log)
     loop = training.loop
     loop.restore({**state["loop"], "curriculum": state["curricula"][loop.rank]})
     loop.trainer.restore(state["trainer"])
@@ -179,69 +171,9 @@ def _resumed(
     return training
 
 
-@dataclass
-class _Prepared:
-    """Problems and how they are put, held-out problems, and a policy that can learn."""
-
-    problems: list[Problem]
-    styles: list[PromptFormat]
-    held_out: list[Problem]
-    policy: LocalPolicy
-    reference: Any
-    traces: Traces | None = None
-
-
-def _traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Traces | None:
-    if not run.from_traces:
-        return None
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise BadInput("training from traces runs in one process; start it without accelerate launch")
-    return open_traces(run, began)
-
-
-def _prepared(run: TrainRun, weights: str, accelerator: Any, traces: Traces | None) -> _Prepared:
-
-    if not run.problems and traces is None:
-        raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
-    set_sandbox_mode(run.sandbox)
-    problems = problems_at(run.problems, run.limit)
-    held_out = problems_at(run.evaluate, run.evaluate_limit)
-    learned = {problem.name for problem in problems} if traces is None else traces.problem_names
-    both = learned & {problem.name for problem in held_out}
-    if both:
-        raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
-    if (address := parse_address(run.policy)).kind == "vllm":
-        raise BadInput(
-            f"evo train samples from the model that it trains, which {run.policy} keeps in an engine of its own; name "
-            f"{address.model}, or train beside a search: evo run --train {run.method}"
-        )
-    device = run.device if accelerator is None else str(accelerator.device)
-    asked = RunConfig(
-        policy=weights,
-        temperature=run.temperature,
-        # a policy that nothing asks needs no limit of its own
-        max_new_tokens=run.max_new_tokens or (None if problems or held_out else 1),
-        answers=run.chain,
-        device=device,
-    )
-    policy = open_policy(asked, [*problems, *held_out])
-    if not isinstance(policy, LocalPolicy):
-        raise BadInput(f"policy {run.policy} has no weights here to train; name embedded:NAME, a hub id or a directory")
-    styles = open_formats(problems, policy, run.chain, PromptConfig())
-    open_formats(held_out, policy, run.chain)  # raises where they do not go together
-    reference = None
-    if run.kl > 0 and weights != run.policy:  # a resumed run still keeps to where it started
-        start = load_policy(run.policy, device=device)
-        assert isinstance(start, LocalPolicy)  # as the one that is trained
-        reference = start.model.float().requires_grad_(False)
-    if traces is not None:
-        keep_fitting(traces, policy)
-    return _Prepared(problems, styles, held_out, policy, reference, traces)
-
-
-def _assembled(
+def _assemble(
     run: TrainRun,
-    prepared: _Prepared,
+    prepared: Prepared,
     record: TrainingRecord,
     accelerator: Any,
     about: dict[str, Any],

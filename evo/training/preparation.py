@@ -1,0 +1,83 @@
+"""What a training run needs before its loop: problems and their prompt formats, a policy that can learn, traces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evo.config.run import PromptConfig, RunConfig
+from evo.config.train import TrainRun
+from evo.errors import BadInput
+from evo.evaluation.evaluate import open_formats
+from evo.prompts.contract import PromptFormat
+from evo.search.resources import open_policy, problems_at
+from evo.training.offline import keep_fitting
+from evo.training.trace_selection import open_traces
+from evo.training.traces import Traces
+from problems.contract import Problem
+from problems.sandbox.shared import set_sandbox_mode
+from vpo.policies.address import parse_address
+from vpo.policies.contract import LocalPolicy
+from vpo.policies.registry import load_policy
+
+
+@dataclass
+class Prepared:
+    """Problems and how they are put, held-out problems, and a policy that can learn."""
+
+    problems: list[Problem]
+    styles: list[PromptFormat]
+    held_out: list[Problem]
+    policy: LocalPolicy
+    reference: Any
+    traces: Traces | None = None
+
+
+def named_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Traces | None:
+    if not run.from_traces:
+        return None
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise BadInput("training from traces runs in one process; start it without accelerate launch")
+    return open_traces(run, began)
+
+
+def prepare(run: TrainRun, weights: str, accelerator: Any, traces: Traces | None) -> Prepared:
+
+    if not run.problems and traces is None:
+        raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
+    set_sandbox_mode(run.sandbox)
+    problems = problems_at(run.problems, run.limit)
+    held_out = problems_at(run.evaluate, run.evaluate_limit)
+    learned = {problem.name for problem in problems} if traces is None else traces.problem_names
+    both = learned & {problem.name for problem in held_out}
+    if both:
+        raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
+    if (address := parse_address(run.policy)).kind == "vllm":
+        raise BadInput(
+            f"evo train samples from the model that it trains, which {run.policy} keeps in an engine of its own; name "
+            f"{address.model}, or train beside a search: evo run --train {run.method}"
+        )
+    device = run.device if accelerator is None else str(accelerator.device)
+    asked = RunConfig(
+        policy=weights,
+        temperature=run.temperature,
+        # a policy that nothing asks needs no limit of its own
+        max_new_tokens=run.max_new_tokens or (None if problems or held_out else 1),
+        answers=run.chain,
+        device=device,
+    )
+    policy = open_policy(asked, [*problems, *held_out])
+    if not isinstance(policy, LocalPolicy):
+        raise BadInput(f"policy {run.policy} has no weights here to train; name embedded:NAME, a hub id or a directory")
+    styles = open_formats(problems, policy, run.chain, PromptConfig())
+    open_formats(held_out, policy, run.chain)  # raises where they do not go together
+    reference = None
+    if run.kl > 0 and weights != run.policy:  # a resumed run still keeps to where it started
+        start = load_policy(run.policy, device=device)
+        assert isinstance(start, LocalPolicy)  # as the one that is trained
+        reference = start.model.float().requires_grad_(False)
+    if traces is not None:
+        keep_fitting(traces, policy)
+    return Prepared(problems, styles, held_out, policy, reference, traces)
