@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-import evo.search.iteration
+from evo.search.score import AnswerScores
 from problems.registry import resolve
 from vpo.policies.registry import load_policy
 
@@ -15,15 +15,15 @@ def searched(search_with, tmp_path, monkeypatch):
     """searched(delay, name=..., streams=..., **settings) -> the groups of a search of four mazes, seconds of scoring
     drawn by `delay`."""
 
-    score_once = evo.search.iteration.score_once
+    score = AnswerScores.score
 
     def run(delay=None, *, name, streams=True, **settings):
         async def late(*arguments):
             if delay is not None:
                 await asyncio.sleep(delay())
-            return await score_once(*arguments)
+            return await score(*arguments)
 
-        monkeypatch.setattr(evo.search.iteration, "score_once", late)
+        monkeypatch.setattr(AnswerScores, "score", late)
         policy = load_policy("embedded:base", max_tokens=48)
         policy.streams = streams
         settings = settings if settings.get("resume") else dict(iterations=6, rollouts=2, answers=1, seed=3) | settings
