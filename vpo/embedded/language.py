@@ -16,7 +16,6 @@
 
 An answer with a copy is an edit: what stands between the copies is new, the route is stored in full. From where a
 route has come to, the parent goes on as after its first visit there. An answer without a copy is a fresh route.
-Steps are named by number because a small model learns to look a number up, and hardly to draw one cell of a set.
 
 A cell is two digits, row and column from 0. A route is written as the cells that it enters, which keeps its position
 in plain sight of the model; a bump into a wall is `^U`, `^D`, `^L` or `^R`. The bonus tile, on every board in the
