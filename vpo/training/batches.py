@@ -1,11 +1,30 @@
-"""Cutting a batch into micro-batches by a budget of tokens. Gradients add up, so the cut changes nothing but memory."""
+"""Cutting a batch into minibatches, one for each optimiser step, and those into micro-batches by a budget of tokens.
+Gradients of micro-batches add up, so that cut changes nothing but memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from vpo.training.config import TrainConfig
 from vpo.training.examples import ExampleGroup
+
+
+def minibatches(groups: Sequence[ExampleGroup], config: TrainConfig, step: int) -> list[list[ExampleGroup]]:
+    """The groups of each optimiser step: the whole batch, or its minibatches in an order drawn per epoch.
+
+    step: number of the training step, which with config.seed fixes the order
+    """
+    parts = []
+    for epoch in range(config.epochs):
+        order = np.arange(len(groups))
+        if config.minibatches > 1:
+            order = np.random.default_rng([config.seed, step, epoch]).permutation(order)
+        parts += [[groups[i] for i in some] for some in np.array_split(order, config.minibatches)]
+    # a process without groups takes part with empty hands, since every process must come to every sum
+    return parts
 
 
 def micro_batches(

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from problems.types import Rollout, ScoredGroup
 from vpo.hf.cache import is_windowed
@@ -33,9 +32,11 @@ from vpo.training.adapters import (
     with_adapter,
     without_adapter,
 )
-from vpo.training.batches import micro_batches
+from vpo.training.attention import training_attention, use_attention
+from vpo.training.batches import micro_batches, minibatches
 from vpo.training.config import TrainConfig
 from vpo.training.contract import TrainingDiverged, TrainStats
+from vpo.training.divergence import save_diverged
 from vpo.training.examples import (
     Archive,
     Example,
@@ -47,12 +48,11 @@ from vpo.training.examples import (
     whitened,
 )
 from vpo.training.forward import completion_logprobs, pack
+from vpo.training.group_metrics import group_metrics
 from vpo.training.loss import FIGURES, policy_loss
 from vpo.training.memory import give_back
+from vpo.training.optimizer import make_optimizer
 from vpo.training.precision import multiplies_in_bf16
-
-_SMALL = 20_000_000
-"""Parameters below which eager attention trains faster on a CPU than the fused kernel."""
 
 
 class PolicyTrainer:
@@ -81,8 +81,6 @@ class PolicyTrainer:
         accelerator: Any = None,
         folder: str | Path = ".",
     ) -> None:
-        from transformers import get_scheduler
-
         self.config = config
         self.tokenizer = tokenizer
         self.archive = archive
@@ -103,26 +101,9 @@ class PolicyTrainer:
         if config.kl > 0 and reference is None and not has_adapter(model):
             self._reference = copy.deepcopy(model).requires_grad_(False)
         self._mixed = multiplies_in_bf16(config.precision, model.device.type)
-        self._attention = config.attention
-        size = sum(p.numel() for p in model.parameters())
-        if config.attention is None and size < _SMALL and model.device.type == "cpu":
-            self._attention = "eager"
-        trained = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(
-            [
-                {"params": [p for p in trained if p.ndim >= 2], "weight_decay": config.weight_decay},
-                {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
-            ],
-            lr=config.learning_rate,
-            betas=config.betas,
-            fused=model.device.type in ("cpu", "cuda"),
-        )
-        self._trained = trained
-        updates = config.epochs * config.minibatches
-        name = "constant_with_warmup" if config.schedule == "constant" else config.schedule
-        self.schedule = get_scheduler(
-            name, self.optimizer, config.warm_up * updates, config.steps and config.steps * updates
-        )
+        self._attention = training_attention(model, config)
+        self._trained = [p for p in model.parameters() if p.requires_grad]
+        self.optimizer, self.schedule = make_optimizer(self._trained, config, model.device.type)
 
     @property
     def version(self) -> str:
@@ -135,18 +116,19 @@ class PolicyTrainer:
         """
         fresh = [group for group in groups if not self._stale(group)]
         examples = self._examples(fresh)
-        figures = self._described(groups, fresh, examples)
+        figures = group_metrics(groups, fresh, examples, self.summed)
         total = self.summed(batch_total(examples, self.config.aggregation))
         if not total:
             return TrainStats(figures=figures)
         start = self._start(examples)
-        updates = [values for part in self._updates(examples) if (values := self._update(part, start))]
+        parts = minibatches(examples, self.config, self.steps)
+        updates = [values for part in parts if (values := self._update(part, start))]
         if self.model.device.type == "cpu":
             give_back()
         means = {name: sum(values[name] for values in updates) / len(updates) for name in updates[0]}
         self.steps += 1
         self.versions.append(f"{self.versions[0]}+{self.config.method}.{self.steps}")
-        return TrainStats(self.version, {**figures, **means, "learning_rate": self.schedule.get_last_lr()[0]})
+        return TrainStats(self.version, {**figures, **means, "learning_rate": float(self.schedule.get_last_lr()[0])})
 
     def _stale(self, group: ScoredGroup) -> bool:
         if self.config.most_behind is None:
@@ -175,37 +157,6 @@ class PolicyTrainer:
         tokens = sum(len(rollout.rollout.token_ids) for group in groups for rollout in group.rollouts)
         return whitened(examples, tokens, self.summed)
 
-    def _described(
-        self, groups: Sequence[ScoredGroup], fresh: Sequence[ScoredGroup], examples: Sequence[ExampleGroup]
-    ) -> dict[str, float]:
-        """Figures of the groups themselves, over all processes: mean fitness of an answer, of a rollout's best, the
-        sampled tokens and their mean negative log-likelihood, and what was left out."""
-        rollouts = [rollout for group in fresh for rollout in group.rollouts]
-        fitness = [[answer.score.fitness for answer in rollout.answers] for rollout in rollouts]
-        asked = self.summed(sum(max(group.answers, 1) * len(group.rollouts) for group in fresh))
-        tokens = self.summed(sum(len(rollout.rollout.token_ids) for rollout in rollouts))
-        best = self.summed(sum(max(row, default=0.0) for row in fitness))
-        return {
-            "fitness": self.summed(sum(map(sum, fitness))) / max(asked, 1),
-            "best_of_rollout": best / max(self.summed(len(rollouts)), 1),
-            "nll": -self.summed(sum(float(rollout.rollout.logprobs.sum()) for rollout in rollouts)) / max(tokens, 1),
-            "tokens": float(tokens),
-            "groups": float(self.summed(len(groups))),
-            "stale": float(self.summed(len(groups) - len(fresh))),
-            "spreadless": float(self.summed(len(fresh) - len(examples))),
-        }
-
-    def _updates(self, examples: list[ExampleGroup]) -> list[list[ExampleGroup]]:
-        """The groups of each optimiser step: the whole batch, or its minibatches in an order drawn per epoch."""
-        parts = []
-        for epoch in range(self.config.epochs):
-            order = np.arange(len(examples))
-            if self.config.minibatches > 1:
-                order = np.random.default_rng([self.config.seed, self.steps, epoch]).permutation(order)
-            parts += [[examples[i] for i in some] for some in np.array_split(order, self.config.minibatches)]
-        # a process without groups takes part with empty hands, since every process must come to every sum
-        return parts
-
     def _update(self, groups: list[ExampleGroup], start: Mapping[int, torch.Tensor]) -> dict[str, float]:
         config = self.config
         total = self.summed(batch_total(groups, config.aggregation))
@@ -216,7 +167,7 @@ class PolicyTrainer:
         sums: dict[str, Any] = dict.fromkeys(("loss", *FIGURES, *(("kl",) if config.kl > 0 else ())), 0.0)
         weights = token_weights(groups, config.aggregation, total)
         for batch in micro_batches(groups, weights, config.token_budget, shared=self._shares):
-            with self._as_trained(self.model):
+            with use_attention(self.model, self._attention, recompute=self.config.gradient_checkpointing):
                 loss, figures = self._loss(batch, start)
                 loss.backward()
             for name, value in {"loss": loss.detach(), **figures}.items():
@@ -225,7 +176,10 @@ class PolicyTrainer:
         norm = torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip)
         values = {name: self.summed(float(value)) for name, value in sums.items()} | {"grad_norm": float(norm)}
         if not all(np.isfinite(value) for value in values.values()):
-            raise TrainingDiverged(self._saved(groups, values))
+            process = self._accelerator.process_index if self._accelerator else None
+            raise TrainingDiverged(
+                save_diverged(self.folder, self.steps + 1, groups, values, self.config, process=process)
+            )
         self.optimizer.step()
         self.schedule.step()
         return values
@@ -269,25 +223,9 @@ class PolicyTrainer:
     def _forward(self, model: Any, packed: Any) -> torch.Tensor:
         """(N,) log-probabilities of the micro-batch's completion tokens, row by row."""
         autocast = torch.autocast(model.device.type, torch.bfloat16, enabled=self._mixed)
-        with self._as_trained(model), autocast:
+        used = use_attention(model, self._attention, recompute=self.config.gradient_checkpointing)
+        with used, autocast:
             return completion_logprobs(model, packed, shared=self._shares)[packed.mask]
-
-    @contextlib.contextmanager
-    def _as_trained(self, model: Any) -> Iterator[None]:
-        """The model with its attention for training. It lasts until after the backward pass, which runs layers again
-        where activations are recomputed."""
-        config, usual = model.config, model.config._attn_implementation
-        # transformers recomputes a layer that is in training mode; its parts stay out of it, so that nothing drops out
-        layers = [part for part in model.modules() if isinstance(part, GradientCheckpointingLayer)]
-        try:
-            config._attn_implementation = self._attention or usual
-            for layer in layers:
-                layer.training = self.config.gradient_checkpointing
-            yield
-        finally:
-            config._attn_implementation = usual
-            for layer in layers:
-                layer.training = False
 
     @contextlib.contextmanager
     def _as_reference(self) -> Iterator[Any]:
@@ -310,19 +248,6 @@ class PolicyTrainer:
         for parameter in self._trained:
             own = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             parameter.grad = self._accelerator.reduce(own, "sum")
-
-    def _saved(self, groups: Sequence[ExampleGroup], values: Mapping[str, float]) -> str:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        process = f"-process-{self._accelerator.process_index}" if self._accelerator else ""
-        file = self.folder / f"diverged-step-{self.steps + 1}{process}.pt"
-        torch.save(
-            {"step": self.steps + 1, "values": dict(values), "config": self.config, "groups": list(groups)}, file
-        )
-        bad = ", ".join(f"{name} {value}" for name, value in values.items() if not np.isfinite(value))
-        return (
-            f"training stopped at step {self.steps + 1}: {bad}. The weights are those of step {self.steps}; the batch "
-            f"is in {file}. Try a smaller learning rate, or precision fp32"
-        )
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The whole model's weights now, an adapter merged into them: what a policy that samples is given."""
