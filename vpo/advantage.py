@@ -44,7 +44,7 @@ WHITENING_EPSILON = 1e-8
 Scale = Literal["official", "plain"]
 
 
-def normalised(r: Floats, *, sample: bool = False) -> Floats:
+def normalise(r: Floats, *, sample: bool = False) -> Floats:
     """(r - mean) / (std + eps) over a group; zeros where std < eps. GRPO (arXiv 2402.03300).
 
     sample: divide by the sample deviation, as veRL does, in place of the population's: smaller by sqrt((G - 1) / G)
@@ -56,7 +56,7 @@ def normalised(r: Floats, *, sample: bool = False) -> Floats:
 
 def grpo(group: GroupRewards, *, sample: bool = True) -> Floats:
     """The fixed scalar of the single answer, normalised in the group (arXiv 2402.03300). -> (G,)"""
-    return normalised(group.first @ group.scalar, sample=sample)
+    return normalise(group.first @ group.scalar, sample=sample)
 
 
 def maxrl(group: GroupRewards) -> Floats:
@@ -88,7 +88,7 @@ def max_at_k(group: GroupRewards) -> Floats:
     joined = np.array([comb(j - 1, k - 2) if j and k > 1 else 0 for j in range(n)], dtype=np.float64) * r[order]
     coefficients = np.empty(n)
     coefficients[order] = (led + joined[::-1].cumsum()[::-1] - joined) / comb(n, k)
-    return normalised(coefficients, sample=True)
+    return normalise(coefficients, sample=True)
 
 
 def max_at_k_leads(group: GroupRewards) -> Floats:
@@ -120,12 +120,12 @@ def gdpo(group: GroupRewards) -> Floats:
 
     Its last step whitens the sums over the tokens of the batch (`whitening`), which a group alone cannot do.
     """
-    return np.asarray(np.stack([normalised(column, sample=True) for column in group.first.T]).sum(axis=0))
+    return np.asarray(np.stack([normalise(column, sample=True) for column in group.first.T]).sum(axis=0))
 
 
 def gdpo_averaged(group: GroupRewards) -> Floats:
     """Each objective normalised in the group by itself, then averaged. -> (G,)"""
-    return np.asarray(np.stack([normalised(column) for column in group.first.T]).mean(axis=0))
+    return np.asarray(np.stack([normalise(column) for column in group.first.T]).mean(axis=0))
 
 
 def whitening(count: float, total: float, squares: float) -> tuple[float, float]:
@@ -143,12 +143,12 @@ def whitening(count: float, total: float, squares: float) -> tuple[float, float]
 
 def random_weighting(group: GroupRewards, *, sample: bool = True) -> Floats:
     """w . r under one random taste of this group, normalised. -> (G,)"""
-    return normalised(group.first @ group.taste, sample=sample)
+    return normalise(group.first @ group.taste, sample=sample)
 
 
 def multi_rlvr(group: GroupRewards, *, sample: bool = True) -> Floats:
     """The sum of the fixed scalar over the rollout's m answers, normalised. -> (G,)"""
-    return normalised((group.rewards @ group.scalar).sum(axis=1), sample=sample)
+    return normalise((group.rewards @ group.scalar).sum(axis=1), sample=sample)
 
 
 def vpo(group: GroupRewards) -> Floats:
@@ -157,8 +157,8 @@ def vpo(group: GroupRewards) -> Floats:
     Where gains over shown parents are rewarded: E_w[max(0, max_s w.r_s - best_w(parents))].
     """
     if len(group.shown):
-        return normalised(archive_gains(group.rewards, group.valid, group.weights, group.shown))
-    return normalised(set_rewards(group.rewards, group.valid, group.weights))
+        return normalise(archive_gains(group.rewards, group.valid, group.weights, group.shown))
+    return normalise(set_rewards(group.rewards, group.valid, group.weights))
 
 
 def entropic(group: GroupRewards) -> Floats:
@@ -202,14 +202,14 @@ def per_answer(group: GroupRewards) -> Floats:
     gains = marginal_rewards(group.rewards, group.valid, group.weights, group.shown)
     advantage = np.zeros_like(gains)
     if group.valid.any():
-        advantage[group.valid] = normalised(gains[group.valid])
+        advantage[group.valid] = normalise(gains[group.valid])
     return advantage
 
 
 def archive_vpo(group: GroupRewards) -> Floats:
     """The set's gain over the archive, E_w[max(0, max_s w.r_s - best_w(archive))], normalised. -> (G,)"""
     held = np.concatenate([group.archive, group.shown])
-    return normalised(archive_gains(group.rewards, group.valid, group.weights, held))
+    return normalise(archive_gains(group.rewards, group.valid, group.weights, held))
 
 
 Estimator = Callable[[GroupRewards], Floats]

@@ -116,7 +116,7 @@ class VPOTrainer(GRPOTrainer):
     ) -> torch.Tensor:
         """TRL's hook for (N, 1) rewards, N completions of all processes. The advantages are made here as well, since
         only here the rows are at hand; _generate_and_score_completions puts them in."""
-        own = [self._scored(row, ids) for row, ids in zip(inputs, completion_ids_list, strict=True)]
+        own = [self._score_rollout(row, ids) for row, ids in zip(inputs, completion_ids_list, strict=True)]
         rollouts = gather_object(own)
         trained: Any = self.model
         size: Any = self.num_generations if trained.training else self.num_generations_eval
@@ -150,7 +150,7 @@ class VPOTrainer(GRPOTrainer):
         logged.extend(float(credit.mean()) if len(credit) else 0.0 for credit in self._credit)
         return output
 
-    def _scored(self, row: Row, ids: list[int]) -> ScoredRollout:
+    def _score_rollout(self, row: Row, ids: list[int]) -> ScoredRollout:
         """One completion, read and scored."""
         stopped = bool(ids) and ids[-1] in self.eos_token_ids
         kept = np.asarray(ids[:-1] if stopped else ids, dtype=np.int32)
@@ -170,7 +170,7 @@ class VPOTrainer(GRPOTrainer):
         for answer in found:
             distinct.setdefault(identity(answer, self.answer_format), answer)
         answers = tuple(
-            ScoredAnswer(answer, key, self._judged(row, answer))
+            ScoredAnswer(answer, key, self._score_answer(row, answer))
             for key, answer in list(distinct.items())[: self.answers]
         )
         tokens = np.asarray(ids, dtype=np.int32)
@@ -178,7 +178,7 @@ class VPOTrainer(GRPOTrainer):
         rollout = Rollout(text, tokens, np.zeros(len(ids), np.float32), tokens[:0], "stop" if stopped else "length")
         return ScoredRollout(rollout, answers)
 
-    def _judged(self, row: Row, answer: str) -> Score:
+    def _score_answer(self, row: Row, answer: str) -> Score:
         found = self.score(row, answer)
         if isinstance(found, Score):
             return found

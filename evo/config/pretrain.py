@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from evo.errors import BadInput
-from vpo.embedded.pretrain import PretrainConfig, configured
+from vpo.embedded.pretrain import PretrainConfig, make_config
 
 
 class PretrainSettings(BaseModel):
@@ -30,6 +30,6 @@ class PretrainSettings(BaseModel):
     def config(self) -> PretrainConfig:
         """As pretraining takes them. Raises BadInput, in one line, for settings that do not go together."""
         try:
-            return configured(**self.model_dump(exclude_none=True))
+            return make_config(**self.model_dump(exclude_none=True))
         except ValueError as error:
             raise BadInput(str(error)) from error

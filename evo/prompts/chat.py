@@ -125,12 +125,12 @@ def begins(config: PromptConfig, rng: np.random.Generator) -> bool:
 
 def begun_answer(problem: Problem, config: PromptConfig, selection: Selection, rng: np.random.Generator | None) -> str:
     """The prefill of a chat prompt: the first part of the parent, "" for none."""
-    from vpo.chain import opening
+    from vpo.chain import draw_prefill
 
     parent = selection.parent if config.show_parent else None
     if parent is None or parent.error or rng is None or not begins(config, rng):
         return ""
-    return opening(parent.text, problem.answer_format, rng)
+    return draw_prefill(parent.text, problem.answer_format, rng)
 
 
 def read(rollout: Rollout, problem: Problem, answers: int, edited: Selection | None) -> Chain:

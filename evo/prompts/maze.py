@@ -47,12 +47,12 @@ class MazeFormat:
         return Selection(None if parent is None or not parent.text or parent.error else parent, (), ())
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
-        from vpo.embedded import opening
+        from vpo.embedded import draw_prefill
 
         parent = self.shown(selection).parent
         begun = ""
         if parent is not None and rng is not None and begins(self.config, rng):
-            begun = opening(self.problem, parent.text, rng)
+            begun = draw_prefill(self.problem, parent.text, rng)
         if begun:
             # what is kept of the parent is in plain sight: a second copy would only make the prompt longer
             return Prompt(self._text(None), stream=stream, prefill=begun)

@@ -16,7 +16,7 @@ from vpo.embedded import checkpoint_path, dialect_of, prompt_text, routes, shipp
 from vpo.embedded.checkpoint import LARGEST_MB, SHIPPED
 from vpo.embedded.language import EDIT_DIALECT, encode_edit, encode_prompt, vocabulary
 from vpo.embedded.lessons import Lessons, edit, mutate
-from vpo.embedded.pretrain import PretrainConfig, Progress, configured, pretrain
+from vpo.embedded.pretrain import PretrainConfig, Progress, make_config, pretrain
 
 TINY = PretrainConfig(
     steps=20, width=32, layers=1, heads=2, batch=8, sort_over=2, warm_up=2, learning_rate=1e-2, measured=0
@@ -112,7 +112,7 @@ def test_a_cut_parent_gets_a_new_end():
 def test_a_pretraining_goes_on_in_the_edit_language(tmp_path):
     pretrain(tmp_path / "base", TINY, held_out=frozenset())
     small = {"steps": 2, "width": 32, "layers": 1, "heads": 2, "batch": 4, "sort_over": 1, "measured": 2}
-    config = configured("maze-edit", str(tmp_path / "base"), 1e-9, **small)
+    config = make_config("maze-edit", str(tmp_path / "base"), 1e-9, **small)
     done = pretrain(tmp_path / "edit", config, held_out=frozenset())
     assert done.shown and done.unshown and done.teacher and done.shown.answers == 24
     assert done.teacher.valid == 1.0 and done.teacher.kept > 0.4
@@ -132,11 +132,11 @@ def test_a_pretraining_goes_on_in_the_edit_language(tmp_path):
 
 def test_what_pretraining_may_start_from():
     with pytest.raises(ValueError, match="no embedded policy"):
-        configured("maze", "/nowhere")
+        make_config("maze", "/nowhere")
     with pytest.raises(BadAddress):
-        configured("maze", "embedded:none")
+        make_config("maze", "embedded:none")
     with pytest.raises(ValueError, match="even multiple"):
-        configured("maze-edit", width=30, heads=4)
+        make_config("maze-edit", width=30, heads=4)
 
 
 def test_a_tiny_pretraining_learns_and_repeats(tmp_path):

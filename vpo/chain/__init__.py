@@ -5,8 +5,8 @@ a line `---` between them. Small models keep to it loosely, so reading is lenien
 nothing is guessed at, and whatever is left out is named in `Chain.error`.
 """
 
-from vpo.chain.opening import opening
 from vpo.chain.parsing import Chain, parse
+from vpo.chain.prefill import draw_prefill
 from vpo.chain.wording import default_max_tokens, instructions
 
-__all__ = ["Chain", "default_max_tokens", "instructions", "opening", "parse"]
+__all__ = ["Chain", "default_max_tokens", "draw_prefill", "instructions", "parse"]

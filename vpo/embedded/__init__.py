@@ -1,7 +1,7 @@
 """The embedded policy: a small Llama that writes maze routes in a token language of its own, and how it is made.
 
 For a prompt builder:  prompt_text(problem, parent=moves, parent_rewards=vector, answers=m) -> the prompt's token string
-                       opening(problem, parent, rng) -> the beginning of a parent's route, to go on from
+                       draw_prefill(problem, parent, rng) -> the beginning of a parent's route, to go on from
 For a chain parser:    routes(rollout.text, prompt) -> the chain's answers as move lists (letters U, D, L, R), in order
 For a policy loader:   checkpoint_path("embedded:base") -> a transformers folder
                        dialect_of(folder) -> "maze-compact" or "maze-edit"
@@ -36,7 +36,7 @@ __all__ = [
     "checkpoint_path",
     "dialect_of",
     "most_tokens",
-    "opening",
+    "draw_prefill",
     "prompt_text",
     "routes",
     "shipped",
@@ -66,7 +66,7 @@ def prompt_text(
     return encode_prompt(problem.maze, moves, parent_rewards if moves else None, answers, dialect)
 
 
-def opening(problem: MazeProblem, parent: str, rng: np.random.Generator) -> str:
+def draw_prefill(problem: MazeProblem, parent: str, rng: np.random.Generator) -> str:
     """A chain that has come as far as some step inside its first answer, which walks as `parent` does until there; ""
     where the parent cannot be read or is too short to be cut."""
     try:

@@ -84,7 +84,7 @@ LANGUAGES: Mapping[str, str] = {"maze": DIALECT, "maze-edit": EDIT_DIALECT}
 """What `evo pretrain` can teach, by the name it has there."""
 
 
-def configured(language: str, start: str | None = None, lr: float | None = None, **given: Any) -> PretrainConfig:
+def make_config(language: str, start: str | None = None, lr: float | None = None, **given: Any) -> PretrainConfig:
     """The configuration of a pretraining of one of LANGUAGES, with settings of PretrainConfig.
 
     start: embedded:NAME or a folder

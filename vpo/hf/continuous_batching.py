@@ -135,12 +135,12 @@ class Stream:
         if self._decoding is None:
             self._decoding = Decoding(self._policy.model, self._seed, settings)
         there, joining = len(self._decoding), list[tuple[_Group, int]]()
-        columns = max((wanted(group) for group, _ in self._places.values()), default=0)
+        columns = max((columns_needed(group) for group, _ in self._places.values()), default=0)
         prompts = longest = 0
         cells = settings.cells + self._decoding.cells
         while self._waiting:
             group = self._waiting[0]
-            columns, longest = max(columns, wanted(group)), max(longest, len(group.asks[0].prompt))
+            columns, longest = max(columns, columns_needed(group)), max(longest, len(group.asks[0].prompt))
             room = min(settings.rows, cells // columns) - there - len(joining)
             crowded = prompts and longest * (prompts + 1) > settings.prompt_cells
             rows = len(group.asks) - group.begun
@@ -158,6 +158,6 @@ class Stream:
             self._places.update(enumerate(joining, first))
 
 
-def wanted(group: _Group) -> int:
+def columns_needed(group: _Group) -> int:
     """Columns that a row of the group may come to take."""
     return len(group.asks[0].prompt) + group.asks[0].limit

@@ -20,7 +20,15 @@ from vpo.hf.continuous_batching import Deliver, Stream, Take
 from vpo.hf.decode import Ask, Drawn, Settings, Stopped, decode
 from vpo.hf.rows import can_join, can_share
 from vpo.policies.contract import PolicyUnavailable, T
-from vpo.policies.encoding import context_of, encoded, end_tokens, enough, read_prompt_format, room, written
+from vpo.policies.encoding import (
+    context_of,
+    decode_rollout,
+    default_limit,
+    encode_prompt,
+    end_tokens,
+    read_prompt_format,
+    remaining_tokens,
+)
 
 _SMALL = 20_000_000
 """Parameters below which rows are so cheap that calls should be large."""
@@ -144,7 +152,7 @@ class TransformersPolicy:
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), as the model is conditioned on them."""
-        return encoded(self.tokenizer, self.prompt_format, prompt)
+        return encode_prompt(self.tokenizer, self.prompt_format, prompt)
 
     def _sample(
         self, prompts: list[Prompt], rollouts: int, answers: int, seed: int, cancelled: threading.Event
@@ -178,12 +186,12 @@ class TransformersPolicy:
 
     def limit(self, answers: int) -> int:
         """The most tokens that a rollout of so many answers may have."""
-        return self.max_tokens or enough(answers, self.prompt_format)
+        return self.max_tokens or default_limit(answers, self.prompt_format)
 
     def asks(self, prompt: Prompt, rollouts: int, limit: int) -> list[Ask]:
         """The rows of one group. Raises PromptTooLong."""
         ids = self.encode(prompt)
-        most = room(ids, limit, self.context)
+        most = remaining_tokens(ids, limit, self.context)
         return [Ask(ids, prompt.stream, rollout, most, prompt.prefill) for rollout in range(rollouts)]
 
     def either(self, cancelled: threading.Event) -> Any:
@@ -237,7 +245,7 @@ class TransformersPolicy:
 
     def rollout(self, ask: Ask, drawn: Drawn) -> Rollout:
         """What a row has drawn, as text."""
-        text = written(self.tokenizer, drawn.token_ids, drawn.stopped, self.prompt_format, ask.prefill)
+        text = decode_rollout(self.tokenizer, drawn.token_ids, drawn.stopped, self.prompt_format, ask.prefill)
         return Rollout(text, drawn.token_ids, drawn.logprobs, ask.prompt, "stop" if drawn.stopped else "length")
 
 

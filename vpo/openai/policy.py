@@ -21,7 +21,7 @@ import numpy as np
 
 from problems.types import Prompt, Rollout, Usage
 from vpo.openai.address import Endpoint, endpoint
-from vpo.openai.probe import opened
+from vpo.openai.probe import probe_server
 from vpo.openai.response import NOTHING, Choice, Reply
 from vpo.openai.server import Server
 from vpo.policies.address import PolicyAddress
@@ -71,7 +71,7 @@ class OpenAIPolicy:
         """
         if self._closed:
             raise PolicyUnavailable(f"{self.version} is closed")
-        limit = self.max_tokens or self._enough(answers)
+        limit = self.max_tokens or self._default_limit(answers)
         return await together([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
 
     async def close(self) -> None:
@@ -80,7 +80,7 @@ class OpenAIPolicy:
             self._closed = True
             await self.server.close()
 
-    def _enough(self, answers: int) -> int:
+    def _default_limit(self, answers: int) -> int:
         from vpo.chain import default_max_tokens
 
         return default_max_tokens("python", answers, self.prompt_format)
@@ -158,7 +158,7 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 def load_openai(address: PolicyAddress, settings: PolicySettings) -> OpenAIPolicy:
     """The policy at a server, which is asked what it serves. Raises BadAddress in one line."""
     place = endpoint(address)
-    found = opened(place, settings.temperature, settings.top_p)
+    found = probe_server(place, settings.temperature, settings.top_p)
     server = Server(place, settings.temperature, settings.top_p, found.engine, found.with_ids, found.context)
     return OpenAIPolicy(
         place,

@@ -24,7 +24,7 @@ _LIKELIEST = 8
 
 
 @dataclass(frozen=True)
-class Opened:
+class Capabilities:
     """engine: "vllm" and the like, "" where unknown; with_ids: whether it gives token ids; has_logprobs: whether its
     log-probabilities are those of the distribution that it samples from; context: tokens, None where it does not say"""
 
@@ -34,7 +34,7 @@ class Opened:
     context: int | None = None
 
 
-def opened(place: Endpoint, temperature: float, top_p: float) -> Opened:
+def probe_server(place: Endpoint, temperature: float, top_p: float) -> Capabilities:
     """Ask. Raises BadAddress, one line, where nobody answers, the key is refused, or the model is not served."""
     if not place.key and place.url == HOSTED:
         raise BadAddress(f"policy {place.version!r} needs a key: set {place.options.key}, or name a server: @URL")
@@ -43,20 +43,20 @@ def opened(place: Endpoint, temperature: float, top_p: float) -> Opened:
         api_key=place.key or NO_KEY, base_url=place.url, timeout=min(_SECONDS, options.timeout), max_retries=1
     )
     with client:
-        served = _served(client, place)
+        served = _find_model(client, place)
         if served is None:  # no list to be had: whether the model answers shows as well
-            _asked(client, place, {"max_tokens": 1})
-            return Opened()
+            _complete(client, place, {"max_tokens": 1})
+            return Capabilities()
         engine = str(served.get("owned_by") or "").lower()
         context = served.get("max_model_len")
         context = context if isinstance(context, int) and context > 0 else None
         if engine not in _WITH_IDS or options.logprobs == "off":
-            return Opened(engine, context=context)
-        with_ids, exact = _logprobs(client, place, engine, temperature, top_p)
-        return Opened(engine, with_ids, with_ids and exact, context)
+            return Capabilities(engine, context=context)
+        with_ids, exact = _probe_logprobs(client, place, engine, temperature, top_p)
+        return Capabilities(engine, with_ids, with_ids and exact, context)
 
 
-def _served(client: openai.OpenAI, place: Endpoint) -> dict[str, Any] | None:
+def _find_model(client: openai.OpenAI, place: Endpoint) -> dict[str, Any] | None:
     """The model's entry in the server's list; {} where the list need not hold it, None where there is no list."""
     try:
         body = json_of(client.models.with_raw_response.list())
@@ -87,7 +87,7 @@ def _why(error: openai.APIError, place: Endpoint) -> str:
     return str(unavailable(error, place)).replace(", then evo resume", "")
 
 
-def _asked(client: openai.OpenAI, place: Endpoint, body: dict[str, Any]) -> Any:
+def _complete(client: openai.OpenAI, place: Endpoint, body: dict[str, Any]) -> Any:
     """A completion of next to nothing, as JSON. Raises BadAddress."""
     try:
         raw = client.chat.completions.with_raw_response.create(
@@ -104,7 +104,7 @@ def _asked(client: openai.OpenAI, place: Endpoint, body: dict[str, Any]) -> Any:
         raise BadAddress(place.hidden(f"{place.url} does not speak the OpenAI protocol: {error}")) from None
 
 
-def _logprobs(
+def _probe_logprobs(
     client: openai.OpenAI, place: Endpoint, engine: str, temperature: float, top_p: float
 ) -> tuple[bool, bool]:
     """Whether there are token ids with log-probabilities, and whether those are of the distribution sampled from.
@@ -121,13 +121,13 @@ def _logprobs(
         "return_token_ids": True,
         **NEUTRAL[engine],
     }
-    plain = _asked(client, place, body)
+    plain = _complete(client, place, body)
     reply = read_reply(plain)
     if not reply.choices or not len(reply.choices[0].logprobs) or not len(reply.prompt_ids):
         return False, False
     if (temperature in (0.0, 1.0)) and top_p == 1.0:
         return True, True  # there is nothing that could be left out of them
-    sharp = _asked(client, place, {**body, "temperature": 0.5})
+    sharp = _complete(client, place, {**body, "temperature": 0.5})
     once, twice = (top_logprobs_in(found) for found in (plain, sharp))
     exact = _spread(twice, once) > 1.5 * _spread(once, twice) > 0.0
     if not exact:

@@ -35,7 +35,7 @@ def context_of(config: Any) -> int:
     return int(getattr(config.get_text_config(decoder=True), "max_position_embeddings", 0) or 1 << 30)
 
 
-def encoded(tokenizer: Any, prompt_format: str, prompt: Prompt) -> npt.NDArray[np.int32]:
+def encode_prompt(tokenizer: Any, prompt_format: str, prompt: Prompt) -> npt.NDArray[np.int32]:
     """The prompt's token ids (P,), as the model is conditioned on them: its prefill too."""
     if prompt_format != "chat":
         ids = tokenizer(f"{prompt.user} {prompt.prefill}", add_special_tokens=False).input_ids
@@ -52,19 +52,19 @@ def _chat(tokenizer: Any, prompt: Prompt) -> str:
     if prompt.system:
         messages.insert(0, {"role": "system", "content": prompt.system})
     try:
-        return _templated(tokenizer, messages)
+        return _apply_template(tokenizer, messages)
     except Exception:
         if not prompt.system:
             raise
         # Some templates refuse a system message; what it says then opens the request
-        return _templated(tokenizer, [{"role": "user", "content": f"{prompt.system}\n\n{prompt.user}"}])
+        return _apply_template(tokenizer, [{"role": "user", "content": f"{prompt.system}\n\n{prompt.user}"}])
 
 
-def _templated(tokenizer: Any, messages: list[dict[str, str]]) -> str:
+def _apply_template(tokenizer: Any, messages: list[dict[str, str]]) -> str:
     return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, enable_thinking=False)
 
 
-def room(ids: npt.NDArray[np.int32], limit: int, context: int) -> int:
+def remaining_tokens(ids: npt.NDArray[np.int32], limit: int, context: int) -> int:
     """Most tokens of a rollout of this prompt, up to `limit`. Raises PromptTooLong where too few are left."""
     left = context - len(ids)
     if left < min(limit, _LEAST_ROOM):
@@ -75,7 +75,7 @@ def room(ids: npt.NDArray[np.int32], limit: int, context: int) -> int:
     return min(limit, left)
 
 
-def enough(answers: int, prompt_format: str) -> int:
+def default_limit(answers: int, prompt_format: str) -> int:
     """The limit of a rollout of so many answers where nobody names one."""
     from vpo.chain import default_max_tokens
 
@@ -93,7 +93,7 @@ def end_tokens(generation_config: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(int(end) for end in ends if end is not None and end != tokenizer.unk_token_id)
 
 
-def written(tokenizer: Any, ids: npt.NDArray[np.int32], stopped: bool, prompt_format: str, prefill: str) -> str:
+def decode_rollout(tokenizer: Any, ids: npt.NDArray[np.int32], stopped: bool, prompt_format: str, prefill: str) -> str:
     """The text of a rollout, its prefill before what was sampled, without its end token and other special ones."""
     kept = ids[:-1] if stopped else ids
     text = tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)

@@ -74,7 +74,7 @@ class ScriptedPolicy:
         form = asked_format(prompt)
         group = []
         for rollout in range(rollouts):
-            text = written(self._author(prompt, form, answers, _bits(seed, prompt.stream, rollout)), form)
+            text = format_answers(self._author(prompt, form, answers, _bits(seed, prompt.stream, rollout)), form)
             token_ids = _bytes_of(text)
             logprobs = np.full(len(token_ids), _LOG_UNIFORM, dtype=np.float32)
             group.append(Rollout(text, token_ids, logprobs, prompt_ids))
@@ -126,7 +126,7 @@ def asked_format(prompt: Prompt) -> str:
     return "python"
 
 
-def written(answers: Sequence[str], form: str) -> str:
+def format_answers(answers: Sequence[str], form: str) -> str:
     """A chain of these answers in the form asked for, one that vpo.chain.parse reads back."""
     if form == "diff":
         return answers[0]

@@ -42,7 +42,7 @@ def without_adapter(model: Any) -> Iterator[Any]:
         yield model
 
 
-def merged(model: Any) -> Any:
+def merge_adapter(model: Any) -> Any:
     """A copy of the model with its adapter added into the weights: an ordinary checkpoint again."""
     return copy.deepcopy(model).merge_and_unload()
 

@@ -16,7 +16,7 @@ import torch
 
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.checkpoint import write_trained
-from vpo.training.adapters import has_adapter, merged
+from vpo.training.adapters import has_adapter, merge_adapter
 
 STATE = "trainer.pt"
 _ANY_VERSION = {"TokenizersBackend": "PreTrainedTokenizerFast"}
@@ -30,7 +30,7 @@ def save_model(
 
     trained: how it was trained, for vpo.policies.checkpoint
     """
-    replaced(Path(folder), lambda place: _write(model, tokenizer, place, card, trained))
+    replace_directory(Path(folder), lambda place: _write(model, tokenizer, place, card, trained))
 
 
 def save_checkpoint(
@@ -48,7 +48,7 @@ def save_checkpoint(
         _write(model, tokenizer, place, card, trained)
         torch.save(dict(state), place / STATE)
 
-    replaced(Path(folder), write)
+    replace_directory(Path(folder), write)
 
 
 def load_state(folder: str | Path) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def load_state(folder: str | Path) -> dict[str, Any]:
 
 def _write(model: Any, tokenizer: Any, folder: Path, card: str, trained: Mapping[str, Any] | None) -> None:
     with without_bars():
-        (merged(model) if has_adapter(model) else model).save_pretrained(folder)
+        (merge_adapter(model) if has_adapter(model) else model).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     settings = folder / "tokenizer_config.json"
     if settings.is_file():
@@ -74,7 +74,7 @@ def _write(model: Any, tokenizer: Any, folder: Path, card: str, trained: Mapping
         write_trained(folder, trained)
 
 
-def replaced(folder: Path, write: Callable[[Path], None]) -> None:
+def replace_directory(folder: Path, write: Callable[[Path], None]) -> None:
     """Fill a new directory with `write` and put it in the place of `folder`, whose other files are kept."""
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)

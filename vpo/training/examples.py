@@ -128,7 +128,7 @@ def token_advantages(
     return tokens
 
 
-def whitened(
+def whiten(
     groups: Sequence[ExampleGroup], tokens: float, summed: Callable[[float], float] = float
 ) -> list[ExampleGroup]:
     """The batch's token advantages less their mean, over their sample deviation: the last step of official GDPO.

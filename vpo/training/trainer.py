@@ -27,7 +27,7 @@ from vpo.policies.encoding import read_prompt_format
 from vpo.training.adapters import (
     adapter_weights,
     has_adapter,
-    merged,
+    merge_adapter,
     set_adapter_weights,
     with_adapter,
     without_adapter,
@@ -45,7 +45,7 @@ from vpo.training.examples import (
     batch_total,
     example_group,
     token_weights,
-    whitened,
+    whiten,
 )
 from vpo.training.forward import completion_logprobs, pack
 from vpo.training.group_metrics import group_metrics
@@ -155,7 +155,7 @@ class PolicyTrainer:
         if not self.config.whitened:
             return examples
         tokens = sum(len(rollout.rollout.token_ids) for group in groups for rollout in group.rollouts)
-        return whitened(examples, tokens, self.summed)
+        return whiten(examples, tokens, self.summed)
 
     def _update(self, groups: list[ExampleGroup], start: Mapping[int, torch.Tensor]) -> dict[str, float]:
         config = self.config
@@ -251,7 +251,7 @@ class PolicyTrainer:
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The whole model's weights now, an adapter merged into them: what a policy that samples is given."""
-        model = merged(self.model) if has_adapter(self.model) else self.model
+        model = merge_adapter(self.model) if has_adapter(self.model) else self.model
         return {name: tensor.detach() for name, tensor in model.state_dict().items()}
 
     def load(self, folder: str | Path) -> None:

@@ -48,7 +48,7 @@ class Engine:
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
         self._pipe, theirs = Pipe()
         try:
-            self._process = _started(theirs, settings, self._log)
+            self._process = _start_process(theirs, settings, self._log)
         finally:
             theirs.close()
         self._reader = threading.Thread(target=self._read, name="vllm", daemon=True)
@@ -140,7 +140,7 @@ def _reason(code: int, line: str) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}" + (f": {line}" if line else "")
 
 
-def _started(pipe: Connection, settings: EngineSettings, log: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start_process(pipe: Connection, settings: EngineSettings, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """The process, in a session of its own so that a Ctrl-C at the terminal is its owner's alone."""
     return subprocess.Popen(
         [sys.executable, "-c", _START, str(pipe.fileno())],
@@ -211,7 +211,7 @@ def lease(settings: EngineSettings) -> Engine:
         return engine
 
 
-def reloaded(engine: Engine, settings: EngineSettings) -> Engine:
+def reload_engine(engine: Engine, settings: EngineSettings) -> Engine:
     """An engine of other settings in the stead of a leased one, for its holder alone, loaded; the one given is not the
     holder's any more, unless it comes back. On a CPU the process stays; on a GPU it is a fresh one, since what was held
     there comes back for certain with its process alone. Raises PolicyUnavailable where it cannot be made."""

@@ -31,11 +31,18 @@ from problems.types import Prompt, Rollout
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable, T
-from vpo.policies.encoding import encoded, end_tokens, enough, read_prompt_format, room, written
+from vpo.policies.encoding import (
+    decode_rollout,
+    default_limit,
+    encode_prompt,
+    end_tokens,
+    read_prompt_format,
+    remaining_tokens,
+)
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.registry import PolicySettings
 from vpo.vllm.address import EngineSettings, engine_settings
-from vpo.vllm.engine import Engine, lease, release, reloaded
+from vpo.vllm.engine import Engine, lease, release, reload_engine
 from vpo.vllm.process import Call, Group, Row
 from vpo.vllm.weights import model_of, write_weights
 
@@ -83,11 +90,11 @@ class VllmPolicy:
         Raises PromptTooLong (before anything is sampled), PolicyUnavailable where the engine is gone or gave
         log-probabilities that are not finite.
         """
-        limit = self.max_tokens or enough(answers, self.prompt_format)
+        limit = self.max_tokens or default_limit(answers, self.prompt_format)
         groups = []
         for prompt in prompts:
             ids = self.encode(prompt)
-            most = room(ids, limit, self.context)
+            most = remaining_tokens(ids, limit, self.context)
             rows = tuple((row_seed(seed, prompt.stream, place), most) for place in range(rollouts))
             groups.append(Group(ids, rows))
         call = Call(tuple(groups), self.temperature, self.top_p, tuple(sorted(self.stops)))
@@ -114,12 +121,12 @@ class VllmPolicy:
     def _rollout(self, group: Group, row: Row, prompt: Prompt) -> Rollout:
         if not np.isfinite(row.logprobs).all():
             raise PolicyUnavailable(f"{self.version}: the model's logits are not finite; try dtype float32")
-        text = written(self.tokenizer, row.token_ids, row.stopped, self.prompt_format, prompt.prefill)
+        text = decode_rollout(self.tokenizer, row.token_ids, row.stopped, self.prompt_format, prompt.prefill)
         return Rollout(text, row.token_ids, row.logprobs, group.prompt, "stop" if row.stopped else "length")
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), as the model is conditioned on them."""
-        return encoded(self.tokenizer, self.prompt_format, prompt)
+        return encode_prompt(self.tokenizer, self.prompt_format, prompt)
 
     async def close(self) -> None:
         """Let go of the engine; the last policy that does ends its process. Safe to call twice."""
@@ -164,7 +171,7 @@ class VllmPolicy:
                 write_weights(weights, self._start, self._engine.ready.dtype, folder)
             except ValueError as error:
                 raise ValueError(f"{version}: {error}") from None
-            self._engine = reloaded(self._engine, self._start.with_weights(str(folder)))
+            self._engine = reload_engine(self._engine, self._start.with_weights(str(folder)))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -235,7 +242,7 @@ def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
     settings, name = engine_settings(address, asked), address.plain
     engine = lease(settings)  # its process imports and loads while this one reads the tokenizer
     try:
-        tokenizer, config, generation = _described(settings, name)
+        tokenizer, config, generation = _load_description(settings, name)
         prompt_format, version = read_prompt_format(config, name), _version(settings, config, name)
         try:
             engine.wait()
@@ -259,7 +266,7 @@ def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
         raise
 
 
-def _described(settings: EngineSettings, address: str) -> tuple[Any, Any, Any]:
+def _load_description(settings: EngineSettings, address: str) -> tuple[Any, Any, Any]:
     """(tokenizer, config, generation config) of a model; its weights are the engine's affair."""
     from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 

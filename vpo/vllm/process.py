@@ -101,7 +101,7 @@ class Host:
             try:
                 answer = self._add(number, content) if kind == "sample" else getattr(self, f"_{kind}")(content)
             except Exception as error:
-                self._pipe.send((number, "fault", described(error)))
+                self._pipe.send((number, "fault", describe_error(error)))
             else:
                 if answer is not WAIT:
                     self._pipe.send((number, "done", answer))
@@ -183,7 +183,7 @@ class Host:
             outputs = self._engine.step()
         except Exception as error:
             for number in self._calls:
-                self._pipe.send((number, "fault", described(error, fatal=True)))
+                self._pipe.send((number, "fault", describe_error(error, fatal=True)))
             raise
         for output in outputs:
             if output.finished:
@@ -267,7 +267,7 @@ def row_of(output: Any, greedy: bool) -> Row:
     return Row(ids, values, output.finish_reason == "stop")
 
 
-def described(error: Exception, *, fatal: bool = False) -> tuple[bool, str]:
+def describe_error(error: Exception, *, fatal: bool = False) -> tuple[bool, str]:
     """(whether the backend is at fault rather than what it was asked for, one line)."""
     import torch
 

@@ -6,7 +6,7 @@ from training_samples import tiny_model, tiny_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from vpo.training.adapters import with_adapter
-from vpo.training.checkpoint import STATE, load_state, replaced, save_checkpoint, save_model
+from vpo.training.checkpoint import STATE, load_state, replace_directory, save_checkpoint, save_model
 from vpo.training.config import LoraSettings
 
 
@@ -37,7 +37,7 @@ def test_what_fails_half_way_leaves_the_old_one(tmp_path):
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        replaced(target, broken)
+        replace_directory(target, broken)
     assert (target / "model").read_text() == "old"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["one"]
 

@@ -7,10 +7,10 @@ import pytest
 from training_samples import scored_group, tokens
 
 from problems.contract import Score
-from vpo.advantage import METHODS, advantages, normalised
+from vpo.advantage import METHODS, advantages, normalise
 from vpo.group_rewards import GroupRewards
 from vpo.scalarize import dirichlet_weights, set_rewards
-from vpo.training.examples import Estimation, example_group, group_advantages, group_rewards, whitened
+from vpo.training.examples import Estimation, example_group, group_advantages, group_rewards, whiten
 
 RNG = np.random.default_rng(0)
 PROMPT = tokens(RNG, 6)
@@ -31,16 +31,16 @@ def test_scalar_methods_see_the_fitness_and_vector_methods_the_vector() -> None:
     fitness = [[0.1, 0.2], [0.5], [0.9, 0.7]]
     group = scored_group(PROMPT, THREE, REWARDS, fitness=fitness)
     np.testing.assert_allclose(
-        group_advantages(group, Estimation(method="grpo")), normalised(np.array([0.1, 0.5, 0.9]), sample=True)
+        group_advantages(group, Estimation(method="grpo")), normalise(np.array([0.1, 0.5, 0.9]), sample=True)
     )
     np.testing.assert_allclose(
-        group_advantages(group, Estimation(method="multi_rlvr", scale="plain")), normalised(np.array([0.3, 0.5, 1.6]))
+        group_advantages(group, Estimation(method="multi_rlvr", scale="plain")), normalise(np.array([0.3, 0.5, 1.6]))
     )
     seen = group_rewards(group, Estimation(method="vpo"))
     assert seen.rewards.shape == (3, 2, 2)
     np.testing.assert_array_equal(seen.rewards[0], REWARDS[0])
     np.testing.assert_array_equal(seen.valid, [[True, True], [True, False], [True, True]])
-    expected = normalised(set_rewards(seen.rewards, seen.valid, seen.weights))
+    expected = normalise(set_rewards(seen.rewards, seen.valid, seen.weights))
     np.testing.assert_allclose(group_advantages(group, Estimation(method="vpo")), expected)
     assert expected[0] > expected[1] > expected[2]
 
@@ -50,7 +50,7 @@ def test_official_gdpo_is_white_over_the_tokens_of_the_batch() -> None:
     groups = [scored_group(PROMPT, THREE, [one[:1] for one in some], answers=1) for some in (REWARDS, REWARDS[::-1])]
     made = [example for group in groups if (example := example_group(group, estimation))]
     spreadless = 5  # tokens of a group that was left out
-    white = whitened(made, sum(example.tokens for example in made) + spreadless)
+    white = whiten(made, sum(example.tokens for example in made) + spreadless)
     before = np.concatenate([one.advantages for example in made for one in example.examples] + [np.zeros(spreadless)])
     expected = (before - before.mean()) / np.sqrt(before.var(ddof=1) + 1e-8)
     found = np.concatenate([one.advantages for example in white for one in example.examples])
@@ -92,9 +92,7 @@ def test_a_rollout_without_answers_is_blamed_and_one_without_tokens_left_out() -
     assert first.shape == (4,) and len(set(first)) == 1
     assert first[0] > middle[0] > none[0]
     # the rollout that sampled nothing still stands in the group's mean
-    np.testing.assert_allclose(
-        [first[0], none[0], middle[0]], normalised(np.array([1.0, 0.0, 0.5, 0.0]))[:3], rtol=1e-5
-    )
+    np.testing.assert_allclose([first[0], none[0], middle[0]], normalise(np.array([1.0, 0.0, 0.5, 0.0]))[:3], rtol=1e-5)
 
 
 def test_an_example_carries_prompt_behaviour_and_temperature() -> None:

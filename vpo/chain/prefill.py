@@ -7,7 +7,7 @@ import numpy as np
 from problems.contract import ANSWER_FORMATS
 
 
-def opening(text: str, answer_format: str, rng: np.random.Generator) -> str:
+def draw_prefill(text: str, answer_format: str, rng: np.random.Generator) -> str:
     """A rollout that has come as far as some place inside its first answer, which is `text` until there.
 
     The layout before it is the one that `instructions` asks for. A program is cut between two of its lines, a route
