@@ -1,4 +1,4 @@
-"""The embedded policy as ordinary transformers files: how it is built, saved, found and recognised.
+"""The embedded policy as ordinary transformers files: how it is built, found and recognised.
 
 A checkpoint is config.json, model.safetensors, tokenizer.json, tokenizer_config.json, generation_config.json and a
 card, README.md; AutoModelForCausalLM and AutoTokenizer load it like any other. config.json carries `evo_dialect`, which
@@ -153,10 +153,3 @@ def _place_cells(model: LlamaForCausalLM, words: Sequence[str]) -> None:
                 cell = cell_of(word)
                 if cell is not None:
                     table[i] = 0.6 * table[i] + 0.8 * places[cell]
-
-
-def save(model: LlamaForCausalLM, folder: str | Path, card: str) -> None:
-    """Write the checkpoint with its card, in the precision that the model has."""
-    from vpo.training.checkpoint import save_model
-
-    save_model(model, build_tokenizer(getattr(model.config, DIALECT_KEY)), folder, card)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vpo.embedded.checkpoint import PREFIX, build_model, build_tokenizer, checkpoint_path, dialect_of, fill, save
+from vpo.embedded.checkpoint import PREFIX, build_model, build_tokenizer, checkpoint_path, dialect_of, fill
 from vpo.embedded.fidelity import Fidelity, cases, of_policy, of_teacher
 from vpo.embedded.language import DIALECT, EDIT_DIALECT, vocabulary
 from vpo.embedded.lessons import Lesson, Lessons
@@ -118,6 +118,8 @@ def pretrain(
     """
     import torch
 
+    from vpo.training.checkpoint import save_model
+
     config = config or PretrainConfig()
     if config.steps < 1 or config.batch < 1 or config.width % config.heads or config.width // config.heads % 2:
         raise ValueError("steps and batch must be at least 1, width an even multiple of heads")
@@ -132,7 +134,7 @@ def pretrain(
         done = _measured(config, model, history)
     finally:
         torch.set_num_threads(threads)
-    save(model, output, card(config, model, done))
+    save_model(model, build_tokenizer(config.dialect), output, card(config, model, done))
     return done
 
 

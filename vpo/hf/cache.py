@@ -6,10 +6,13 @@ models that copy is most of the time. This one writes into spare room and hands 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _SPARE = 64
 """Columns of spare room, beside a quarter of those in use, so that growing costs a constant share of the writing."""
@@ -110,7 +113,7 @@ def bytes_a_token(config: Any, itemsize: int) -> int:
     return 2 * text.num_hidden_layers * heads * width * itemsize
 
 
-def prefill(model: Any, ids: torch.Tensor, real: torch.Tensor) -> tuple[Any, torch.Tensor]:
+def prefill(model: PreTrainedModel, ids: torch.Tensor, real: torch.Tensor) -> tuple[Any, torch.Tensor]:
     """The cache of left-padded prompts (prompts, columns) and the logits after each (prompts, vocabulary)."""
     cache = make_cache(model.config)
     logits = model(

@@ -11,14 +11,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from problems.types import Prompt, Rollout
-from vpo.hf.decode import Ask, Decoding, Drawn, Stopped
+from vpo.hf.decode import Ask, Decoding, Drawn, Settings, Stopped, StopSignal
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 
 if TYPE_CHECKING:
-    from vpo.hf.policy import TransformersPolicy
+    from transformers import PreTrainedModel
 
 Take = Callable[[int], Sequence[tuple[int, Prompt]] | None]
 """Round -> the prompts that join in it, with the taker's numbers; None where the stream is to sleep until woken."""
@@ -29,6 +29,27 @@ Deliver = Callable[[int, list[Outcome]], None]
 _ROUNDS = 16
 """Rounds that the longest rollout takes: shorter ones refill sooner, longer ones prefill and copy less often."""
 _LEAST_STEPS = 4
+
+
+class StreamedPolicy(Protocol):
+    """What a stream needs of its policy (vpo.hf.policy.TransformersPolicy). All but `soon` runs in the worker."""
+
+    model: PreTrainedModel
+    version: str
+
+    def soon(self, work: Callable[[], None]) -> None: ...
+
+    def limit(self, answers: int) -> int: ...
+
+    def asks(self, prompt: Prompt, rollouts: int, limit: int) -> list[Ask]: ...
+
+    def either(self, cancelled: threading.Event) -> StopSignal: ...
+
+    def settings(self) -> Settings: ...
+
+    def shrink(self, error: FloatingPointError | RuntimeError, rows: int) -> None: ...
+
+    def rollout(self, ask: Ask, drawn: Drawn) -> Rollout: ...
 
 
 class _Group:
@@ -47,7 +68,7 @@ class Stream:
     """One sampling of a policy: G rollouts of each prompt, one seed. Asleep until `wake`."""
 
     def __init__(
-        self, policy: TransformersPolicy, *, rollouts: int, answers: int, seed: int, take: Take, deliver: Deliver
+        self, policy: StreamedPolicy, *, rollouts: int, answers: int, seed: int, take: Take, deliver: Deliver
     ) -> None:
         self._policy, self._rollouts, self._answers, self._seed = policy, rollouts, answers, seed
         self._take, self._deliver = take, deliver

@@ -7,10 +7,9 @@ decode in a small one.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +19,17 @@ from vpo.hf.cache import prefill
 from vpo.hf.rows import ExpandedRows, SharedRows
 from vpo.hf.sampling import draw, uniforms
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 _LEAVE = 8
 """Ended rows leave once they are one in this many: dropping them copies the cache, keeping them computes in vain."""
+
+
+class StopSignal(Protocol):
+    """Set once sampling is to stop; a threading.Event is one."""
+
+    def is_set(self) -> bool: ...
 
 
 class Stopped(Exception):
@@ -71,7 +79,7 @@ class Drawn:
 
 
 def decode(
-    model: Any, asks: Sequence[Ask], seed: int, settings: Settings, cancelled: threading.Event | None = None
+    model: PreTrainedModel, asks: Sequence[Ask], seed: int, settings: Settings, cancelled: StopSignal | None = None
 ) -> list[Drawn]:
     """One Drawn per Ask, in order. Raises Stopped once `cancelled` is set, FloatingPointError on broken logits."""
     results: list[Drawn | None] = [None] * len(asks)
@@ -111,7 +119,7 @@ def batches(asks: Sequence[Ask], settings: Settings) -> Iterator[list[int]]:
 class Decoding:
     """A batch whose rows leave as they end, and which others may join meanwhile where can_join(model)."""
 
-    def __init__(self, model: Any, seed: int, settings: Settings) -> None:
+    def __init__(self, model: PreTrainedModel, seed: int, settings: Settings) -> None:
         self._model, self._seed, self._settings = model, seed, settings
         device = model.device
         self._stops = torch.tensor(sorted(settings.stops), dtype=torch.long, device=device)
@@ -164,7 +172,7 @@ class Decoding:
         return self._count - fresh
 
     @torch.inference_mode()
-    def run(self, steps: int | None, cancelled: threading.Event | None = None) -> list[tuple[int, Drawn]]:
+    def run(self, steps: int | None, cancelled: StopSignal | None = None) -> list[tuple[int, Drawn]]:
         """That many steps, or all: (number, what was drawn) of the rows that have ended meanwhile. A few of them may
         stay in the batch for a while.
 
@@ -229,7 +237,7 @@ def _below(above: torch.Tensor, rows: torch.Tensor, width: int) -> torch.Tensor:
 
 
 def _prefill(
-    model: Any, asks: list[Ask], settings: Settings, kind: type[ExpandedRows] | type[SharedRows]
+    model: PreTrainedModel, asks: list[Ask], settings: Settings, kind: type[ExpandedRows] | type[SharedRows]
 ) -> tuple[ExpandedRows | SharedRows, torch.Tensor]:
     """Each different prompt once, padded on the left: the batch's rows and their first logits (rows, vocabulary)."""
     place: dict[int, int] = {}

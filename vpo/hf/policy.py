@@ -17,7 +17,7 @@ import torch
 from problems.types import Prompt, Rollout
 from vpo.hf.cache import bytes_a_token
 from vpo.hf.continuous_batching import Deliver, Stream, Take
-from vpo.hf.decode import Ask, Drawn, Settings, Stopped, decode
+from vpo.hf.decode import Ask, Drawn, Settings, Stopped, StopSignal, decode
 from vpo.hf.rows import can_join, can_share
 from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import (
@@ -50,7 +50,7 @@ class TransformersPolicy:
 
     def __init__(
         self,
-        model: Any,
+        model: PreTrainedModel,
         tokenizer: Any,
         *,
         version: str,
@@ -60,7 +60,7 @@ class TransformersPolicy:
         batch: int | None = None,
         threads: int | None = None,
     ) -> None:
-        self.model = model.eval()
+        self.model: PreTrainedModel = model.eval()
         self.tokenizer = tokenizer
         self.version = version
         self.temperature = temperature
@@ -105,7 +105,7 @@ class TransformersPolicy:
         if not self._closing.is_set():
             self._closing.set()
             await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
-            self.model = None
+            self.model = None  # type: ignore[assignment]  # a closed policy is asked for nothing more
 
     async def between(self, work: Callable[[], T]) -> T:
         """Run `work` in the worker, so that it and sampling take turns."""
@@ -163,7 +163,7 @@ class TransformersPolicy:
         finished = [self.rollout(ask, one) for ask, one in zip(asks, drawn, strict=True)]
         return [finished[i * rollouts : (i + 1) * rollouts] for i in range(len(prompts))]
 
-    def _decode(self, asks: list[Ask], seed: int, cancelled: Any) -> list[Drawn]:
+    def _decode(self, asks: list[Ask], seed: int, cancelled: StopSignal) -> list[Drawn]:
         """All of them; where memory runs out, again in batches of half the rows (rows do not depend on their batch)."""
         while True:
             try:
@@ -194,7 +194,7 @@ class TransformersPolicy:
         most = remaining_tokens(ids, limit, self.context)
         return [Ask(ids, prompt.stream, rollout, most, prompt.prefill) for rollout in range(rollouts)]
 
-    def either(self, cancelled: threading.Event) -> Any:
+    def either(self, cancelled: threading.Event) -> StopSignal:
         """Set where sampling is to stop: it was cancelled, or the policy is being closed."""
         return _Either(cancelled, self._closing)
 

@@ -11,12 +11,15 @@ row's first one is masked. Columns that no row has any more are dropped with the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from transformers import AttentionInterface
 
 from vpo.hf.cache import is_windowed, make_cache, prefill
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _SHARED = "evo_shared_prompt"
 
@@ -29,7 +32,7 @@ class ExpandedRows:
     real: (prompts, columns) bool, False where the left is padding
     """
 
-    def __init__(self, model: Any, cache: Any, row: torch.Tensor, real: torch.Tensor) -> None:
+    def __init__(self, model: PreTrainedModel, cache: Any, row: torch.Tensor, real: torch.Tensor) -> None:
         self._model = model
         self._cache = cache
         self._cache.batch_select_indices(row)
@@ -95,7 +98,7 @@ class SharedRows:
     A row's place among the groups is its slot: prompt x the largest group's size + its place in the group.
     """
 
-    def __init__(self, model: Any, cache: Any, row: torch.Tensor, real: torch.Tensor) -> None:
+    def __init__(self, model: PreTrainedModel, cache: Any, row: torch.Tensor, real: torch.Tensor) -> None:
         self._model = model
         self._own: Any = make_cache(model.config)
         self._positions = real.sum(-1)[row]
@@ -252,7 +255,7 @@ def _attend(
 AttentionInterface.register(_SHARED, _attend)
 
 
-def can_join(model: Any) -> bool:
+def can_join(model: PreTrainedModel) -> bool:
     """Whether rows may join others on the way: where every layer attends to all columns before it."""
     return not is_windowed(model.config)
 
@@ -264,7 +267,7 @@ def _left_padded(states: torch.Tensor, columns: int, dimension: int, value: floa
     return torch.cat([states.new_full(shape, value), states], dimension) if shape[dimension] else states
 
 
-def can_share(model: Any) -> bool:
+def can_share(model: PreTrainedModel) -> bool:
     """Whether SharedRows gives this model's logits: one step done both ways, with ragged groups and padding.
 
     Three small forwards. Attention that the shared prompt does not cover raises, or moves the whole distribution;
