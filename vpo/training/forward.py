@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from vpo.hf.cache import is_windowed
 from vpo.training.examples import ExampleGroup
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ def pack(groups: Sequence[ExampleGroup], device: torch.device | str = "cpu", pad
     return Packed(*(t.to(device) for t in (prompts, prompt_mask, completions, mask, row, temperature)))
 
 
-def completion_logprobs(model: Any, packed: Packed, *, shared: bool = True) -> torch.Tensor:
+def completion_logprobs(model: PreTrainedModel, packed: Packed, *, shared: bool = True) -> torch.Tensor:
     """(R, T) float32 log-probabilities (nats) of the completions' tokens at their sampling temperature; what stands on
     padding has no meaning. shared: run each prompt once."""
     logits = _shared_logits(model, packed) if shared and can_share(model, packed) else _plain_logits(model, packed)
@@ -88,12 +91,12 @@ def _chunks(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch
     return zip(*(tensor.split(rows) for tensor in (logits, *others)), strict=True)
 
 
-def can_share(model: Any, packed: Packed) -> bool:
+def can_share(model: PreTrainedModel, packed: Packed) -> bool:
     """Whether the shared form applies: full attention in all layers, and a prompt of two tokens or more."""
     return not is_windowed(model.config) and int(packed.prompt_mask.sum(-1).min()) >= 2
 
 
-def _shared_logits(model: Any, packed: Packed) -> torch.Tensor:
+def _shared_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
     """(R, T, V). The prompt without its last token fills the cache; every row then opens with that token, so that its
     T logits are those of its T completion tokens."""
     from transformers import DynamicCache
@@ -130,7 +133,7 @@ def _spread(states: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
     return states[row]
 
 
-def _plain_logits(model: Any, packed: Packed) -> torch.Tensor:
+def _plain_logits(model: PreTrainedModel, packed: Packed) -> torch.Tensor:
     ids = torch.cat([packed.prompts[packed.row], packed.completions], dim=1)
     seen = torch.cat([packed.prompt_mask[packed.row], packed.mask], dim=1)
     length = packed.completions.shape[1]

@@ -14,7 +14,7 @@ import contextlib
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,12 +47,15 @@ from vpo.training.examples import (
     token_weights,
     whiten,
 )
-from vpo.training.forward import completion_logprobs, pack
+from vpo.training.forward import Packed, completion_logprobs, pack
 from vpo.training.group_metrics import group_metrics
 from vpo.training.loss import FIGURES, policy_loss
 from vpo.training.memory import give_back
 from vpo.training.optimizer import make_optimizer
 from vpo.training.precision import multiplies_in_bf16
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 class PolicyTrainer:
@@ -70,12 +73,12 @@ class PolicyTrainer:
 
     def __init__(
         self,
-        model: Any,
-        tokenizer: Any,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
         config: TrainConfig,
         *,
         version: str = "policy",
-        reference: Any = None,
+        reference: PreTrainedModel | None = None,
         archive: Archive | None = None,
         shown: Shown | None = None,
         accelerator: Any = None,
@@ -220,7 +223,7 @@ class PolicyTrainer:
             start.update(zip(map(id, rows), flat.split([len(row.token_ids) for row in rows]), strict=True))
         return start
 
-    def _forward(self, model: Any, packed: Any) -> torch.Tensor:
+    def _forward(self, model: PreTrainedModel, packed: Packed) -> torch.Tensor:
         """(N,) log-probabilities of the micro-batch's completion tokens, row by row."""
         autocast = torch.autocast(model.device.type, torch.bfloat16, enabled=self._mixed)
         used = use_attention(model, self._attention, recompute=self.config.gradient_checkpointing)
@@ -228,7 +231,7 @@ class PolicyTrainer:
             return completion_logprobs(model, packed, shared=self._shares)[packed.mask]
 
     @contextlib.contextmanager
-    def _as_reference(self) -> Iterator[Any]:
+    def _as_reference(self) -> Iterator[PreTrainedModel]:
         if self._reference is not None:
             yield self._reference
         else:
