@@ -117,7 +117,7 @@ def test_resume_goes_on_and_says_so(finished, capsys):
         (["run", "maze:test", "--policy", "embedded:nothing"], "embedded:nothing"),
         (["run", "maze:test", "--policy", "no such model"], "no such model"),
         (["run", "maze:test", "--policy", "scripted:nobody"], "nobody"),
-        (["run", "programs:easy", "--policy", "embedded:base"], "maze language"),
+        (["run", "programs:easy", "--policy", "embedded:base"], "only understands mazes"),
         (["run", "maze:test", "--answers", "0"], "--answers"),
         (["run", "maze:test", "--answers", "three"], "three"),
         (["run", "maze:test", "--iterations", "-4"], "-4"),

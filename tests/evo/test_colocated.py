@@ -304,8 +304,8 @@ def test_archive_vpo_is_paid_for_what_the_search_did_not_have(db, monkeypatch):
     credited = {}
     estimated = examples.group_advantages
 
-    def recorded(group, estimation, archive=None):
-        credit = estimated(group, estimation, archive)
+    def recorded(group, estimation, archive=None, shown=()):
+        credit = estimated(group, estimation, archive, shown)
         credited[group.sequence] = estimation, credit
         return credit
 

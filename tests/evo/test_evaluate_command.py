@@ -101,7 +101,7 @@ def test_programs_have_as_many_objectives_as_test_cases(here, capsys):
         (["maze:test", "--seeds", "0"], "--seeds"),
         (["maze:test", "--policy", "embedded:nothing"], "embedded:nothing"),
         (["maze:test", "--answers", "6"], "1 to 5"),
-        (["programs:easy", "--policy", "embedded:base"], "maze language"),
+        (["programs:easy", "--policy", "embedded:base"], "only understands mazes"),
         ([*QUICK[1:], "-o", "nowhere/x.json"], "nowhere"),
         ([*QUICK[1:], "-o", "."], "is a directory"),
         ([*QUICK[1:], "--against", "missing.json"], "missing.json"),
