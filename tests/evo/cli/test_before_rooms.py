@@ -11,7 +11,7 @@ import pytest
 from evo.cli import invoke
 from islands.db.store import Store
 
-MADE = Path(__file__).parent.parent / "fixtures" / "before_rooms"
+MADE = Path(__file__).parents[2] / "fixtures" / "before_rooms"
 GROUPS = {"islands": 29, "scorer": 5, "arms": 34}
 """Committed when they were stopped."""
 PLANNED = {"islands": 80, "scorer": 20, "arms": 112}

@@ -7,7 +7,7 @@ import yaml
 
 from evo.cli import invoke
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "pipelines"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "pipelines"
 NAMES = ("maze", "programs", "traces")
 
 

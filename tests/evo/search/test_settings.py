@@ -1,7 +1,7 @@
 from types import SimpleNamespace
 
 import pytest
-from test_prompt import PythonProblem
+from python_problem import PythonProblem
 
 from evo.config.run import RunConfig
 from evo.search.defaults import in_flight, iterations_for, population_config, resolve_settings, stored_form, workers

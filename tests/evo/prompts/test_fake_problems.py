@@ -1,7 +1,7 @@
 """The problems that tests of the search make up keep the contract of real ones."""
 
 import pytest
-from test_prompt import PythonProblem
+from python_problem import PythonProblem
 
 from evo.testing import ProblemContract
 

@@ -7,7 +7,7 @@ import pytest
 
 from evo.cli import invoke
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_scorer_of_the_readme(here, capsys):

@@ -21,7 +21,7 @@ from problems.registry import resolve
 from vpo.embedded import prompt_text
 from vpo.policies.contract import PolicyUnavailable
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 VALLEY = ROOT / "examples" / "valley"
 QUESTION = [{"role": "user", "content": "Improve this:\n```python\nx = 1\ny = x + 2\n```"}]
 

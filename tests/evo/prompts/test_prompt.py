@@ -2,6 +2,7 @@ from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
+from python_problem import PythonProblem
 
 from evo.config.run import PromptConfig, RunConfig
 from evo.errors import BadInput
@@ -10,7 +11,6 @@ from evo.prompts.contract import open_format
 from evo.prompts.maze import MazeFormat
 from evo.search.resources import open_policy
 from islands.types import Candidate, Selection
-from problems.contract import Problem, Score
 from problems.types import Prompt, Rollout
 from vpo.chain import Chain
 from vpo.policies.prompt_formats import ENTRY_POINTS
@@ -28,19 +28,6 @@ def rollout(text, finish="stop"):
 
 PARENT = candidate(1, "12345678", feedback="too few even digits")
 SELECTION = Selection(PARENT, (candidate(2, "24680246"),), (PARENT, candidate(3, "99999999", 0.9)))
-
-
-class PythonProblem(Problem):
-    name, objectives, target, answer_format = "p", ("case_1",), 1.0, "python"
-
-    def statement(self):
-        return "Write f."
-
-    def seed_answer(self):
-        return "def f(): pass"
-
-    def score(self, answer):
-        return Score((1.0,), 1.0)
 
 
 def test_an_english_prompt_shows_task_parent_vector_feedback_and_others(digits):

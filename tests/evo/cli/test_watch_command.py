@@ -33,7 +33,7 @@ def test_one_picture(db, capsys):
 def test_one_picture_without_unicode(db):
     finish(db)
     command = [sys.executable, "-m", "evo", "watch", "run", "--db", db, "--once"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONIOENCODING": "ascii"}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "PYTHONIOENCODING": "ascii"}
     shown = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=True).stdout
     assert shown.isascii() and b"100%|" in shown and b"solve rate ---" in shown
 
