@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
+from problems.answer_text import unfenced
+from problems.fingerprint import code_fingerprint
+
 ANSWER_FORMATS = ("text", "python", "route")
 """How an answer is written: `text` as it is, `python` in a code fence, `route` as maze moves."""
 
@@ -96,8 +99,6 @@ class Problem(Protocol):
         """The form in which an answer is stored, compared and scored (moves upper-cased, code spliced back into the
         blocks that may change). Never raises: what it cannot read it returns as it is, for `score` to fail. By default
         code out of its fence for `python`, else the text without white space around it."""
-        from problems.answer_text import unfenced
-
         return unfenced(answer) if self.answer_format == "python" else answer.replace("\r\n", "\n").strip()
 
     def score(self, answer: str) -> Score:
@@ -113,9 +114,7 @@ class Problem(Protocol):
     def fingerprint(self) -> str:
         """16 hexadecimal digits, equal on every machine and path, that change when what decides the scores changes: the
         scorer's files, the data set's line. By default of the class's source file and what a prompt says."""
-        from problems.fingerprint import code_fingerprint
-
-        return code_fingerprint(self, type(self))
+        return code_fingerprint(type(self), *_described(self))
 
 
 MEMBERS = ("name", "objectives", "statement", "score")
@@ -145,9 +144,7 @@ class _Completed(Problem):
         return score
 
     def fingerprint(self) -> str:
-        from problems.fingerprint import code_fingerprint
-
-        return code_fingerprint(self, type(self._given))
+        return code_fingerprint(type(self._given), *_described(self))
 
 
 def completed(given: object) -> Problem | None:
@@ -156,3 +153,9 @@ def completed(given: object) -> Problem | None:
     if isinstance(given, type) or not all(hasattr(given, member) for member in MEMBERS):
         return None
     return given if isinstance(given, Problem) else _Completed(given)
+
+
+def _described(problem: Problem) -> list[object]:
+    """What a prompt says of a problem, and what solves it."""
+    said = [problem.statement(), problem.seed_answer(), problem.answer_format]
+    return [problem.objectives, problem.target, *said]

@@ -14,10 +14,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from problems.contract import Problem
 
 _SKIPPED_FOLDERS = ("__pycache__", "openevolve_output")
 
@@ -31,14 +27,13 @@ def fingerprint_of(*parts: object) -> str:
     return digest.hexdigest()[:16]
 
 
-def code_fingerprint(problem: Problem, kind: type) -> str:
-    """Of a problem made in code: the source file of its class `kind`, and what a prompt says of the problem."""
+def code_fingerprint(kind: type, *parts: object) -> str:
+    """Of the source file of a class that was written in code, and of `parts`."""
     try:
         source = Path(inspect.getsourcefile(kind) or "").read_bytes()
     except (OSError, TypeError):
         source = b""  # a class typed into an interpreter
-    told = [problem.statement(), problem.seed_answer(), problem.answer_format]
-    return fingerprint_of(source, problem.objectives, problem.target, *told)
+    return fingerprint_of(source, *parts)
 
 
 def files_fingerprint(folder: Path, files: Iterable[Path], *parts: object) -> str:

@@ -12,15 +12,16 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import numpy as np
 
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
-from evo.evaluation.metrics import Evaluation, ProblemAnswers, aggregate
-from evo.prompts.contract import PromptFormat, open_format
+from evo.evaluation.metrics import Evaluation, aggregate
+from evo.evaluation.sampled import ProblemAnswers, Sampled
+from evo.prompts.contract import PromptFormat
+from evo.prompts.registry import open_format
 from evo.search.batching import Batcher
 from evo.search.score import NOTHING_SHOWN, AnswerScores, score_rollouts
 from evo.search.status import error_kind
@@ -37,36 +38,6 @@ OVERLAPPING = 32
 
 Progress = Callable[[int, int], None]
 """(problems done, problems in all)"""
-
-
-@dataclass
-class Sampled:
-    """What one seed gave.
-
-    problems: one entry per problem that could be judged, in order
-    faults: problem -> why it could not (its scorer failed, its prompt is too long); its answers count nowhere
-    format_errors: why answers are missing, counted a reason at a time; answer_errors: the kinds of failed answers
-    seconds: wall-clock; sampling_seconds: the part with the policy at work; scoring_seconds: summed over workers
-    """
-
-    seed: int
-    answers: int
-    problems: list[ProblemAnswers] = field(default_factory=list)
-    faults: dict[str, str] = field(default_factory=dict)
-    rollouts: int = 0
-    tokens: int = 0
-    prompt_tokens: int = 0
-    cost: float = 0.0
-    format_errors: Counter[str] = field(default_factory=Counter)
-    answer_errors: Counter[str] = field(default_factory=Counter)
-    seconds: float = 0.0
-    sampling_seconds: float = 0.0
-    scoring_seconds: float = 0.0
-
-    @property
-    def missing(self) -> int:
-        """Answers asked for and not written, repeats within a chain included."""
-        return sum(int((~answers.written).sum()) for answers in self.problems)
 
 
 async def evaluate(

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evo.evaluation.sampled import ProblemAnswers, Sampled
 from evo.stats import Difference, difference, mean_interval
 from problems.contract import ScorerFault
 from vpo.metrics import (
@@ -28,9 +29,6 @@ from vpo.metrics import (
 )
 from vpo.scalarize import dirichlet_weights
 
-if TYPE_CHECKING:
-    from evo.evaluation.evaluate import Sampled
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
@@ -38,35 +36,6 @@ KS = (1, 3, 10, 30)
 WEIGHTS = 100
 """Dirichlet weights that E_w[best] is estimated with; the same for every policy, so they cancel in a comparison."""
 SHARES = ("written", "valid", "pareto_fraction")
-
-
-@dataclass(frozen=True, eq=False)
-class ProblemAnswers:
-    """The n answers to one problem, d objectives.
-
-    rewards: (n, d), zero rows for missing answers
-    fitness: (n,), 0 for missing answers
-    written: (n,) whether there is an answer at all; failed: (n,) whether it is one with an error of its own
-    """
-
-    name: str
-    objectives: tuple[str, ...]
-    target: float | None
-    rewards: Floats
-    fitness: Floats
-    written: Bools
-    failed: Bools
-
-    @property
-    def valid(self) -> Bools:
-        """(n,) answers that achieved anything: written, without an error, and not the zero vector (a maze's exit was
-        reached, a test case passed). The others are all alike, and a distance from them is no diversity."""
-        return self.written & ~self.failed & self.rewards.any(axis=1)
-
-    @property
-    def solved(self) -> Bools | None:
-        """(n,) fitness >= target, as the search has it; None where the problem has no target."""
-        return None if self.target is None else self.written & ~self.failed & (self.fitness >= self.target)
 
 
 def metrics_of(answers: ProblemAnswers) -> dict[str, float]:

@@ -18,7 +18,7 @@ from evo.errors import BadInput
 from evo.evaluation.evaluate import TASK_ALONE, check_request
 from evo.pipelines.file import Pipeline, Stage
 from evo.pipelines.references import addresses, stage_named
-from evo.prompts.contract import open_format
+from evo.prompts.registry import open_format
 from evo.search.defaults import iterations_for, resolve_settings
 from evo.search.resources import problems_at
 from problems.contract import BadAddress, Problem

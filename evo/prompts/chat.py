@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.config.run import PromptConfig
-from evo.errors import BadInput
 from islands.types import Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
@@ -13,7 +12,6 @@ from problems.types import Prompt, Rollout
 if TYPE_CHECKING:
     import numpy as np
 
-    from evo.prompts.contract import PromptFormat
     from islands.types import Candidate
     from vpo.chain import Chain
 
@@ -22,29 +20,6 @@ SYSTEM = (
     "write nothing besides."
 )
 PROGRAMMER = "You are an expert programmer. You reply in exactly the layout that is asked for, with code alone."
-
-
-def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFormat:
-    """The problem's own templates where it is an OpenEvolve directory, else ours. Raises BadInput where problem and
-    configuration do not go together."""
-    settings = problem.settings
-    openevolve = config.style == "openevolve" or (config.style == "auto" and bool(settings))
-    if config.style == "openevolve" and not settings:
-        raise BadInput(f"prompt.style openevolve needs an OpenEvolve problem directory; {problem.name} is none")
-    diff = config.diff
-    if diff is None:
-        diff = bool(settings.get("diff_based_evolution", False)) and answers == 1
-    if diff and config.prefill:
-        raise BadInput("prompt.prefill begins a whole answer; with prompt.diff there is none to begin")
-    if diff and answers > 1:
-        raise BadInput("prompt.diff edits one parent: it needs --answers 1")
-    if diff and problem.answer_format == "route":
-        raise BadInput(f"prompt.diff edits programs; {problem.name} asks for routes")
-    if openevolve:
-        from evo.prompts.openevolve import OpenEvolveFormat
-
-        return OpenEvolveFormat(problem, config, answers, diff)
-    return ChatFormat(problem, config, answers, diff)
 
 
 class ChatFormat:

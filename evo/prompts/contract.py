@@ -14,15 +14,12 @@ package adds with an entry point whose name is the format:
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from evo.config.run import PromptConfig
-from evo.errors import BadInput
 from islands.types import Selection
 from problems.contract import Problem
 from problems.types import Prompt, Rollout
-from vpo.policies.prompt_formats import ENTRY_POINTS, MAZE_FORMATS, find_entry_point
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,27 +54,3 @@ class PromptFormat(Protocol):
 
 Opener = Callable[[Problem, PromptConfig, int], PromptFormat]
 """(problem, config, answers) -> the format. Raises BadInput, one line, where they do not go together."""
-
-
-def open_format(problem: Problem, name: str, config: PromptConfig, answers: int) -> PromptFormat:
-    """The prompt format of this name for a problem; BadInput where they do not go together."""
-    return _opener(name)(problem, config, answers)
-
-
-def _opener(name: str) -> Opener:
-    if name == "chat":
-        from evo.prompts.chat import open_chat
-
-        return open_chat
-    if name in MAZE_FORMATS:
-        from evo.prompts.maze import open_maze
-
-        return partial(open_maze, name=name)
-    point = find_entry_point(name)
-    if point is None:
-        raise BadInput(f"the policy asks for the prompt format {name!r}, which nothing installed has ({ENTRY_POINTS})")
-    try:
-        opener: Opener = point.load()
-    except ImportError as error:
-        raise BadInput(f"prompt format {name!r}: {point.value} cannot be imported: {error}") from error
-    return opener

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.prompts.contract import open_format
+from evo.prompts.registry import open_format
 from evo.runs.learner import check_trainable
 from evo.search.defaults import iterations_for, population_config
 from evo.search.operator_selection import Operator

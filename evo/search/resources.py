@@ -8,7 +8,7 @@ from typing import Any
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.prompts.contract import open_format
+from evo.prompts.registry import open_format
 from evo.search.defaults import workers
 from evo.search.operator_selection import Operator
 from problems.contract import Problem

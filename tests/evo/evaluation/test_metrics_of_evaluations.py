@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from evo.evaluation.evaluate import Sampled
 from evo.evaluation.file import comparison_record, verdicts
-from evo.evaluation.metrics import ProblemAnswers, aggregate, compared, metrics_of
+from evo.evaluation.metrics import aggregate, compared, metrics_of
+from evo.evaluation.sampled import ProblemAnswers, Sampled
 from problems.contract import ScorerFault
 
 

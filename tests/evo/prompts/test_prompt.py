@@ -7,8 +7,8 @@ from python_problem import PythonProblem
 from evo.config.run import PromptConfig, RunConfig
 from evo.errors import BadInput
 from evo.prompts.chat import ChatFormat, cut
-from evo.prompts.contract import open_format
 from evo.prompts.maze import MazeFormat
+from evo.prompts.registry import open_format
 from evo.search.resources import open_policy
 from islands.types import Candidate, Selection
 from problems.types import Prompt, Rollout

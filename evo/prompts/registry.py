@@ -1,0 +1,56 @@
+"""Prompt formats by name: which of ours, or of an installed package's, puts a problem to a policy."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from evo.config.run import PromptConfig
+from evo.errors import BadInput
+from evo.prompts.chat import ChatFormat
+from evo.prompts.contract import Opener, PromptFormat
+from evo.prompts.maze import open_maze
+from problems.contract import Problem
+from vpo.policies.prompt_formats import ENTRY_POINTS, MAZE_FORMATS, find_entry_point
+
+
+def open_format(problem: Problem, name: str, config: PromptConfig, answers: int) -> PromptFormat:
+    """The prompt format of this name for a problem; BadInput where they do not go together."""
+    return _opener(name)(problem, config, answers)
+
+
+def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFormat:
+    """The problem's own templates where it is an OpenEvolve directory, else ours. Raises BadInput where problem and
+    configuration do not go together."""
+    settings = problem.settings
+    openevolve = config.style == "openevolve" or (config.style == "auto" and bool(settings))
+    if config.style == "openevolve" and not settings:
+        raise BadInput(f"prompt.style openevolve needs an OpenEvolve problem directory; {problem.name} is none")
+    diff = config.diff
+    if diff is None:
+        diff = bool(settings.get("diff_based_evolution", False)) and answers == 1
+    if diff and config.prefill:
+        raise BadInput("prompt.prefill begins a whole answer; with prompt.diff there is none to begin")
+    if diff and answers > 1:
+        raise BadInput("prompt.diff edits one parent: it needs --answers 1")
+    if diff and problem.answer_format == "route":
+        raise BadInput(f"prompt.diff edits programs; {problem.name} asks for routes")
+    if openevolve:
+        from evo.prompts.openevolve import OpenEvolveFormat
+
+        return OpenEvolveFormat(problem, config, answers, diff)
+    return ChatFormat(problem, config, answers, diff)
+
+
+def _opener(name: str) -> Opener:
+    if name == "chat":
+        return open_chat
+    if name in MAZE_FORMATS:
+        return partial(open_maze, name=name)
+    point = find_entry_point(name)
+    if point is None:
+        raise BadInput(f"the policy asks for the prompt format {name!r}, which nothing installed has ({ENTRY_POINTS})")
+    try:
+        opener: Opener = point.load()
+    except ImportError as error:
+        raise BadInput(f"prompt format {name!r}: {point.value} cannot be imported: {error}") from error
+    return opener
