@@ -16,6 +16,8 @@ pytest.importorskip("trl", reason="TRL is not installed: pip install -e '.[trl]'
 
 from vpo.training.examples import Estimation, group_advantages  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 SIZE = 4
 PROMPTS = ["w5 w6 w7 w8", "w20 w21", "w30 w31 w32"]
 

@@ -158,6 +158,7 @@ def test_a_failing_stage_says_why_and_the_rest_is_intact(here, capsys):
     assert [stage["skipped"] for stage in found.values()] == [True, False, True, False]
 
 
+@pytest.mark.long
 def test_a_search_that_failed_goes_on_and_its_settings_may_not_change(here, capsys):
     written(only=SEARCH % (10, "scripted:broken?after=4"))
     code, stages = summary(capsys)
@@ -202,6 +203,7 @@ def test_ctrl_c_stops_at_a_committed_group_and_the_same_command_goes_on(here, ca
     assert after == groups("sqlite:///whole/evo-p/evo.db")
 
 
+@pytest.mark.long
 def test_killed_again_and_again_it_ends_as_if_it_had_not_been(here, capsys):
     written(
         first=EVALUATE % "scripted:mutate",
@@ -225,6 +227,7 @@ def test_killed_again_and_again_it_ends_as_if_it_had_not_been(here, capsys):
     assert after == groups("sqlite:///whole/evo-p/evo.db")
 
 
+@pytest.mark.long
 def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, capsys):
     written(
         vpo="train: {method: vpo, problems: [maze:train/0-3], policy: 'embedded:base', steps: 9, prompts: 2, "
@@ -246,6 +249,7 @@ def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, capsy
     assert [json.loads(line)["step"] for line in lines] == list(range(1, 10))
 
 
+@pytest.mark.long
 def test_a_stage_that_ended_unseen_is_not_done_again(here, capsys):
     """Killed between a stage's end and the note of it."""
     written(

@@ -64,6 +64,7 @@ def whole_groups(groups):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
 def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(backend, request, tmp_path, digits, digits_policy):
     if backend == "sqlite":

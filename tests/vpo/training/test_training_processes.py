@@ -16,6 +16,8 @@ from problems.types import ScoredGroup
 from vpo.training.config import TrainConfig
 from vpo.training.trainer import PolicyTrainer, TrainingDiverged
 
+pytestmark = pytest.mark.long
+
 KINDS = ("token", "sequence", "kl", "one idle", "minibatches", "flat", "diverged")
 
 
