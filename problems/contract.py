@@ -14,9 +14,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
-from problems.answer_text import unfenced
-from problems.fingerprint import code_fingerprint
-
 ANSWER_FORMATS = ("text", "python", "route")
 """How an answer is written: `text` as it is, `python` in a code fence, `route` as maze moves."""
 
@@ -99,6 +96,8 @@ class Problem(Protocol):
         """The form in which an answer is stored, compared and scored (moves upper-cased, code spliced back into the
         blocks that may change). Never raises: what it cannot read it returns as it is, for `score` to fail. By default
         code out of its fence for `python`, else the text without white space around it."""
+        from problems.answer_text import unfenced  # not for sandbox processes, which import this module too
+
         return unfenced(answer) if self.answer_format == "python" else answer.replace("\r\n", "\n").strip()
 
     def score(self, answer: str) -> Score:
@@ -114,7 +113,7 @@ class Problem(Protocol):
     def fingerprint(self) -> str:
         """16 hexadecimal digits, equal on every machine and path, that change when what decides the scores changes: the
         scorer's files, the data set's line. By default of the class's source file and what a prompt says."""
-        return code_fingerprint(type(self), *_described(self))
+        return _code_fingerprint(self, type(self))
 
 
 MEMBERS = ("name", "objectives", "statement", "score")
@@ -144,7 +143,7 @@ class _Completed(Problem):
         return score
 
     def fingerprint(self) -> str:
-        return code_fingerprint(type(self._given), *_described(self))
+        return _code_fingerprint(self, type(self._given))
 
 
 def completed(given: object) -> Problem | None:
@@ -155,7 +154,9 @@ def completed(given: object) -> Problem | None:
     return given if isinstance(given, Problem) else _Completed(given)
 
 
-def _described(problem: Problem) -> list[object]:
-    """What a prompt says of a problem, and what solves it."""
+def _code_fingerprint(problem: Problem, kind: type) -> str:
+    """Of the class's source file, what a prompt says of the problem, and what solves it."""
+    from problems.fingerprint import code_fingerprint  # not for sandbox processes
+
     said = [problem.statement(), problem.seed_answer(), problem.answer_format]
-    return [problem.objectives, problem.target, *said]
+    return code_fingerprint(kind, problem.objectives, problem.target, *said)
