@@ -24,28 +24,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+from instant_author import InstantAuthor
+
 ROOT = Path(__file__).resolve().parent.parent
 VALLEY = ROOT / "examples" / "valley"
 
 
-class InstantAuthor:
-    """Answers at once: the last program of the prompt with one of its numbers changed."""
+class Mutant(InstantAuthor):
+    """Answers with the last program of the prompt, one of its numbers changed."""
 
-    def __init__(self) -> None:
-        self.model = "instant"  # OpenEvolve reads it from the instance's own attributes
-
-    async def generate(self, prompt: str, **_: Any) -> str:
-        return await self.generate_with_context("", [{"role": "user", "content": prompt}])
-
-    async def generate_with_context(self, system_message: str, messages: list[dict[str, str]], **_: Any) -> str:
-        blocks = re.findall(r"```python\n(.*?)```", messages[-1]["content"], re.DOTALL)
+    def reply(self, prompt: str) -> str:
+        blocks = re.findall(r"```python\n(.*?)```", prompt, re.DOTALL)
         program = [block for block in blocks if "def run(" in block][-1]
         number = random.choice(list(re.finditer(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", program)))
         return f"```python\n{program[: number.start()]}{random.randrange(1, 10)}{program[number.end() :]}\n```"
 
 
-def instant_author(_: Any) -> InstantAuthor:
-    return InstantAuthor()
+def instant_author(_: Any) -> Mutant:
+    return Mutant()
 
 
 def rival(output: str, iterations: int) -> None:

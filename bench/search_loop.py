@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from instant_author import InstantAuthor
 
 PROGRAM = '''"""A program to evolve."""
 
@@ -69,21 +70,15 @@ def variant(i: int) -> str:
 # ---- OpenEvolve -------------------------------------------------------------------------------------------------
 
 
-class InstantAuthor:
-    """Answers at once with a new variant in a code block."""
+class Variants(InstantAuthor):
+    """Answers with a new variant."""
 
-    def __init__(self) -> None:
-        self.model = "instant"  # OpenEvolve reads it from the instance's own attributes
-
-    async def generate(self, prompt: str, **_: Any) -> str:
-        return await self.generate_with_context("", [{"role": "user", "content": prompt}])
-
-    async def generate_with_context(self, system_message: str, messages: list[dict[str, str]], **_: Any) -> str:
+    def reply(self, prompt: str) -> str:
         return f"```python\n{variant(10_000_000 + random.randrange(10**9))}\n```"
 
 
-def instant_author(_: Any) -> InstantAuthor:
-    return InstantAuthor()
+def instant_author(_: Any) -> Variants:
+    return Variants()
 
 
 def openevolve_rate(folder: Path, size: int, iterations: int) -> float:
