@@ -1,8 +1,8 @@
 """What a comparison is made of: its arms, one budget of answers for all of them, and the runs that come of it.
 
 An iteration asks every arm for the same number of answers, each in chains of its own length m: G rollouts of m answers
-with G m alike. Problems, islands, prompts and seeds are the same, so arms differ in their policy and in nothing else.
-A best-of-n arm is an arm again whose prompts never show a parent: what its policy finds by asking alone.
+with G m alike. Problems, prompts and seeds are the same, and so are the islands unless an arm has settings of its own
+for them. A best-of-n arm is an arm again whose prompts never show a parent: what its policy finds by asking alone.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
         for name, arm in arms.items():
             given = {key: getattr(arm, key) for key in OF_THE_ARM if getattr(arm, key) is not None}
             prompt = {f"prompt.{key}": getattr(arm, key) for key in OF_ITS_PROMPTS if getattr(arm, key) is not None}
+            if arm.population is not None:
+                layers = (config.search.population, arm.population)
+                given["population"] = {k: v for one in layers for k, v in one.model_dump(exclude_unset=True).items()}
             given |= {"answers": lengths[name], "rollouts": total // lengths[name], "seed": seed}
             if arm.train is not None:
                 own = {"method": arm.train} if isinstance(arm.train, str) else arm.train

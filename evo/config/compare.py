@@ -12,6 +12,7 @@ from evo.config.parse import OPTIONS, merge, parse, read_yaml
 from evo.config.run import RunConfig
 from evo.config.sampling import Answers, Count, Share, Temperature, TopP
 from evo.errors import BadInput
+from islands.population.config import PopulationConfig
 from vpo.policies.address import parse_address
 
 BEST_OF_N = "best-of-n"
@@ -35,6 +36,9 @@ class ArmConfig(BaseModel):
     dtype: str | None = None
     show_parent: bool | None = Field(None, description="off: no evolution")
     prefill: Share | None = Field(None, description="share of prompts that begin the answer")
+    population: PopulationConfig | None = Field(
+        None, description="settings of this arm's islands, over those that the arms have in common"
+    )
     train: str | dict[str, Any] | None = Field(
         None, description="the method that trains this arm's policy while it searches, or the settings of that"
     )
@@ -130,7 +134,7 @@ def check_name(name: str) -> None:
 
 def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     """`vpo=embedded:vpo,answers=3,temperature=0.8` -> the arm's name and settings; without a name the address's last
-    part. Raises BadInput."""
+    part. `population.strategy=lexicase` is a setting of its islands. Raises BadInput."""
     head, *settings = text.split(",")
     name, equals, policy = head.partition("=")
     if not equals or ":" in name:  # an address may hold options, with equals signs of their own
@@ -143,9 +147,13 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     for setting in settings:
         key, equals, value = setting.partition("=")
         key = key.strip().replace("-", "_")
-        if not equals or key not in ArmConfig.model_fields or key == "policy":
-            known = ", ".join(key for key in ArmConfig.model_fields if key != "policy")
-            raise BadInput(f"--arm {text}: {setting!r} is no setting of an arm; known: {known}")
+        section, dot, inner = key.partition(".")
+        if equals and dot and section == "population":
+            values.setdefault(section, {})[inner] = value.strip()
+            continue
+        if not equals or key not in ArmConfig.model_fields or key in ("policy", "population"):
+            known = ", ".join(key for key in ArmConfig.model_fields if key not in ("policy", "population"))
+            raise BadInput(f"--arm {text}: {setting!r} is no setting of an arm; known: {known}, population.KEY")
         values[key] = value.strip()
     return name, values
 

@@ -70,6 +70,11 @@ def test_several_best_of_n_arms_are_told_apart_and_none_is_possible():
         ("runs/mine/", "mine", {"policy": "runs/mine/"}),
         ("a=Qwen/Q,answers=5,temperature=0.8", "a", {"policy": "Qwen/Q", "answers": "5", "temperature": "0.8"}),
         ("b=embedded:vpo,show-parent=off", "b", {"policy": "embedded:vpo", "show_parent": "off"}),
+        (
+            "c=embedded:vpo,population.strategy=puct,population.islands=1",
+            "c",
+            {"policy": "embedded:vpo", "population": {"strategy": "puct", "islands": "1"}},
+        ),
     ],
 )
 def test_an_arm_as_it_is_typed(text, name, values):
@@ -90,6 +95,15 @@ def test_an_arms_own_settings_reach_its_run_alone():
     by_arm = {run.arm: run.config for run in planned_runs(config(arms, seeds=1))}
     assert (by_arm["warm"]["temperature"], by_arm["warm"]["rollouts"], by_arm["warm"]["answers"]) == (1.3, 3, 1)
     assert by_arm["vpo"]["temperature"] is None
+
+
+def test_an_arms_islands_are_its_own_over_those_that_all_have():
+    arms = {**THREE, "puct": {"policy": "embedded:vpo", "population": {"strategy": "puct"}}}
+    by_arm = {run.arm: run.config for run in planned_runs(config(arms, seeds=1, overrides={"population.islands": 2}))}
+    assert by_arm["puct"]["population"] == {"islands": 2, "strategy": "puct"}
+    assert by_arm["vpo"]["population"] == {"islands": 2}
+    with pytest.raises(BadInput, match="unknown key arms.puct.population.strategie; known: .*strategy"):
+        config({"puct": {"policy": "embedded:vpo", "population": {"strategie": "puct"}}})
 
 
 def test_an_iteration_is_the_least_that_suits_all_or_what_is_asked_for():
