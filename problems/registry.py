@@ -1,6 +1,6 @@
 """Problems by address: built-in sets, files and directories, names registered in code, and installed entry points.
 
-    maze:test  maze:test/17  maze:hard           mazes
+    maze:test  maze:test/17  maze:compromise     mazes (`evo problems` lists the sets)
     maze:train/900-999  programs:easy/0-4        a part of a set, both ends included
     programs:shipped  programs:easy/3            programming problems that ship (shipped, easy, medium, hard)
     programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP or LiveCodeBench lines, counted from 0
@@ -34,7 +34,7 @@ __all__ = ["close_shared_sandbox", "describe_sets", "register", "resolve", "set_
 
 ENTRY_POINTS = "evo.problems"
 _PART = re.compile(r"((?:maze|programs):.+)/([0-9]+)-([0-9]+)")
-_MAZES = ("test", "hard", "train")
+_MAZES = ("test", "hard", "compromise", "train", "compromise-train")
 _PROGRAMS = ("shipped", "easy", "medium", "hard")
 _registered: dict[str, Any] = {}
 _Made = TypeVar("_Made")
@@ -88,13 +88,15 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
 def describe_sets() -> list[dict[str, Any]]:
     """Every named set: name, count (None where only making it would tell), objectives, description."""
     from problems.maze import OBJECTIVES
-    from problems.maze.sets import SIZES
+    from problems.maze.sets import HARD_TRIES, SIZES
     from problems.programs.sets import set_sizes
 
     about = {
         "test": "9x9 mazes with conflicting goals, held out (the VPO paper's generator, its seed 4242)",
-        "hard": "mazes whose optimum a planner that learns nothing misses in 30 tries",
+        "hard": f"9x9 mazes whose optimum a planner that learns nothing misses in {HARD_TRIES} tries",
+        "compromise": "9x9 mazes whose optimum takes items of both zones and leaves some",
         "train": "9x9 mazes to learn from (seed 42)",
+        "compromise-train": "mazes of the kind of maze:compromise, to learn from",
     }
     sets: list[dict[str, Any]] = [
         {"name": f"maze:{n}", "count": SIZES[n], "objectives": list(OBJECTIVES), "description": about[n]}

@@ -1,4 +1,4 @@
-"""The maze sets: maze:train and maze:test of the paper (seeds 42 and 4242), maze:hard of our own.
+"""The maze sets: maze:train and maze:test of the paper (seeds 42 and 4242), the others of our own.
 
 What ships (instances.json) is each maze's seed with its optimum, so that a set loads in a fraction of a second; the
 boards are drawn anew from the seeds. `python -m problems.maze.sets` makes the file again, byte for byte.
@@ -6,6 +6,9 @@ boards are drawn anew from the seeds. `python -m problems.maze.sets` makes the f
 maze:hard is what a planner that learns nothing (problems.maze.planner) does not solve in HARD_TRIES routes, drawn by a
 generator of its own per maze: as many as a search of 200 iterations at 3 answers each may give. No policy was looked
 at.
+
+maze:compromise and maze:compromise-train are mazes whose optimum lies above ONE_ZONE, so that no route earns it which
+collects in one zone alone: it takes items of both and leaves some. About 4 boards in 100 are like that.
 """
 
 from __future__ import annotations
@@ -21,20 +24,22 @@ from problems.maze.optimum import optimum
 from problems.maze.planner import tries_to_reach
 from problems.maze.problem import TOLERANCE, MazeProblem
 
-FIRST_SEED = {"train": 42, "test": 4242, "hard": 1_000_000}
-SIZES = {"train": 1000, "test": 100, "hard": 200}
+FIRST_SEED = {"train": 42, "test": 4242, "hard": 1_000_000, "compromise": 2_000_000, "compromise-train": 3_000_000}
+SIZES = {"train": 1000, "test": 100, "hard": 200, "compromise": 100, "compromise-train": 1000}
 HARD_TRIES = 600
+ONE_ZONE = 0.75
+"""What a route earns at most that collects in one zone: E, the zone emptied, no lava, none of the other zone."""
 INSTANCES = Path(__file__).parent / "instances.json"
 
 
 def problem_set(address: str, limit: int | None = None) -> list[MazeProblem]:
-    """The problems of `maze:test` (or train, hard), the first `limit` of them, or the one of `maze:test/17`.
+    """The problems of `maze:test` (or another of SIZES), the first `limit` of them, or the one of `maze:test/17`.
 
     BadAddress for a set or an index that does not exist.
     """
     name, slash, index = address.removeprefix("maze:").partition("/")
     if not address.startswith("maze:") or name not in SIZES:
-        raise BadAddress(f"there is no maze set {address!r}; there are maze:train, maze:test and maze:hard")
+        raise BadAddress(f"there is no maze set {address!r}; there are {', '.join(f'maze:{n}' for n in SIZES)}")
     if not slash:
         return [_problem(name, i) for i in range(SIZES[name] if limit is None else min(limit, SIZES[name]))]
     if not index.isdecimal() or int(index) >= SIZES[name]:
@@ -43,7 +48,7 @@ def problem_set(address: str, limit: int | None = None) -> list[MazeProblem]:
 
 
 def held_out_tiles() -> frozenset[str]:
-    """The boards of all three sets, none of which the embedded base may learn from."""
+    """The boards of all sets, none of which the embedded base may learn from."""
     return frozenset(_problem(name, i).maze.tiles for name, size in SIZES.items() for i in range(size))
 
 
@@ -55,10 +60,17 @@ def draw_set(name: str, size: int | None = None) -> list[tuple[int, Maze, float]
         maze = attempt(random.Random(seed))
         if maze is not None:
             best = optimum(maze)
-            if name != "hard" or is_hard(maze, best, seed):
+            if belongs(name, maze, best, seed):
                 drawn.append((seed, maze, best))
         seed += 1
     return drawn
+
+
+def belongs(name: str, maze: Maze, best: float, seed: int) -> bool:
+    """Whether a board of the generator is one of this set's kind."""
+    if name == "hard":
+        return is_hard(maze, best, seed)
+    return best > ONE_ZONE + TOLERANCE if name.startswith("compromise") else True
 
 
 def is_hard(maze: Maze, best: float, seed: int) -> bool:
@@ -82,7 +94,7 @@ def _problem(name: str, index: int) -> MazeProblem:
 
 
 def write_instances() -> None:
-    """Draw all sets and write instances.json."""
+    """Draw all sets and write instances.json, which takes some minutes."""
     lines = [
         f' "{name}": [\n  ' + ",\n  ".join(json.dumps([seed, best]) for seed, _, best in draw_set(name)) + "\n ]"
         for name in SIZES

@@ -8,10 +8,20 @@ import pytest
 from run_limited import DONE, run_limited
 
 from problems.contract import BadAddress
-from problems.maze.board import attempt, generate, simulate
-from problems.maze.optimum import optimum
+from problems.maze.board import attempt, fitness_of, generate, rewards_of, simulate
+from problems.maze.optimum import optimum, outcomes
 from problems.maze.planner import Planner, moves_between, tries_to_reach
-from problems.maze.sets import FIRST_SEED, HARD_TRIES, INSTANCES, SIZES, draw_set, held_out_tiles, problem_set
+from problems.maze.sets import (
+    FIRST_SEED,
+    HARD_TRIES,
+    INSTANCES,
+    ONE_ZONE,
+    SIZES,
+    belongs,
+    draw_set,
+    held_out_tiles,
+    problem_set,
+)
 
 
 def digest(name: str) -> str:
@@ -21,7 +31,13 @@ def digest(name: str) -> str:
 
 @pytest.mark.parametrize(
     ("name", "size", "pinned"),
-    [("train", 1000, "564651f9269e01de"), ("test", 100, "f252ec4799556f33"), ("hard", 200, "b0368ff60484b396")],
+    [
+        ("train", 1000, "564651f9269e01de"),
+        ("test", 100, "f252ec4799556f33"),
+        ("hard", 200, "b0368ff60484b396"),
+        ("compromise", 100, "5f0f9c31c2891b10"),
+        ("compromise-train", 1000, "808c97f125aad888"),
+    ],
 )
 def test_sets_are_pinned(name, size, pinned):
     assert len(problem_set(f"maze:{name}")) == size
@@ -48,14 +64,34 @@ def test_a_wrong_address_is_one_clear_line(address):
     assert "\n" not in str(caught.value) and "maze:t" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["train", "test", "hard"])
-def test_the_shipped_file_is_what_drawing_gives(name):
+@pytest.mark.parametrize(
+    ("name", "first"), [("train", 25), ("test", 25), ("hard", 25), ("compromise", 6), ("compromise-train", 6)]
+)
+def test_the_shipped_file_is_what_drawing_gives(name, first):
     shipped = json.loads(INSTANCES.read_text())[name]
-    assert [[seed, best] for seed, _, best in draw_set(name, 25)] == shipped[:25]
+    assert [[seed, best] for seed, _, best in draw_set(name, first)] == shipped[:first]
     for seed, best in random.Random(name).sample(shipped, 20):
         maze = attempt(random.Random(seed))
         assert maze is not None and optimum(maze) == best
         assert seed >= FIRST_SEED[name]
+
+
+@pytest.mark.parametrize("name", ["compromise", "compromise-train"])
+def test_the_optimum_of_a_compromise_takes_items_of_both_zones_and_leaves_some(name):
+    for problem in random.Random(name).sample(problem_set(f"maze:{name}"), 20):
+        maze = problem.maze
+        earned = {counts: fitness_of(rewards_of(maze, *counts)) for counts in outcomes(maze)}
+        best = [counts for counts, fitness in earned.items() if fitness >= problem.target]
+        assert best and all(gold and diamond for gold, diamond, _ in best)
+        assert all(gold < len(maze.gold) or diamond < len(maze.diamond) for gold, diamond, _ in best)
+        assert max(earned[counts] for counts in earned if not counts[0] or not counts[1]) <= ONE_ZONE
+
+
+def test_a_board_whose_best_routes_stay_in_one_zone_is_no_compromise():
+    plain = next(p for p in problem_set("maze:test") if p.optimum <= ONE_ZONE)
+    mixed = next(p for p in problem_set("maze:test") if p.optimum > ONE_ZONE)
+    assert not belongs("compromise", plain.maze, plain.optimum, 0) and belongs("test", plain.maze, plain.optimum, 0)
+    assert belongs("compromise-train", mixed.maze, mixed.optimum, 0)
 
 
 def test_the_planner_misses_the_hard_ones_and_not_the_rest():
