@@ -8,6 +8,7 @@ they are objectives only where they are named.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 
 _TIMINGS = {"time", "runtime", "walltime", "duration", "elapsed", "seconds", "sec", "secs", "ms", "us", "ns", "latency"}
@@ -67,6 +68,17 @@ def doubts(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
         return ""
     example = ", ".join(f'{name}: "min"' for name in names)
     return f"higher counts as better in {', '.join(names)}; if lower is, declare directions: {{{example}}}"
+
+
+def warn_of_objectives(
+    file: str, objectives: Iterable[str], timings: Sequence[str], directions: Mapping[str, str], where: str = ""
+) -> None:
+    """Warn of timings that are no objectives, and of objectives that `doubts` has something to say about. file: the
+    scorer's; where: directions are declared, if not there"""
+    if timings:
+        warnings.warn(f"{file}: {', '.join(timings)}: timings, no objectives unless named", stacklevel=6)
+    if doubt := doubts(objectives, directions):
+        warnings.warn(f"{file}: {doubt}{where}", stacklevel=6)
 
 
 def told(objectives: Iterable[str], directions: Mapping[str, str]) -> str:

@@ -26,23 +26,20 @@ from __future__ import annotations
 
 import ast
 import math
-import threading
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault
 from problems.custom.scorer_value import ScorerShape, checked_weights, numbers, objective_names, shown
-from problems.directions import checked_directions, chosen_objectives, doubts, told
+from problems.directions import checked_directions, chosen_objectives, told, warn_of_objectives
 from problems.fingerprint import files_below, files_fingerprint, files_named_by
-from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
+from problems.sandbox.contract import EvaluatorSpec, Limits
+from problems.scorer_process import SHIMS, ScorerProcess
 
 if TYPE_CHECKING:
     from problems.sandbox import Sandbox
-    from problems.sandbox.evaluator import Evaluator
 
-_SHIM = Path(__file__).parents[1] / "shims" / "plain_scorer.py"
 _ROOT = Path(__file__).parents[2]
 TIMEOUT = 30.0
 
@@ -63,9 +60,14 @@ class ScorerFileProblem(Problem):
         self.name = str(self.path)
         options = _literals(self.path)
         self._timeout, self._isolated, self._readable = _checked_options(self.path, options)
-        self._sandbox = sandbox
-        self._lock = threading.Lock()
-        self._evaluator: tuple[Sandbox, Evaluator] | None = None
+        spec = EvaluatorSpec(
+            str(SHIMS / "plain_scorer.py"),
+            readable=(str(self.path), str(_ROOT / "problems"), *self._readable),
+            isolated=self._isolated,
+            environment={"EVO_SCORER_FILE": str(self.path), "PYTHONPATH": str(_ROOT)},
+        )
+        limits = Limits(memory=4 << 30, output=16 << 20, file=256 << 20, scratch=256 << 20, processes=64)
+        self._process = ScorerProcess(self.path, spec, limits, sandbox)
         self.objectives: tuple[str, ...] = ("score",)
         self._statement, self._seed_text, self._own_canonical = "", "", False
         self._shape = ScorerShape(self.path, self.objectives)
@@ -104,7 +106,7 @@ class ScorerFileProblem(Problem):
         """Python out of its fence, text stripped; or what the file's Problem object makes of it."""
         if self._own_canonical:
             try:
-                outcome = self._opened().call("canonical", answer, timeout=self._timeout)
+                outcome = self._process.call("canonical", answer, timeout=self._timeout)
             except ScorerFault:
                 return answer
             return outcome.value if outcome.status == "ok" and isinstance(outcome.value, str) else answer
@@ -172,10 +174,7 @@ class ScorerFileProblem(Problem):
             )
         self.objectives = names
         self._shape = ScorerShape(self.path, names, checked_weights(self.path, weights, names), directions, left_out)
-        if left_out:
-            warnings.warn(f"{self.path}: {', '.join(left_out)}: timings, no objectives unless named", stacklevel=6)
-        if doubt := doubts(names, directions):
-            warnings.warn(f"{self.path}: {doubt}", stacklevel=6)
+        warn_of_objectives(str(self.path), names, left_out, directions)
 
     def _asked(self, answer: str) -> Any:
         told = self._call("score", answer)
@@ -194,7 +193,7 @@ class ScorerFileProblem(Problem):
     # -- the worker ----------------------------------------------------------------------------------------------
 
     def _call(self, function: str, *arguments: Any) -> Any:
-        outcome = self._opened().call(function, *arguments, timeout=self._timeout)
+        outcome = self._process.call(function, *arguments, timeout=self._timeout)
         if outcome.status == "ok":
             return outcome.value
         if outcome.status == "error":
@@ -209,29 +208,6 @@ class ScorerFileProblem(Problem):
             if str(told["fault"]).startswith(("ModuleNotFoundError", "FileNotFoundError", "PermissionError")):
                 hint = '; a scorer sees its own file alone: name what else it needs, as in `readable = ["."]`'
             raise ScorerFault(f"{self.path}{line}: {told['fault']}{when}{hint if self._isolated else ''}")
-
-    def _opened(self) -> Evaluator:
-        with self._lock:
-            sandbox = self._sandbox()
-            if self._evaluator is None or self._evaluator[0] is not sandbox:
-                spec = EvaluatorSpec(
-                    str(_SHIM),
-                    readable=(str(self.path), str(_ROOT / "problems"), *self._readable),
-                    isolated=self._isolated,
-                    environment={"EVO_SCORER_FILE": str(self.path), "PYTHONPATH": str(_ROOT)},
-                )
-                limits = Limits(
-                    memory=4 << 30,
-                    output=16 << 20,
-                    file=256 << 20,
-                    scratch=256 << 20,
-                    processes=64,
-                )
-                try:
-                    self._evaluator = (sandbox, sandbox.evaluator(spec, limits))
-                except SandboxFault as error:
-                    raise ScorerFault(f"{self.path} cannot be loaded: {error}") from error
-            return self._evaluator[1]
 
 
 class Failed:

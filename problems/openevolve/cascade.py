@@ -7,20 +7,18 @@ its threshold, and a stage in which the answer fails leaves what the earlier one
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.contract import ScorerFault
-from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault, ScratchFile
+from problems.sandbox.contract import EvaluatorSpec, Limits, ScratchFile
+from problems.scorer_process import SHIMS, ScorerProcess
 
 if TYPE_CHECKING:
     from problems.sandbox import Sandbox
-    from problems.sandbox.evaluator import Evaluator
 
-_SHIM = Path(__file__).parents[1] / "shims" / "openevolve_evaluator.py"
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 _MEMORY = 4096  # MiB; numerical evaluators map far more than they use
 
@@ -44,22 +42,28 @@ class Cascade:
     """
 
     def __init__(self, file: Path, settings: Mapping[str, Any], sandbox: Callable[[], Sandbox]) -> None:
-        self.file, self.settings, self._sandbox = file, settings, sandbox
-        self._lock = threading.Lock()
-        self._evaluator: tuple[Sandbox, Evaluator] | None = None
+        self.file, self.settings = file, settings
+        spec = EvaluatorSpec(
+            str(SHIMS / "openevolve_evaluator.py"),
+            readable=(str(file.parent), str(SHIMS)),
+            environment={"EVO_EVALUATOR_FILE": str(file)},
+        )
+        memory = int(settings.get("memory_limit_mb", _MEMORY)) << 20
+        limits = Limits(memory=memory, output=16 << 20, file=256 << 20, scratch=512 << 20, processes=64)
+        self._process = ScorerProcess(file, spec, limits, sandbox)
         self._stages: tuple[str, ...] = ()
 
     def run(self, text: str, every_stage: bool = False) -> tuple[Evaluation, Evaluation]:
         """(all that was run, what the cascade's thresholds let it reach): one and the same unless `every_stage`."""
-        evaluator = self._opened()
+        self._stages = self._stages or self._defined()
         evaluation = Evaluation()
         reached: Evaluation | None = None
         if not (self.settings["cascade_evaluation"] and _STAGES[0] in self._stages):
-            self._stage(evaluator, "evaluate", text, evaluation)
+            self._stage("evaluate", text, evaluation)
             return evaluation, evaluation
         thresholds = self.settings["cascade_thresholds"]
         for index, stage in enumerate(_STAGES):
-            if stage not in self._stages or not self._stage(evaluator, stage, text, evaluation):
+            if stage not in self._stages or not self._stage(stage, text, evaluation):
                 break
             if not (index < len(thresholds) and _passes(evaluation.metrics, thresholds[index])):
                 if not every_stage:
@@ -67,11 +71,11 @@ class Cascade:
                 reached = reached or copy.deepcopy(evaluation)
         return evaluation, reached or evaluation
 
-    def _stage(self, evaluator: Evaluator, stage: str, text: str, evaluation: Evaluation) -> bool:
+    def _stage(self, stage: str, text: str, evaluation: Evaluation) -> bool:
         """Run one stage and merge what it gives; False where the answer failed in it."""
         timeout = float(self.settings["timeout"])
         name = f"program{self.settings['file_suffix']}"
-        outcome = evaluator.call("run", stage, ScratchFile(name), files={name: text}, timeout=timeout)
+        outcome = self._process.call("run", stage, ScratchFile(name), files={name: text}, timeout=timeout)
         if outcome.status != "ok":
             if outcome.status == "error":
                 raise ScorerFault(f"{self.file}: {stage}: {outcome.message}")
@@ -98,37 +102,16 @@ class Cascade:
         evaluation.artifacts.update(value["artifacts"])
         return True
 
-    def _opened(self) -> Evaluator:
-        with self._lock:
-            sandbox = self._sandbox()
-            if self._evaluator is not None and self._evaluator[0] is sandbox:
-                return self._evaluator[1]
-            spec = EvaluatorSpec(
-                str(_SHIM),
-                readable=(str(self.file.parent), str(_SHIM.parent)),
-                environment={"EVO_EVALUATOR_FILE": str(self.file)},
-            )
-            limits = Limits(
-                memory=int(self.settings.get("memory_limit_mb", _MEMORY)) << 20,
-                output=16 << 20,
-                file=256 << 20,
-                scratch=512 << 20,
-                processes=64,
-            )
-            try:
-                evaluator = sandbox.evaluator(spec, limits)
-            except SandboxFault as error:
-                raise ScorerFault(f"{self.file} cannot be loaded: {error}") from error
-            told = evaluator.call("describe", timeout=60.0)
-            if told.status != "ok" or "fault" in told.value:
-                why = told.value if told.status == "ok" else {"fault": told.message, "line": None}
-                line = f", line {why['line']}" if why["line"] else ""
-                raise ScorerFault(f"{self.file}{line}: it does not load: {why['fault']}")
-            self._stages = tuple(told.value["stages"])
-            if "evaluate" not in self._stages:
-                raise ScorerFault(f"{self.file} defines no function evaluate(program_path)")
-            self._evaluator = (sandbox, evaluator)
-            return evaluator
+    def _defined(self) -> tuple[str, ...]:
+        """The evaluation functions of the file."""
+        told = self._process.call("describe", timeout=60.0)
+        if told.status != "ok" or "fault" in told.value:
+            why = told.value if told.status == "ok" else {"fault": told.message, "line": None}
+            line = f", line {why['line']}" if why["line"] else ""
+            raise ScorerFault(f"{self.file}{line}: it does not load: {why['fault']}")
+        if "evaluate" not in told.value["stages"]:
+            raise ScorerFault(f"{self.file} defines no function evaluate(program_path)")
+        return tuple(told.value["stages"])
 
 
 def _passes(metrics: Mapping[str, float], threshold: float) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from problems.answer_text import unfenced
 from problems.contract import BadAddress, Problem, Score, ScorerFault
-from problems.directions import chosen_objectives, doubts, reward_of
+from problems.directions import chosen_objectives, reward_of, warn_of_objectives
 from problems.directions import told as lower_told
 from problems.fingerprint import files_fingerprint, files_named_by
 from problems.openevolve.cascade import Cascade, Evaluation
@@ -110,10 +110,9 @@ class OpenEvolveProblem(Problem):
         names = sorted(name for name in evaluation.metrics if name != "combined_score")
         self.objectives = tuple(asked) or chosen_objectives(names, self.directions) or ("combined_score",)
         self._left_out = set(names) - set(self.objectives)
-        if not asked and (timings := ", ".join(name for name in names if name in self._left_out)):
-            warnings.warn(f"{self.evaluator_file}: {timings}: timings, no objectives unless named", stacklevel=5)
-        if doubt := doubts(self.objectives, self.directions):
-            warnings.warn(f"{self.evaluator_file}: {doubt} in config.yaml", stacklevel=5)
+        timings = [] if asked else [name for name in names if name in self._left_out]
+        file = str(self.evaluator_file)
+        warn_of_objectives(file, self.objectives, timings, self.directions, " in config.yaml")
         self._seed = self._scored(reached)
 
     def statement(self) -> str:

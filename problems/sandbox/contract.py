@@ -92,19 +92,13 @@ class EvaluatorOutcome:
 
     status: "error" where it raised or returned what is not plain data; "crash" where its process ended by itself
     value: what it returned, decoded; a dataclass instance arrives as the dict of its fields
-    type_name: the class of what it returned ("dict", "EvaluationResult")
-    exception, message, traceback: of what it raised; "" where it did not
-    touched: whether the traceback passes through a file that the caller named as the answer's
+    message: what it raised, or which limit was hit
     stdout: descriptors 1 and 2 of the whole process tree, cut at the limit on output
     """
 
     status: CaseStatus
     value: Any = None
-    type_name: str = ""
-    exception: str = ""
     message: str = ""
-    traceback: str = ""
-    touched: bool = False
     stdout: str = ""
     wall_seconds: float = 0.0
     cpu_seconds: float = 0.0

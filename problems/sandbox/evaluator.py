@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,23 +23,17 @@ from problems.sandbox.pool import start_worker
 from problems.sandbox.worker import Exit, Worker, WorkerDied
 
 _STARTS = 3
-_GET_SECONDS = 60.0
 
 
 class Evaluator:
-    """Calls functions of one scorer file. Thread-safe: each thread's call has a worker of its own, up to `workers`.
-
-    callables: the public names of the file that can be called
-    """
+    """Calls functions of one scorer file. Thread-safe: each thread's call has a worker of its own, up to `workers`."""
 
     def __init__(self, mode: str, spec: EvaluatorSpec, limits: Limits, workers: int) -> None:
         self._mode, self._spec, self._limits, self._workers = mode, spec, limits, workers
         self._slots = threading.Semaphore(workers)
         self._lock = threading.Lock()
         self._closed = False
-        first = start_worker(self._start)
-        self.callables: frozenset[str] = frozenset(first.hello["callables"])
-        self._idle = [first]
+        self._idle = [start_worker(self._start)]
 
     def _start(self) -> Worker:
         return Worker(self._mode, self._limits, self._spec)
@@ -57,30 +51,15 @@ class Evaluator:
         for worker in idle:
             worker.close()
 
-    def get(self, names: Iterable[str]) -> dict[str, Any]:
-        """Those of the file's attributes (dotted names reach into them) that are there and are plain data."""
-        task: dict[str, Any] = {"get": list(names), "function": None, "arguments": [], "files": {}, "answers": []}
-        outcome = self._request(task, _GET_SECONDS)
-        if outcome.status != "ok":
-            raise SandboxFault(f"{self._spec.path}: its attributes could not be read: {outcome.message}")
-        value: dict[str, Any] = outcome.value
-        return value
-
     def call(
-        self,
-        function: str,
-        *args: Any,
-        timeout: float,
-        files: Mapping[str, str] | None = None,
-        answers: Iterable[str] = (),
+        self, function: str, *args: Any, timeout: float, files: Mapping[str, str] | None = None
     ) -> EvaluatorOutcome:
         """Call a function of the file (or a method: dotted names are followed) in a fresh fork of its worker.
 
         args: plain data, or ScratchFile(name) for the path of one of `files`
         timeout: seconds of CPU time, or of wall time where it sleeps (problems.sandbox.patience), after which the whole
             process tree is killed
-        files: name -> text, written into the scratch folder first. They are the answer's files
-        answers: further file names that count as the answer's in a traceback ("<string>" for code that is exec'd)
+        files: name -> text, written into the scratch folder first
         Raises SandboxFault for faults of the sandbox, Unplain (a TypeError) for other arguments.
         """
         written = dict(files or {})
@@ -88,11 +67,9 @@ class Evaluator:
             if os.path.basename(name) != name or name in ("", ".", ".."):
                 raise ValueError(f"a scratch file needs a plain name, not {name!r}")
         task: dict[str, Any] = {
-            "get": None,
             "function": function,
             "arguments": [[True, a.name] if isinstance(a, ScratchFile) else [False, encode(a)] for a in args],
             "files": written,
-            "answers": list(answers),
         }
         return self._request(task, timeout)
 
@@ -149,7 +126,7 @@ class Evaluator:
                 for kind, body in heard.frames:
                     if kind != RESULT or reply is not None:
                         raise Malformed("a message that nobody asked for")
-                    reply = ending.plain_fields(body, (str, str, str, str, str, str, bool))
+                    reply = ending.plain_fields(body, (str, str, str))
                     if reply[0] not in ("ok", "error", "memory"):
                         raise Malformed("no such status")
                     reply[1] = decode(reply[1])
@@ -166,10 +143,7 @@ class Evaluator:
         stdout = bytes(output).decode("utf-8", "replace")
         wall = worker.patience.wall
         if failure is None and reply is not None:
-            status, value, type_name, exception, message, traceback, touched = reply
-            return EvaluatorOutcome(
-                status, value, type_name, exception, message, traceback, touched, stdout, wall, ended.cpu_seconds
-            )
+            return EvaluatorOutcome(reply[0], reply[1], reply[2], stdout, wall, ended.cpu_seconds)
         if failure is None:
             failure = ending.reason(ended, 0)
         return EvaluatorOutcome(

@@ -229,20 +229,9 @@ def isolated(evaluator: Evaluator) -> bool:
     return evaluator._spec.isolated
 
 
-def test_metadata(evaluator: Evaluator) -> None:
-    found = evaluator.get(["STATEMENT", "OBJECTIVES", "WEIGHTS", "thing", "missing", "nested.depth", "evaluate"])
-    assert found == {
-        "STATEMENT": "Return the number.",
-        "OBJECTIVES": ["a", "b"],
-        "WEIGHTS": {"a": 0.5, "b": (1, 2)},
-        "nested.depth": 3,
-    }
-    assert {"evaluate", "text", "Nested"} <= evaluator.callables and "thing" not in evaluator.callables
-
-
 def test_call(evaluator: Evaluator) -> None:
     outcome = evaluator.call("evaluate", ANSWER, timeout=30, files={"answer.py": "def f(x): return x + 1\n"})
-    assert (outcome.status, outcome.type_name) == ("ok", "EvaluationResult")
+    assert outcome.status == "ok"
     assert outcome.value == {"metrics": {"score": 3}, "artifacts": {"note": "fine"}}
     assert outcome.stdout == "evaluating\n" and outcome.wall_seconds > 0
     assert evaluator.call("nested.score", "four", timeout=30).value == {"length": 4}
@@ -258,23 +247,20 @@ def test_each_call_starts_from_the_loaded_scorer(evaluator: Evaluator) -> None:
         assert evaluator.call("text", "1", timeout=30).value == {"score": 1.0, "calls": 1}
 
 
-def test_whose_fault(evaluator: Evaluator) -> None:
+def test_what_was_raised(evaluator: Evaluator) -> None:
     def of(function: str, *args, **options):
         outcome = evaluator.call(function, *args, timeout=30, **options)
-        return outcome.status, outcome.exception, outcome.touched
+        return outcome.status, outcome.message.partition(":")[0]
 
     syntax, raising = {"answer.py": "def f(:"}, {"answer.py": "def f(x):\n    return 1 / 0\n"}
-    assert of("evaluate", ANSWER, files=syntax) == ("error", "SyntaxError", True)
-    assert of("evaluate", ANSWER, files=raising) == ("error", "ZeroDivisionError", True)
-    assert of("evaluate", ANSWER, files={"answer.py": ""}) == ("error", "AttributeError", False)
-    assert of("guarded", ANSWER, files={"answer.py": "1 / 0"}) == ("error", "RuntimeError", True)
-    assert of("faulty", "x") == ("error", "NameError", False)
-    assert of("nothing", "x") == ("error", "Unplain", False)
-    assert of("no_such_function") == ("error", "AttributeError", False)
-    assert of("execute", "1 / 0") == ("error", "ZeroDivisionError", False)
-    assert of("execute", "1 / 0", answers=["<string>"]) == ("error", "ZeroDivisionError", True)
+    assert of("evaluate", ANSWER, files=syntax) == ("error", "SyntaxError")
+    assert of("evaluate", ANSWER, files={"answer.py": ""}) == ("error", "AttributeError")
+    assert of("guarded", ANSWER, files={"answer.py": "1 / 0"}) == ("error", "RuntimeError")
+    assert of("faulty", "x") == ("error", "NameError")
+    assert of("no_such_function") == ("error", "AttributeError")
+    assert "the scorer returned" in evaluator.call("nothing", "x", timeout=30).message
     outcome = evaluator.call("evaluate", ANSWER, timeout=30, files=raising)
-    assert outcome.message == "division by zero" and "answer.py" in outcome.traceback
+    assert outcome.message == "ZeroDivisionError: division by zero"
 
 
 def test_subprocesses_and_pools_work(evaluator: Evaluator) -> None:

@@ -45,8 +45,8 @@ class Scorer:
         self.path: str = config["path"]
         self.module = types.ModuleType("scorer")
 
-    def load(self) -> list[str]:
-        """Execute the file; returns the public names that can be called. Whatever it raises goes to the parent."""
+    def load(self) -> None:
+        """Execute the file. Whatever it raises goes to the parent."""
         environment = self.config["environment"]
         os.environ.clear()
         os.environ.update({**home(self.config["scratch"]), **environment})
@@ -59,7 +59,6 @@ class Scorer:
         self.module = importlib.util.module_from_spec(spec)
         sys.modules[name] = self.module
         spec.loader.exec_module(self.module)
-        return [key for key, item in vars(self.module).items() if not key.startswith("_") and callable(item)]
 
     def find(self, dotted: str) -> Any:
         found: Any = self.module

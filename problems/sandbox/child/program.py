@@ -49,8 +49,8 @@ def send(fd: int, kind: bytes, body: Any) -> None:
         data = data[os.write(fd, data) :]
 
 
-def describe(error: BaseException, filename: str = ANSWER_FILE) -> str:
-    """'ValueError: text (line 3)', whatever the exception's own methods do."""
+def describe(error: BaseException) -> str:
+    """'ValueError: text (line 3)', the line of an answer's own, whatever the exception's own methods do."""
     kind = type(error).__name__
     try:
         text = str(error)[:_MESSAGE]
@@ -58,10 +58,10 @@ def describe(error: BaseException, filename: str = ANSWER_FILE) -> str:
         text = ""
     line, traceback = None, error.__traceback__
     while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == filename:
+        if traceback.tb_frame.f_code.co_filename == ANSWER_FILE:
             line = traceback.tb_lineno
         traceback = traceback.tb_next
-    if isinstance(error, SyntaxError) and error.filename == filename:
+    if isinstance(error, SyntaxError) and error.filename == ANSWER_FILE:
         line = None  # its own text names the line
     return kind + (f": {text}" if text else "") + (f" (line {line})" if line else "")
 

@@ -58,7 +58,6 @@ class Zygote:
         sys.path += [path for path in config["site"] if path not in sys.path]
         os.chdir(config["scratch"])
         confinement.limit(resource.RLIMIT_CORE, 0)
-        told: dict[str, Any] = {}
         if config["profile"] == "program":
             for name in [*PRELOADED, *config["preload"]]:
                 importlib.import_module(name)
@@ -71,14 +70,14 @@ class Zygote:
             self._confine_programs()
         else:
             self.scorer = evaluation.Scorer(config)
-            told["callables"] = self.scorer.load()
+            self.scorer.load()
             self._settle_evaluations()
         self.base = confinement.address_space_used() + _SPARE
         atexit._clear()
         gc.collect()
         self.plugs = plugs()
         gc.freeze()
-        return {**told, "uid": os.getuid(), "pid": os.getpid()}
+        return {"uid": os.getuid(), "pid": os.getpid()}
 
     def _confine_programs(self) -> None:
         config = self.config

@@ -1,0 +1,43 @@
+"""A user's scorer file in its process: opened when it is first called, and anew where the sandbox is another one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from problems.contract import ScorerFault
+from problems.sandbox.contract import EvaluatorOutcome, EvaluatorSpec, Limits, SandboxFault
+
+if TYPE_CHECKING:
+    from problems.sandbox import Sandbox
+    from problems.sandbox.evaluator import Evaluator
+
+SHIMS = Path(__file__).parent / "shims"
+
+
+class ScorerProcess:
+    """Calls functions of the shim that stands before a user's file. Thread-safe."""
+
+    def __init__(self, file: Path, spec: EvaluatorSpec, limits: Limits, sandbox: Callable[[], Sandbox]) -> None:
+        """file: the user's, named in faults"""
+        self.file, self._spec, self._limits, self._sandbox = file, spec, limits, sandbox
+        self._lock = threading.Lock()
+        self._opened: tuple[Sandbox, Evaluator] | None = None
+
+    def call(
+        self, function: str, *arguments: Any, timeout: float, files: Mapping[str, str] | None = None
+    ) -> EvaluatorOutcome:
+        """As Evaluator.call. Raises ScorerFault where the file cannot be loaded."""
+        return self._evaluator().call(function, *arguments, timeout=timeout, files=files)
+
+    def _evaluator(self) -> Evaluator:
+        with self._lock:
+            sandbox = self._sandbox()
+            if self._opened is None or self._opened[0] is not sandbox:
+                try:
+                    self._opened = (sandbox, sandbox.evaluator(self._spec, self._limits))
+                except SandboxFault as error:
+                    raise ScorerFault(f"{self.file} cannot be loaded: {error}") from error
+            return self._opened[1]
