@@ -8,7 +8,16 @@ from problems.maze import Maze, generate, problem_set, simulate
 from problems.maze.planner import Planner, moves_between
 from vpo.embedded import MOST_ANSWERS, most_tokens, prompt_text, routes
 from vpo.embedded.checkpoint import build_tokenizer
-from vpo.embedded.language import BUDGETS, EDIT_DIALECT, cell_of, encode_chain, encode_prompt, encode_walk, vocabulary
+from vpo.embedded.language import (
+    BUDGETS,
+    EDIT_DIALECT,
+    MOST_NEW,
+    cell_of,
+    encode_chain,
+    encode_prompt,
+    encode_walk,
+    vocabulary,
+)
 
 PROBLEMS = problem_set("maze:test")
 
@@ -150,6 +159,19 @@ PARENT = "S00 E88 t27 par >00 k1 01 k2 02 k3 12 k4 02 k5 03 k6 ^U k7 04 ok g0 d0
 )
 def test_copies_are_of_the_parent_that_the_prompt_shows(text, moves):
     assert routes(text, PARENT) == moves
+
+
+def test_an_edit_has_few_new_steps_where_the_parent_reaches_e():
+    back_and_forth = " ".join(["10", "00"] * MOST_NEW)
+    assert routes(f">00 {back_and_forth} 01 >00 01", PARENT) == ["DU" * (MOST_NEW // 2), "R"]
+    assert routes(f">00 {' '.join(['^U'] * 40)}", PARENT) == ["U" * MOST_NEW]
+    assert routes(f">00 k3 {' '.join(['22', '12'] * (MOST_NEW // 2))} =", PARENT) == [
+        "RRD" + "DU" * (MOST_NEW // 2) + "URUR"
+    ]
+    fresh = "DU" * MOST_NEW + "R"
+    failed, plain = PARENT.replace("ok g0 d0 l0", "fail"), " ".join(w for w in PARENT.split() if w[0] not in "k+")
+    for prompt in (failed, plain, "S00 E88 t27 m3"):
+        assert routes(f">00 {back_and_forth} 01", prompt) == [fresh]
 
 
 def test_without_a_parent_there_is_nothing_to_copy():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from problems.maze import MazeProblem, fitness_of, parse_moves, problem_set, simulate
 from problems.maze.planner import Planner, moves_between
 from problems.types import Prompt
-from vpo.embedded.language import EDIT_DIALECT
+from vpo.embedded.language import EDIT_DIALECT, MOST_NEW
 from vpo.embedded.lessons import edit, mutate
 from vpo.metrics import kept
 from vpo.policies.contract import Policy
@@ -130,7 +130,7 @@ def of_teacher(asked: Sequence[Case], dialect: str, *, count: int = 12, seed: in
     """The fidelity of what a base of this dialect imitates."""
 
     def edited(case: Case, rng: random.Random) -> list[int]:
-        found = edit(case.planner, case.parent, rng)
+        found = edit(case.planner, case.parent, rng, MOST_NEW)
         return case.planner.route(rng) if found is None else found.applied(case.parent)
 
     def mutated(case: Case, rng: random.Random) -> list[int]:

@@ -15,7 +15,9 @@
                                                              `=`: on as the parent goes from here, to its end
 
 An answer with a copy is an edit: what stands between the copies is new, the route is stored in full. From where a
-route has come to, the parent goes on as after its first visit there. An answer without a copy is a fresh route.
+route has come to, the parent goes on as after its first visit there. Where the parent shown reaches E, an answer has at
+most MOST_NEW new steps and ends before another: it cannot do without the parent. With any other prompt a route may be
+fresh from beginning to end.
 
 A cell is two digits, row and column from 0. A route is written as the cells that it enters, which keeps its position
 in plain sight of the model; a bump into a wall is `^U`, `^D`, `^L` or `^R`. The bonus tile, on every board in the
@@ -42,6 +44,8 @@ BUDGETS = range(16, 49)
 """Budgets that have a token; another board's budget is written as the nearest."""
 COUNTED = range(1, BUDGETS[-1] + 1)
 """Steps of a parent that have a token."""
+MOST_NEW = 12
+"""New steps of an edit. Random edits of this size solve as many of maze:hard in 200 iterations as unbounded ones."""
 LEFT = range(33)
 """Steps left by a parent that have a token; other numbers are written as the nearest."""
 
@@ -166,10 +170,12 @@ class Shown:
     """A parent as copies read it.
 
     moves: its move list as far as it was walked; cells: (len(moves) + 1,) the cell after each, the start first
+    editable: reaches E and has its steps counted, so that an answer has to be an edit of it
     """
 
     moves: str
     cells: tuple[int, ...]
+    editable: bool
 
     @classmethod
     def of(cls, prompt: str) -> Shown | None:
@@ -178,17 +184,19 @@ class Shown:
         if PARENT not in words:
             return None
         first = words.index(PARENT) + 1
-        moves, cells = "", [_NUMBER[words[first][1:]]]
+        moves, cells, counted, reached = "", [_NUMBER[words[first][1:]]], False, False
         for word in words[first + 1 :]:
             if word in (REACHED, FAILED):
+                reached = word == REACHED
                 break
             if word.startswith(COPY):
+                counted = True
                 continue
             bump = word[0] == "^"
             target = cells[-1] if bump else _NUMBER[word]
             moves += word[1:] if bump else _MOVE[cells[-1], target]
             cells.append(target)
-        return cls(moves, tuple(cells))
+        return cls(moves, tuple(cells), counted and reached)
 
     def copied(self, cell: int, word: str) -> tuple[str, int]:
         """The moves that a copy stands for after the first visit of `cell`, "" for none, and the cell they end at."""
@@ -214,30 +222,32 @@ def decode_chain(text: str, parent: Shown | None = None) -> list[str]:
     """The move lists of a chain's answers, in order, empty ones left out.
 
     An answer ends where the next one opens, and no later than a token that no move explains (a cell that is not beside
-    the last one, a copy that the parent does not allow, a token that is none of a route's). The cell that a copy ends
-    at may be named after it. What stands before the first answer is passed over.
+    the last one, a copy that the parent does not allow, a new step beyond MOST_NEW, a token that is none of a route's).
+    The cell that a copy ends at may be named after it. What stands before the first answer is passed over.
     parent: what the prompt showed
     """
     answers: list[str] = []
     moves, at = "", -1  # at: the cell the route has come to, -1 outside an answer
-    copied = False
+    copied, new = False, 0
+    most = MOST_NEW if parent is not None and parent.editable else len(_CELLS) ** 2
     for word in text.split():
         if word.startswith(">"):
             answers.append(moves)
-            moves, at = "", _NUMBER.get(word[1:], -1)
+            moves, at, new = "", _NUMBER.get(word[1:], -1), 0
         elif at >= 0:
             if copied and word == _CELLS[at]:
                 copied = False
                 continue
             copied = False
-            if word[0] == "^" and word[1:] in MOVES:
-                moves += word[1:]
-                continue
             if word == REST or word.startswith(COPY):
                 move, target = parent.copied(at, word) if parent is not None else ("", at)
                 copied = True
+            elif new == most:
+                move, target = "", at
+            elif word[0] == "^" and word[1:] in MOVES:
+                new, move, target = new + 1, word[1:], at
             else:
-                target = _NUMBER.get(word, -1)
+                new, target = new + 1, _NUMBER.get(word, -1)
                 move = _MOVE.get((at, target), "")
             moves, at = (moves + move, target) if move else (moves, -1)
     answers.append(moves)

@@ -13,7 +13,7 @@ from typing import Any
 
 from problems.maze.board import Maze, generate
 from problems.maze.planner import Planner, moves_between
-from vpo.embedded.language import DIALECT, EDIT_DIALECT, STOP, Edit, encode_chain, encode_edit, encode_prompt
+from vpo.embedded.language import DIALECT, EDIT_DIALECT, MOST_NEW, STOP, Edit, encode_chain, encode_edit, encode_prompt
 
 CHAIN_LENGTHS = (1, 2, 3, 4, 5)
 CHAIN_WEIGHTS = (0.30, 0.08, 0.40, 0.07, 0.15)
@@ -22,14 +22,14 @@ FAILED_PARENT = 0.1
 """Share of the parents that are cut short, so that `fail` is a word the model knows."""
 KEEP_PREFIX, REPLACE_MIDDLE = 0.4, 0.4
 """How an answer comes from its parent; the rest ignore it."""
-EDITS_WITH_PARENT, FRESH_ANSWERS = 0.75, 0.05
-"""In lessons of the edit language: share of the prompts with a parent, and of their answers that ignore it."""
+EDITS_WITH_PARENT = 0.75
+"""Share of the prompts with a parent, in lessons of the edit language."""
 NEW_BEGINNING, NEW_END = 0.15, 0.35
 """Shares of the edits; the rest are new middles, half of them of at most SHORT cells of the parent."""
 SHORT = 6
 DIRECT = 0.25
 """Share of the new middles that go the shortest way, as a shortcut does, rather than by a way-point."""
-TRIES = 10
+TRIES = 30
 """Edits tried until one fits the budget."""
 NOISE = 0.02
 """Chance, per step, of a needless step aside and back."""
@@ -99,7 +99,7 @@ class Lessons:
 
     def _edited(self, planner: Planner, parent: list[int]) -> list[str]:
         """The words of one answer to a prompt with a parent."""
-        found = None if self._rng.random() < FRESH_ANSWERS else edit(planner, parent, self._rng)
+        found = edit(planner, parent, self._rng, MOST_NEW)
         if found is None:
             return encode_chain([self._noisy(planner, planner.route(self._rng))])[:-1]
         return encode_edit(parent, found)
@@ -137,10 +137,12 @@ def mutate(planner: Planner, parent: list[int], rng: random.Random) -> list[int]
     return planner.route(rng)
 
 
-def edit(planner: Planner, parent: list[int], rng: random.Random) -> Edit | None:
+def edit(planner: Planner, parent: list[int], rng: random.Random, most_new: int | None = None) -> Edit | None:
     """A random edit of `parent`, by way of at most one random cell: a new beginning, a new end, or a new middle.
 
-    None where TRIES of them were over the budget. A parent that does not reach E within the budget gets a new end.
+    most_new: new steps that the edit of a parent that reaches E may have; None = any number
+    None where TRIES of them were over the budget or that bound. A parent that does not reach E within the budget gets
+    a new end.
     """
     maze = planner.maze
     whole = parent[-1] == maze.end
@@ -164,6 +166,8 @@ def edit(planner: Planner, parent: list[int], rng: random.Random) -> Edit | None
             points = [] if rng.random() < DIRECT else [rng.choice(planner.cells)]
         target = maze.end if end is None else walked[end]
         found = Edit(start, planner.leg(walked[start], (*points, target), rng), end)
+        if whole and most_new is not None and len(found.middle) - 1 > most_new:
+            continue
         route = found.applied(parent)
         if len(route) - 1 <= maze.budget and route != parent:
             return found
