@@ -82,9 +82,9 @@ class Candidate:
 class Selection:
     """What one prompt is built from.
 
-    parent: None only while the population holds nothing at all
+    parent: None only while the population holds nothing at all (under scs: no successful answer)
     inspirations: diverse ones, never the parent
-    best: the island's fittest in falling order; the parent may be among them
+    best: the island's fittest in falling order; the parent may be among them (under hill and scs: none)
     """
 
     parent: Candidate | None

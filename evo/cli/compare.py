@@ -28,11 +28,13 @@ from evo.errors import BadInput
 )
 @flag(CompareOptions, "seeds")
 @click.option(
-    "--best-of-n",
+    "--baseline",
+    "baselines",
     multiple=True,
-    metavar="ARM",
-    help="arms to repeat without evolution, or `none`  [default: the first]",
+    metavar="NAME[=ARM]",
+    help="best-of-n, hill, scs, each of the first arm or of ARM; classic for mazes; or `none`  [default: best-of-n]",
 )
+@click.option("--best-of-n", multiple=True, metavar="ARM", help="the same as --baseline best-of-n=ARM, or `none`")
 @flag(CompareOptions, "answers_per_iteration")
 @flag(CompareOptions, "against", metavar="ARM")
 @flag(CompareOptions, "processes")
@@ -46,6 +48,7 @@ def compare(
     problems: tuple[str, ...],
     arms: tuple[str, ...],
     seeds: int | None,
+    baselines: tuple[str, ...],
     best_of_n: tuple[str, ...],
     answers_per_iteration: int | None,
     against: str | None,
@@ -60,12 +63,14 @@ def compare(
     """Let several policies search the problems of SET under one budget of answers, with the same islands, prompts and
     seeds; solve rates with intervals, paired differences, a verdict.
 
-    A rollout gives as many answers as its policy was trained to; a chain of three counts three. One arm more repeats
-    the first without evolution (best-of-n). Every run is in the database: a killed comparison goes on with evo resume,
-    and evo watch shows it from anywhere.
+    A rollout gives as many answers as its policy was trained to; a chain of three counts three. Baselines are arms
+    beside: best-of-n asks an arm's policy without ever showing a parent, hill shows it the best answer so far and
+    nothing else, scs random successful answers; classic re-routes mazes without a model. Every run is in the database:
+    a killed comparison goes on with evo resume, and evo watch shows it from anywhere.
 
     \b
     evo compare maze:hard --arm base=embedded:base --arm grpo=embedded:grpo --arm vpo=embedded:vpo --iterations 200
+    evo compare maze:hard --arm vpo=embedded:vpo --baseline best-of-n --baseline hill --baseline scs --baseline classic
     evo compare programs:medium --arm one=DIR,answers=1 --arm chain=DIR,answers=3 --seeds 3
     """
 
@@ -84,7 +89,8 @@ def compare(
         {**shared, "problems": problems},
         arms=named or None,
         seeds=seeds,
-        best_of_n=([] if best_of_n == ("none",) else list(best_of_n)) if best_of_n else None,
+        baselines=_named(baselines),
+        best_of_n=_named(best_of_n),
         answers_per_iteration=answers_per_iteration,
         training=training or None,
         against=against,
@@ -94,3 +100,8 @@ def compare(
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
     manner = Manner(db, plain, as_json, config.processes, config.against)
     return conduct(lambda: begin(db, name, runs, configs, command_line()), configs, manner)
+
+
+def _named(given: tuple[str, ...]) -> list[str] | None:
+    """What an option that may be repeated was given; nothing at all by `none`, None where it was left out."""
+    return ([] if given == ("none",) else list(given)) if given else None

@@ -97,7 +97,8 @@ async def _conduct(
 def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | Workers:
     """Processes side by side where every policy is small and on the CPU, or as many as asked; else this one alone,
     where all searches of a policy share one engine."""
-    arms = len({(policy_key(config), repr(config.prompt), repr(config.train)) for config in configs})
+    asked = [(policy_key(config), config.prompt, config.population, config.train) for config in configs]
+    arms = len(set(map(repr, asked)))
     if processes is None:
         small = all(_small(config) for config in configs)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -2,7 +2,7 @@
 
 An iteration asks every arm for the same number of answers, each in chains of its own length m: G rollouts of m answers
 with G m alike. Problems, prompts and seeds are the same, and so are the islands unless an arm has settings of its own
-for them. A best-of-n arm is an arm again whose prompts never show a parent: what its policy finds by asking alone.
+for them. The baselines (evo.config.baselines) are arms like any other here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from evo.config.baselines import CLASSIC, CLASSIC_POLICY
 from evo.config.compare import CompareConfig, arms_of
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
@@ -42,6 +43,10 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
     if not config.search.problems:
         raise BadInput("no problem named; try `evo compare maze:hard --limit 20 --arm ...`")
     problems = resolve_problems(config.search)
+    if any(arm.policy == CLASSIC_POLICY for arm in arms.values()):
+        other = next((problem.name for problem in problems if problem.answer_format != "route"), None)
+        if other is not None:
+            raise BadInput(f"{CLASSIC} re-routes mazes, and {other} is none: leave that arm out")
     addresses = [problem.name for problem in problems]
     runs = []
     for seed in range(config.search.seed, config.search.seed + config.seeds):

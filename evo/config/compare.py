@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from evo.config.baselines import CLASSIC, CLASSIC_POLICY, chosen_baselines, label_of, repeated_as
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
 from evo.config.run import RunConfig
 from evo.config.sampling import Answers, Count, Share, Temperature, TopP
@@ -15,7 +16,6 @@ from evo.errors import BadInput
 from islands.population.config import PopulationConfig
 from vpo.policies.address import parse_address
 
-BEST_OF_N = "best-of-n"
 OF_EACH_ARM = ("policy", "rollouts", "train")
 """Keys of a run that are an arm's own."""
 
@@ -51,7 +51,12 @@ class CompareConfig(BaseModel):
 
     arms: dict[str, ArmConfig] = Field(default_factory=dict, description="by name, in their order")
     seeds: int = Field(3, ge=1, le=1000, description="how many, from --seed on")
-    best_of_n: list[str] | None = Field(None, description="arms to repeat without evolution; default: the first")
+    baselines: list[str] | None = Field(
+        None,
+        description="best-of-n, hill, scs, each of the first arm or as in hill=ARM, and classic for mazes; "
+        "default: best-of-n",
+    )
+    best_of_n: list[str] | None = Field(None, description="arms to repeat without evolution, as by best-of-n=ARM")
     answers_per_iteration: Count | None = Field(
         None, description="of every arm, in chains of its own length; default: the least that suits all"
     )
@@ -75,11 +80,6 @@ class CompareConfig(BaseModel):
 
     @model_validator(mode="after")
     def _complete(self) -> CompareConfig:
-        for name in self.best_of_n or []:
-            if name not in self.arms:
-                raise ValueError(
-                    f"best-of-n of {name}: there is no such arm; there are {', '.join(self.arms) or 'none'}"
-                )
         arms_of(self)
         return self
 
@@ -159,16 +159,23 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def arms_of(config: CompareConfig) -> dict[str, ArmConfig]:
-    """All arms, each followed by its best-of-n arm if it has one."""
+    """All arms, each followed by the baselines that repeat it; classic comes last."""
     if not config.arms:
         raise BadInput("a comparison needs arms, as in: --arm grpo=embedded:grpo --arm vpo=embedded:vpo")
-    repeated = [next(iter(config.arms))] if config.best_of_n is None else config.best_of_n
+    chosen = chosen_baselines(config.baselines, config.best_of_n, list(config.arms))
     arms: dict[str, ArmConfig] = {}
+
+    def add_baseline(label: str, arm: ArmConfig) -> None:
+        if label in config.arms:
+            raise BadInput(f"an arm is called {label} already; give it another name")
+        arms[label] = arm
+
     for name, arm in config.arms.items():
         arms[name] = arm
-        if name in repeated:
-            label = BEST_OF_N if len(repeated) == 1 else f"{BEST_OF_N}-{name}"
-            if label in config.arms:
-                raise BadInput(f"an arm is called {label} already; give it another name")
-            arms[label] = arm.model_copy(update={"show_parent": False, "train": None})
+        for baseline, repeated in chosen.items():
+            if name in repeated:
+                settings = repeated_as(baseline, arm.model_dump(exclude_unset=True))
+                add_baseline(label_of(baseline, name, repeated), ArmConfig.model_validate(settings))
+    if CLASSIC in chosen:
+        add_baseline(CLASSIC, ArmConfig(policy=CLASSIC_POLICY))
     return arms

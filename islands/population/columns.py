@@ -22,6 +22,7 @@ class Columns:
         self.fitness = array("d")
         self.generations = array("l")
         self.valid = bytearray()
+        self.successful = array("l")  # ordinals, rising
         self._rewards = array("d")
         self._measures = array("d")
         self._known: dict[bytes, int] = {}
@@ -41,7 +42,10 @@ class Columns:
         valid: bool,
     ) -> int:
         """Store one and return its ordinal. Measures must be given once dimensions are settled, for valid ones; a
-        failed one's are not kept."""
+        failed one's are not kept.
+
+        It is successful if it is valid and has any other score than the zero score of a failed answer: a route that
+        reaches the exit, a program that passes a test, whatever runs where fitness may be negative."""
         ordinal = len(self.ids)
         if ordinal and id <= self.ids[-1]:
             raise ValueError(f"candidate {id} does not follow {self.ids[-1]}: ids must grow in the order of storing")
@@ -49,6 +53,8 @@ class Columns:
         self.fitness.append(fitness)
         self.generations.append(generation)
         self.valid.append(valid)
+        if valid and (fitness != 0 or any(rewards)):
+            self.successful.append(ordinal)
         self._rewards.extend(rewards)
         if self.dimensions is None and measures:
             self.dimensions = len(measures)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+BASELINES = ("hill", "scs")
+"""Strategies that say all of what a prompt shows, without islands (islands.population.selection)."""
 
 
 class PopulationConfig(BaseModel):
@@ -35,7 +39,11 @@ class PopulationConfig(BaseModel):
     diversity_reference_size: int = Field(
         20, ge=1, le=200, description="how many of the first valid answers diversity is measured against"
     )
-    strategy: Literal["openevolve", "weighted", "lexicase", "puct"] = Field("openevolve", description="parent choice")
+    strategy: Literal["openevolve", "weighted", "lexicase", "puct", "hill", "scs"] = Field(
+        "openevolve",
+        description="parent choice; two baselines without islands: hill shows the best answer so far and nothing else, "
+        "scs random successful ones",
+    )
     exploration_ratio: float = Field(0.2, ge=0, le=1, description="share of uniform draws under openevolve")
     exploitation_ratio: float = Field(
         0.7,
@@ -64,6 +72,14 @@ class PopulationConfig(BaseModel):
     )
     cache_bytes: int = Field(16 << 20, ge=0, description="candidate texts kept at hand, in bytes")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_islands(cls, values: Any) -> Any:
+        """A baseline keeps one population, also where an OpenEvolve directory's config asks for islands."""
+        if isinstance(values, Mapping) and values.get("strategy") in BASELINES:
+            return {"islands": 1, **values}
+        return values
+
     @model_validator(mode="after")
     def _consistent(self) -> PopulationConfig:
         if self.exploration_ratio + self.exploitation_ratio > 1 + 1e-9:
@@ -71,6 +87,8 @@ class PopulationConfig(BaseModel):
                 f"exploration_ratio {self.exploration_ratio} and exploitation_ratio {self.exploitation_ratio} "
                 "exceed 1 together"
             )
+        if self.strategy in BASELINES and self.islands > 1:
+            raise ValueError(f"strategy {self.strategy} has no islands: leave out islands, here {self.islands}")
         if self.population_size is not None and self.population_size < self.islands:
             raise ValueError(
                 f"population_size {self.population_size} is less than one for each of {self.islands} islands"

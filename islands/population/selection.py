@@ -4,6 +4,9 @@ Strategies: `openevolve` draws uniformly, from the hall of fame, or by fitness; 
 under a random scalarization w ~ Dir(1); `lexicase` filters elites by one objective after another in random order
 (Spector 2012; epsilon: La Cava et al. 2016); `puct` balances fitness rank against the number of groups that a member
 has already been parent of (AlphaZero's rule with the prior taken from ranks).
+
+Two baselines that an evolution has to beat use none of that: `hill` and `scs` choose a prompt's whole company
+themselves, from everything that was ever stored, evicted candidates too.
 """
 
 from __future__ import annotations
@@ -102,6 +105,30 @@ STRATEGIES: dict[str, Callable[[Archipelago, int, np.random.Generator], int]] = 
 }
 
 
+def hill(population: Archipelago, rng: np.random.Generator) -> tuple[int | None, list[int], list[int]]:
+    """Hill sampling (arXiv 2609.25510): the fittest candidate ever stored as the parent, and nothing beside it. Of
+    equals the one that was found first; a failed one while there is no other. Draws nothing."""
+    return population.best, [], []
+
+
+def scs(population: Archipelago, rng: np.random.Generator) -> tuple[int | None, list[int], list[int]]:
+    """Conditioning on random successful answers (the SCS of arXiv 2602.16805): as many different ones as an island's
+    prompt would show, drawn uniformly; the first is the parent, the others are inspirations. Score chooses nothing and
+    orders nothing. What counts as a success: islands.population.columns. No parent before the first one."""
+    config, successful = population.config, population.columns.successful
+    count = min(1 + config.num_diverse_programs + config.num_top_programs, len(successful))
+    if not count:
+        return None, [], []
+    parent, *others = (successful[place] for place in rng.choice(len(successful), count, replace=False).tolist())
+    return parent, others, []
+
+
+WITHOUT_ISLANDS: dict[str, Callable[[Archipelago, np.random.Generator], tuple[int | None, list[int], list[int]]]] = {
+    "hill": hill,
+    "scs": scs,
+}
+
+
 def choose_island(population: Archipelago, number: int, rng: np.random.Generator) -> int | None:
     """The island itself, or a random inhabited one while it is empty; None where nothing lives at all."""
     if len(population.islands[number]):
@@ -143,6 +170,9 @@ def choose_inspirations(
 
 def choose(population: Archipelago, number: int, rng: np.random.Generator) -> tuple[int | None, list[int], list[int]]:
     """(parent, inspirations, best) as ordinals."""
+    baseline = WITHOUT_ISLANDS.get(population.config.strategy)
+    if baseline is not None:
+        return baseline(population, rng)
     home = choose_island(population, number, rng)
     if home is None:
         return None, [], []

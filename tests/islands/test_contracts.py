@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evo.testing import ArchiveContract, PopulationContract, StoreContract
+from evo.testing.population import scored_answer
 from islands.db.store import Store
 from islands.population.archive import GridArchive, ParetoArchive
 from islands.population.config import PopulationConfig
@@ -68,3 +69,16 @@ class TestPostgresPopulation(OnPostgres, PopulationContract):
 
 class TestParetoPopulation(OnSqlite, PopulationContract):
     config = PopulationConfig(islands=3, population_size=20, migration_interval=4, archive="pareto", archive_size=6)
+
+
+class TestHillPopulation(OnSqlite, PopulationContract):
+    config = PopulationConfig(strategy="hill", population_size=20, migration_interval=4)
+
+
+class TestScsPopulation(OnSqlite, PopulationContract):
+    config = PopulationConfig(strategy="scs", population_size=20, migration_interval=4)
+
+    def choosable(self, population):
+        """Every successful answer of the suite's searches, member or not."""
+        every = (population.known(scored_answer(f"{n}", n / 40).identity) for n in range(1, 41) if n % 7)
+        return {id for id in every if id is not None}

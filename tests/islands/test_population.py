@@ -21,6 +21,8 @@ CONFIGURATIONS = {
     "fixed weights": {"strategy": "weighted", "weights": "island", "archive": "pareto"},
     "lexicase": {"strategy": "lexicase", "archive": "pareto", "archive_size": 4},
     "puct": {"strategy": "puct", "feature_dimensions": ("score", "diversity", "reward:left")},
+    "hill": {"strategy": "hill", "islands": 1},
+    "scs": {"strategy": "scs", "islands": 1},
 }
 
 
@@ -158,7 +160,9 @@ def test_resuming_gives_the_state_of_every_moment(store, settings):
         search(store, live, 1, start=sequence, seed=5)
         if sequence % 4 == 3:
             states[sequence] = state(live)
-            selections[sequence] = [live.select(i % 3, np.random.default_rng([sequence, i])) for i in range(9)]
+            selections[sequence] = [
+                live.select(i % config.islands, np.random.default_rng([sequence, i])) for i in range(9)
+            ]
     assert states[47]["stats"]["migrations"] >= 4
     stored = store.problems(problem.run_id)[0]
     resumed = Population(store, stored, config)
@@ -166,17 +170,19 @@ def test_resuming_gives_the_state_of_every_moment(store, settings):
         resumed.advance(sequence)
         assert state(resumed) == expected
         for i, selection in enumerate(selections.get(sequence, ())):
-            assert resumed.select(i % 3, np.random.default_rng([sequence, i])) == selection
+            assert resumed.select(i % config.islands, np.random.default_rng([sequence, i])) == selection
     whole = Population(store, stored, config)
     whole.advance(None)
     assert state(whole) == states[47]
     # both go on alike, though each brings its answers to memory by another way
     in_table = elites_of(store, problem.id)
-    assert in_table == {(i, cell): c for i in range(3) for cell, c in live.cells(i).items()}
+    assert in_table == {(i, cell): c for i in range(config.islands) for cell, c in live.cells(i).items()}
     search(store, live, 6, start=48, seed=6)
     resumed.advance(None)
     assert state(resumed) == state(live)
-    assert elites_of(store, problem.id) == {(i, cell): c for i in range(3) for cell, c in resumed.cells(i).items()}
+    assert elites_of(store, problem.id) == {
+        (i, cell): c for i in range(config.islands) for cell, c in resumed.cells(i).items()
+    }
 
 
 def test_both_databases_hold_one_search(postgres_address, sqlite_address, opened):

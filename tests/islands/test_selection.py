@@ -9,6 +9,7 @@ import pytest
 from island_samples import small_config
 
 from islands.population import selection
+from islands.population.config import PopulationConfig
 from islands.population.memory import Memory
 
 
@@ -153,3 +154,42 @@ def test_choosing_changes_nothing_and_follows_the_generator():
     first = [selection.choose(memory.archipelago, 0, np.random.default_rng(n)) for n in range(50)]
     again = [selection.choose(memory.archipelago, 0, np.random.default_rng(n)) for n in range(50)]
     assert first == again and len({parent for parent, _, _ in first}) > 1
+
+
+def test_hill_shows_the_best_that_was_ever_stored_and_nothing_else():
+    memory = made(GRID, strategy="hill", islands=1)
+    assert selection.choose(memory.archipelago, 0, np.random.default_rng(0)) == (2, [], [])
+    ties = made([(0.4, 0.6), (0.6, 0.4), (0.1, 0.1)], strategy="hill", islands=1)
+    assert selection.choose(ties.archipelago, 0, np.random.default_rng(0)) == (0, [], []), "the first of equals"
+
+
+def test_scs_draws_from_all_successful_ones_alike():
+    vectors = [*GRID, (0.0, 0.0)]  # the last is valid and scores what a failed answer does: no success
+    memory = made(vectors, strategy="scs", islands=1, population_size=2, num_diverse_programs=1, num_top_programs=1)
+    failed = memory.columns.append(7, b"failed", 0.0, (0.0, 0.0), (), 0, False)
+    memory.group(0, None, [7], {7})
+    assert len(memory.archipelago.islands[0]) == 2, "most are members no more, and are shown all the same"
+    parents, company = Counter(), Counter()
+    for seed in range(4000):
+        parent, others, best = selection.choose(memory.archipelago, 0, np.random.default_rng(seed))
+        assert len({parent, *others}) == 3 and best == []
+        parents[parent] += 1
+        company.update(others)
+    assert set(parents) == set(company) == {0, 1, 2, 3, 4} and failed not in parents
+    assert all(n == pytest.approx(800, abs=90) for n in parents.values())
+    assert all(n == pytest.approx(1600, abs=120) for n in company.values())
+
+
+def test_scs_shows_what_there_is_and_nothing_before_the_first_success():
+    memory = made([(0.0, 0.0)], strategy="scs", islands=1)
+    assert selection.choose(memory.archipelago, 0, np.random.default_rng(0)) == (None, [], [])
+    memory = made([(0.0, 0.0), (0.5, 0.0), (-1.0, 0.2)], fitness=[0.0, 0.25, -0.4], strategy="scs", islands=1)
+    drawn = [selection.choose(memory.archipelago, 0, np.random.default_rng(n)) for n in range(20)]
+    assert {(parent, tuple(others)) for parent, others, _ in drawn} == {(1, (2,)), (2, (1,))}
+
+
+@pytest.mark.parametrize("strategy", ["hill", "scs"])
+def test_baselines_have_no_islands(strategy):
+    assert PopulationConfig.model_validate({"strategy": strategy}).model_dump(exclude_unset=True)["islands"] == 1
+    with pytest.raises(ValueError, match=f"strategy {strategy} has no islands"):
+        PopulationConfig.model_validate({"strategy": strategy, "islands": 3})

@@ -55,6 +55,34 @@ def test_json_says_the_same_with_intervals(here, capsys):
     assert [json.loads(evo(capsys, "runs", "--json")[1])[0][key] for key in ("comparison", "arm")] == ["c", "guess"]
 
 
+def test_every_baseline_runs_by_name_on_equal_answers(here, capsys):
+    named = [part for name in ("best-of-n", "hill=mutant", "scs", "classic") for part in ("--baseline", name)]
+    code, out, err = evo(capsys, "compare", *SMALL, *named, "--json")
+    assert code == 0, err
+    arms = json.loads(out)["arms"]
+    assert list(arms) == ["guess", "best-of-n", "scs", "mutant", "hill", "classic"]
+    assert {arm["rollouts"] * arm["answers_per_rollout"] for arm in arms.values()} == {3}
+    assert {arms[name]["policy"] for name in ("mutant", "hill")} == {"scripted:mutate"}
+    assert arms["classic"]["policy"] == "scripted:classic"
+    assert {run["status"] for run in json.loads(out)["runs"]} == {"done"}
+
+
+def test_baselines_are_made_alike_by_several_processes_and_by_a_resume(here, capsys, tmp_path_factory):
+    named = ["--baseline", "hill=mutant", "--baseline", "scs", "--baseline", "classic"]
+    whole = f"sqlite:///{tmp_path_factory.mktemp('baselines') / 'whole.db'}"
+    assert invoke(["compare", *SMALL, *named, "--db", whole, "--processes", "1"]) == 0
+    slow = [part.replace("scripted:mutate", "scripted:mutate?latency=0.05") for part in SMALL]
+    child = begin("compare", *slow, *named, "--processes", "2")
+    wait_for_groups(child, 20)
+    child.kill()
+    child.communicate()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and _held():
+        time.sleep(0.1)
+    assert evo(capsys, "resume", "c", "--plain")[0] == 0
+    assert_same_run(stored_answers("sqlite:///evo.db"), stored_answers(whole))
+
+
 def test_one_process_and_several_make_the_same_runs(here, capsys, undisturbed):
     code, _, err = evo(capsys, "compare", *SMALL, "--processes", "2")
     assert code == 0, err
@@ -112,6 +140,9 @@ def test_resume_takes_a_comparison_further(here, capsys):
         (["maze:tset", *ARMS], "maze:tset"),
         (["maze:test", *ARMS, "--against", "vpo"], "against vpo: there is no such arm"),
         (["maze:test", *ARMS, "--best-of-n", "vpo"], "best-of-n of vpo: there is no such arm"),
+        (["maze:test", *ARMS, "--baseline", "climb"], "no baseline climb; there are best-of-n, hill, scs, classic"),
+        (["programs:easy", *ARMS, "--baseline", "classic"], "classic re-routes mazes, and programs:easy/0 is none"),
+        (["maze:test", *ARMS, "--strategy", "hill", "--islands", "3"], "strategy hill has no islands"),
         (["maze:test", "--arm", "a=x", "--arm", "a=y"], "two arms called a"),
         (
             ["programs:easy", "--limit", "2", "--arm", "a=embedded:base", "--arm", "b=embedded:vpo"],

@@ -60,6 +60,66 @@ def test_several_best_of_n_arms_are_told_apart_and_none_is_possible():
     assert list(arms_of(config(best_of_n=[]))) == ["base", "grpo", "vpo"]
 
 
+def test_baselines_by_name_repeat_the_first_arm_or_another_after_it():
+    named = ["scs", "hill", "hill=vpo", "classic"]
+    shared = {"population.islands": 3, "prompt.show_parent": True}
+    runs = planned_runs(config(seeds=1, baselines=named, overrides=shared))
+    by_arm = {run.arm: run.config for run in runs}
+    assert list(by_arm) == ["base", "hill-base", "scs", "grpo", "vpo", "hill-vpo", "classic"]
+    assert by_arm["base"]["population"] == by_arm["classic"]["population"] == {"islands": 3}
+    assert by_arm["hill-vpo"]["population"] == {"islands": 1, "strategy": "hill"}
+    assert by_arm["scs"]["population"] == {"islands": 1, "strategy": "scs"}
+    assert by_arm["hill-vpo"]["policy"] == "embedded:vpo" and by_arm["classic"]["policy"] == "scripted:classic"
+    alike = [{key: value for key, value in by_arm[name].items() if key != "population"} for name in ("base", "scs")]
+    assert alike[0] == alike[1]
+    assert len({run["rollouts"] * run["answers"] for run in by_arm.values()}) == 1
+
+
+def test_a_baseline_shows_what_its_name_says_whatever_the_arm_does():
+    arms = {
+        "own": {
+            "policy": "embedded:vpo",
+            "show_parent": False,
+            "population": {"strategy": "puct", "islands": 4, "num_diverse_programs": 0},
+        }
+    }
+    by_arm = {run.arm: run.config for run in planned_runs(config(arms, seeds=1, baselines=["hill", "best-of-n"]))}
+    assert list(by_arm) == ["own", "best-of-n", "hill"]
+    assert by_arm["hill"]["prompt"]["show_parent"] and not by_arm["best-of-n"]["prompt"]["show_parent"]
+    assert by_arm["hill"]["population"] == {"strategy": "hill", "islands": 1, "num_diverse_programs": 0}
+    assert by_arm["best-of-n"]["population"] == by_arm["own"]["population"]
+
+
+def test_what_is_named_is_what_there_is_and_best_of_n_may_be_named_either_way():
+    assert list(arms_of(config(baselines=["hill"]))) == ["base", "hill", "grpo", "vpo"]
+    assert list(arms_of(config(baselines=[]))) == ["base", "grpo", "vpo"]
+    both = arms_of(config(baselines=["best-of-n", "hill"], best_of_n=["vpo", "base"]))
+    assert list(both) == ["base", "best-of-n-base", "hill", "grpo", "vpo", "best-of-n-vpo"]
+
+
+@pytest.mark.parametrize(
+    ("baselines", "said"),
+    [
+        (["climb"], "no baseline climb; there are best-of-n, hill, scs, classic"),
+        (["hill=max"], "hill of max: there is no such arm; there are base, grpo, vpo"),
+        (["scs="], "expected scs=ARM"),
+        (["classic=vpo"], "repeats no arm"),
+    ],
+)
+def test_a_wrong_baseline_is_one_line(baselines, said):
+    with pytest.raises(BadInput) as caught:
+        config(baselines=baselines)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_classic_searches_mazes_alone():
+    overrides = {"problems": ("programs:easy",), "limit": 1}
+    with pytest.raises(BadInput, match="classic re-routes mazes, and programs:easy/0 is none"):
+        planned_runs(config({"a": {"policy": "scripted:mutate"}}, overrides=overrides, baselines=["classic"]))
+    with pytest.raises(BadInput, match="an arm is called hill already"):
+        config({"hill": {"policy": "embedded:base"}}, baselines=["hill"])
+
+
 @pytest.mark.parametrize(
     ("text", "name", "values"),
     [
