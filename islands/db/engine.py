@@ -6,16 +6,20 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, ProgrammingError
 from sqlalchemy.pool import QueuePool
 
-from islands.db.schema import REVISION
+from islands.db.schema import REVISION, Base
 from islands.errors import DatabaseUnavailable, NoRuns
 
 SCHEMES = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
 MIGRATION_LOCK = 0x65766F  # an arbitrary number that only this program's migrations lock
 BUSY_SECONDS = 30
+_VERSION_TABLE = """CREATE TABLE alembic_version (
+    version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+)"""
+"""As Alembic makes it."""
 
 
 def parse_address(address: str) -> URL:
@@ -130,16 +134,17 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
             found = revision_of(connection)
         if found == REVISION:
             return
-        _check_known(url, found)
         if read_only and found is None:
             raise NoRuns(f"{shown(url)}: the database holds no runs yet")
+        if found is not None:
+            _check_known(url, found)
         if read_only:
             _upgrade_for_reading(url, found)
             return
         with writer.begin() as connection:
             if url.drivername != "sqlite":  # SQLite's BEGIN IMMEDIATE is the lock
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
-            _upgrade(connection)
+            _upgrade(connection) if _has_tables(connection) else _create(connection)
     except DBAPIError as error:
         raise unavailable(url, error) from None
 
@@ -157,14 +162,27 @@ def _upgrade_for_reading(url: URL, found: str | None) -> None:
         reader.dispose()
 
 
-def _check_known(url: URL, found: str | None) -> None:
+def _check_known(url: URL, found: str) -> None:
     from alembic.script import ScriptDirectory
 
     known = {script.revision for script in ScriptDirectory(str(_folder())).walk_revisions()}
-    if found is not None and found not in known:
+    if found not in known:
         raise DatabaseUnavailable(
             f"{shown(url)}: its schema {found} is newer than this version of evo, which knows {REVISION}; upgrade evo"
         )
+
+
+def _has_tables(connection: Connection) -> bool:
+    """Whether anything of ours is there, now that no other process can be making it."""
+    names = inspect(connection).get_table_names()
+    return bool({"alembic_version", *Base.metadata.tables} & set(names))
+
+
+def _create(connection: Connection) -> None:
+    """A new database at REVISION: Alembic takes several times longer to load than the tables to make."""
+    Base.metadata.create_all(connection, checkfirst=False)
+    connection.execute(text(_VERSION_TABLE))
+    connection.execute(text("INSERT INTO alembic_version VALUES (:revision)"), {"revision": REVISION})
 
 
 def _folder() -> Path:

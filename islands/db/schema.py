@@ -26,7 +26,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from islands.db.column_types import BigId, ModelText
 
 REVISION = "0005"
-"""The newest Alembic revision; a database that has it is opened without loading Alembic."""
+"""The newest Alembic revision; a database that has it is opened without loading Alembic, and a new one is made of
+these tables, whose columns stand in the order in which the revisions added them."""
 
 
 def table(mapped: type[Base]) -> Table:
@@ -138,17 +139,17 @@ class PromptGroup(Base):
     inspirations: Mapped[list[Any]]
     user: Mapped[str]
     system: Mapped[str]
-    prefill: Mapped[str]
     prompt_ids: Mapped[bytes]
     stream: Mapped[int]
     seed: Mapped[int]
     temperature: Mapped[float]
     policy_version_id: Mapped[int] = mapped_column(ForeignKey("policy_versions.id"))
     answers: Mapped[int]
-    operator: Mapped[int]
     sampling_seconds: Mapped[float]
     scoring_seconds: Mapped[float]
     created: Mapped[float]
+    prefill: Mapped[str] = mapped_column(server_default="")  # this and the next since 0003, hence the defaults
+    operator: Mapped[int] = mapped_column(server_default="0")
 
 
 class Rollout(Base):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from postgres import PostgresServer
 
 from islands.db.store import Store
 
@@ -16,6 +17,16 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'evo.db'}"
     return request.getfixturevalue("postgres_address")
+
+
+@pytest.fixture
+def another_address(address: str, tmp_path: Path, postgres: PostgresServer) -> Iterator[str]:
+    """A second empty database of the same kind."""
+    if address.startswith("sqlite"):
+        yield f"sqlite:///{tmp_path / 'another.db'}"
+        return
+    with postgres.database() as another:
+        yield another
 
 
 @pytest.fixture
