@@ -22,7 +22,7 @@ from evo.comparison.workers import Workers
 from evo.config.run import RunConfig
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
-from evo.tui.terminal import can_show
+from evo.tui.detection import can_show
 from islands.db.store import Store
 from vpo.embedded import dialect_of
 from vpo.policies.address import parse_addresses

@@ -16,13 +16,12 @@ from rich.table import Table
 
 from evo.cli.live import shown
 from evo.cli.options import db_suffix
-from evo.comparison.runner import FINISHING
 from evo.runs.launch import Launched
 from evo.runs.result import run_to_end
 from evo.search.loop import Search
 from evo.search.progress import clock, figures, problem_row, spent
-from evo.search.stop import Stop
-from evo.tui.terminal import can_show
+from evo.search.stop import FINISHING, Stop
+from evo.tui.detection import can_show
 
 SHOWN_PROBLEMS = 30
 

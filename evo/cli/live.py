@@ -1,21 +1,25 @@
-"""What runs, shown while it runs: the screen on a terminal, else a line for every arm now and then."""
+"""What runs, shown while it runs: the screen on a terminal, else a line for every arm now and then.
+
+Either is loaded when it is shown: both draw on everything that a comparison has to tell, which takes longer to import
+than a short run to search.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from evo.cli.options import db_suffix
-from evo.cli.watch import plain_lines, plain_pause
-from evo.monitor.poller import Poller
-from evo.tui.palette import spell
-from evo.tui.screen import Controls, show_screen
-from evo.tui.terminal import can_show
-from islands.db.store import Store
+from evo.tui.detection import can_show
+
+if TYPE_CHECKING:
+    from evo.tui.screen import Controls
+
+FIRST_LINES_SECONDS = 5.0
 
 
 @contextlib.asynccontextmanager
@@ -24,6 +28,8 @@ async def shown(
 ) -> AsyncIterator[None]:
     """Show the run or comparison `name` until the block ends. Both ways read the database, as a watcher would."""
     if not plain and can_show(console):
+        from evo.tui.screen import show_screen
+
         async with show_screen(db, name, console, controls=controls, against=against):
             yield
         return
@@ -40,12 +46,8 @@ async def shown(
 
 
 async def _lines(db: str, name: str, console: Console, against: str | None) -> None:
-    started = asyncio.get_running_loop().time()
-    await asyncio.sleep(plain_pause(0.0))
-    with await asyncio.to_thread(Store.open, db, read_only=True) as store:
-        poller = await asyncio.to_thread(Poller, store, name, against)
-        while True:
-            snapshot = await asyncio.to_thread(poller.poll)
-            for line in plain_lines(snapshot, time.time()):
-                console.print(spell(line, console.encoding), soft_wrap=True, markup=False)
-            await asyncio.sleep(plain_pause(asyncio.get_running_loop().time() - started))
+    began = asyncio.get_running_loop().time()
+    await asyncio.sleep(FIRST_LINES_SECONDS)
+    from evo.cli.lines import print_lines
+
+    await print_lines(db, name, console, against, began)

@@ -17,9 +17,7 @@ from evo.runs.result import run_to_end
 from evo.runs.resume import relaunch
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import Shared
-from evo.search.stop import Stop, StopReason
-
-FINISHING = Stop(StopReason.INTERRUPTED, "interrupted; finishing the groups in flight")
+from evo.search.stop import FINISHING, Stop
 
 SeedBatch = Sequence[tuple[str, RunConfig]]
 """The runs of one seed, searched together: each one's name and configuration."""

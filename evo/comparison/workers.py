@@ -16,13 +16,13 @@ from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
-from evo.comparison.runner import FINISHING, Ended, Runner, SeedBatch
+from evo.comparison.runner import Ended, Runner, SeedBatch
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.exit_status import exit_code_of
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
-from evo.search.stop import Stop, StopReason
+from evo.search.stop import FINISHING, Stop, StopReason
 
 JOIN_SECONDS = 20.0
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from evo.config.run import PromptConfig
 from evo.prompts.chat import begun_answer, cut, default_limit, read, shown_by
 from problems.contract import Problem
+from problems.shims.deferred_package import defer
 from problems.types import Prompt, Rollout
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from islands.types import Candidate, Selection
     from vpo.chain import Chain
+
+defer("openevolve")  # of which the prompts alone are needed
 
 
 class OpenEvolveFormat:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from evo.config.colocated import SearchTraining
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.search.learner import FrozenLearner, Learner
@@ -14,21 +11,12 @@ from evo.search.operator_selection import Operator
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import problems_at
 from evo.search.status import SearchStatus
-from evo.training.colocated import CoLocated
-from evo.training.promotion import Promotion
 from islands.db.store import Store
-from islands.queries.groups import rewards_before
 from islands.types import RunRecord
 from problems.scoring import Scorer
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
-from vpo.policies.contract import Policy, TrainablePolicy
-from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from vpo.training.trainer import PolicyTrainer
+from vpo.policies.contract import TrainablePolicy
 
 
 def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
@@ -66,15 +54,6 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
         raise BadInput(f"{min(both)} would be searched and checked on; problems of train.check must be others")
 
 
-def policies_folder(store: Store, run: RunRecord) -> Path:
-    """Where the checkpoints of a run lie: beside an SQLite file, else in the working directory."""
-    name = run.name.replace("/", "-")
-    if store.dialect == "sqlite":
-        file = Path(str(store.url.database)).absolute()
-        return file.with_name(f"{file.stem}-policies") / name
-    return Path("evo-policies").absolute() / name
-
-
 def open_learner(
     store: Store,
     run: RunRecord,
@@ -88,76 +67,6 @@ def open_learner(
     settings = config.train
     if settings is None:
         return FrozenLearner()
-    policy = operators[0].policy
-    assert isinstance(policy, TrainablePolicy)  # check_trainable
-    folder = policies_folder(store, run)
-    trainer = open_trainer(policy, settings, store, seed=config.seed, folder=folder)
-    promotion = None
-    held_out = problems_at(settings.check, settings.check_limit)
-    if held_out:
-        promotion = Promotion(
-            open_candidate(policy, trainer.model),
-            held_out,
-            scorer,
-            every=settings.check_every,
-            answers=config.answers,
-            total=settings.check_answers,
-        )
-    solved = {problem_run.record.id: problem_run for problem_run in problem_runs}
-    return CoLocated(
-        store=store,
-        run_id=run.id,
-        policy=policy,
-        trainer=trainer,
-        settings=settings,
-        solved_at=lambda problem: solved[problem].solved_sequence,
-        status=status,
-        folder=folder,
-        card=model_card(run, config, policy.version),
-        answers=config.answers,
-        promotion=promotion,
-    )
+    from evo.runs.colocated import open_colocated  # brings evaluation and training, which this alone needs
 
-
-def open_trainer(
-    policy: TrainablePolicy, settings: SearchTraining, store: Store, *, seed: int, folder: Path
-) -> PolicyTrainer:
-    """A trainer over a copy of the policy's weights. The learning rate, where none was given, is the paper's, or that
-    of the embedded policies; what archive_vpo takes the gain over is all that the search had found before a group."""
-    from vpo.training.trainer import PolicyTrainer  # torch: seconds that a search which trains nothing is spared
-
-    rate = PAPER_RATE if policy.prompt_format == "chat" else EMBEDDED_RATE
-    settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
-    config = TrainConfig.of(settings, seed=seed, most_behind=settings.most_behind)
-    model = policy.learner()
-    return PolicyTrainer(
-        model,
-        policy.tokenizer,
-        config,
-        version=policy.version,
-        folder=folder,
-        archive=lambda group: rewards_before(store, group.problem, group.sequence) or None,
-    )
-
-
-def open_candidate(policy: TrainablePolicy, model: PreTrainedModel) -> Policy:
-    """A policy that samples from the learner's weights as they are, with the settings of the one that searches. Where a
-    vLLM engine searches, it is none itself: to build one for every check would take longer than the check."""
-    from vpo.hf.policy import TransformersPolicy
-
-    return TransformersPolicy(
-        model,
-        policy.tokenizer,
-        version=f"{policy.version}+learner",
-        temperature=policy.temperature,
-        top_p=policy.top_p,
-        max_tokens=policy.max_tokens,
-    )
-
-
-def model_card(run: RunRecord, config: RunConfig, start: str) -> str:
-    assert config.train is not None
-    return (
-        f"# {config.train.method} from {start}\n\nTrained beside the search {run.name}, on its own prompt groups, by "
-        f"evo, commit {run.commit}, seed {run.seed}:\n\n    {run.command}\n"
-    )
+    return open_colocated(store, run, config, settings, problem_runs, operators, scorer, status)

@@ -35,3 +35,4 @@ class Stop:
 FINISHED = Stop(StopReason.FINISHED)
 SOLVED = Stop(StopReason.SOLVED)
 INTERRUPTED = Stop(StopReason.INTERRUPTED)
+FINISHING = Stop(StopReason.INTERRUPTED, "interrupted; finishing the groups in flight")

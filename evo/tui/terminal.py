@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from rich.console import Console
 
+from evo.tui.detection import descriptor
 from evo.tui.frame import Frame
 from evo.tui.keys import decode
 from evo.tui.painter import Painter
@@ -29,14 +30,6 @@ LEAVE = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
 ESCAPE_SECONDS = 0.05
 """An escape that nothing follows for so long is the key; a sequence comes in one piece, or nearly."""
 HELD_BYTES = 64 * 1024
-
-
-def can_show(console: Console) -> bool:
-    """Whether the console is a terminal that a screen can be painted on."""
-    if not console.is_terminal or console.is_dumb_terminal:
-        return False
-    fd = _fd(console.file)
-    return fd is not None and os.isatty(fd)
 
 
 class Terminal:
@@ -72,7 +65,7 @@ class Terminal:
 
     def size(self) -> tuple[int, int]:
         """Columns and rows, now."""
-        fd = self._out if self._out is not None else _fd(self._file)
+        fd = self._out if self._out is not None else descriptor(self._file)
         with contextlib.suppress(OSError, TypeError):
             columns, rows = os.get_terminal_size(fd)  # type: ignore[arg-type]
             if columns and rows:
@@ -146,7 +139,7 @@ class Terminal:
 
     def _hold_output(self) -> None:
         """Send stdout and stderr, where they are terminals, to a file; frames go to a copy of the terminal's."""
-        fd = _fd(self._file)
+        fd = descriptor(self._file)
         if fd is None:
             return
         self._file.flush()
@@ -191,13 +184,6 @@ class Terminal:
         rest = text.encode(self.console.encoding or "utf-8", "replace")
         while rest:
             rest = rest[os.write(self._out, rest) :]
-
-
-def _fd(file: IO[str]) -> int | None:
-    try:
-        return file.fileno()
-    except (AttributeError, OSError, ValueError):
-        return None
 
 
 def _terminal_input() -> int | None:

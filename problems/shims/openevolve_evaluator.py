@@ -18,14 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from problems.shims import user_file
+    from problems.shims import deferred_package, user_file
 else:
-    import user_file  # beside this file, which is loaded by its path
+    import deferred_package  # beside this file, which is loaded by its path
+    import user_file
 
 FILE = os.environ["EVO_EVALUATOR_FILE"]
 FOLDER = str(Path(FILE).parent)
 LONGEST_ARTIFACT = 20_000
 sys.path.insert(0, FOLDER)
+deferred_package.defer("openevolve")
 
 _module: Any = None
 _broken: dict[str, Any] | None = None
@@ -33,6 +35,7 @@ try:
     _module = user_file.load(FILE, "evaluation_module")
 except Exception as error:
     _broken = user_file.fault(error, FILE)
+deferred_package.load_named("openevolve")
 
 
 def describe() -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""What a command does not need is not imported: torch and transformers take seconds to load."""
+"""What a command does not need is not imported: torch and transformers take seconds to load, and what a short search
+has no use for takes longer to load than the search."""
 
 import json
 import os
@@ -9,6 +10,17 @@ import pytest
 from completion_server import completion_server
 
 HEAVY = ("torch", "transformers", "matplotlib", "vllm")
+SPARED = (
+    "alembic",
+    "openai",
+    "scipy",
+    "evo.comparison",
+    "evo.evaluation",
+    "evo.monitor",
+    "evo.training",
+    "evo.tui.screen",
+)
+"""Beside HEAVY, what a plain search that trains nothing does without, on a new database too."""
 SCRIPT = (
     "import json, sys\n"
     "from evo.cli import invoke\n"
@@ -34,6 +46,14 @@ def test_a_search_that_samples_from_no_model_here_loads_no_engine(here, pytestco
     assert loaded(here, [argument.format(valley=valley) for argument in arguments]) == []
 
 
+@pytest.mark.parametrize("problems", [["maze:test", "--limit", "2"], ["{valley}"]], ids=["mazes", "openevolve"])
+def test_a_plain_search_loads_no_more_than_it_needs(here, pytestconfig, problems):
+    valley = str(pytestconfig.rootpath / "examples" / "valley")
+    named = [argument.format(valley=valley) for argument in problems]
+    policy = "scripted:mutate"
+    assert loaded(here, ["run", *named, "--iterations", "2", "--policy", policy, "--plain"], HEAVY + SPARED) == []
+
+
 @pytest.mark.parametrize("engine", ["vllm", "someone"])
 def test_a_search_whose_policy_is_a_server_loads_no_engine(here, engine):
     """With a server that gives token ids and log-probabilities, and with one that does not."""
@@ -41,10 +61,10 @@ def test_a_search_whose_policy_is_a_server_loads_no_engine(here, engine):
         assert loaded(here, ["run", *FEW, "--iterations", "2", "--policy", server.address]) == []
 
 
-def loaded(here, command):
-    """The heavy packages that a process has loaded when its command has ended."""
+def loaded(here, command, heavy=HEAVY):
+    """Which of the heavy packages a process has loaded when its command has ended."""
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(heavy=HEAVY), "loaded.json", *command],
+        [sys.executable, "-c", SCRIPT.format(heavy=heavy), "loaded.json", *command],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -46,6 +46,7 @@ def test_plain_lines_end_with_the_run(db, capsys):
 
 
 def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
+    from evo.cli import lines as plain
     from evo.cli import watch
 
     pauses = []
@@ -59,7 +60,7 @@ def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
     assert invoke(["watch", "run", "--db", db, "--plain"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and "1 running" in lines[0] and "1 interrupted" in lines[3]
-    assert pauses == [watch.PLAIN_SECONDS] * 3
+    assert pauses == [plain.PLAIN_SECONDS] * 3
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_a_database_that_is_not_there(tmp_path, capsys):
 
 
 def test_plain_lines_are_harmless():
-    from evo.cli.watch import plain_lines
+    from evo.cli.lines import plain_lines
     from evo.monitor.snapshot import ArmSnapshot
 
     (line,) = plain_lines(Snapshot("x", (ArmSnapshot("a\x1b[2J\n", "p", 1, {"running": 1}, 1, 2, 3),)), 0.0)
@@ -90,7 +91,7 @@ def test_plain_lines_are_harmless():
 
 
 def test_a_plain_line_tells_what_waits_for_the_oldest_group():
-    from evo.cli.watch import plain_lines
+    from evo.cli.lines import plain_lines
     from evo.monitor.snapshot import ArmSnapshot, Telemetry
 
     arm = ArmSnapshot("a", "p", 1, {"running": 1}, 0, 350, 3, telemetry=Telemetry(in_flight=140, sampled_ahead=37))

@@ -18,9 +18,9 @@ import pytest
 import screen_samples as samples
 from rich.console import Console
 
+from evo.tui.detection import can_show
 from evo.tui.frame import draw_frame
 from evo.tui.painter import Painter
-from evo.tui.terminal import can_show
 from evo.tui.view import View
 
 ROOT = Path(__file__).resolve().parents[3]
