@@ -12,7 +12,17 @@ from islands.db.address import DEFAULT_DB, drop_password
 from vpo.advantage import METHODS
 from vpo.training.config import Reward, TrainerSettings
 
-_OF_SAMPLING = ("problems", "limit", "rollouts", "parents", "parents_from", "under_way", "visits", "reward")
+_OF_SAMPLING = (
+    "problems",
+    "limit",
+    "rollouts",
+    "parents",
+    "parents_from",
+    "under_way",
+    "visits",
+    "reward",
+    "stop_at_chance",
+)
 """What decides which prompts are asked, and how; traces have been asked already."""
 
 
@@ -42,6 +52,10 @@ class TrainRun(TraceSettings, TrainerSettings):
     visits: int = Field(16, ge=1, description="prompts that a problem gets, unless it is solved, before another's turn")
     reward: Reward = Field(
         "value", description="of an answer to a prompt with a parent: its own value, or its gain over the parent"
+    )
+
+    stop_at_chance: bool = Field(
+        True, description="end where the policy does no more with a parent from an archive than without one"
     )
 
     evaluate: list[str] = Field(default_factory=list, description="held-out problem addresses")

@@ -7,13 +7,15 @@ from enum import StrEnum
 
 
 class StopReason(StrEnum):
-    """FINISHED: all that was planned is done. SOLVED, FAILED: of a problem. INTERRUPTED: from outside."""
+    """FINISHED: all that was planned is done. SOLVED, FAILED: of a problem. INTERRUPTED: from outside. CHANCE: a policy
+    in training does with a parent what it does without one."""
 
     FINISHED = "finished"
     SOLVED = "solved"
     FAILED = "failed"
     BUDGET = "budget"
     INTERRUPTED = "interrupted"
+    CHANCE = "chance"
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Stop:
         """As summaries and screens say it."""
         if self.reason is StopReason.FINISHED:
             return ""
-        if self.reason in (StopReason.BUDGET, StopReason.INTERRUPTED):
+        if self.reason in (StopReason.BUDGET, StopReason.INTERRUPTED, StopReason.CHANCE):
             return self.message or str(self.reason.value)
         return f"{self.reason.value}: {self.message}" if self.message else str(self.reason.value)
 

@@ -22,10 +22,15 @@ PER_VECTOR = 3
 
 @dataclass(frozen=True)
 class Question:
-    """One prompt of a step: which problem, and what is shown beside it."""
+    """One prompt of a step: which problem, and what is shown beside it.
+
+    withheld: of a prompt that shows nothing, the parent that it could have shown: what its answers have in common with
+    that one is chance
+    """
 
     problem: int
     selection: Selection
+    withheld: Candidate | None = None
 
 
 @dataclass
@@ -114,14 +119,20 @@ class ArchiveCurriculum(Curriculum):
 
     def _question(self, problem: int, rng: np.random.Generator) -> Question:
         found = self.pool.get(problem, [])
-        if not found or rng.random() >= self.parents:
+        if not found:
             return Question(problem, NOTHING_SHOWN)
+        shown = rng.random() < self.parents
+        parent = self._draw(found, rng)
+        return Question(problem, Selection(parent, (), ())) if shown else Question(problem, NOTHING_SHOWN, parent)
+
+    def _draw(self, found: Sequence[Candidate], rng: np.random.Generator) -> Candidate:
+        """A parent out of a problem's archive."""
         vectors = sorted({c.rewards for c in found if any(c.rewards)} or {c.rewards for c in found})
         place = int(rng.integers(len(vectors)))
         if rng.random() < 0.5:
             place = int(np.argmax(np.array(vectors) @ rng.dirichlet(np.ones(len(vectors[0])))))
         alike = [c for c in found if c.rewards == vectors[place]]
-        return Question(problem, Selection(alike[int(rng.integers(len(alike)))], (), ()))
+        return alike[int(rng.integers(len(alike)))]
 
     def learn(self, questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> None:
         """Add what a step found to the archives."""

@@ -17,12 +17,12 @@ from evo.config.train import TrainRun
 from evo.prompts.contract import PromptFormat
 from evo.search.score import score_all
 from evo.training.curriculum import ArchiveCurriculum, Curriculum, Question
+from evo.training.inheritance import InheritanceWatch, inheritance
 from evo.training.loop import Evaluate, SteppedTraining
 from islands.types import Candidate
 from problems.contract import Problem, Score
 from problems.scoring import Scorer
 from problems.types import ScoredGroup
-from vpo.metrics import kept
 from vpo.policies.contract import LocalPolicy
 from vpo.training.trainer import PolicyTrainer
 
@@ -58,6 +58,7 @@ class TrainingLoop(SteppedTraining):
             targets = [problem.target for problem in problems]
             self.curriculum = ArchiveCurriculum(*placed, targets=targets, under_way=run.under_way, visits=run.visits)
         self._shown: dict[int, Candidate] = {}
+        self._watch = InheritanceWatch()
         if run.reward == "gain":
             trainer.shown = self._scores_shown
 
@@ -97,8 +98,12 @@ class TrainingLoop(SteppedTraining):
         status.training_seconds += ended - before
         status.answers += self._next_answers()
         status.tokens += int(stats.figures["tokens"])
-        status.figures = {**stats.figures, **self._inherited(groups)}
+        inherited = inheritance(questions, groups)
+        status.figures = {**stats.figures, **inherited}
         self._write("step", status.figures)
+        at_chance = self._watch.add(inherited)
+        if run.stop_at_chance and at_chance is not None:
+            self.stop(at_chance)
 
     async def _groups(self, questions: Sequence[Question]) -> tuple[list[ScoredGroup], float, float]:
         run, step = self.run_config, self.status.step
@@ -138,28 +143,10 @@ class TrainingLoop(SteppedTraining):
         parent = self._shown.get(group.sequence)
         return [] if parent is None else [Score(parent.rewards, parent.fitness)]
 
-    def _inherited(self, groups: Sequence[ScoredGroup]) -> dict[str, float]:
-        """What became of the parents shown, as shares of the answers asked for: those fitter than the parent, copies of
-        it; and what the answers keep of its beginning and end. Nothing in a step without one."""
-        asked = refined = copied = 0
-        kept_shares: list[float] = []
-        for group in groups:
-            parent = self._shown.get(group.sequence)
-            if parent is None:
-                continue
-            asked += group.answers * len(group.rollouts)
-            for answer in group.all_answers():
-                refined += answer.score.fitness > parent.fitness
-                copied += answer.text == parent.text
-                kept_shares.append(sum(kept(parent.text, answer.text)))
-        if not asked:
-            return {}
-        mean = sum(kept_shares) / max(len(kept_shares), 1)
-        return {"refined": refined / asked, "copied": copied / asked, "kept": mean}
-
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "curriculum": self.curriculum.state()}
+        return {**super().state(), "curriculum": self.curriculum.state(), "watch": self._watch.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.curriculum.restore(state["curriculum"])
+        self._watch.restore(state.get("watch", ()))  # checkpoints made before the watch have none

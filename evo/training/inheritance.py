@@ -1,0 +1,89 @@
+"""Whether a policy mutates what it is shown: measured in every step of a training, against chance.
+
+Chance is the same policy on the same problems without the parent: what its answers have in common with a parent that
+the prompt could have shown, and how often they are fitter than that one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from scipy import stats
+
+from evo.search.stop import Stop, StopReason
+from evo.training.curriculum import Question
+from islands.types import Candidate
+from problems.types import ScoredGroup
+from vpo.metrics import kept
+
+WINDOW = 40
+"""Steps that a verdict rests on."""
+CONFIDENCE = 0.95
+
+
+def inheritance(questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> dict[str, float]:
+    """Figures of a step, as shares of the answers asked for; nothing of a kind of prompt that the step had none of.
+
+    refined, copied: fitter than the parent shown; its text again
+    kept: how much of the parent the answers begin and end with, a mean over those that were written
+    refined_chance, kept_chance: the same beside the parent that a prompt could have shown
+    """
+    pairs = list(zip(questions, groups, strict=True))
+    shown = _shares((q.selection.parent, group) for q, group in pairs)
+    chance = _shares((q.withheld, group) for q, group in pairs)
+    return shown | {f"{name}_chance": share for name, share in chance.items() if name != "copied"}
+
+
+def _shares(pairs: Iterable[tuple[Candidate | None, ScoredGroup]]) -> dict[str, float]:
+    asked = refined = copied = 0
+    shares: list[float] = []
+    for parent, group in pairs:
+        if parent is None:
+            continue
+        asked += group.answers * len(group.rollouts)
+        for answer in group.all_answers():
+            refined += answer.score.fitness > parent.fitness
+            copied += answer.text == parent.text
+            shares.append(sum(kept(parent.text, answer.text)))
+    if not asked:
+        return {}
+    return {"refined": refined / asked, "copied": copied / asked, "kept": sum(shares) / max(len(shares), 1)}
+
+
+class InheritanceWatch:
+    """Ends a training whose policy no longer mutates: over the last WINDOW steps with both kinds of prompts, the share
+    kept is not above chance, or the refinement rate is below it, by t intervals over the steps' differences."""
+
+    def __init__(self) -> None:
+        self._steps = deque[tuple[float, float]](maxlen=WINDOW)
+
+    def add(self, figures: Mapping[str, float]) -> Stop | None:
+        """Take in a step's `inheritance`; why to stop, None to go on."""
+        if not {"kept", "kept_chance"} <= figures.keys():
+            return None
+        kept_lead, refined_lead = (figures[name] - figures[f"{name}_chance"] for name in ("kept", "refined"))
+        self._steps.append((kept_lead, refined_lead))
+        if len(self._steps) < WINDOW:
+            return None
+        (kept_low, _), (_, refined_high) = (_interval([step[i] for step in self._steps]) for i in (0, 1))
+        if kept_low <= 0:
+            return Stop(StopReason.CHANCE, "answers keep no more of the parent shown than of one that is not shown")
+        if refined_high < 0:
+            return Stop(StopReason.CHANCE, "answers better the parent shown less often than those that see none")
+        return None
+
+    def state(self) -> list[list[float]]:
+        """Plain values that `restore` takes back."""
+        return [list(step) for step in self._steps]
+
+    def restore(self, state: Sequence[Sequence[float]]) -> None:
+        self._steps.extend((float(kept), float(refined)) for kept, refined in state)
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float]:
+    """The t interval of a mean."""
+    mean, error = float(np.mean(values)), float(np.std(values, ddof=1)) / len(values) ** 0.5
+    reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1)) * error
+    return mean - reach, mean + reach

@@ -1,0 +1,74 @@
+"""Whether a policy mutates what it is shown, against chance, and the end of a training whose policy does not."""
+
+import numpy as np
+import pytest
+
+from evo.search.score import NOTHING_SHOWN
+from evo.search.stop import StopReason
+from evo.training.curriculum import Question
+from evo.training.inheritance import WINDOW, InheritanceWatch, inheritance
+from islands.types import Candidate, Selection
+from problems.contract import Score
+from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+
+PARENT = Candidate(0, "RRDD", (1.0,), 0.5, {}, None, None, 0, 0, None)
+
+
+def group(*answers, asked=2):
+    """A group of one rollout; answers as (text, fitness)."""
+    empty = np.zeros(0, np.int32)
+    scored = tuple(ScoredAnswer(text, text.encode(), Score((fitness,), fitness)) for text, fitness in answers)
+    rollout = ScoredRollout(Rollout("", empty, np.zeros(0, np.float32), empty), scored)
+    return ScoredGroup(0, 0, 0, 0, None, (), Prompt(""), "v", asked, 0, 1.0, (rollout,))
+
+
+def test_answers_are_measured_against_the_parent_shown_and_the_one_withheld():
+    shown = Question(0, Selection(PARENT, (), ()))
+    withheld = Question(1, NOTHING_SHOWN, PARENT)
+    first = Question(2, NOTHING_SHOWN)
+    found = inheritance(
+        [shown, withheld, first],
+        [
+            group(("RRDR", 0.75), ("RRDD", 0.5)),  # keeps three of four and is fitter; the parent again
+            group(("LLLD", 0.6), ("LLLL", 0.1)),  # an end by chance, fitter by chance
+            group(("RRDD", 1.0)),
+        ],
+    )
+    assert found == {
+        "refined": 0.5, "copied": 0.5, "kept": pytest.approx((0.75 + 1) / 2),
+        "refined_chance": 0.5, "kept_chance": pytest.approx(0.125),
+    }  # fmt: skip
+    assert inheritance([first], [group()]) == {}
+
+
+def test_missing_answers_are_asked_for_all_the_same():
+    assert inheritance([Question(0, Selection(PARENT, (), ()))], [group(("UUUU", 0.9), asked=4)])["refined"] == 0.25
+
+
+def watched(kept, refined, steps=WINDOW):
+    """What a watch says after steps with these leads over chance, each with noise."""
+    rng, watch, stop = np.random.default_rng(0), InheritanceWatch(), None
+    for _ in range(steps):
+        noise = rng.normal(0, 0.05, 2)
+        leads = {"kept": 0.3 + kept + noise[0], "refined": 0.2 + refined + noise[1]}
+        stop = watch.add({**leads, "kept_chance": 0.3, "refined_chance": 0.2})
+    return stop
+
+
+def test_a_training_ends_where_its_policy_no_longer_mutates():
+    assert watched(kept=0.2, refined=0.0) is None
+    assert watched(kept=0.2, refined=0.1) is None
+    at_chance, worse = watched(kept=0.0, refined=0.1), watched(kept=0.2, refined=-0.1)
+    assert at_chance.reason is StopReason.CHANCE and "keep no more" in str(at_chance)
+    assert "less often" in str(worse)
+    assert watched(kept=0.0, refined=-0.1, steps=WINDOW - 1) is None  # too few to tell
+
+
+def test_steps_with_one_kind_of_prompt_do_not_count_and_the_state_goes_on():
+    watch, again = InheritanceWatch(), InheritanceWatch()
+    assert all(watch.add({"kept": 0.0, "refined": 0.0}) is None for _ in range(2 * WINDOW))
+    for _ in range(WINDOW - 1):
+        watch.add({"kept": 0.3, "kept_chance": 0.3, "refined": 0.1, "refined_chance": 0.1})
+    again.restore(watch.state())
+    last = {"kept": 0.3, "kept_chance": 0.31, "refined": 0.1, "refined_chance": 0.1}
+    assert again.add(last) == watch.add(last) is not None
