@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vpo.chain.syntax import bound, parsed
+from vpo.chain.syntax import bound_names, parse_code
 
 Row = dict[str, Any]
 Measure = tuple[Callable[[Row], float], Callable[[Row], float]]
@@ -109,7 +109,7 @@ def _reasons(error: str | None) -> list[str]:
 
 def defines(code: str, names: Sequence[str]) -> bool:
     """Whether it is valid Python that defines the first of `names` (any program will do where there are none)."""
-    tree = parsed(code)
+    tree = parse_code(code)
     if tree is None:
         return False
-    return not names or any(names[0] in bound(node) for node in tree.body)
+    return not names or any(names[0] in bound_names(node) for node in tree.body)

@@ -96,7 +96,7 @@ def our_step(path: str, prompt: int, completion: int, shared: bool) -> Step:
             for ids, reward in zip(completions, rewards, strict=True)
         )
         group = ScoredGroup(1, 0, 0, 0, None, (), Prompt(""), "", 1, SEED, 1.0, rollouts)
-        return trainer.step([group]).figures["grad_norm"]
+        return trainer.step([group]).metrics["grad_norm"]
 
     return step
 

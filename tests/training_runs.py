@@ -37,7 +37,7 @@ def weights(folder):
     return load_file(Path(folder) / "model.safetensors")
 
 
-def figures(folder, kind="step"):
+def read_metrics(folder, kind="step"):
     """What was logged of this kind, the clock left out."""
     lines = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
     return [{k: v for k, v in line.items() if k != "seconds"} for line in lines if line["kind"] == kind]

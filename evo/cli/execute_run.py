@@ -19,7 +19,7 @@ from evo.cli.options import db_suffix
 from evo.runs.launch import Launched
 from evo.runs.result import run_to_end
 from evo.search.loop import Search
-from evo.search.progress import clock, figures, problem_row, spent
+from evo.search.progress import clock, describe_metrics, problem_row, spent
 from evo.search.stop import FINISHING, Stop
 from evo.tui.detection import can_show
 
@@ -132,7 +132,7 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
         f"{status.answers:,} answers, {spent(status.tokens, status.prompt_tokens, status.cost)} "
         f"in {clock(status.elapsed)}"
     )
-    console.print(figures(status), style="dim")
+    console.print(describe_metrics(status), style="dim")
     if launched.config.sandbox == "none":
         console.print("warning: --sandbox none: code written by the policy ran without isolation", style="yellow")
     suffix = db_suffix(db)

@@ -16,12 +16,12 @@ from rich.console import Console
 from evo.cli.options import json_option, plain_option
 from evo.errors import BadInput
 from evo.pipelines.checks import checked
-from evo.pipelines.display import Teller, plan_record, print_end, print_plan, summary
+from evo.pipelines.display import ProgressPrinter, plan_record, print_end, print_plan, summary
 from evo.pipelines.file import Pipeline, read_pipeline
 from evo.pipelines.plan import Planned, planned
 from evo.pipelines.runner import Runner
 from evo.pipelines.stage import Place
-from evo.pipelines.state import State, load, locked
+from evo.pipelines.state import State, Status, load, locked
 from islands.db.address import hide_password
 
 
@@ -109,17 +109,17 @@ def _conduct(
     again: str,
 ) -> int:
 
-    teller = Teller(console, plan, place)
-    outcome = Runner(place, state, lock, plain=plain, quiet=as_json, tell=teller).run(plan, keep_going=keep_going)
+    printer = ProgressPrinter(console, plan, place)
+    outcome = Runner(place, state, lock, plain=plain, quiet=as_json, report=printer).run(plan, keep_going=keep_going)
     record = summary(plan, state, place, outcome)
     if as_json:
         sys.stdout.write(json.dumps(record) + "\n")
     else:
         print_end(console, record, again)
     for stage in record["stages"]:
-        if stage["state"] == "failed":
+        if stage["state"] == Status.FAILED:
             print(f"evo: stage {stage['name']} failed: {stage['reason']}", file=sys.stderr)
-    return {"done": 0, "failed": 1, "interrupted": 130}[outcome]
+    return {Status.DONE: 0, Status.FAILED: 1, Status.INTERRUPTED: 130}[outcome]
 
 
 def _chosen(read: Pipeline, only: Sequence[str], first: str | None) -> set[str]:

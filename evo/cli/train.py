@@ -92,7 +92,7 @@ async def drive_training(training: Any, display: Any, *, as_json: bool) -> int:
     """Train to the end or to an interrupt; the exit code."""
 
     try:
-        with display.shown(training), handling_interrupts(training.loop.stop):
+        with display.show(training), handling_interrupts(training.loop.stop):
             stop = await training.loop.run()
         interrupted = stop.reason is StopReason.INTERRUPTED
         if not interrupted:

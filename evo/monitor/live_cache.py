@@ -46,7 +46,7 @@ class RunCache:
     failed: dict[int, str] = field(default_factory=dict)
     steps: list[int] = field(default_factory=list)  # a multiple of `every` each, and the newest
     every: int = 1
-    figures: dict[str, list[float]] = field(default_factory=dict)
+    metrics: dict[str, list[float]] = field(default_factory=dict)
     version: str = ""
 
 
@@ -186,7 +186,7 @@ class LiveCache:
             every *= 2
         kept = [at for at, step in enumerate(cached.steps) if step % every == 0]
         cached.every, cached.steps = every, [cached.steps[at] for at in kept]
-        cached.figures = {name: [values[at] for at in kept] for name, values in cached.figures.items()}
+        cached.metrics = {name: [values[at] for at in kept] for name, values in cached.metrics.items()}
         run_id = cached.record.id
         with self.store.read() as connection:
             found = list(live.training_between(connection, run_id, last, newest, every))
@@ -196,7 +196,7 @@ class LiveCache:
             for name in TRAINING_FIGURES:
                 value = stats.get(name)
                 known = isinstance(value, int | float) and not isinstance(value, bool)
-                cached.figures.setdefault(name, []).append(float(value) if known else float("nan"))  # type: ignore[arg-type]
+                cached.metrics.setdefault(name, []).append(float(value) if known else float("nan"))  # type: ignore[arg-type]
 
     def _rise(self, cached: RunCache, arm: ArmCache, step: live.Step) -> None:
         row, column = cached.rows[step.problem], cached.seed

@@ -45,7 +45,7 @@ class Poller:
         """Forget everything and look at which runs there are."""
         self.comparison: Comparison = gather(self.store, self.name, self.against)
         self._cache = LiveCache(self.store, self.comparison)
-        self._figures = LiveMetrics()
+        self._metrics = LiveMetrics()
         self._pace: deque[tuple[float, int]] = deque()
         self._details: dict[tuple[int, str], Detail] = {}
         self._detail_version: tuple[tuple[int, str] | None, bytes] = (None, b"")
@@ -117,16 +117,16 @@ class Poller:
         )
         if not cache.problems:
             return snapshot
-        self._figures.update(cache, snapshot.ended and loaded == len(records), loaded == len(records))
-        found = self._figures.results
+        self._metrics.update(cache, snapshot.ended and loaded == len(records), loaded == len(records))
+        found = self._metrics.results
         unequal = len({arm.answers for arm in found.values()}) > 1
         axis = answer_axis(*found.values()) if unequal else next(iter(found.values())).times
         return replace(
             snapshot,
-            arms=tuple(replace(arm, results=found[arm.name], curve=self._figures.curves.get(arm.name)) for arm in arms),
+            arms=tuple(replace(arm, results=found[arm.name], curve=self._metrics.curves.get(arm.name)) for arm in arms),
             axis=tuple(axis.tolist()),
             axis_unit="answers" if unequal else "iterations",
-            verdict=self._figures.verdict,
+            verdict=self._metrics.verdict,
             improvements=cache.improvements(),
             details=dict(self._details),
         )
@@ -208,5 +208,5 @@ def _training(own: Sequence[RunCache]) -> TrainingCurve | None:
     if not trained:
         return None
     newest = trained[-1]
-    figures = {n: tuple(v) for n, v in newest.figures.items() if any(x == x for x in v)}
-    return TrainingCurve(newest.record.name, tuple(newest.steps), figures, newest.version)
+    metrics = {n: tuple(v) for n, v in newest.metrics.items() if any(x == x for x in v)}
+    return TrainingCurve(newest.record.name, tuple(newest.steps), metrics, newest.version)

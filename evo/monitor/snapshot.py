@@ -58,11 +58,11 @@ class Population:
 
 @dataclass(frozen=True)
 class TrainingCurve:
-    """A trainer's steps so far. figures: name -> values over `steps`, which rise; version: the newest policy."""
+    """A trainer's steps so far. metrics: name -> values over `steps`, which rise; version: the newest policy."""
 
     run: str
     steps: tuple[int, ...]
-    figures: Mapping[str, tuple[float, ...]]
+    metrics: Mapping[str, tuple[float, ...]]
     version: str
 
 

@@ -100,7 +100,7 @@ class Home:
     def __init__(self) -> None:
         self.process = os.getpid()
         self._policies: dict[tuple[Any, ...], Policy] = {}
-        self._asked: Counter[bytes] = Counter()
+        self._counts: Counter[bytes] = Counter()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="evo policies", daemon=True)
         self._thread.start()
@@ -114,14 +114,14 @@ class Home:
 
     async def _answer(self, settings: tuple[Any, ...], system: str, user: str, seed: int | None) -> tuple[str, Rollout]:
         policy = self._policy(settings)
-        prompt = asked(policy, system, user)
+        prompt = to_prompt(policy, system, user)
         place = hashlib.blake2b(f"{worker()}\0{prompt.system}\0{prompt.user}".encode(errors="replace"), digest_size=8)
-        self._asked[place.digest()] += 1  # one question asked twice has two answers
-        place.update(str(self._asked[place.digest()] if seed is not None else os.urandom(8)).encode())
+        self._counts[place.digest()] += 1  # one question asked twice has two answers
+        place.update(str(self._counts[place.digest()] if seed is not None else os.urandom(8)).encode())
         stream = int.from_bytes(place.digest(), "little") >> 1
         prompt = Prompt(prompt.user, prompt.system, stream)
         ((rollout,),) = await policy.sample([prompt], rollouts=1, answers=1, seed=seed or 0)
-        return told(policy, rollout), rollout
+        return to_reply(policy, rollout), rollout
 
     def _policy(self, settings: tuple[Any, ...]) -> Policy:
         if settings not in self._policies:
@@ -166,7 +166,7 @@ def worker() -> str:
     return multiprocessing.current_process().name
 
 
-def asked(policy: Policy, system: str, user: str) -> Prompt:
+def to_prompt(policy: Policy, system: str, user: str) -> Prompt:
     """OpenEvolve's question as the policy is asked it. Raises PolicyUnavailable where they share no language."""
     if policy.prompt_format == "chat":
         return Prompt(user, system)
@@ -178,11 +178,10 @@ def asked(policy: Policy, system: str, user: str) -> Prompt:
     return Prompt(board[0])
 
 
-def told(policy: Policy, rollout: Rollout) -> str:
+def to_reply(policy: Policy, rollout: Rollout) -> str:
     """What the policy wrote as OpenEvolve reads it: text as it is; of a chain of routes the first one's moves."""
     if policy.prompt_format == "chat":
         return rollout.text
-
     return f"```\n{next(iter(decode_chain(rollout.text)), '')}\n```"
 
 

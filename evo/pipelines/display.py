@@ -9,13 +9,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from evo.pipelines.plan import Planned
+from evo.pipelines.plan import Next, Planned
 from evo.pipelines.stage import SEARCHES, Place, stands_for
-from evo.pipelines.state import StageState, State
+from evo.pipelines.state import StageState, State, Status
 from evo.search.progress import clock
 from islands.db.address import hide_password
 
-_STYLES = {"done": "green", "failed": "bold red", "interrupted": "yellow", "not run": "dim", "not chosen": "dim"}
+_NOT_RUN = "not run"
+_STYLES = {
+    Status.DONE: "green",
+    Status.FAILED: "bold red",
+    Status.INTERRUPTED: "yellow",
+    _NOT_RUN: "dim",
+    Next.NOT_CHOSEN: "dim",
+}
 
 
 def print_plan(console: Console, plan: Sequence[Planned], place: Place) -> None:
@@ -58,7 +65,7 @@ def plan_record(plan: Sequence[Planned], place: Place) -> dict[str, Any]:
             "budget": planned.cost.text,
             "answers": planned.cost.answers,
             "at_most": planned.cost.at_most,
-            "next": planned.next,
+            "next": planned.next.value,
         }
         for planned in plan
     ]
@@ -69,7 +76,7 @@ def plan_record(plan: Sequence[Planned], place: Place) -> dict[str, Any]:
     }
 
 
-class Teller:
+class ProgressPrinter:
     """Says which stage begins, and how it ended."""
 
     def __init__(self, console: Console, plan: Sequence[Planned], place: Place) -> None:
@@ -77,15 +84,15 @@ class Teller:
         self._number = {planned.stage.name: index for index, planned in enumerate(plan, 1)}
         self._count = len(plan)
         for planned in plan:
-            if planned.next == "done":
+            if planned.next is Next.DONE:
                 self._print(planned, "done before: ", made(planned.record, place))
 
     def __call__(self, planned: Planned, record: StageState, what: str) -> None:
         if what == "begins":
             self.console.print()
-            on = "goes on, " if planned.next == "goes on" else ""
+            on = "goes on, " if planned.next is Next.GOES_ON else ""
             self._print(planned, f"{on}{planned.stage.kind}, ", planned.cost.text)
-        elif record.state == "done":
+        elif record.state is Status.DONE:
             self._print(planned, f"done in {clock(record.seconds)}: ", made(record, self.place))
         else:
             self._print(
@@ -99,30 +106,30 @@ class Teller:
         )
 
 
-def summary(plan: Sequence[Planned], state: State, place: Place, outcome: str) -> dict[str, Any]:
+def summary(plan: Sequence[Planned], state: State, place: Place, outcome: Status) -> dict[str, Any]:
     """What came of it, as JSON takes it. skipped: was done before; seconds: of all that was worked on it."""
     stages = []
     for planned in plan:
         record = state.stages.get(planned.stage.name, planned.record)
-        how = "not run" if record.state == "waiting" else record.state
-        waits = [name for name in planned.stage.reads if state.stages.get(name, record).state != "done"]
-        reason = record.reason or (f"reads {', '.join(waits)}" if how == "not run" and planned.works and waits else "")
+        how = _NOT_RUN if record.state is Status.WAITING else str(record.state)
+        waits = [name for name in planned.stage.reads if state.stages.get(name, record).state is not Status.DONE]
+        reason = record.reason or (f"reads {', '.join(waits)}" if how == _NOT_RUN and planned.works and waits else "")
         stages.append(
             {
                 "name": planned.stage.name,
                 "kind": planned.stage.kind,
                 "state": how,
-                "skipped": planned.next == "done",
-                "chosen": planned.next != "not chosen",
+                "skipped": planned.next is Next.DONE,
+                "chosen": planned.next is not Next.NOT_CHOSEN,
                 "reads": list(planned.stage.reads),
-                "output": made(record, place) if how == "done" else None,
+                "output": made(record, place) if how == Status.DONE else None,
                 "seconds": record.seconds,
                 "attempt": record.attempt,
                 "reason": reason,
             }
         )
     return {
-        "outcome": outcome,
+        "outcome": outcome.value,
         "directory": str(place.folder),
         "db": hide_password(place.db),
         "stages": stages,
@@ -146,7 +153,7 @@ def print_end(console: Console, record: dict[str, Any], again: str) -> None:
         )
     console.print()
     console.print(table, soft_wrap=False)
-    if record["outcome"] != "done":
+    if record["outcome"] != Status.DONE:
         console.print(f"go on with: {again}")
     runs = [stage["output"] for stage in record["stages"] if stage["kind"] in SEARCHES and stage["output"]]
     if runs:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from enum import StrEnum
+from typing import Any
 
 from evo.errors import BadInput
 from evo.pipelines.checks import Cost
 from evo.pipelines.file import Pipeline, Stage
 from evo.pipelines.stage import SEARCHES, Place
-from evo.pipelines.state import StageState, State
+from evo.pipelines.state import StageState, State, Status
 
-Next = Literal["to do", "goes on", "again", "done", "not chosen"]
+
+class Next(StrEnum):
+    """What a pipeline would do with a stage."""
+
+    TO_DO = "to do"
+    GOES_ON = "goes on"
+    AGAIN = "again"
+    DONE = "done"
+    NOT_CHOSEN = "not chosen"
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,7 @@ class Planned:
 
     @property
     def works(self) -> bool:
-        return self.next in ("to do", "goes on", "again")
+        return self.next not in (Next.DONE, Next.NOT_CHOSEN)
 
 
 def planned(
@@ -51,15 +60,20 @@ def planned(
         old = state.stages.get(stage.name)
         inputs = {name: plan[name].record.mark for name in stage.reads}
         attempt = old.attempt if old is not None else 1
-        if stage.name in again and old is not None and old.state != "waiting":
+        if stage.name in again and old is not None and old.state is not Status.WAITING:
             attempt += 1
         gives = place.gives(state, stage, attempt)
         fresh = StageState(
-            state="waiting", kind=stage.kind, settings=dict(stage.given), inputs=inputs, attempt=attempt, gives=gives
+            state=Status.WAITING,
+            kind=stage.kind,
+            settings=dict(stage.given),
+            inputs=inputs,
+            attempt=attempt,
+            gives=gives,
         )
         if stage.name not in chosen:
             stale = old is not None and fresh.mark != old.mark or any(plan[name].stale for name in stage.reads)
-            plan[stage.name] = Planned(stage, costs[stage.name], "not chosen", old or fresh, stale)
+            plan[stage.name] = Planned(stage, costs[stage.name], Next.NOT_CHOSEN, old or fresh, stale)
             continue
         for name in stage.reads:
             _check_readable(stage, plan[name], place)
@@ -69,10 +83,10 @@ def planned(
 
 def _check_readable(stage: Stage, read: Planned, place: Place) -> None:
     """BadInput where a chosen stage could not read one that was left out."""
-    if read.next != "not chosen":
+    if read.next is not Next.NOT_CHOSEN:
         return
     told = f"stage {stage.name} reads {read.stage.name}, which"
-    if read.record.state != "done":
+    if read.record.state is not Status.DONE:
         raise BadInput(f"{told} is not done and not chosen to be")
     if read.stale:
         raise BadInput(f"{told} has changed since it was done; choose it too, with --redo {read.stage.name}")
@@ -81,28 +95,28 @@ def _check_readable(stage: Stage, read: Planned, place: Place) -> None:
 
 
 def _next(stage: Stage, cost: Cost, old: StageState | None, fresh: StageState, place: Place) -> Planned:
-    if old is None or old.state == "waiting" or fresh.attempt != old.attempt:
+    if old is None or old.state is Status.WAITING or fresh.attempt != old.attempt:
         if stage.kind in SEARCHES and place.runs(fresh.gives):
             raise BadInput(
                 f"stage {stage.name}: something else in the database is called {fresh.gives} already; "
                 "name another directory with -o, after which runs are named, or another database"
             )
-        return Planned(stage, cost, "to do" if fresh.attempt == 1 else "again", fresh)
+        return Planned(stage, cost, Next.TO_DO if fresh.attempt == 1 else Next.AGAIN, fresh)
     if fresh.mark != old.mark:
-        if old.state in ("failed", "interrupted", "begun") and not place.left(old):
-            return Planned(stage, cost, "to do", fresh)  # it came to nothing: there is nothing to mix with
-        was = "was done" if old.state == "done" else "was begun"
+        if old.state is not Status.DONE and not place.left(old):
+            return Planned(stage, cost, Next.TO_DO, fresh)  # it came to nothing: there is nothing to mix with
+        was = "was done" if old.state is Status.DONE else "was begun"
         raise BadInput(
             f"stage {stage.name} has changed since it {was} ({_difference(old, fresh)}): --redo {stage.name} does it "
             "again, with all that reads it, and keeps what it made; or name a new directory with -o"
         )
-    if old.state == "done":
+    if old.state is Status.DONE:
         if not place.present(old):
             raise BadInput(
                 f"stage {stage.name} is done, but {place.address(old)} is gone: --redo {stage.name} does it again"
             )
-        return Planned(stage, cost, "done", old)
-    return Planned(stage, cost, "goes on", old)
+        return Planned(stage, cost, Next.DONE, old)
+    return Planned(stage, cost, Next.GOES_ON, old)
 
 
 def _difference(old: StageState, fresh: StageState) -> str:

@@ -16,25 +16,25 @@ from typing import Any
 from evo.exit_status import exit_code_of
 from evo.pipelines.plan import Planned
 from evo.pipelines.stage import Place
-from evo.pipelines.state import StageState, State, save
+from evo.pipelines.state import StageState, State, Status, save
 
 INTERRUPTED = 130
 
-Tell = Callable[[Planned, StageState, str], None]
+Report = Callable[[Planned, StageState, str], None]
 """Told of a stage that `begins` or `ends`."""
 
 
 class Runner:
     """Runs what is planned, once. quiet: stages show no screens, and what they print goes to stderr."""
 
-    def __init__(self, place: Place, state: State, lock: int, *, plain: bool, quiet: bool, tell: Tell) -> None:
+    def __init__(self, place: Place, state: State, lock: int, *, plain: bool, quiet: bool, report: Report) -> None:
         self.place, self.state, self.lock = place, state, lock
-        self.plain, self.quiet, self.tell = plain, quiet, tell
+        self.plain, self.quiet, self.report = plain, quiet, report
         self.interrupted = False
         self._process: subprocess.Popen[Any] | None = None
 
-    def run(self, plan: Sequence[Planned], *, keep_going: bool) -> str:
-        """done, failed or interrupted. After a failure nothing is begun, or nothing that reads what failed."""
+    def run(self, plan: Sequence[Planned], *, keep_going: bool) -> Status:
+        """DONE, FAILED or INTERRUPTED. After a failure nothing is begun, or nothing that reads what failed."""
         for planned in plan:
             if planned.works:
                 self.state.stages[planned.stage.name] = planned.record
@@ -47,21 +47,21 @@ class Runner:
                 if not planned.works or (failed and not keep_going) or not self._readable(planned):
                     continue
                 self._stage(planned)
-                failed = failed or self.state.stages[planned.stage.name].state == "failed"
-        return "interrupted" if self.interrupted else "failed" if failed else "done"
+                failed = failed or self.state.stages[planned.stage.name].state is Status.FAILED
+        return Status.INTERRUPTED if self.interrupted else Status.FAILED if failed else Status.DONE
 
     def _readable(self, planned: Planned) -> bool:
-        return all(self.state.stages[name].state == "done" for name in planned.stage.reads)
+        return all(self.state.stages[name].state is Status.DONE for name in planned.stage.reads)
 
     def _stage(self, planned: Planned) -> None:
         stage, record = planned.stage, planned.record
         started = time.monotonic()
-        if record.state != "waiting" and self.place.finished(record):
-            self._record(record, state="done", reason="")
-            self.tell(planned, record, "ends")
+        if record.state is not Status.WAITING and self.place.finished(record):
+            self._record(record, state=Status.DONE, reason="")
+            self.report(planned, record, "ends")
             return
-        self._record(record, state="begun", reason="")
-        self.tell(planned, record, "begins")
+        self._record(record, state=Status.BEGUN, reason="")
+        self.report(planned, record, "begins")
         try:
             code, reason = self._process_of(self.place.command(stage, record, self.state))
         except Exception as error:
@@ -72,13 +72,13 @@ class Runner:
         if code == 0 and not self.place.present(record):
             code, reason = 1, f"its command ended well but {self.place.address(record)} is not there"
         if code == 0:
-            self._record(record, state="done", seconds=seconds)
+            self._record(record, state=Status.DONE, seconds=seconds)
         elif code == INTERRUPTED or self.interrupted:
             self.interrupted = True
-            self._record(record, state="interrupted", seconds=seconds)
+            self._record(record, state=Status.INTERRUPTED, seconds=seconds)
         else:
-            self._record(record, state="failed", seconds=seconds, reason=reason or _ended(code))
-        self.tell(planned, record, "ends")
+            self._record(record, state=Status.FAILED, seconds=seconds, reason=reason or _ended(code))
+        self.report(planned, record, "ends")
 
     def _record(self, record: StageState, **changes: Any) -> None:
         for name, value in changes.items():

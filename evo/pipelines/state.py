@@ -15,6 +15,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,16 @@ LOCK_SECONDS = 10.0
 """How long to wait for the directory: after a kill -9 the stage that ran takes a moment to end, too."""
 
 
+class Status(StrEnum):
+    """How far a stage is; DONE, INTERRUPTED and FAILED are ends of a whole pipeline too."""
+
+    WAITING = "waiting"
+    BEGUN = "begun"
+    DONE = "done"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
 class StageState(BaseModel):
     """How far a stage is.
 
@@ -38,7 +49,7 @@ class StageState(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    state: Literal["waiting", "begun", "done", "interrupted", "failed"]
+    state: Status
     kind: str
     settings: dict[str, Any]
     inputs: dict[str, str] = Field(default_factory=dict)

@@ -65,7 +65,7 @@ async def run_to_end(launched: Launched) -> Conclusion:
 
 
 def summarize(launched: Launched, outcome: str, reason: str) -> dict[str, Any]:
-    """The run's figures, its problems one by one."""
+    """The run's metrics, its problems one by one."""
     status = launched.status
     return {
         "run": status.run,
@@ -84,5 +84,5 @@ def summarize(launched: Launched, outcome: str, reason: str) -> dict[str, Any]:
             }
             for problem_run in status.problem_runs
         ],
-        **status.figures(),
+        **status.metrics(),
     }

@@ -262,10 +262,10 @@ class Search:
             self._write_summary(transaction, in_flight=len(self._flying), sampled_ahead=ahead)
 
     def _write_summary(self, transaction: Transaction, **more: int) -> None:
-        """Put the run's figures on record with the groups they are of."""
+        """Put the run's metrics on record with the groups they are of."""
         if self.problem_runs:
-            figures = self.status.figures(self.scorer.queued) | more
-            self.store.set_summary(self.problem_runs[0].record.run_id, figures, transaction)
+            metrics = self.status.metrics(self.scorer.queued) | more
+            self.store.set_summary(self.problem_runs[0].record.run_id, metrics, transaction)
 
     def _time_sampling(self) -> None:
         self.status.sampling_seconds = sum(sampler.meter.busy() for sampler in self.samplers)

@@ -50,7 +50,7 @@ class OperatorSelection(Protocol):
 
     def credit(self, sequence: int, operator: int, credit: float) -> None: ...
 
-    def figures(self) -> dict[str, list[float]]:
+    def metrics(self) -> dict[str, list[float]]:
         """For the summary: groups asked of each operator, and credits earned."""
         ...
 
@@ -70,7 +70,7 @@ class RoundRobin:
         self.asked[operator] += 1
         self.earned[operator] += credit
 
-    def figures(self) -> dict[str, list[float]]:
+    def metrics(self) -> dict[str, list[float]]:
         return {"asked": self.asked, "earned": self.earned}
 
 
@@ -100,7 +100,7 @@ class Bandit:
         rng = np.random.default_rng([seed, problem, iteration, STREAM])
         return int(np.argmax(rng.beta(1 + self._won, 1 + self._lost)))
 
-    def figures(self) -> dict[str, list[float]]:
+    def metrics(self) -> dict[str, list[float]]:
         return {"asked": self.asked, "earned": self.earned}
 
 

@@ -1,4 +1,4 @@
-"""A search's figures as words: for its summary and other lines of text."""
+"""A search's metrics as words: for its summary and other lines of text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def spent(tokens: int, prompt_tokens: int, cost: float) -> str:
     return f"{tokens:,} tokens" + (f", {prompt_tokens:,} of prompts, cost {cost:.4g}" if cost else "")
 
 
-def figures(status: SearchStatus) -> str:
+def describe_metrics(status: SearchStatus) -> str:
     """Throughput in one line."""
     parts = [
         f"{status.answers_per_second:,.0f} answers/s",

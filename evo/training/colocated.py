@@ -122,42 +122,42 @@ class CoLocated:
         stats = await self.policy.between(partial(self.trainer.step, groups))
         trained = time.perf_counter()
         self._probe = self._probe or _probe_of(groups)
-        figures = {**stats.figures, "diversity": diversity_of(groups)}
-        self._diversity.append(figures["diversity"])
+        metrics = {**stats.metrics, "diversity": diversity_of(groups)}
+        self._diversity.append(metrics["diversity"])
         if stats.policy_version or self.promotion is not None:
-            figures |= await self._offered()
+            metrics |= await self._offered()
         synced = time.perf_counter()
         self.status.training_seconds += trained - started
         self.status.syncing_seconds += synced - trained
-        figures |= {"upto": groups[-1].sequence, "train_seconds": trained - started, "sync_seconds": synced - trained}
+        metrics |= {"upto": groups[-1].sequence, "train_seconds": trained - started, "sync_seconds": synced - trained}
         self._recorded += 1
-        due = self._recorded % self.settings.save_every == 0 or figures.get("promoted") == 1
+        due = self._recorded % self.settings.save_every == 0 or metrics.get("promoted") == 1
         checkpoint = await self.policy.between(self._save) if due else None
         with self.store.begin() as transaction:
             self.store.add_training_step(
                 self.run_id,
                 self._recorded,
-                {name: float(value) for name, value in figures.items()},
+                {name: float(value) for name, value in metrics.items()},
                 transaction,
                 policy_version=stats.policy_version or None,
                 checkpoint=checkpoint,
             )
-        self.status.training = {"step": float(self._recorded), **figures}
+        self.status.training = {"step": float(self._recorded), **metrics}
         if checkpoint is not None:
-            self._checkpoints.append((checkpoint, figures.get("promoted") == 1))
+            self._checkpoints.append((checkpoint, metrics.get("promoted") == 1))
             await asyncio.to_thread(self._prune)
 
     async def _offered(self) -> dict[str, float]:
         """Let the learner's version search, unless the promotion says otherwise."""
-        figures: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         if self.promotion is not None:
             decision = await self.promotion.decide(self.trainer, self.policy, self._recorded + 1)
-            figures |= decision.figures
+            metrics |= decision.metrics
             if not decision.sync:
-                return figures
+                return metrics
         if self.trainer.version != self.policy.version:
-            figures["probe"] = await self.sync(self.trainer.version)
-        return figures
+            metrics["probe"] = await self.sync(self.trainer.version)
+        return metrics
 
     async def sync(self, version: str) -> float:
         """Replace the policy's weights and prove it: the probe's mean difference in nats. Raises SyncFailed."""

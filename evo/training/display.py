@@ -38,7 +38,7 @@ class Display:
         return self.console.status("loading") if self.live else contextlib.nullcontext()
 
     @contextlib.contextmanager
-    def shown(self, training: Training) -> Iterator[None]:
+    def show(self, training: Training) -> Iterator[None]:
         """The live lines, while training runs."""
         self._training = training
         if not training.main:
@@ -54,10 +54,10 @@ class Display:
     def log(self, line: dict[str, Any]) -> None:
         """Told of every step and evaluation."""
         if line["kind"] == "evaluation":
-            self.console.print(f"step {line['step']}  held out: {figures(line, _HELD_OUT)}", soft_wrap=True)
+            self.console.print(f"step {line['step']}  held out: {format_metrics(line, _HELD_OUT)}", soft_wrap=True)
         elif not self.live and time.monotonic() - self._last >= PLAIN_SECONDS:
             self._last = time.monotonic()
-            self.console.print(f"step {line['step']}  {figures(line, self._names())}", soft_wrap=True)
+            self.console.print(f"step {line['step']}  {format_metrics(line, self._names())}", soft_wrap=True)
 
     def _names(self) -> tuple[str, ...]:
         return _STALE if self._training is not None and self._training.run.from_traces else _STEP
@@ -73,8 +73,8 @@ class Display:
             + (f"  {status.stopping}" if status.stopping else ""),
         )
         rows: list[RenderableType] = [head, ProgressBar(total=status.steps, completed=status.step)]
-        if status.figures:
-            rows.append(Text(figures(status.figures, self._names())))
+        if status.metrics:
+            rows.append(Text(format_metrics(status.metrics, self._names())))
             rows.append(Text(self._rates(), style="dim"))
         body = Table.grid()
         for row in rows:
@@ -116,11 +116,11 @@ class Display:
             "answers": status.answers,
             "tokens": status.tokens,
             "seconds": round(status.seconds, 3),
-            "figures": status.figures,
+            "figures": status.metrics,
             "held_out": status.evaluation,
             **({"groups": status.groups, "left_out": status.left_out} if training.run.from_traces else {}),
         }
 
 
-def figures(line: dict[str, Any], names: tuple[str, ...]) -> str:
+def format_metrics(line: dict[str, Any], names: tuple[str, ...]) -> str:
     return "  ".join(f"{name} {line[name]:.3f}" for name in names if name in line)

@@ -1,4 +1,4 @@
-"""What every training loop is: steps until a number of them or a budget, held-out figures and checkpoints between.
+"""What every training loop is: steps until a number of them or a budget, held-out metrics and checkpoints between.
 
 Where a step's groups come from is the loops' own affair: evo.training.on_policy asks the policy for them,
 evo.training.offline reads what searches have stored.
@@ -23,7 +23,7 @@ Evaluate = Callable[[Policy], Awaitable[dict[str, float]]]
 class TrainingStatus:
     """What a display, a log and a card show. Seconds are of training, evaluation and saving left out.
 
-    left_out: groups that taught nothing, by the reason; counted by loops that know more than the step's figures say
+    left_out: groups that taught nothing, by the reason; counted by loops that know more than the step's metrics say
     """
 
     steps: int
@@ -37,7 +37,7 @@ class TrainingStatus:
     tokens: int = 0
     groups: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
-    figures: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
     evaluation: dict[str, float] = field(default_factory=dict)
     stopping: Stop | None = None
 
@@ -53,7 +53,7 @@ class SteppedTraining(ABC):
 
     steps: where it ends at the latest
     log: called with one plain record a step, and one an evaluation
-    evaluate: held-out figures of the policy as it is
+    evaluate: held-out metrics of the policy as it is
     save: writes a checkpoint of the present state
     rank, processes: among those that train together
     """
@@ -87,7 +87,7 @@ class SteppedTraining(ABC):
         """The address of a problem that is learned from."""
 
     def notes(self) -> list[str]:
-        """Paragraphs for the card, beside the figures."""
+        """Paragraphs for the card, beside the metrics."""
         return []
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class SteppedTraining(ABC):
 
     @abstractmethod
     async def _step(self) -> None:
-        """One step of the trainer, with the status brought up to date and the figures written."""
+        """One step of the trainer, with the status brought up to date and the metrics written."""
 
     @abstractmethod
     def _next_answers(self) -> int:
@@ -125,7 +125,7 @@ class SteppedTraining(ABC):
     def _spent(self) -> Stop | None:
         """Why to stop here, None to go on. Processes stop together, as soon as one of them has to."""
         stop = self._own_limit()
-        if self.processes > 1 and self.trainer.summed(float(stop is not None)):
+        if self.processes > 1 and self.trainer.add_up(float(stop is not None)):
             return stop or Stop(StopReason.BUDGET, "another process stopped")
         return stop
 
@@ -144,7 +144,7 @@ class SteppedTraining(ABC):
             self.status.evaluation = await self.evaluate(self.policy)
             self._write("evaluation", self.status.evaluation)
 
-    def _write(self, kind: str, figures: dict[str, float]) -> None:
+    def _write(self, kind: str, metrics: dict[str, float]) -> None:
         status = self.status
         self.log(
             {
@@ -153,7 +153,7 @@ class SteppedTraining(ABC):
                 "seconds": round(status.seconds, 3),
                 "answers": status.answers,
                 "total_tokens": status.tokens,
-                **{name: round(value, 6) for name, value in figures.items()},
+                **{name: round(value, 6) for name, value in metrics.items()},
             }
         )
 
@@ -165,4 +165,4 @@ class SteppedTraining(ABC):
 
     def restore(self, state: dict[str, Any]) -> None:
         for name, value in state["status"].items():
-            setattr(self.status, name, value)
+            setattr(self.status, "metrics" if name == "figures" else name, value)  # its name in older checkpoints

@@ -114,7 +114,7 @@ class OfflineTraining(SteppedTraining):
         if stats.policy_version:
             self.policy.version = stats.policy_version
         ended = time.perf_counter()
-        spreadless = int(stats.figures["spreadless"])
+        spreadless = int(stats.metrics["spreadless"])
         lacking[SPREADLESS] += spreadless
         for reason, count in lacking.items():
             status.left_out[reason] = status.left_out.get(reason, 0) + count
@@ -124,9 +124,9 @@ class OfflineTraining(SteppedTraining):
         status.training_seconds += ended - before
         status.groups += len(groups) - spreadless
         status.answers += int(self.traces.chosen.asked[places].sum())
-        status.tokens += int(stats.figures["tokens"])
-        status.figures = {**stats.figures, "left_out": float(lacking.total())}
-        self._write("step", status.figures)
+        status.tokens += int(stats.metrics["tokens"])
+        status.metrics = {**stats.metrics, "left_out": float(lacking.total())}
+        self._write("step", status.metrics)
 
     def _read(self, places: npt.NDArray[np.int64]) -> tuple[list[ScoredGroup], Counter[str]]:
         """The groups of these places that can be learned from, and why the others cannot."""

@@ -97,10 +97,10 @@ class TrainingLoop(SteppedTraining):
         status.scoring_seconds += scored
         status.training_seconds += ended - before
         status.answers += self._next_answers()
-        status.tokens += int(stats.figures["tokens"])
+        status.tokens += int(stats.metrics["tokens"])
         inherited = inheritance(questions, groups)
-        status.figures = {**stats.figures, **inherited}
-        self._write("step", status.figures)
+        status.metrics = {**stats.metrics, **inherited}
+        self._write("step", status.metrics)
         at_chance = self._watch.add(inherited)
         if run.stop_at_chance and at_chance is not None:
             self.stop(at_chance)

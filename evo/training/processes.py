@@ -1,4 +1,4 @@
-"""What several processes that train together share, and where figures go beside the run's own files."""
+"""What several processes that train together share, and where metrics go beside the run's own files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_main(accelerator: Any) -> bool:
 
 
 def open_accelerator(run: TrainRun, folder: str) -> Any:
-    """accelerate's handle where several processes train together (`accelerate launch -m evo train ...`) or figures go
+    """accelerate's handle where several processes train together (`accelerate launch -m evo train ...`) or metrics go
     to a tracker; None otherwise, which spares its import."""
     for tracker in run.trackers:
         if importlib.util.find_spec(tracker) is None:

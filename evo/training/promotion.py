@@ -30,10 +30,10 @@ CHECK_SEED = 1_000_003
 
 @dataclass(frozen=True)
 class Decision:
-    """sync: the policy is to sample from the learner's weights now. figures: what goes on record with the step."""
+    """sync: the policy is to sample from the learner's weights now. metrics: what goes on record with the step."""
 
     sync: bool
-    figures: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Promotion:
         theirs, ours = await self._bests(policy), await self._bests(self.candidate)
         gap = difference(ours, theirs)
         harmful = gap.interval.high < 0
-        figures = {
+        metrics = {
             "check": gap.interval.mean,
             "check_low": gap.interval.low,
             "check_high": gap.interval.high,
@@ -96,7 +96,7 @@ class Promotion:
             "promoted": float(not harmful),
         }
         self.conclude(trainer, harmful)
-        return Decision(not harmful, figures)
+        return Decision(not harmful, metrics)
 
     def conclude(self, trainer: PolicyTrainer, harmful: bool) -> None:
         """Remember the learner, or bring back the one that was promoted last."""

@@ -1,4 +1,4 @@
-"""What a training run leaves on disk: its configuration, its figures step by step, its checkpoints and their card.
+"""What a training run leaves on disk: its configuration, its metrics step by step, its checkpoints and their card.
 
 DIR/train.json        configuration, command, commit, where it started
 DIR/metrics.jsonl     one line a step, one an evaluation

@@ -206,12 +206,12 @@ def _assemble(
             on_log(line)
 
     async def held_out(policy: Policy) -> dict[str, float]:
-        figures: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         if main:
-            figures = await _figures(policy, prepared.held_out, run, scorer)
+            metrics = await _held_out_metrics(policy, prepared.held_out, run, scorer)
         if accelerator is not None:
             accelerator.wait_for_everyone()
-        return figures
+        return metrics
 
     evaluate = held_out if prepared.held_out else None
     loop: SteppedTraining
@@ -227,7 +227,9 @@ def _assemble(
     return training
 
 
-async def _figures(policy: Policy, problems: Sequence[Problem], run: TrainRun, scorer: Scorer) -> dict[str, float]:
+async def _held_out_metrics(
+    policy: Policy, problems: Sequence[Problem], run: TrainRun, scorer: Scorer
+) -> dict[str, float]:
     evaluation = await evaluate_policy(
         policy,
         problems,

@@ -184,7 +184,7 @@ class Store:
                 raise UnknownRun(f"{self.address} has no run with the id {run_id}")
 
     def set_summary(self, run_id: int, summary: Mapping[str, Any], tx: Transaction) -> None:
-        """Put a run's figures so far beside what the transaction stores."""
+        """Put a run's metrics so far beside what the transaction stores."""
         tx.connection.execute(update(Run).where(Run.id == run_id).values(summary=dict(summary)))
 
     def set_config(self, run_id: int, config: Mapping[str, Any]) -> None:

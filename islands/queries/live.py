@@ -228,7 +228,7 @@ _TRAINING = (
 def training_between(
     connection: Connection, run: int, after: int, newest: int, every: int
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(step, figures) of every so many steps beyond `after`, and of the newest."""
+    """(step, metrics) of every so many steps beyond `after`, and of the newest."""
     found = connection.execute(_TRAINING, {"run": run, "after": after, "upto": newest, "every": every})
     return ((step, stats) for step, stats in found)
 

@@ -198,13 +198,13 @@ def test_its_loss_and_gradients_are_policy_trainers(
         grad_clip=1e9,
     )
     ours = PolicyTrainer(twin, tiny_tokenizer(), config, reference=reference)
-    figures = ours.step(groups).figures
-    assert figures["spreadless"] == 0
-    assert figures["loss"] == pytest.approx(loss.item(), rel=1e-4, abs=1e-5)
-    assert (figures["clipped"] > 0.02) == (stale == "ratio")
-    assert (abs(figures["behaviour_kl"]) > 1e-3) == bool(stale)
+    metrics = ours.step(groups).metrics
+    assert metrics["spreadless"] == 0
+    assert metrics["loss"] == pytest.approx(loss.item(), rel=1e-4, abs=1e-5)
+    assert (metrics["clipped"] > 0.02) == (stale == "ratio")
+    assert (abs(metrics["behaviour_kl"]) > 1e-3) == bool(stale)
     if beta:
-        assert figures["kl"] > 0.01
+        assert metrics["kl"] > 0.01
     for name, gradient in gradients(twin).items():
         assert relative_error(gradient, dict(model.named_parameters())[name].grad) < 1e-4, name
 

@@ -6,7 +6,7 @@ import re
 
 from vpo.chain.division import DIVIDER, PROSE, answers_in, before_the_cut
 from vpo.chain.fences import MOST, PYTHON, Block, fenced
-from vpo.chain.syntax import called, defined, is_placeholder, is_program, parsed, without_checks
+from vpo.chain.syntax import called_names, defined_names, is_placeholder, is_program, parse_code, without_checks
 
 _CODE_START = re.compile(r"(?m)^(?:async def |def |class |import \w|from [\w.]++ import |@\w)")
 
@@ -23,7 +23,7 @@ def programs(text: str, answers: int) -> tuple[list[str], str]:
     complaint = ""
     found: list[str] = []
     for block in _python_blocks(blocks):
-        tree = parsed(block.code)
+        tree = parse_code(block.code)
         if is_placeholder(tree):
             continue
         if answers > 1 or DIVIDER.search(block.code):
@@ -36,10 +36,10 @@ def programs(text: str, answers: int) -> tuple[list[str], str]:
             complaint = "unclosed code fence"
     if not blocks:
         found = bare(text, answers)
-    found = [without_checks(code) for code in _without_examples(found) if not is_placeholder(parsed(code))]
+    found = [without_checks(code) for code in _without_examples(found) if not is_placeholder(parse_code(code))]
     if answers == 1 and found:
         if len(found) > 1:
-            found = [max(found, key=lambda code: len(defined(parsed(code))))]  # max keeps the first of equals
+            found = [max(found, key=lambda code: len(defined_names(parse_code(code))))]  # max keeps the first of equals
         complaint = ""
     return found, complaint or ("" if found else "no Python code block")
 
@@ -51,7 +51,7 @@ def _python_blocks(blocks: list[Block]) -> list[Block]:
     for block in blocks:
         meant = PYTHON.fullmatch(block.language) or not (block.language or named)
         possible = not (block.language and named)
-        if meant or possible and is_program(parsed(block.code)):
+        if meant or possible and is_program(parse_code(block.code)):
             kept.append(block)
     return kept
 
@@ -59,9 +59,9 @@ def _python_blocks(blocks: list[Block]) -> list[Block]:
 def bare(text: str, answers: int) -> list[str]:
     """Programs written without any fence: the text, its parts between dividers, or the code that stands in prose."""
     found: list[str] = []
-    for part in [text] if parsed(text) is not None else DIVIDER.split(text, MOST):
+    for part in [text] if parse_code(text) is not None else DIVIDER.split(text, MOST):
         part = part.strip("\n")
-        for code in [part] if is_program(parsed(part)) else _stretches(part):
+        for code in [part] if is_program(parse_code(part)) else _stretches(part):
             found += answers_in(code, True) if answers > 1 else [code]
     return found
 
@@ -76,7 +76,7 @@ def _stretches(text: str) -> list[str]:
         prose = PROSE.search(text, start.end())
         end = prose.start() if prose else len(text)
         code = before_the_cut(text[start.start() : end].strip("\n"))
-        if is_program(parsed(code)):
+        if is_program(parse_code(code)):
             found.append(code)
         if len(found) == MOST or not prose:
             break
@@ -89,9 +89,9 @@ def _without_examples(found: list[str]) -> list[str]:
     known: set[str] = set()
     kept = []
     for code in found:
-        tree = parsed(code)
-        names = defined(tree)
-        if names or not (tree and called(tree.body) & known):
+        tree = parse_code(code)
+        names = defined_names(tree)
+        if names or not (tree and called_names(tree.body) & known):
             kept.append(code)
         known |= names
     return kept

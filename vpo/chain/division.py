@@ -8,7 +8,16 @@ from collections import Counter
 from itertools import islice
 
 from vpo.chain.fences import MOST
-from vpo.chain.syntax import DEFINITIONS, bound, called, defined, first_line, is_program, parsed, used
+from vpo.chain.syntax import (
+    DEFINITIONS,
+    bound_names,
+    called_names,
+    defined_names,
+    first_line,
+    is_program,
+    parse_code,
+    read_names,
+)
 
 _MOST = 64
 """Programs that are looked for in one block."""
@@ -36,29 +45,31 @@ def answers_in(code: str, whole: bool) -> list[str]:
     whole: the block was closed. In one that the text ended in, a last program that was cut is left out, and so is a
     usage example; [] where nothing before the cut is a program.
     """
-    if DIVIDER.search(code) and parsed(code) is None:  # valid Python is never divided by these: they may be in a string
+    if (
+        DIVIDER.search(code) and parse_code(code) is None
+    ):  # valid Python is never divided by these: they may be in a string
         pieces = [piece.strip("\n") for piece in DIVIDER.split(code, MOST) if piece.strip()]
         found = [version for piece in pieces for version in _under_headings(piece)]
-        return [piece for piece in found if parsed(piece) is not None] or (pieces[:1] if whole else [])
+        return [piece for piece in found if parse_code(piece) is not None] or (pieces[:1] if whole else [])
     found = _under_headings(code)
     if found == [code] and (clean := before_the_cut(code)):
         found = _under_headings(clean)
-    return found if whole else [one for one in found if parsed(one) is not None]
+    return found if whole else [one for one in found if parse_code(one) is not None]
 
 
 def before_the_cut(code: str) -> str:
     """What is whole of code that was cut, or that runs into prose: all of it where it parses; else less its last lines,
     where those are prose, a usage example, or the beginning of another version of what stands before them; else "".
     """
-    if parsed(code) is not None:
+    if parse_code(code) is not None:
         return code
     lines = code.split("\n")
     starts = [i for i, line in enumerate(lines) if line[:1].strip() and line[0] not in ")]}#"]
     for i in reversed(starts[-8:]):
         kept = "\n".join(lines[:i])
-        if parsed(kept) is None:
+        if parse_code(kept) is None:
             continue
-        names = defined(parsed(kept))
+        names = defined_names(parse_code(kept))
         begun = set(re.findall(r"(?m)^(?:async[ \t]++)?(?:def|class)[ \t]++(\w++)", "\n".join(lines[i:])))
         usage = not begun and (_USAGE.match(lines[i]) or PROSE.match(lines[i]))
         return kept.strip("\n") if names and (usage or begun and begun <= names) else ""
@@ -76,8 +87,8 @@ def _under_headings(code: str) -> list[str]:
     pieces = [code[a:b].strip("\n") for a, b in zip(edges, edges[1:], strict=False)]
     pieces = [_without_heading(piece) for piece in pieces if piece.strip()]
     pieces = [before_the_cut(piece) or piece for piece in pieces]
-    trees = [parsed(piece) for piece in pieces]
-    counted = Counter(name for tree in trees for name in defined(tree))
+    trees = [parse_code(piece) for piece in pieces]
+    counted = Counter(name for tree in trees for name in defined_names(tree))
     common = {name for name, times in counted.items() if times > 1}
     scripts = not counted and sum(map(is_program, trees)) > 1 and all(map(is_program, trees[1:]))
     if len(pieces) < 2 or not (common or scripts):
@@ -88,11 +99,11 @@ def _under_headings(code: str) -> list[str]:
     for piece, tree in zip(pieces, trees, strict=True):
         if tree is None or not tree.body or _enough(found, code):
             continue
-        if defined(tree) & common if common else found or is_program(tree):
-            needed = used(tree.body) - {name for node in tree.body for name in bound(node)} | {"*"}
+        if defined_names(tree) & common if common else found or is_program(tree):
+            needed = read_names(tree.body) - {name for node in tree.body for name in bound_names(node)} | {"*"}
             lent = dict.fromkeys(imports[name] for name in imports if name in needed)
             found += _versions("\n".join([*above, *lent, piece]))
-            imports |= {name: ast.unparse(node) for node in tree.body if _imports(node) for name in bound(node)}
+            imports |= {name: ast.unparse(node) for node in tree.body if _imports(node) for name in bound_names(node)}
         elif not found:
             above.append(piece)
     return found or [code]
@@ -114,7 +125,7 @@ def _versions(code: str) -> list[str]:
     What stands before its first definition (imports, helpers) belongs to each of them; what stands between two
     belongs to the one that uses it.
     """
-    tree = parsed(code)
+    tree = parse_code(code)
     definitions = [node for node in tree.body if isinstance(node, DEFINITIONS)] if tree else []
     counted = Counter(node.name for node in definitions)
     name = next((node.name for node in definitions if counted[node.name] > 1), None)
@@ -127,10 +138,10 @@ def _versions(code: str) -> list[str]:
         first = place
         while number and first - 1 > places[number - 1]:
             node, earlier = tree.body[first - 1], tree.body[places[number - 1]]
-            names = bound(node)
-            if not names or names & used([earlier]) or not names & used(tree.body[first : place + 1]):
+            names = bound_names(node)
+            if not names or names & read_names([earlier]) or not names & read_names(tree.body[first : place + 1]):
                 break
-            if called([node]) & {name}:
+            if called_names([node]) & {name}:
                 break  # what it assigns is a result of the version before
             first -= 1
         start = first_line(tree.body[first])

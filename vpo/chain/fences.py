@@ -8,7 +8,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import islice
 
-from vpo.chain.syntax import is_program, parsed
+from vpo.chain.syntax import is_program, parse_code
 
 MOST = 256
 """Blocks that are looked at in one text; a chain has at most some dozens, and hostile text could hold 10^5."""
@@ -50,7 +50,7 @@ def fenced(text: str) -> list[Block]:
             outside = i + 1
         elif opening := _OPENING.match(lines[i]):
             before = "\n".join(lines[outside:i]).strip("\n")
-            if not opening[2] and not opening[3] and is_program(parsed(before)):
+            if not opening[2] and not opening[3] and is_program(parse_code(before)):
                 blocks.append(Block("", before, True))
                 outside = i + 1
                 continue
@@ -97,7 +97,7 @@ def _end_of_block(
         if len(ends) == 4:
             break
     for i, last in ends if len(ends) > 1 else []:
-        if parsed(textwrap.dedent("\n".join(first + lines[start:i] + last))) is not None:
+        if parse_code(textwrap.dedent("\n".join(first + lines[start:i] + last))) is not None:
             return i, last, True
     return (*ends[0], True) if ends else (len(lines), [], False)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from problems.identity import identity
 from vpo.chain import blocks, edits, tags
 from vpo.chain.fences import MOST
-from vpo.chain.syntax import bounded_reading, essence, parsed
+from vpo.chain.syntax import essence, limit_parsing, parse_code
 from vpo.chain.wording import check_request
 from vpo.policies.prompt_formats import MAZE_FORMATS
 
@@ -60,7 +60,7 @@ def parse(
         return Chain((), f"{len(text)} characters written where at most {MOST_CHARACTERS} are read; write less")
     if prompt_format in MAZE_FORMATS:
         return _distinct(*_compact(text, prompt), answer_format, answers)
-    with bounded_reading():
+    with limit_parsing():
         return _read(text, answer_format, answers, diff_parent, truncated, complaint)
 
 
@@ -97,7 +97,7 @@ def _spoken(text: str) -> tuple[str, str]:
 
 def _programs(text: str, answers: int) -> tuple[list[str], str]:
     if "```" not in text and "~~~" not in text and (found := tags.tagged(text, "python")):
-        kept = [one.content for one in found if one.closed or parsed(one.content) is not None]
+        kept = [one.content for one in found if one.closed or parse_code(one.content) is not None]
         return kept, "" if len(kept) == len(found) else f"unclosed {_tag('answer', found[-1].number)} tag"
     return blocks.programs(text, answers)
 

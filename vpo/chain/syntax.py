@@ -28,8 +28,8 @@ _READING: ContextVar[_Reading | None] = ContextVar("reading", default=None)
 
 
 @contextmanager
-def bounded_reading() -> Iterator[None]:
-    """Within this, `parsed` works on at most ALLOWANCE tokens, so that no text takes long, however it is made."""
+def limit_parsing() -> Iterator[None]:
+    """Within this, `parse_code` works on at most ALLOWANCE tokens, so that no text takes long, however it is made."""
     token = _READING.set(_Reading())
     try:
         yield
@@ -37,7 +37,7 @@ def bounded_reading() -> Iterator[None]:
         _READING.reset(token)
 
 
-def parsed(code: str) -> ast.Module | None:
+def parse_code(code: str) -> ast.Module | None:
     """Its syntax tree, to be left unchanged, or None (problems.python_syntax, ALLOWANCE)."""
     reading = _READING.get()
     if reading is None:
@@ -68,12 +68,12 @@ def _is_dots(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and node.value.value is ...
 
 
-def defined(tree: ast.Module | None) -> set[str]:
+def defined_names(tree: ast.Module | None) -> set[str]:
     """Functions and classes at the top level."""
     return {node.name for node in tree.body if isinstance(node, DEFINITIONS)} if tree else set()
 
 
-def bound(node: ast.stmt) -> set[str]:
+def bound_names(node: ast.stmt) -> set[str]:
     """The names that a statement at the top level defines, imports or assigns."""
     if isinstance(node, DEFINITIONS):
         return {node.name}
@@ -84,12 +84,12 @@ def bound(node: ast.stmt) -> set[str]:
     return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
 
 
-def used(nodes: Iterable[ast.AST]) -> set[str]:
+def read_names(nodes: Iterable[ast.AST]) -> set[str]:
     """Every name that is read anywhere in them."""
     return {one.id for node in nodes for one in ast.walk(node) if isinstance(one, ast.Name)}
 
 
-def called(nodes: Iterable[ast.AST]) -> set[str]:
+def called_names(nodes: Iterable[ast.AST]) -> set[str]:
     """The plain names that are called anywhere in them."""
     calls = (one.func for node in nodes for one in ast.walk(node) if isinstance(one, ast.Call))
     return {function.id for function in calls if isinstance(function, ast.Name)}
@@ -105,10 +105,10 @@ def essence(code: str) -> str:
     """What programs are compared by: without docstrings, and without examples at the end that print or check what they
     define for values written out. As it is where it has none of them or is not valid Python.
     """
-    tree = parsed(code)
+    tree = parse_code(code)
     if tree is None:
         return code
-    names = defined(tree)
+    names = defined_names(tree)
     kept = len(tree.body)
     while kept and names and _is_example(tree.body[kept - 1], names):
         kept -= 1
@@ -130,8 +130,8 @@ def _is_example(node: ast.stmt, names: set[str]) -> bool:
     """`print(f(1, "a"))`, `f(2)`, `assert f(3) == 4`: no names but f and print, so nothing that is read or computed."""
     if not isinstance(node, (ast.Expr, ast.Assert)):
         return False
-    functions = called([node])
-    return bool(functions & names) and used([node]) <= names | {"print"} and functions <= names | {"print"}
+    functions = called_names([node])
+    return bool(functions & names) and read_names([node]) <= names | {"print"} and functions <= names | {"print"}
 
 
 def _docstring(node: ast.AST) -> bool:
@@ -147,12 +147,12 @@ def without_checks(code: str) -> str:
     A model that checks itself with examples it got wrong would fail its own right answer. Output is left alone: a
     program may be asked for just that.
     """
-    tree = parsed(code)
-    names = defined(tree)
+    tree = parse_code(code)
+    names = defined_names(tree)
     if tree is None or not names:
         return code
     kept = len(tree.body)
-    while kept and isinstance(tree.body[kept - 1], ast.Assert) and called([tree.body[kept - 1]]) & names:
+    while kept and isinstance(tree.body[kept - 1], ast.Assert) and called_names([tree.body[kept - 1]]) & names:
         kept -= 1
     if kept == len(tree.body):
         return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from problems.contract import ANSWER_FORMATS
-from vpo.chain.syntax import DEFINITIONS, parsed
+from vpo.chain.syntax import DEFINITIONS, parse_code
 from vpo.policies.prompt_formats import MAZE_FORMATS
 
 _SPREAD = (
@@ -84,7 +84,7 @@ def layout(answers: int, start: str) -> str:
 
 def outline(program: str) -> str:
     """A program that is one function, or one class with one method, with `...` as its body; "" for any other."""
-    tree = parsed(program)
+    tree = parse_code(program)
     nodes = [node for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))] if tree else []
     lines: list[str] = []
     while len(nodes) == 1 and isinstance(nodes[0], DEFINITIONS):

@@ -12,7 +12,7 @@ class TrainingDiverged(RuntimeError):
 
 @dataclass(frozen=True)
 class TrainStats:
-    """One optimiser step: the policy version it made ("" where none was), and named figures (loss, kl, ...)."""
+    """One optimiser step: the policy version it made ("" where none was), and named metrics (loss, kl, ...)."""
 
     policy_version: str = ""
-    figures: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)

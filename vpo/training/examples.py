@@ -129,16 +129,16 @@ def token_advantages(
 
 
 def whiten(
-    groups: Sequence[ExampleGroup], tokens: float, summed: Callable[[float], float] = float
+    groups: Sequence[ExampleGroup], tokens: float, add_up: Callable[[float], float] = float
 ) -> list[ExampleGroup]:
     """The batch's token advantages less their mean, over their sample deviation: the last step of official GDPO.
 
     tokens: of this process's part of the batch; those of groups that are left out as spreadless count, with advantage 0
-    summed: adds a number up over processes
+    add_up: adds a number up over processes
     """
     rows = [example.advantages.astype(np.float64) for group in groups for example in group.examples]
-    total, squares = summed(sum(float(row.sum()) for row in rows)), summed(sum(float(row @ row) for row in rows))
-    count = summed(tokens)
+    total, squares = add_up(sum(float(row.sum()) for row in rows)), add_up(sum(float(row @ row) for row in rows))
+    count = add_up(tokens)
     if not squares:
         return list(groups)
     mean, divisor = whitening(count, total, squares)

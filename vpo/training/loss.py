@@ -58,7 +58,7 @@ def policy_loss(
         gain = torch.where(left, gain.detach(), gain)
         clipped = clipped | left
     loss = -(weights * gain).sum()
-    figures = {
+    metrics = {
         "ratio": (weights * ratio.detach()).sum(),
         "clipped": (weights * clipped.detach()).sum(),
         "behaviour_kl": (weights * (behaviour - logprobs.detach())).sum(),
@@ -71,8 +71,8 @@ def policy_loss(
             raise ValueError("a KL term needs the reference's log-probabilities")
         kl = (weights * k3(logprobs, reference)).sum()
         loss = loss + config.kl * kl
-        figures["kl"] = kl.detach()
-    return loss, figures
+        metrics["kl"] = kl.detach()
+    return loss, metrics
 
 
 def k3(logprobs: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:

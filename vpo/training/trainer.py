@@ -119,10 +119,10 @@ class PolicyTrainer:
         """
         fresh = [group for group in groups if not self._stale(group)]
         examples = self._examples(fresh)
-        figures = group_metrics(groups, fresh, examples, self.summed)
-        total = self.summed(batch_total(examples, self.config.aggregation))
+        metrics = group_metrics(groups, fresh, examples, self.add_up)
+        total = self.add_up(batch_total(examples, self.config.aggregation))
         if not total:
-            return TrainStats(figures=figures)
+            return TrainStats(metrics=metrics)
         start = self._start(examples)
         parts = minibatches(examples, self.config, self.steps)
         updates = [values for part in parts if (values := self._update(part, start))]
@@ -131,7 +131,7 @@ class PolicyTrainer:
         means = {name: sum(values[name] for values in updates) / len(updates) for name in updates[0]}
         self.steps += 1
         self.versions.append(f"{self.versions[0]}+{self.config.method}.{self.steps}")
-        return TrainStats(self.version, {**figures, **means, "learning_rate": float(self.schedule.get_last_lr()[0])})
+        return TrainStats(self.version, {**metrics, **means, "learning_rate": float(self.schedule.get_last_lr()[0])})
 
     def _stale(self, group: ScoredGroup) -> bool:
         if self.config.most_behind is None:
@@ -158,11 +158,11 @@ class PolicyTrainer:
         if not self.config.whitened:
             return examples
         tokens = sum(len(rollout.rollout.token_ids) for group in groups for rollout in group.rollouts)
-        return whiten(examples, tokens, self.summed)
+        return whiten(examples, tokens, self.add_up)
 
     def _update(self, groups: list[ExampleGroup], start: Mapping[int, torch.Tensor]) -> dict[str, float]:
         config = self.config
-        total = self.summed(batch_total(groups, config.aggregation))
+        total = self.add_up(batch_total(groups, config.aggregation))
         if not total:
             return {}
         self.optimizer.zero_grad(set_to_none=True)
@@ -171,13 +171,13 @@ class PolicyTrainer:
         weights = token_weights(groups, config.aggregation, total)
         for batch in micro_batches(groups, weights, config.token_budget, shared=self._shares):
             with use_attention(self.model, self._attention, recompute=self.config.gradient_checkpointing):
-                loss, figures = self._loss(batch, start)
+                loss, metrics = self._loss(batch, start)
                 loss.backward()
-            for name, value in {"loss": loss.detach(), **figures}.items():
+            for name, value in {"loss": loss.detach(), **metrics}.items():
                 sums[name] = sums[name] + value
         self._reduce_gradients()
         norm = torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip)
-        values = {name: self.summed(float(value)) for name, value in sums.items()} | {"grad_norm": float(norm)}
+        values = {name: self.add_up(float(value)) for name, value in sums.items()} | {"grad_norm": float(norm)}
         if not all(np.isfinite(value) for value in values.values()):
             process = self._accelerator.process_index if self._accelerator else None
             raise TrainingDiverged(
@@ -238,7 +238,7 @@ class PolicyTrainer:
             with without_adapter(self.model) as model:
                 yield model
 
-    def summed(self, value: float) -> float:
+    def add_up(self, value: float) -> float:
         """The sum over processes."""
         if self._accelerator is None or self._accelerator.num_processes == 1:
             return value

@@ -128,9 +128,9 @@ def test_a_long_training_is_shown_by_some_of_its_steps_and_the_newest(tmp_path):
             shown = poller.poll().arms[0].training
             assert shown.steps[-1] == upto - 1 and shown.version == f"v{(upto - 1) // 100 * 100}"
             assert list(shown.steps) == sorted(set(shown.steps)) and len(shown.steps) <= 2 * STEPS_KEPT + 2
-            assert shown.figures["loss"] == tuple(step / 2 for step in shown.steps) and "kl" not in shown.figures
+            assert shown.metrics["loss"] == tuple(step / 2 for step in shown.steps) and "kl" not in shown.metrics
             fresh = Poller(store, NAME).poll().arms[0].training
-            assert (fresh.steps, fresh.figures, fresh.version) == (shown.steps, shown.figures, shown.version)
+            assert (fresh.steps, fresh.metrics, fresh.version) == (shown.steps, shown.metrics, shown.version)
 
 
 @pytest.mark.parametrize("write", [_jsonl, _parquet])

@@ -185,7 +185,7 @@ def test_trainers_steps(address, search):
                     run.id, step, {"loss": 1.0 - step, "odd": "text"}, tx, policy_version=f"v{step}"
                 )
         shown = settled(poller).arms[1].training
-        assert shown.steps == (0, 1, 2) and shown.figures == {"loss": (1.0, 0.0, -1.0)} and shown.version == "v2"
+        assert shown.steps == (0, 1, 2) and shown.metrics == {"loss": (1.0, 0.0, -1.0)} and shown.version == "v2"
 
 
 def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):

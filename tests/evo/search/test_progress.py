@@ -1,4 +1,4 @@
-from evo.search.progress import clock, figures, problem_row
+from evo.search.progress import clock, describe_metrics, problem_row
 from evo.search.status import ProblemStatus, SearchStatus, error_kind
 from evo.search.stop import SOLVED
 
@@ -16,8 +16,8 @@ def test_figures_come_from_the_status():
     made = status()
     made.errors.update(["timeout", "timeout", "format"])
     made.repeats = 7
-    assert "timeout 2" in figures(made)
-    assert "7 repeats" in figures(made)
+    assert "timeout 2" in describe_metrics(made)
+    assert "7 repeats" in describe_metrics(made)
     assert problem_row(made.problem_runs[0])[-1] == "solved at 4"
 
 

@@ -369,11 +369,11 @@ def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
     assert 0 < summary["sampling_seconds"] <= summary["seconds"] + 0.01
     assert set(summary) >= {"answers_per_second", "tokens_per_second", "policy_busy", "scoring_queue", "at"}
     second = search_with([digits("a")], digits_policy(delay=0.01), db, resume=True)
-    figures = second.status.figures()
-    assert figures["groups"] == 10 and figures["seconds"] > summary["seconds"]
+    metrics = second.status.metrics()
+    assert metrics["groups"] == 10 and metrics["seconds"] > summary["seconds"]
     whole = search_with([digits("a")], digits_policy(), db, name="whole", iterations=10).status
     for key in ("errors", "repeats", "missing_answers", "answers", "tokens", "migrations"):
-        assert figures[key] == whole.figures()[key], key
+        assert metrics[key] == whole.metrics()[key], key
 
 
 def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_there(
@@ -392,18 +392,18 @@ def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_ther
 
     overtaken, seen, kept = asyncio.Event(), [], Store.set_summary
 
-    def watching(store, run_id, figures, transaction):
-        kept(store, run_id, figures, transaction)
-        if "in_flight" in figures:
-            seen.append(figures)
-            if figures["sampled_ahead"] == figures["in_flight"] - 1:
+    def watching(store, run_id, metrics, transaction):
+        kept(store, run_id, metrics, transaction)
+        if "in_flight" in metrics:
+            seen.append(metrics)
+            if metrics["sampled_ahead"] == metrics["in_flight"] - 1:
                 overtaken.set()
 
     monkeypatch.setattr(Store, "set_summary", watching)
     monkeypatch.setattr(searching, "WAITING_SECONDS", 0.02)
     db = f"sqlite:///{tmp_path / 'evo.db'}"
     launched = search_with([digits("a")], SlowFirst(batch=0), db, iterations=20, parallel=8)
-    told_then = next(figures for figures in seen if figures["sampled_ahead"] == 7)
+    told_then = next(metrics for metrics in seen if metrics["sampled_ahead"] == 7)
     assert told_then["in_flight"] == 8 and told_then["groups"] == 0 and told_then["policy_busy"] > 0
     assert launched.status.groups == 20
     with Store.open(db, read_only=True) as store:
@@ -436,13 +436,13 @@ def test_a_budget_below_what_is_spent_is_refused_and_changes_nothing(
 def test_a_finished_run_that_is_resumed_keeps_its_best_and_its_seconds(search_with, digits, digits_policy, db, clock):
     first = search_with([digits("a")], digits_policy(), db, iterations=10)
     with Store.open(db) as store:
-        store.finish_run(store.run("run").id, "done", summary=first.status.figures())
+        store.finish_run(store.run("run").id, "done", summary=first.status.metrics())
     clock.pass_by(1675)
     again = search_with([digits("a")], digits_policy(), db, resume=True)
     assert again.status.problem_runs[0].best == again.best[0][1] == first.best[0][1]
     assert again.status.elapsed < first.status.elapsed + 60
     for rate in ("answers_per_second", "policy_busy"):
-        assert again.status.figures()[rate] > 0
+        assert again.status.metrics()[rate] > 0
 
 
 def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, digits_policy, db, clock):
@@ -454,11 +454,11 @@ def test_a_screen_counts_the_seconds_of_searching_alone(search_with, digits, dig
     first.status.active.resume()  # as a process that was killed leaves it
     clock.pass_by(5)
     with Store.open(db) as store:
-        store.finish_run(store.run("run").id, "running", summary=first.status.figures())
+        store.finish_run(store.run("run").id, "running", summary=first.status.metrics())
     clock.pass_by(1675)
     second = search_with([digits("a")], digits_policy(), db, resume=True, pause=(clock, 500))
     with Store.open(db) as store:
-        store.finish_run(store.run("run").id, "done", summary=second.status.figures())
+        store.finish_run(store.run("run").id, "done", summary=second.status.metrics())
     clock.pass_by(100)
     with Store.open(db, read_only=True) as store:
         assert 5 <= Poller(store, "run").poll().elapsed(clock.now()) < 65

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from sqlalchemy import text
-from training_runs import figures, trained, weights
+from training_runs import read_metrics, trained, weights
 
 from evo.cli import invoke
 from evo.config.parse import parse
@@ -67,12 +67,12 @@ def test_every_group_is_learned_from_once_and_the_card_says_which(db, tmp_path):
     places = np.concatenate([training.loop.places(step) for step in range(3)])
     assert sorted(places) == list(range(12)) and list(places) != list(range(12))
     assert trained(training) == ""
-    steps = figures(out)
+    steps = read_metrics(out)
     assert [(line["step"], line["groups"]) for line in steps] == [(1, 4), (2, 4), (3, 4)]
     assert steps[-1]["answers"] == 12 * 4 * 3
     assert steps[0]["importance"] == pytest.approx(1, abs=1e-4) and steps[0]["log_ratio"] < 1e-4
     assert steps[-1]["log_ratio"] > 0.01 and steps[-1]["kl"] > 0
-    assert [line["step"] for line in figures(out, "evaluation")] == [0, 3]
+    assert [line["step"] for line in read_metrics(out, "evaluation")] == [0, 3]
     card = (out / "README.md").read_text()
     assert f"Trained for 3 steps on 12 prompt groups of a ({db})" in card
     assert f"- a ({db}): 12 groups stored, 12 chosen" in card
@@ -117,7 +117,7 @@ def test_both_databases_give_one_policy(searched, postgres_address, tmp_path):
     assert invoke(["run", "maze:train/0-2", *SEARCH, "--db", postgres_address]) == 0
     for name, address in (("sqlite", f"sqlite:///{searched}"), ("postgresql", postgres_address)):
         trained(begin(settings(address, steps=2), str(tmp_path / name), ""))
-    assert figures(tmp_path / "sqlite") == figures(tmp_path / "postgresql")
+    assert read_metrics(tmp_path / "sqlite") == read_metrics(tmp_path / "postgresql")
     assert same(weights(tmp_path / "sqlite"), weights(tmp_path / "postgresql"))
     both = settings(postgres_address, from_traces=["a", f"a@sqlite:///{searched}"], steps=1)
     training = begin(both, str(tmp_path / "both"), "")
@@ -132,7 +132,7 @@ def test_single_answer_methods_learn_from_single_answers(tmp_path):
     assert invoke(["run", "maze:train/0-1", *SEARCH, "--answers", "1", "--db", db]) == 0
     for method in ("grpo", "gdpo", "max_at_k"):
         trained(begin(settings(db, method, steps=1), str(tmp_path / method), ""))
-        (step,) = figures(tmp_path / method)
+        (step,) = read_metrics(tmp_path / method)
         assert step["grad_norm"] > 0 and step["answers"] == 4 * 4, method
     with pytest.warns(UserWarning, match="vpo judges a rollout's answers as a set"):
         training = begin(settings(db, "vpo", steps=1), str(tmp_path / "vpo"), "")
@@ -149,8 +149,8 @@ def test_a_stopped_run_resumes_as_if_it_had_not_been(db, tmp_path, lora):
     if not lora:  # the search may go on meanwhile: what it adds was not there when training began
         assert invoke(["resume", "a", "--iterations", "6", "--db", db, "--plain"]) == 0
     assert trained(resume(str(tmp_path / "cut"), {})) == ""
-    assert len(figures(tmp_path / "cut")) == 6
-    assert figures(tmp_path / "whole") == figures(tmp_path / "cut")
+    assert len(read_metrics(tmp_path / "cut")) == 6
+    assert read_metrics(tmp_path / "whole") == read_metrics(tmp_path / "cut")
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
     assert "Learned from 24 groups (2 passes" in (tmp_path / "cut" / "README.md").read_text()
 
@@ -319,7 +319,7 @@ def test_rollouts_without_log_probabilities_are_left_out_with_their_group(db, tm
     execute(db, "UPDATE rollouts SET logprobs = x'' WHERE position = 1 AND group_id IN (SELECT id FROM prompt_groups "
                 "WHERE sequence IN (3, 7))")  # fmt: skip
     trained(begin(settings(db), str(tmp_path / "out"), ""))
-    steps = figures(tmp_path / "out")
+    steps = read_metrics(tmp_path / "out")
     assert sum(line["groups"] for line in steps) == 10 and sum(line["left_out"] for line in steps) == 2
     assert (
         "Learned from 10 groups (1 passes at most); left out: 2 without log-prob"
@@ -353,9 +353,9 @@ def test_a_group_that_the_policy_cannot_have_written_is_unusable(db, tmp_path):
 
 def test_budgets_count_what_is_learned_from(db, tmp_path):
     reason = trained(begin(settings(db, max_answers=100), str(tmp_path / "out"), ""))
-    assert reason == "budget of 100 answers" and len(figures(tmp_path / "out")) == 2
+    assert reason == "budget of 100 answers" and len(read_metrics(tmp_path / "out")) == 2
     assert trained(resume(str(tmp_path / "out"), {"max_answers": 1000, "passes": 2})) == ""
-    assert len(figures(tmp_path / "out")) == 6
+    assert len(read_metrics(tmp_path / "out")) == 6
 
 
 def test_groups_that_go_while_they_are_learned_from_are_told(db, tmp_path):

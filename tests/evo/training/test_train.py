@@ -10,7 +10,7 @@ import torch
 from child_processes import begin as begin_child
 from child_processes import wait_until
 from safetensors.torch import load_file
-from training_runs import figures, trained, weights
+from training_runs import read_metrics, trained, weights
 
 from evo.cli import invoke
 from evo.config.parse import parse
@@ -46,7 +46,7 @@ def settings(**changes):
 def test_a_run_leaves_a_policy_a_card_and_its_figures(tmp_path):
     assert trained(begin(settings(), str(tmp_path / "out"), "evo train ...")) == ""
     out = tmp_path / "out"
-    steps, evaluations = figures(out, "step"), figures(out, "evaluation")
+    steps, evaluations = read_metrics(out, "step"), read_metrics(out, "evaluation")
     assert [line["step"] for line in steps] == [1, 2, 3, 4]
     assert [line["step"] for line in evaluations] == [0, 2, 4]
     assert steps[-1]["answers"] == 4 * 2 * 4 * 3
@@ -69,7 +69,7 @@ def test_one_seed_gives_one_policy_and_another_seed_another(tmp_path):
     a, b, c = (weights(tmp_path / name) for name in "abc")
     assert all(torch.equal(a[name], b[name]) for name in a)
     assert not all(torch.equal(a[name], c[name]) for name in a)
-    assert figures(tmp_path / "a", "step") == figures(tmp_path / "b", "step")
+    assert read_metrics(tmp_path / "a", "step") == read_metrics(tmp_path / "b", "step")
 
 
 @pytest.mark.parametrize("lora", [0, 4])
@@ -84,7 +84,7 @@ def test_a_stopped_run_resumes_as_if_it_had_not_been(tmp_path, lora):
     whole, cut = weights(tmp_path / "whole"), weights(tmp_path / "cut")
     assert all(torch.equal(whole[name], cut[name]) for name in whole)
     for kind in ("step", "evaluation"):
-        assert figures(tmp_path / "whole", kind) == figures(tmp_path / "cut", kind)
+        assert read_metrics(tmp_path / "whole", kind) == read_metrics(tmp_path / "cut", kind)
 
 
 def test_gains_over_parents_from_archives_resume_too(tmp_path):
@@ -93,7 +93,7 @@ def test_gains_over_parents_from_archives_resume_too(tmp_path):
     trained(begin(settings(**gains), str(tmp_path / "whole"), ""))
     trained(begin(settings(**gains), str(tmp_path / "cut"), ""), stop_after=2)
     trained(resume(str(tmp_path / "cut"), {}))
-    whole, cut = figures(tmp_path / "whole", "step"), figures(tmp_path / "cut", "step")
+    whole, cut = read_metrics(tmp_path / "whole", "step"), read_metrics(tmp_path / "cut", "step")
     names = ("refined", "copied", "kept", "loss", "fitness")
     assert [[line.get(name) for name in names] for line in cut] == [
         [line.get(name) for name in names] for line in whole
@@ -115,8 +115,8 @@ def test_what_was_logged_after_the_last_checkpoint_is_done_again(tmp_path):
             json.dumps({"kind": "step", "step": 3, "lost": True}) + '\n{"kind": "step", "st'
         )  # a kill in mid-line
     assert trained(resume(str(tmp_path), {})) == ""
-    assert [line["step"] for line in figures(tmp_path, "step")] == [1, 2, 3, 4]
-    assert not any("lost" in line for line in figures(tmp_path, "step"))
+    assert [line["step"] for line in read_metrics(tmp_path, "step")] == [1, 2, 3, 4]
+    assert not any("lost" in line for line in read_metrics(tmp_path, "step"))
     assert len(record.checkpoints()) == 2
 
 
@@ -135,11 +135,11 @@ def test_a_run_from_before_there_was_a_scale_keeps_the_plain_one(tmp_path):
 def test_budgets_end_a_run_early_and_a_resume_may_raise_them(tmp_path):
     reason = trained(begin(settings(max_answers=2 * 24, evaluate=[]), str(tmp_path / "a"), ""))
     assert reason == "budget of 48 answers"
-    assert len(figures(tmp_path / "a", "step")) == 2
+    assert len(read_metrics(tmp_path / "a", "step")) == 2
     assert trained(resume(str(tmp_path / "a"), {"max_answers": 1000, "steps": 3})) == ""
-    assert len(figures(tmp_path / "a", "step")) == 3
+    assert len(read_metrics(tmp_path / "a", "step")) == 3
     assert "seconds" in trained(begin(settings(max_seconds=1e-6, evaluate=[]), str(tmp_path / "b"), ""))
-    assert len(figures(tmp_path / "b", "step")) == 1
+    assert len(read_metrics(tmp_path / "b", "step")) == 1
 
 
 def test_every_method_takes_a_step(tmp_path):
@@ -150,14 +150,14 @@ def test_every_method_takes_a_step(tmp_path):
             TrainRun, {**SMALL, "method": method, "steps": 1, "evaluate": [], "rollouts": 6, "kl": 0.0}, "a test"
         )
         trained(begin(run, str(tmp_path / method), ""))
-        (step,) = figures(tmp_path / method, "step")
+        (step,) = read_metrics(tmp_path / method, "step")
         assert step["grad_norm"] > 0, method
 
 
 def test_training_on_two_mazes_raises_their_reward(tmp_path):
     slow = {"lr": 3e-4, "warm_up": 3, "parents": 0.0, "kl": 0.0, "evaluate": []}
     trained(begin(settings(problems=["maze:train/0-1"], steps=15, rollouts=12, **slow), str(tmp_path), ""))
-    best = [line["best_of_rollout"] for line in figures(tmp_path, "step")]
+    best = [line["best_of_rollout"] for line in read_metrics(tmp_path, "step")]
     assert sum(best[-3:]) > sum(best[:3]) + 0.15
 
 
@@ -199,7 +199,7 @@ def test_a_directory_that_holds_something_is_not_overwritten(tmp_path):
 def test_the_learning_rate_suits_the_policy_unless_it_is_given(tmp_path):
     run = parse(TrainRun, {**SMALL, "lr": None, "steps": 1, "method": "vpo", "evaluate": []}, "a test")
     trained(begin(run, str(tmp_path), ""))
-    assert figures(tmp_path, "step")[0]["learning_rate"] == 2.5e-4
+    assert read_metrics(tmp_path, "step")[0]["learning_rate"] == 2.5e-4
     assert json.loads((tmp_path / "train.json").read_text())["config"]["lr"] == 2.5e-4
     assert TrainConfig.of(run).learning_rate == 1e-6
 
@@ -224,9 +224,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "go on with: evo train --resume out" in out
-    steps = figures(tmp_path / "out", "step")
+    steps = read_metrics(tmp_path / "out", "step")
     assert trained(resume(str(tmp_path / "out"), {"steps": len(steps) + 1})) == ""
-    assert len(figures(tmp_path / "out", "step")) == len(steps) + 1
+    assert len(read_metrics(tmp_path / "out", "step")) == len(steps) + 1
 
 
 def test_a_loss_that_is_not_finite_ends_with_one_line_and_the_batch_saved(tmp_path, monkeypatch, capsys):
@@ -235,8 +235,8 @@ def test_a_loss_that_is_not_finite_ends_with_one_line_and_the_batch_saved(tmp_pa
     usual = trainer.policy_loss
 
     def broken(*arguments, **options):
-        loss, figures = usual(*arguments, **options)
-        return loss * float("nan"), figures
+        loss, metrics = usual(*arguments, **options)
+        return loss * float("nan"), metrics
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(trainer, "policy_loss", broken)

@@ -57,14 +57,14 @@ def test_a_step_makes_rewarded_rollouts_likelier_and_the_others_less_so() -> Non
     assert after[0] > before[0] and after[2] > before[2]
     assert after[1] < before[1] and after[3] < before[3]
     assert stats.policy_version == trainer.version == "start+vpo.1"
-    assert stats.figures["ratio"] == pytest.approx(1.0, abs=1e-4)
-    assert stats.figures["fitness"] == 0.5
-    assert stats.figures["nll"] == pytest.approx(
+    assert stats.metrics["ratio"] == pytest.approx(1.0, abs=1e-4)
+    assert stats.metrics["fitness"] == 0.5
+    assert stats.metrics["nll"] == pytest.approx(
         -sum(b * len(ids) for b, ids in zip(before, completions, strict=True)) / 18, rel=1e-4
     )
-    assert stats.figures["tokens"] == 18
+    assert stats.metrics["tokens"] == 18
     # the loss and its gradient are those of the definition: mean over tokens of -advantage
-    assert stats.figures["loss"] == pytest.approx(-(5 - 3 + 6 - 4) / 18, abs=1e-4)
+    assert stats.metrics["loss"] == pytest.approx(-(5 - 3 + 6 - 4) / 18, abs=1e-4)
 
 
 @pytest.mark.parametrize("aggregation", ["token", "sequence"])
@@ -117,14 +117,14 @@ def test_groups_that_teach_nothing_leave_everything_as_it_was() -> None:
     for groups in ([flat, flat], []):
         stats = trainer.step(groups)
         assert stats.policy_version == ""
-        assert stats.figures["groups"] == stats.figures["spreadless"] == len(groups)
+        assert stats.metrics["groups"] == stats.metrics["spreadless"] == len(groups)
         assert (trainer.version, trainer.steps) == ("start", 0)
     assert_equal_weights(model, before)
     # beside a group that teaches, it changes nothing either
     teaching = random_groups(model, 1)
     twin = copy.deepcopy(model)
     stats = trainer.step([flat, *teaching])
-    assert stats.figures["spreadless"] == 1 and stats.policy_version == "start+vpo.1"
+    assert stats.metrics["spreadless"] == 1 and stats.policy_version == "start+vpo.1"
     trainer_of(twin).step(teaching)
     assert_equal_weights(twin, weights_of(model))
 
@@ -137,13 +137,13 @@ def test_stale_groups_are_left_out_and_counted() -> None:
     def of(version: str) -> list[ScoredGroup]:
         return [dataclasses.replace(group, policy_version=version) for group in groups]
 
-    assert trainer.step(of("start")).figures["stale"] == 0
-    assert trainer.step(of("start")).figures["stale"] == 0  # one version behind
+    assert trainer.step(of("start")).metrics["stale"] == 0
+    assert trainer.step(of("start")).metrics["stale"] == 0  # one version behind
     stats = trainer.step(of("start"))
-    assert (stats.figures["stale"], stats.policy_version) == (2, "")
+    assert (stats.metrics["stale"], stats.policy_version) == (2, "")
     stats = trainer.step([*of("start"), *of("start+vpo.1"), *of("start+vpo.2"), *of("another")])
-    assert (stats.figures["stale"], stats.policy_version) == (4, "start+vpo.3")
-    assert stats.figures["groups"] == 8
+    assert (stats.metrics["stale"], stats.policy_version) == (4, "start+vpo.3")
+    assert stats.metrics["groups"] == 8
 
 
 @pytest.mark.parametrize("aim", ["behaviour", "weights"])
@@ -191,7 +191,7 @@ def test_a_state_goes_on_exactly() -> None:
     batches = [random_groups(start, 3, seed=i) for i in range(4)]
     whole = copy.deepcopy(start)
     trainer = trainer_of(whole, config, reference=copy.deepcopy(start))
-    figures = [dict(trainer.step(groups).figures) for groups in batches]
+    metrics = [dict(trainer.step(groups).metrics) for groups in batches]
 
     half = copy.deepcopy(start)
     first = trainer_of(half, config, reference=copy.deepcopy(start))
@@ -205,7 +205,7 @@ def test_a_state_goes_on_exactly() -> None:
     second = trainer_of(resumed, config, reference=copy.deepcopy(start))
     second.restore(state)
     assert second.version == "start+vpo.2"
-    assert [dict(second.step(groups).figures) for groups in batches[2:]] == figures[2:]
+    assert [dict(second.step(groups).metrics) for groups in batches[2:]] == metrics[2:]
     assert_equal_weights(resumed, weights_of(whole))
     assert any(not torch.equal(p, q) for p, q in zip(whole.parameters(), start.parameters(), strict=True))
 
@@ -224,7 +224,7 @@ def test_the_schedule_counts_steps_not_updates(settings, expected) -> None:
     model = tiny_model(num_hidden_layers=1)
     trainer = trainer_of(model, config_of(**settings))
     groups = random_groups(model, 4)
-    rates = [trainer.step(groups).figures["learning_rate"] for _ in range(4)]
+    rates = [trainer.step(groups).metrics["learning_rate"] for _ in range(4)]
     np.testing.assert_allclose(rates, np.array(expected) * 1e-3, atol=1e-12)
 
 
@@ -262,7 +262,7 @@ def test_passes_over_stale_data_compare_with_where_the_step_began() -> None:
     by_hand(expected, groups, truncate=1.5, passes=3, lr=3e-3)
     trainer = trainer_of(model, config_of(truncate=1.5, epochs=3, lr=3e-3))
     stats = trainer.step(groups)
-    assert stats.figures["clipped"] > 0, "the later passes should reach the clip"
+    assert stats.metrics["clipped"] > 0, "the later passes should reach the clip"
     moved = [
         torch.cat([(p.detach() - start[name]).flatten() for name, p in one.named_parameters()])
         for one in (model, expected)
@@ -301,16 +301,16 @@ def test_more_minibatches_than_groups_are_as_many_updates_as_groups() -> None:
     trainer = trainer_of(model, config_of(minibatches=4, lr=1e-9))
     stats = trainer.step(random_groups(model, 2))
     assert {int(s["step"]) for s in trainer.optimizer.state_dict()["state"].values()} == {2}
-    assert stats.figures["ratio"] == pytest.approx(1.0, abs=1e-4)
+    assert stats.metrics["ratio"] == pytest.approx(1.0, abs=1e-4)
 
 
 def test_the_gradient_norm_is_clipped() -> None:
     model = tiny_model()
     groups = random_groups(model, 2)
     free, bound = copy.deepcopy(model), copy.deepcopy(model)
-    norm = trainer_of(free).step(groups).figures["grad_norm"]
+    norm = trainer_of(free).step(groups).metrics["grad_norm"]
     stats = trainer_of(bound, config_of(grad_clip=norm / 10)).step(groups)
-    assert stats.figures["grad_norm"] == pytest.approx(norm, rel=1e-5)
+    assert stats.metrics["grad_norm"] == pytest.approx(norm, rel=1e-5)
     for name, gradient in gradients(bound).items():
         torch.testing.assert_close(gradient, gradients(free)[name] / 10, rtol=1e-3, atol=1e-9)
 
@@ -319,14 +319,14 @@ def test_the_kl_to_the_reference_is_zero_at_the_start_and_pulls_back_later() -> 
     model = tiny_model()
     groups = random_groups(model, 3)
     trainer = trainer_of(model, config_of(kl=0.1))
-    figures = [trainer.step(groups).figures for _ in range(4)]
-    assert figures[0]["kl"] == 0.0
-    assert 0 < figures[1]["kl"] < figures[3]["kl"]
+    metrics = [trainer.step(groups).metrics for _ in range(4)]
+    assert metrics[0]["kl"] == 0.0
+    assert 0 < metrics[1]["kl"] < metrics[3]["kl"]
 
     def distance(kl: float) -> float:
         other = copy.deepcopy(tiny_model())
         held = trainer_of(other, config_of(kl=kl))
-        return [held.step(groups).figures["behaviour_kl"] for _ in range(6)][-1]
+        return [held.step(groups).metrics["behaviour_kl"] for _ in range(6)][-1]
 
     assert distance(30.0) < distance(0.0)
 

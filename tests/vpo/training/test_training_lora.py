@@ -54,12 +54,12 @@ def test_the_reference_is_the_model_without_its_adapter() -> None:
     groups = random_groups(model, 3)
     trainer = trainer_of(model, kl=0.1)
     assert trainer._reference is None, "no second copy of the weights"
-    figures = [trainer.step(groups).figures for _ in range(3)]
-    assert figures[0]["kl"] == 0.0 < figures[1]["kl"]
+    metrics = [trainer.step(groups).metrics for _ in range(3)]
+    assert metrics[0]["kl"] == 0.0 < metrics[1]["kl"]
     # the same figure against an outright copy
     twin = PolicyTrainer(tiny_model(), None, CONFIG.model_copy(update={"kl": 0.1}), reference=original)
-    assert [twin.step(groups).figures["kl"] for _ in range(3)] == pytest.approx(
-        [f["kl"] for f in figures], rel=1e-3, abs=1e-7
+    assert [twin.step(groups).metrics["kl"] for _ in range(3)] == pytest.approx(
+        [f["kl"] for f in metrics], rel=1e-3, abs=1e-7
     )
 
 

@@ -18,7 +18,7 @@ def one_token(ratio: float, advantage: float, config: LossConfig, **others: floa
     """Loss of one token of weight 1 whose policy is `ratio` times the behaviour policy's 0.5, its derivative with
     respect to the log-probability, and the figures."""
     logprob = torch.tensor([math.log(0.5 * ratio)], requires_grad=True)
-    loss, figures = policy_loss(
+    loss, metrics = policy_loss(
         logprob,
         torch.tensor([math.log(0.5)]),
         torch.tensor([advantage]),
@@ -28,7 +28,7 @@ def one_token(ratio: float, advantage: float, config: LossConfig, **others: floa
     )
     loss.backward()
     assert logprob.grad is not None
-    return loss.item(), logprob.grad.item(), {name: value.item() for name, value in figures.items()}
+    return loss.item(), logprob.grad.item(), {name: value.item() for name, value in metrics.items()}
 
 
 @pytest.mark.parametrize(
@@ -57,19 +57,19 @@ def test_the_clip_binds_on_its_own_side_with_its_own_bound(ratio, advantage, los
 def test_truncation_compares_with_the_start_and_caps_what_stale_tokens_weigh() -> None:
     config = LossConfig(kl=0.0, clip_low=0.1, clip_high=0.3, truncate=1.5)
     # the first update: the policy is where the step began, so its own ratio is 1 and start / behaviour is the weight
-    loss, slope, figures = one_token(1.2, 2.0, config)
+    loss, slope, metrics = one_token(1.2, 2.0, config)
     assert (loss, slope) == (pytest.approx(-2.4, rel=1e-5), pytest.approx(-2.4, rel=1e-5))
-    assert figures["ratio"] == pytest.approx(1.0)
+    assert metrics["ratio"] == pytest.approx(1.0)
     # start / behaviour = 4 counts as 1.5; 0.25 counts as it is
     assert one_token(4.0, 2.0, config)[0] == pytest.approx(-3.0, rel=1e-5)
     assert one_token(0.25, 2.0, config)[0] == pytest.approx(-0.5, rel=1e-5)
     # a later update: start twice the behaviour's 0.5 -> weight capped; policy / start = 0.4 / 0.5 is inside for A > 0
-    loss, slope, figures = one_token(0.8, 2.0, config, start=0.5)
-    assert figures["ratio"] == pytest.approx(0.8, rel=1e-5)
+    loss, slope, metrics = one_token(0.8, 2.0, config, start=0.5)
+    assert metrics["ratio"] == pytest.approx(0.8, rel=1e-5)
     assert loss == pytest.approx(-1.6, rel=1e-5)
     # policy / start = 0.8 / 0.25 is clipped at 1.3, weighed by 0.25 / 0.5
-    loss, slope, figures = one_token(1.6, 2.0, config, start=0.25)
-    assert (loss, slope, figures["clipped"]) == (pytest.approx(-1.3, rel=1e-5), 0.0, 1)
+    loss, slope, metrics = one_token(1.6, 2.0, config, start=0.25)
+    assert (loss, slope, metrics["clipped"]) == (pytest.approx(-1.3, rel=1e-5), 0.0, 1)
     # bad: clipped at 0.9 from below, weighed by 1.5 (0.9 / 0.5 = 1.8 is capped)
     loss, slope, _ = one_token(0.4, -2.0, config, start=0.9)
     assert (loss, slope) == (pytest.approx(0.9 * 2.0 * 1.5, rel=1e-5), 0.0)
@@ -80,13 +80,13 @@ def test_figures_tell_how_far_the_policy_is_from_what_sampled() -> None:
     logprobs = torch.tensor([0.5, 0.25, 0.75, 0.8]).log().requires_grad_()
     weights, nothing = torch.full((4,), 0.25), torch.zeros(4)
     for truncate, share in ((None, 0.0), (5.0, 0.0), (2.0, 0.25), (1.2, 0.5)):
-        _, figures = policy_loss(logprobs, behaviour, nothing, weights, LossConfig(kl=0.0, truncate=truncate))
-        assert figures["importance"].item() == pytest.approx((1 + 0.5 + 1.5 + 4) / 4)
-        assert figures["truncated"].item() == share
-        assert figures["log_ratio"].item() == pytest.approx((math.log(2) + math.log(1.5) + math.log(4)) / 4)
+        _, metrics = policy_loss(logprobs, behaviour, nothing, weights, LossConfig(kl=0.0, truncate=truncate))
+        assert metrics["importance"].item() == pytest.approx((1 + 0.5 + 1.5 + 4) / 4)
+        assert metrics["truncated"].item() == share
+        assert metrics["log_ratio"].item() == pytest.approx((math.log(2) + math.log(1.5) + math.log(4)) / 4)
     # with several updates on a batch it is the policy at the start of the step that is weighed
-    _, figures = policy_loss(logprobs, behaviour, nothing, weights, LossConfig(kl=0.0, truncate=2.0), start=behaviour)
-    assert (figures["importance"].item(), figures["log_ratio"].item()) == (1, 0)
+    _, metrics = policy_loss(logprobs, behaviour, nothing, weights, LossConfig(kl=0.0, truncate=2.0), start=behaviour)
+    assert (metrics["importance"].item(), metrics["log_ratio"].item()) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -102,9 +102,9 @@ def test_figures_tell_how_far_the_policy_is_from_what_sampled() -> None:
 )
 def test_trust_keeps_the_clip_around_what_sampled_over_all_steps(ratio: float, advantage: float, slope: float) -> None:
     held, loose = LossConfig(kl=0.0, truncate=2.0, trust=True), LossConfig(kl=0.0, truncate=2.0)
-    _, found, figures = one_token(ratio, advantage, held)
+    _, found, metrics = one_token(ratio, advantage, held)
     assert found == pytest.approx(slope, rel=1e-5)
-    assert figures["clipped"] == float(slope == 0)
+    assert metrics["clipped"] == float(slope == 0)
     assert one_token(ratio, advantage, loose)[1] != 0  # the first update of a step is on its own anchor
 
 
@@ -128,9 +128,9 @@ def test_the_kl_term_is_added_with_its_coefficient_and_weights() -> None:
     config = LossConfig(kl=0.3)
     logprobs = torch.tensor([-1.0, -2.0], requires_grad=True)
     reference, weights = torch.tensor([-1.5, -1.0]), torch.tensor([0.25, 0.75])
-    loss, figures = policy_loss(logprobs, logprobs.detach(), torch.zeros(2), weights, config, reference=reference)
+    loss, metrics = policy_loss(logprobs, logprobs.detach(), torch.zeros(2), weights, config, reference=reference)
     expected = 0.25 * (math.exp(-0.5) - 0.5) + 0.75 * (math.exp(1.0) - 2.0)
-    assert figures["kl"].item() == pytest.approx(expected, rel=1e-5)
+    assert metrics["kl"].item() == pytest.approx(expected, rel=1e-5)
     assert loss.item() == pytest.approx(0.3 * expected, rel=1e-5)
     loss.backward()
     torch.testing.assert_close(
@@ -143,8 +143,8 @@ def test_the_kl_term_is_added_with_its_coefficient_and_weights() -> None:
 def test_a_token_that_one_policy_rules_out_does_not_overflow() -> None:
     for ratio in (1e-30, 1e30):
         for advantage in (-1.0, 1.0):
-            loss, slope, figures = one_token(ratio, advantage, LossConfig(kl=0.1, truncate=2.0), reference=1e-30)
-            assert all(math.isfinite(value) for value in (loss, slope, *figures.values()))
+            loss, slope, metrics = one_token(ratio, advantage, LossConfig(kl=0.1, truncate=2.0), reference=1e-30)
+            assert all(math.isfinite(value) for value in (loss, slope, *metrics.values()))
 
 
 def group_of(*lengths: int) -> ExampleGroup:

@@ -53,13 +53,13 @@ def batches(model: Any, kind: str) -> list[list[ScoredGroup]]:
 def run(kind: str, groups: list[ScoredGroup], accelerator: Any, folder: Path) -> dict[str, Any]:
     model = tiny_model()
     trainer = PolicyTrainer(model, None, config_of(kind), accelerator=accelerator, folder=folder)
-    figures, error = {}, ""
+    metrics, error = {}, ""
     for _ in range(2):
         try:
-            figures = dict(trainer.step(groups).figures)
+            metrics = dict(trainer.step(groups).metrics)
         except TrainingDiverged as diverged:
             error = str(diverged)
-    return {"weights": copy.deepcopy(model.state_dict()), "figures": figures, "error": error, "steps": trainer.steps}
+    return {"weights": copy.deepcopy(model.state_dict()), "figures": metrics, "error": error, "steps": trainer.steps}
 
 
 def worker(rank: int, folder: str) -> None:
