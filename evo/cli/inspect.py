@@ -18,6 +18,7 @@ from rich.table import Table
 from evo.cli.options import db_option, json_option
 from evo.search.progress import spent
 from islands.db.address import hide_password
+from islands.db.scorer_changes import scorer_changes
 from islands.db.store import Store
 from islands.interop.origin import originals_of
 from islands.queries.progress import run_progress
@@ -123,6 +124,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     progress = run_progress(store, run.id)
     found = best(store, run.id)
     misread = format_errors(store, run.id)
+    changes = scorer_changes(store, run.id)
     if as_json:
         shown: dict[str, Any] = {
             "name": run.name,
@@ -140,6 +142,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             "cost": progress.cost,
             "format_errors": misread,
             "versions": [asdict(one) for one in versions],
+            "scorer_changes": [asdict(one) for one in changes],
             "problems": [
                 {
                     **best_row(problem, candidate),
@@ -162,8 +165,13 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     solved = sum(p.solved_at is not None for p in progress.problems.values())
     console.print(
         f"{solved} of {len(found)} solved, {progress.groups:,} groups, {progress.answers:,} answers, "
-        f"{spent(progress.tokens, progress.prompt_tokens, progress.cost)}\n"
+        f"{spent(progress.tokens, progress.prompt_tokens, progress.cost)}"
     )
+    for change in changes:
+        became = "everything scored anew" if change.rescored else "accepted, older scores kept"
+        told = f"{change.before or 'unknown'} -> {change.after}; {became}"
+        console.print(f"{_when(change.created)}  the scorer of {change.problem} changed: {told}", soft_wrap=True)
+    console.print()
     table = Table(box=None, pad_edge=False, expand=True)
     for title in ("problem", "done", "best", "target", "solved", "id"):
         table.add_column(title, justify="left" if title == "problem" else "right", no_wrap=True)

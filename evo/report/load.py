@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.evaluation.evaluate import format_kinds
-from evo.search.status import error_kind
+from evo.search.status import count_kinds
 from islands.db.store import Store
 from islands.queries.progress import run_progress
 from islands.queries.report import (
@@ -117,9 +117,6 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
     for problem_id, island, name, candidate in occupied_cells(store, run.id):
         cells.setdefault(problem_id, []).append(Cell(island, name, candidate))
     candidates = _split(candidate_columns(store, run.id), problems)
-    failed: Counter[str] = Counter()
-    for error, count in error_heads(store, run.id):
-        failed[error_kind(error)] += count
     misread: Counter[str] = Counter()
     for error, count in format_errors(store, run.id).items():
         for kind in format_kinds(error):
@@ -137,7 +134,7 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
         migrations=migrated_copies(store, run.id),
         sampling_seconds=sampling_seconds(store, run.id),
         scoring_seconds=float(np.sum(columns[5])) if columns[5] else 0.0,
-        failed=failed,
+        failed=count_kinds(error_heads(store, run.id)),
         misread=misread,
         versions=policy_versions(store, run.id),
         steps=tuple(training_steps(store, run.id)),

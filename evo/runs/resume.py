@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from evo.config.parse import parse
 from evo.config.run import RunConfig, stored_run
@@ -10,7 +11,7 @@ from evo.errors import BadInput
 from evo.runs.budgets import check_budgets
 from evo.runs.launch import Launched, assemble
 from evo.runs.problem_runs import add_problems, check_together, open_problem_run, restore_problem_run
-from evo.runs.scorer_change import UNCHANGED, Changes, check_scorers
+from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange, check_scorers, recount_errors
 from evo.search.active_time import ended_periods
 from evo.search.defaults import stored_form
 from evo.search.resources import Shared
@@ -47,6 +48,8 @@ async def relaunch(name: str, *, db: str, changes: Changes = UNCHANGED, shared: 
         if records:
             check_unchanged(run, problems, records)
             await check_scorers(store, run, config, problems, records, scorer, changes.on_scorer_change)
+            if changes.on_scorer_change is OnScorerChange.RESCORE and run.summary:
+                run = replace(run, summary={**run.summary, "errors": recount_errors(store, run)})
             records, progress = store.problems(run.id), run_progress(store, run.id)
             problem_runs = [
                 open_problem_run(store, record, config, problem, operators, scorer)

@@ -15,9 +15,11 @@ from typing import Any
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.search.defaults import population_config
+from evo.search.status import FORMAT, count_kinds
 from islands.db.scorer_changes import record_scorer_change, set_fingerprint
 from islands.db.store import Store
 from islands.population.rescoring import candidate_texts, rescore
+from islands.queries.report import error_heads
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem, Score
 from problems.scoring import Scorer
@@ -77,6 +79,13 @@ async def check_scorers(
                     set_fingerprint(record.id, new, transaction)
                 else:
                     record_scorer_change(record.id, record.fingerprint, new, False, transaction)
+
+
+def recount_errors(store: Store, run: RunRecord) -> dict[str, int]:
+    """The errors of the run's summary after its answers were scored anew: those of answers as they are now, those of
+    rollouts, which no scorer has a say in, as they were."""
+    of_format = {kind: count for kind, count in run.summary.get("errors", {}).items() if kind == FORMAT}
+    return {**of_format, **count_kinds(error_heads(store, run.id))}
 
 
 async def _rescore(

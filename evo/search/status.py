@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,9 @@ from evo.search.stop import Stop
 from problems.types import ScoredGroup, prompt_tokens
 
 SUMMARY_SECONDS = 1.0
-"""How often a search writes its figures down beside its groups, for those who watch it."""
+"""How often a search writes its metrics down beside its groups, for those who watch it."""
+FORMAT = "format"
+"""The kind of error of rollouts that could not be read in full; all others are errors of answers."""
 
 
 @dataclass
@@ -37,7 +39,7 @@ class SearchStatus:
     tokens: generated; prompt_tokens: of prompts, each once for its group
     cost: of both, where the policy has a price
     untimed_answers, untimed_tokens: those of before the run's time was kept, as an import's
-    training: the figures of the last step of a trainer beside the search
+    training: the metrics of the last step of a trainer beside the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     sampling_before: seconds that earlier processes sampled
     """
@@ -111,7 +113,7 @@ class SearchStatus:
         self.migrations = summary.get("migrations", 0)
         self.errors = Counter(summary.get("errors", {}))
 
-    def figures(self, scoring_queue: int = 0) -> dict[str, Any]:
+    def metrics(self, scoring_queue: int = 0) -> dict[str, Any]:
         """Counts and rates, as a run keeps them in its summary while it goes on and at its end. Seconds and rates are
         of the time searched, by all processes. scoring_queue: answers that wait to be scored."""
         return {
@@ -149,7 +151,7 @@ class SearchStatus:
             self.tokens += tokens
             self.missing += max(0, group.answers - len(rollout.answers))
             if rollout.format_error:
-                self.errors["format"] += 1
+                self.errors[FORMAT] += 1
             for answer in rollout.answers:
                 self.answers += 1
                 self.scoring_seconds += answer.seconds
@@ -157,6 +159,14 @@ class SearchStatus:
                     self.repeats += 1
                 elif answer.score.error:
                     self.errors[error_kind(answer.score.error)] += 1
+
+
+def count_kinds(errors: Iterable[tuple[str, int]]) -> Counter[str]:
+    """(an answer's error, how often it was met) -> counts by kind."""
+    counts = Counter[str]()
+    for error, count in errors:
+        counts[error_kind(error)] += count
+    return counts
 
 
 def error_kind(error: str) -> str:

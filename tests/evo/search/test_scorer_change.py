@@ -116,6 +116,19 @@ def test_scored_anew_is_as_if_the_new_scorer_had_always_scored(search_with, digi
     assert rows(old) == rows(new), "the search goes on alike"
 
 
+def test_errors_of_the_summary_are_counted_anew(search_with, digits, edited, digits_policy, tmp_path):
+    """As many as where the new scorer had always scored; a rollout that could not be read stays what it was."""
+    old, new = f"sqlite:///{tmp_path}/old.db", f"sqlite:///{tmp_path}/new.db"
+    search_with([digits("a")], digits_policy(), old, **ALIKE)
+    with Store.open(old) as store:
+        run = store.run("run")
+        assert "no" not in run.summary["errors"]
+        store.finish_run(run.id, "done", summary={**run.summary, "errors": {**run.summary["errors"], "format": 5}})
+    whole = search_with([edited("a")], digits_policy(), new, **ALIKE).status.errors
+    again = search_with([edited("a")], digits_policy(), old, resume=True, on_change=OnScorerChange.RESCORE)
+    assert whole["no"] > 0 and again.status.errors == {**whole, "format": 5}
+
+
 def test_a_fault_while_scoring_anew_leaves_each_problem_whole(search_with, digits, edited, digits_policy, db):
     search_with([digits("a"), digits("b")], digits_policy(), db, iterations=20)
     before = rows(db)
@@ -155,3 +168,10 @@ def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
     code, out, err = evo(capsys, "resume", "r", "--rescore", "--json")
     assert code == 0, err
     assert json.loads(out)["problems"][0]["best"] == pytest.approx(9 * first)
+    (here / "length.py").write_text(scorer.replace("FACTOR", "0.5"))
+    assert evo(capsys, "resume", "r", "--accept-change", "--iterations", "7", "--json")[0] == 0
+    shown = json.loads(evo(capsys, "show", "r", "--json")[1])["scorer_changes"]
+    assert [one["rescored"] for one in shown] == [True, False] and shown[0]["after"] == shown[1]["before"]
+    lines = [line for line in evo(capsys, "show", "r")[1].splitlines() if "the scorer of" in line]
+    assert len(lines) == 2 and f"-> {shown[0]['after']}; everything scored anew" in lines[0]
+    assert f"-> {shown[1]['after']}; accepted, older scores kept" in lines[1]
