@@ -138,8 +138,8 @@ WORDINGS: dict[str, Wording] = {
 
 
 class _ScoresLast(ChatFormat):
-    def shown(self, candidate: Candidate, feedback: bool = True) -> str:
-        above, fence, program = super().shown(candidate, feedback).partition("```python")
+    def describe(self, candidate: Candidate, feedback: bool = True) -> str:
+        above, fence, program = super().describe(candidate, feedback).partition("```python")
         scores, _, told = above.partition("\n")
         return "\n".join(part for part in (fence + program, scores, told.strip("\n")) if part)
 

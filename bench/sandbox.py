@@ -19,7 +19,9 @@ import threading
 import time
 from typing import Any
 
-from problems.sandbox import Limits, Program, Sandbox, probe
+from problems.sandbox.contract import Limits, Program
+from problems.sandbox.isolation import probe
+from problems.sandbox.pool import Sandbox
 
 TRIVIAL = Program("def f(x):\n    return x + 1\n", ("f(1)",))
 LIMITS = Limits()

@@ -5,40 +5,26 @@ Importing this package loads nothing but the contract; the rest comes when it is
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from problems.contract import BadAddress, Problem, Score, ScorerFault
+from problems.contract import BadAddress as BadAddress
+from problems.contract import Problem as Problem
+from problems.contract import Score as Score
+from problems.contract import ScorerFault as ScorerFault
+from problems.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from problems.custom.scorer_file import AnswerError
-    from problems.registry import describe_sets, register, resolve, set_sandbox_mode
-    from problems.scoring import Scorer
-
-_LAZY = {
-    "AnswerError": "problems.custom.scorer_file",
-    "Scorer": "problems.scoring",
-    "describe_sets": "problems.registry",
-    "register": "problems.registry",
-    "resolve": "problems.registry",
-    "set_sandbox_mode": "problems.registry",
-}
-
-__all__ = [
-    "AnswerError",
-    "BadAddress",
-    "Problem",
-    "Score",
-    "Scorer",
-    "ScorerFault",
-    "describe_sets",
-    "register",
-    "resolve",
-    "set_sandbox_mode",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from problems.custom.scorer_file import AnswerError as AnswerError
+    from problems.registry import describe_sets as describe_sets
+    from problems.registry import register as register
+    from problems.registry import resolve as resolve
+    from problems.registry import set_sandbox_mode as set_sandbox_mode
+    from problems.scoring import Scorer as Scorer
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        contract="BadAddress Problem Score ScorerFault",
+        custom__scorer_file="AnswerError",
+        registry="describe_sets register resolve set_sandbox_mode",
+        scoring="Scorer",
+    )

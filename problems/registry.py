@@ -20,15 +20,15 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from problems.contract import MEMBERS, BadAddress, Problem, completed
+from problems.plugins import find_entry_points, load_entry_point
 from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shared_sandbox
 
 if TYPE_CHECKING:
-    from problems.sandbox import Sandbox
+    from problems.sandbox.pool import Sandbox
 
 __all__ = ["close_shared_sandbox", "describe_sets", "register", "resolve", "set_sandbox_mode", "shared_sandbox"]
 
@@ -114,7 +114,7 @@ def describe_sets() -> list[dict[str, Any]]:
         )
     for name, made in sorted(_registered.items()):
         sets.append({"name": name, "count": None, "objectives": [], "description": _first_line(made)})
-    for name in sorted(set(_installed()) - set(_registered)):
+    for name in sorted(set(find_entry_points(ENTRY_POINTS)) - set(_registered)):
         sets.append({"name": name, "count": None, "objectives": [], "description": f"entry point {ENTRY_POINTS}"})
     return sets
 
@@ -167,7 +167,7 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
         raise BadAddress(f"{address} is a file of tasks; programs:{address} names its problems")
     if is_file:
         raise BadAddress(f"{address} is no Python file with score(answer), and no OpenEvolve directory")
-    hint = _closest(address, [*_set_names(), *_registered, *_installed()])
+    hint = _closest(address, [*_set_names(), *_registered, *find_entry_points(ENTRY_POINTS)])
     raise BadAddress(
         f"there is no problem {address!r}{hint}; `evo problems` lists the sets, and a path to a scorer file or an "
         "OpenEvolve directory works too"
@@ -183,20 +183,11 @@ def _closest(address: str, known: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
-def _installed() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-
-
 def _named(name: str) -> Any | None:
     if name in _registered:
         return _registered[name]
-    point = _installed().get(name)
-    if point is None:
-        return None
-    try:
-        return point.load()
-    except Exception as error:
-        raise BadAddress(f"{name}: the entry point {point.value} cannot be loaded: {error}") from error
+    point = find_entry_points(ENTRY_POINTS).get(name)
+    return None if point is None else load_entry_point(point, name)
 
 
 def _made(name: str, made: Any, rest: str | None) -> list[Problem]:

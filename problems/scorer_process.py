@@ -11,8 +11,8 @@ from problems.contract import ScorerFault
 from problems.sandbox.contract import EvaluatorOutcome, EvaluatorSpec, Limits, SandboxFault
 
 if TYPE_CHECKING:
-    from problems.sandbox import Sandbox
     from problems.sandbox.evaluator import Evaluator
+    from problems.sandbox.pool import Sandbox
 
 SHIMS = Path(__file__).parent / "shims"
 

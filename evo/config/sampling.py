@@ -6,13 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from problems.sandbox.contract import Mode
+
 Rollouts = Annotated[int, Field(ge=1, le=1024)]
 Answers = Annotated[int, Field(ge=1, le=32)]
 Temperature = Annotated[float, Field(ge=0.0, le=5.0)]
 TopP = Annotated[float, Field(gt=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-Sandbox = Literal["auto", "bwrap", "landlock", "none"]
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
@@ -34,6 +35,6 @@ class SamplingConfig(BaseModel):
     )
     top_p: TopP = Field(1.0, description="nucleus sampling")
     max_new_tokens: Count | None = Field(None, description="per rollout; default by answer format and count")
-    sandbox: Sandbox = Field("auto", description="isolation of code that models write")
+    sandbox: Mode = Field("auto", description="isolation of code that models write")
     device: str | None = Field(None, description="cpu, cuda, cuda:1 (transformers)")
     dtype: Dtype | None = Field(None, description="of the weights (transformers)")

@@ -6,9 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from evo.config.sampling import Answers, Count, Rollouts, Sandbox, Share
+from evo.config.sampling import Answers, Count, Rollouts, Share
 from evo.config.traces import TraceSettings
 from islands.db.address import DEFAULT_DB, drop_password
+from problems.sandbox.contract import Mode
 from vpo.advantage import METHODS
 from vpo.training.config import Reward, TrainerSettings
 
@@ -64,7 +65,7 @@ class TrainRun(TraceSettings, TrainerSettings):
     evaluate_answers: int = Field(30, ge=1, description="answers a problem in an evaluation")
     save_every: int = Field(50, ge=1, description="steps between checkpoints")
     keep: int = Field(2, ge=1, description="checkpoints kept beside the final one")
-    sandbox: Sandbox = Field("auto", description="isolation of code that models write")
+    sandbox: Mode = Field("auto", description="isolation of code that models write")
     device: str | None = Field(None, description="cpu, cuda, cuda:1")
     trackers: list[Literal["tensorboard", "wandb"]] = Field(default_factory=list, description="where figures also go")
 

@@ -22,40 +22,76 @@ SYSTEM = (
 PROGRAMMER = "You are an expert programmer. You reply in exactly the layout that is asked for, with code alone."
 
 
-class ChatFormat:
-    """A chat prompt for an ordinary instruction model."""
+class MessageFormat:
+    """What the prompts of ordinary models share: which candidates they show, how an answer is begun and read. With
+    `diff` the answers are edits of the parent, or of the seed where no parent is shown."""
+
+    def __init__(self, problem: Problem, config: PromptConfig, answers: int, diff: bool = False):
+        self.problem, self.config, self.answers, self.diff = problem, config, answers, diff
+
+    @property
+    def default_limit(self) -> int:
+        from vpo.chain import default_max_tokens
+
+        return default_max_tokens(self.problem.answer_format, self.answers)
+
+    def select_shown(self, selection: Selection) -> Selection:
+        """Nothing under show_parent off, else all that is not empty."""
+        if not self.config.show_parent:
+            return Selection(None, (), ())
+        parent = selection.parent
+        return Selection(
+            parent if parent is not None and parent.text.strip() else None,
+            tuple(c for c in selection.inspirations if c.text.strip()),
+            tuple(c for c in selection.best if c.text.strip()),
+        )
+
+    def begin_answer(self, selection: Selection, rng: np.random.Generator | None) -> str:
+        """The prefill: the first part of the parent, "" for none."""
+        from vpo.chain import draw_prefill
+
+        parent = selection.parent if self.config.show_parent else None
+        if parent is None or parent.error or rng is None or not begins(self.config, rng):
+            return ""
+        return draw_prefill(parent.text, self.problem.answer_format, rng)
+
+    def parse(self, rollout: Rollout, selection: Selection) -> Chain:
+        from vpo.chain import parse
+
+        edited = None
+        if self.diff:
+            parent = self.select_shown(selection).parent
+            edited = self.problem.seed_answer() if parent is None else parent.text
+        truncated = rollout.finish == "length"
+        return parse(rollout.text, self.problem.answer_format, self.answers, diff_parent=edited, truncated=truncated)
+
+
+class ChatFormat(MessageFormat):
+    """A chat prompt in sections."""
 
     def __init__(self, problem: Problem, config: PromptConfig, answers: int, diff: bool = False):
         from vpo.chain import instructions
 
-        self.problem, self.config, self.answers, self.diff = problem, config, answers, diff
+        super().__init__(problem, config, answers, diff)
         self.task = f"# Task\n{problem.statement().strip()}"
         start = problem.seed_answer() if problem.answer_format == "python" else ""
         self.request = "# What to write\n" + instructions(problem.answer_format, answers, diff=diff, start=start)
         self.system = PROGRAMMER if problem.answer_format == "python" else SYSTEM
 
-    @property
-    def default_limit(self) -> int:
-        return default_limit(self.problem, self.answers)
-
-    def shown(self, selection: Selection) -> Selection:
-        return shown_by(self.config, selection)
-
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
-        sections, shown = [self.task], self.shown(selection)
+        sections, shown = [self.task], self.select_shown(selection)
         if shown.parent is not None:
-            sections.append("# Answer to improve\n" + self.described(shown.parent))
+            sections.append("# Answer to improve\n" + self.describe(shown.parent))
         others = {c.id: c for c in (*shown.best, *shown.inspirations)}
         if selection.parent is not None:
             others.pop(selection.parent.id, None)
         if others:
-            others_shown = "\n\n".join(self.described(c, feedback=False) for c in others.values())
+            others_shown = "\n\n".join(self.describe(c, feedback=False) for c in others.values())
             sections.append("# Other answers found so far\n" + others_shown)
         sections.append(self.request)
-        begun = begun_answer(self.problem, self.config, selection, rng)
-        return Prompt("\n\n".join(sections), self.system, stream, begun)
+        return Prompt("\n\n".join(sections), self.system, stream, self.begin_answer(selection, rng))
 
-    def described(self, candidate: Candidate, feedback: bool = True) -> str:
+    def describe(self, candidate: Candidate, feedback: bool = True) -> str:
         """A candidate as a prompt shows it: its reward vector by name, its feedback, the answer last.
 
         The other way round small models copy the scores too, below every answer that they write.
@@ -71,53 +107,10 @@ class ChatFormat:
             lines.append("Feedback: " + cut(candidate.feedback, self.config.max_feedback_chars))
         return "\n".join([*lines, text])
 
-    def parse(self, rollout: Rollout, selection: Selection) -> Chain:
-        return read(rollout, self.problem, self.answers, self.shown(selection) if self.diff else None)
-
-
-def shown_by(config: PromptConfig, selection: Selection) -> Selection:
-    """What a chat prompt shows of a selection: nothing under show_parent off, else all that is not empty."""
-    if not config.show_parent:
-        return Selection(None, (), ())
-    parent = selection.parent
-    return Selection(
-        parent if parent is not None and parent.text.strip() else None,
-        tuple(c for c in selection.inspirations if c.text.strip()),
-        tuple(c for c in selection.best if c.text.strip()),
-    )
-
-
-def default_limit(problem: Problem, answers: int) -> int:
-    from vpo.chain import default_max_tokens
-
-    return default_max_tokens(problem.answer_format, answers)
-
 
 def begins(config: PromptConfig, rng: np.random.Generator) -> bool:
     """Whether this prompt's answer is begun. Draws once where any may be, so that nothing else moves with the share."""
     return config.prefill > 0 and rng.random() < config.prefill
-
-
-def begun_answer(problem: Problem, config: PromptConfig, selection: Selection, rng: np.random.Generator | None) -> str:
-    """The prefill of a chat prompt: the first part of the parent, "" for none."""
-    from vpo.chain import draw_prefill
-
-    parent = selection.parent if config.show_parent else None
-    if parent is None or parent.error or rng is None or not begins(config, rng):
-        return ""
-    return draw_prefill(parent.text, problem.answer_format, rng)
-
-
-def read(rollout: Rollout, problem: Problem, answers: int, edited: Selection | None) -> Chain:
-    """The answers in a rollout of a chat prompt; with `edited`, what the prompt showed, they are edits of the
-    parent, or of the seed where no parent was shown."""
-    from vpo.chain import parse
-
-    parent = None
-    if edited is not None:
-        parent = edited.parent.text if edited.parent is not None else problem.seed_answer()
-    truncated = rollout.finish == "length"
-    return parse(rollout.text, problem.answer_format, answers, diff_parent=parent, truncated=truncated)
 
 
 def cut(text: str, limit: int) -> str:

@@ -35,7 +35,7 @@ class PromptFormat(Protocol):
         """Tokens that a rollout may take where the user sets no limit."""
         ...
 
-    def shown(self, selection: Selection) -> Selection:
+    def select_shown(self, selection: Selection) -> Selection:
         """What of a selection the prompt shows: the parent and the inspirations that go on record."""
         ...
 

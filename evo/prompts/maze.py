@@ -42,14 +42,14 @@ class MazeFormat:
 
         return default_max_tokens("route", self.answers, self.name)
 
-    def shown(self, selection: Selection) -> Selection:
+    def select_shown(self, selection: Selection) -> Selection:
         parent = selection.parent if self.config.show_parent else None
         return Selection(None if parent is None or not parent.text or parent.error else parent, (), ())
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         from vpo.embedded import draw_prefill
 
-        parent = self.shown(selection).parent
+        parent = self.select_shown(selection).parent
         begun = ""
         if parent is not None and rng is not None and begins(self.config, rng):
             begun = draw_prefill(self.problem, parent.text, rng)
@@ -61,7 +61,7 @@ class MazeFormat:
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         from vpo.chain import parse
 
-        shown = self._text(self.shown(selection).parent)
+        shown = self._text(self.select_shown(selection).parent)
         return parse(rollout.text, self.problem.answer_format, self.answers, prompt_format=self.name, prompt=shown)
 
     def _text(self, parent: Candidate | None) -> str:

@@ -9,28 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evo.config.run import PromptConfig
-from evo.prompts.chat import begun_answer, cut, default_limit, read, shown_by
+from evo.prompts.chat import MessageFormat, cut
 from problems.contract import Problem
 from problems.shims.deferred_package import defer
-from problems.types import Prompt, Rollout
+from problems.types import Prompt
 
 if TYPE_CHECKING:
     import numpy as np
 
     from islands.types import Candidate, Selection
-    from vpo.chain import Chain
 
 defer("openevolve")  # of which the prompts alone are needed
 
 
-class OpenEvolveFormat:
+class OpenEvolveFormat(MessageFormat):
     """Prompts by OpenEvolve's PromptSampler (openevolve.prompt.sampler)."""
 
     def __init__(self, problem: Problem, config: PromptConfig, answers: int, diff: bool):
         from openevolve.config import PromptConfig as SamplerConfig
         from openevolve.prompt.sampler import PromptSampler
 
-        self.problem, self.config, self.answers, self.diff = problem, config, answers, diff
+        super().__init__(problem, config, answers, diff)
         self.settings: dict[str, Any] = dict(problem.settings)
         sampler = SamplerConfig(
             system_message=self.settings.get("system_message") or "system_message",
@@ -46,17 +45,10 @@ class OpenEvolveFormat:
         self.features = list(self.settings.get("feature_dimensions", ("complexity", "diversity")))
         self.language = self.settings.get("language") or "python"
 
-    @property
-    def default_limit(self) -> int:
-        return default_limit(self.problem, self.answers)
-
-    def shown(self, selection: Selection) -> Selection:
-        return shown_by(self.config, selection)
-
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
         from vpo.chain import instructions
 
-        shown = self.shown(selection)
+        shown = self.select_shown(selection)
         parent = shown.parent
         current = parent.text if parent is not None else self.problem.seed_answer()
         built = self.sampler.build_prompt(
@@ -75,8 +67,7 @@ class OpenEvolveFormat:
         request = ""
         if self.answers > 1:
             request = "\n\n" + instructions(self.problem.answer_format, self.answers)
-        begun = begun_answer(self.problem, self.config, selection, rng)
-        return Prompt(built["user"] + request, built["system"], stream, begun)
+        return Prompt(built["user"] + request, built["system"], stream, self.begin_answer(selection, rng))
 
     def _metrics(self, candidate: Candidate) -> dict[str, float]:
         vector = dict(zip(self.problem.objectives, candidate.rewards, strict=True))
@@ -90,6 +81,3 @@ class OpenEvolveFormat:
         if not candidate.feedback:
             return None
         return {"feedback": cut(candidate.feedback, self.config.max_feedback_chars)}
-
-    def parse(self, rollout: Rollout, selection: Selection) -> Chain:
-        return read(rollout, self.problem, self.answers, self.shown(selection) if self.diff else None)

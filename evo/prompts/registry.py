@@ -10,7 +10,8 @@ from evo.prompts.chat import ChatFormat
 from evo.prompts.contract import Opener, PromptFormat
 from evo.prompts.maze import open_maze
 from problems.contract import Problem
-from vpo.policies.prompt_formats import ENTRY_POINTS, MAZE_FORMATS, find_entry_point
+from problems.plugins import find_entry_points, load_entry_point
+from vpo.policies.prompt_formats import ENTRY_POINTS, MAZE_FORMATS
 
 
 def open_format(problem: Problem, name: str, config: PromptConfig, answers: int) -> PromptFormat:
@@ -46,11 +47,8 @@ def _opener(name: str) -> Opener:
         return open_chat
     if name in MAZE_FORMATS:
         return partial(open_maze, name=name)
-    point = find_entry_point(name)
+    point = find_entry_points(ENTRY_POINTS).get(name)
     if point is None:
         raise BadInput(f"the policy asks for the prompt format {name!r}, which nothing installed has ({ENTRY_POINTS})")
-    try:
-        opener: Opener = point.load()
-    except ImportError as error:
-        raise BadInput(f"prompt format {name!r}: {point.value} cannot be imported: {error}") from error
+    opener: Opener = load_entry_point(point, f"prompt format {name!r}")
     return opener

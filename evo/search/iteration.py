@@ -64,7 +64,7 @@ async def score_group(
     rollouts, version, sampling_seconds = await sampled
     started = time.perf_counter()
     scored = await score_rollouts(proposal.style, rollouts, proposal.problem_run.scores, proposal.selection)
-    shown = proposal.style.shown(proposal.selection)
+    shown = proposal.style.select_shown(proposal.selection)
     return ScoredGroup(
         problem=proposal.problem_run.record.id,
         sequence=proposal.sequence,

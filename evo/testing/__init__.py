@@ -10,36 +10,23 @@ Names load on first use: a suite for an archive needs no model, and pytest is ne
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from problems.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from evo.testing.archive import ArchiveContract
-    from evo.testing.policy import PolicyContract, TrainablePolicyContract
-    from evo.testing.population import PopulationContract
-    from evo.testing.problem import ProblemContract
-    from evo.testing.store import StoreContract
-
-_HOMES = {
-    "ArchiveContract": "archive",
-    "PolicyContract": "policy",
-    "PopulationContract": "population",
-    "ProblemContract": "problem",
-    "StoreContract": "store",
-    "TrainablePolicyContract": "policy",
-}
-
-__all__ = [
-    "ArchiveContract",
-    "PolicyContract",
-    "PopulationContract",
-    "ProblemContract",
-    "StoreContract",
-    "TrainablePolicyContract",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'evo.testing' has no attribute {name!r}")
-    return getattr(import_module(f"evo.testing.{_HOMES[name]}"), name)
+    from evo.testing.archive import ArchiveContract as ArchiveContract
+    from evo.testing.policy import PolicyContract as PolicyContract
+    from evo.testing.policy import TrainablePolicyContract as TrainablePolicyContract
+    from evo.testing.population import PopulationContract as PopulationContract
+    from evo.testing.problem import ProblemContract as ProblemContract
+    from evo.testing.store import StoreContract as StoreContract
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        archive="ArchiveContract",
+        policy="PolicyContract TrainablePolicyContract",
+        population="PopulationContract",
+        problem="ProblemContract",
+        store="StoreContract",
+    )

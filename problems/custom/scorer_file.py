@@ -38,7 +38,7 @@ from problems.sandbox.contract import EvaluatorSpec, Limits
 from problems.scorer_process import SHIMS, ScorerProcess
 
 if TYPE_CHECKING:
-    from problems.sandbox import Sandbox
+    from problems.sandbox.pool import Sandbox
 
 _ROOT = Path(__file__).parents[2]
 TIMEOUT = 30.0

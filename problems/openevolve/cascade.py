@@ -17,7 +17,7 @@ from problems.sandbox.contract import EvaluatorSpec, Limits, ScratchFile
 from problems.scorer_process import SHIMS, ScorerProcess
 
 if TYPE_CHECKING:
-    from problems.sandbox import Sandbox
+    from problems.sandbox.pool import Sandbox
 
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 _MEMORY = 4096  # MiB; numerical evaluators map far more than they use

@@ -28,7 +28,7 @@ from problems.openevolve.evolve_block import NotSpliceable, regions, splice
 from problems.openevolve.initial_program import EVALUATOR, initial_program, language_of
 
 if TYPE_CHECKING:
-    from problems.sandbox import Sandbox
+    from problems.sandbox.pool import Sandbox
 
 _BUILT_IN_FEATURES = ("complexity", "diversity", "score")
 _LONGEST_FEEDBACK = 20_000

@@ -17,7 +17,8 @@ from problems.programs.feedback import clipped, shown
 from problems.sandbox.contract import CaseOutcome, Limits
 
 if TYPE_CHECKING:
-    from problems.sandbox import Sandbox, Session
+    from problems.sandbox.pool import Sandbox
+    from problems.sandbox.session import Session
 
 
 class AnswerFailed(Exception):

@@ -16,7 +16,7 @@ from problems.python_syntax import parse_python
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 
 if TYPE_CHECKING:
-    from problems.sandbox import Sandbox
+    from problems.sandbox.pool import Sandbox
 
 _BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.comprehension, ast.Try, ast.BoolOp, ast.Match)
 

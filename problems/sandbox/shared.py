@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import atexit
 import threading
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, get_args
+
+from problems.sandbox.contract import Mode
 
 if TYPE_CHECKING:
-    from problems.sandbox import Sandbox
-
-Mode = Literal["auto", "bwrap", "landlock", "none"]
+    from problems.sandbox.pool import Sandbox
 
 _lock = threading.Lock()
 _mode: Mode = "auto"
-_workers: int | None = None
 _sandbox: Sandbox | None = None
 
 
-def set_sandbox_mode(mode: Mode, workers: int | None = None) -> None:
+def set_sandbox_mode(mode: Mode) -> None:
     """How the shared sandbox will be opened. Closes one that is open in another way; call it before scoring starts."""
-    global _mode, _workers
-    if mode not in ("auto", "bwrap", "landlock", "none"):
+    global _mode
+    if mode not in get_args(Mode):
         raise ValueError(f"sandbox mode {mode!r}: it is auto, bwrap, landlock or none")
     with _lock:
-        changed = (mode, workers) != (_mode, _workers)
-        _mode, _workers = mode, workers
+        changed, _mode = mode != _mode, mode
     if changed:
         close_shared_sandbox()
 
@@ -34,9 +32,9 @@ def shared_sandbox() -> Sandbox:
     global _sandbox
     with _lock:
         if _sandbox is None:
-            from problems.sandbox import Sandbox
+            from problems.sandbox.pool import Sandbox
 
-            _sandbox = Sandbox.open(_mode, workers=_workers)
+            _sandbox = Sandbox.open(_mode)
         return _sandbox
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import problems
 from evo.testing import ProblemContract
-from problems import BadAddress, Problem, Score, describe_sets, register, resolve
+from problems import BadAddress, Problem, Score, describe_sets, plugins, register, resolve
 from problems import registry as registry_module
 from problems.contract import completed
 
@@ -94,10 +94,10 @@ class Point:
 
 
 def test_entry_points(monkeypatch):
-    monkeypatch.setattr(registry_module, "entry_points", lambda group: [Point(Own)] if group == "evo.problems" else [])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point(Own)] if group == "evo.problems" else [])
     assert [p.name for p in resolve("installed:x")] == ["own:x"]
     assert "installed" in {entry["name"] for entry in describe_sets()}
-    monkeypatch.setattr(registry_module, "entry_points", lambda group: [Point(ImportError("not there"))])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point(ImportError("not there"))])
     with pytest.raises(BadAddress, match="package.module:Own cannot be loaded: not there"):
         resolve("installed")
 

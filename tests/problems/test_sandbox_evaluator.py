@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from problems.sandbox import Evaluator, EvaluatorSpec, Limits, Sandbox, SandboxFault, ScratchFile, probe
+from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault, ScratchFile
+from problems.sandbox.evaluator import Evaluator
+from problems.sandbox.isolation import probe
+from problems.sandbox.pool import Sandbox
 
 SCORER = '''
 """A scorer."""

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from problems.sandbox import Limits, Program, Sandbox, probe
 from problems.sandbox.child import syscalls
+from problems.sandbox.contract import Limits, Program
+from problems.sandbox.isolation import probe
+from problems.sandbox.pool import Sandbox
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "hostile"))

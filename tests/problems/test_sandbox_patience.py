@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from problems.sandbox import EvaluatorSpec, Limits, Program, Sandbox, choose_mode, patience
+from problems.sandbox import patience
+from problems.sandbox.contract import EvaluatorSpec, Limits, Program
+from problems.sandbox.isolation import choose_mode
 from problems.sandbox.patience import Patience, processes_below
+from problems.sandbox.pool import Sandbox
 
 BURNERS = 6
 WORK = """

@@ -17,8 +17,11 @@ from pathlib import Path
 import pytest
 from run_limited import DONE, run_limited
 
-from problems.sandbox import Limits, Program, Sandbox, SandboxFault, SandboxUnavailable, choose_mode, isolation, probe
+from problems.sandbox import isolation
 from problems.sandbox.child import confinement, wire
+from problems.sandbox.contract import Limits, Program, SandboxFault, SandboxUnavailable
+from problems.sandbox.isolation import choose_mode, probe
+from problems.sandbox.pool import Sandbox
 
 ROOT = Path(__file__).parents[2]
 
@@ -364,7 +367,8 @@ def test_workers_outlive_the_thread_that_first_asked(sandbox: Sandbox) -> None:
 def test_no_process_is_left(sandbox: Sandbox) -> None:
     code = """
 import os, sys
-from problems.sandbox import Limits, Program, Sandbox
+from problems.sandbox.contract import Limits, Program
+from problems.sandbox.pool import Sandbox
 children = f"/proc/self/task/{os.getpid()}/children"
 sandbox = Sandbox.open(sys.argv[1], 2)
 sandbox.run(Program("def f():\\n    while True: pass", ("f()",)), Limits(wall_seconds=0.2))
@@ -381,7 +385,8 @@ with open(children) as listed: print("left:", listed.read().split())
 def test_workers_die_with_a_parent_that_is_killed(sandbox: Sandbox) -> None:
     code = """
 import os, sys, time
-from problems.sandbox import Program, Sandbox
+from problems.sandbox.contract import Program
+from problems.sandbox.pool import Sandbox
 sandbox = Sandbox(sys.argv[1], 1)
 sandbox.run(Program("", ("1",)))
 print(sandbox._idle[0][1].process.pid, flush=True)
@@ -412,7 +417,8 @@ def test_as_an_ordinary_user(mode: str) -> None:
     code = """
 import os, sys, time
 sys.path.insert(0, sys.argv[2])
-from problems.sandbox import Limits, Program, Sandbox, EvaluatorSpec
+from problems.sandbox.contract import EvaluatorSpec, Limits, Program
+from problems.sandbox.pool import Sandbox
 sandbox = Sandbox.open(sys.argv[1], 1)
 program = Program("import os\\ndef f(): return os.getuid(), os.fork()", ("os.getuid()", "f()", "1 + 1"))
 print([(o.status, o.value) for o in sandbox.run(program)])
@@ -423,7 +429,7 @@ with open("scorer.py", "w") as f:
             "    return {'s': int(subprocess.run([sys.executable, path], capture_output=True).stdout)}\\n"
             "def slow():\\n    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'])\\n"
             "    time.sleep(50)")
-from problems.sandbox import ScratchFile
+from problems.sandbox.contract import ScratchFile
 evaluator = sandbox.evaluator(EvaluatorSpec(os.path.abspath("scorer.py")))
 print(evaluator.call("slow", timeout=0.5).status)
 print(evaluator.call("evaluate", ScratchFile("a.py"), timeout=20, files={"a.py": "print(6 * 7)"}).value)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qsl, urlencode
@@ -23,6 +22,7 @@ from urllib.parse import parse_qsl, urlencode
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from problems.contract import BadAddress
+from problems.plugins import find_entry_points
 
 ENTRY_POINTS = "evo.policies"
 TRANSFORMERS = "transformers"
@@ -136,7 +136,7 @@ def parse_address(text: str) -> PolicyAddress:
     """Take an address apart; whether there is such a policy shows as it is loaded."""
     name, _, query = text.partition("?")
     kind, colon, model = name.partition(":")
-    if not colon or kind == TRANSFORMERS or not (kind in BUILT_IN or find_entry_point(kind)):
+    if not colon or kind == TRANSFORMERS or not (kind in BUILT_IN or kind in find_entry_points(ENTRY_POINTS)):
         kind, model = TRANSFORMERS, name
     return PolicyAddress(kind, model, tuple(parse_qsl(query, keep_blank_values=True)))
 
@@ -144,8 +144,3 @@ def parse_address(text: str) -> PolicyAddress:
 def parse_addresses(text: str) -> tuple[PolicyAddress, ...]:
     """Several, separated by commas: the operators of one search."""
     return tuple(parse_address(one.strip()) for one in text.split(","))
-
-
-def find_entry_point(kind: str) -> EntryPoint | None:
-    """The installed entry point of a third party's kind."""
-    return next((point for point in entry_points(group=ENTRY_POINTS) if point.name == kind), None)

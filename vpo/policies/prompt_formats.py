@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from problems.plugins import find_entry_points
 
 ENTRY_POINTS = "evo.prompt_formats"
 MAZE_FORMATS = ("maze-compact", "maze-edit")
@@ -10,11 +10,6 @@ BUILT_IN = ("chat", *MAZE_FORMATS)
 """Messages for ordinary models, and the maze token languages of the embedded ones."""
 
 
-def find_entry_point(name: str) -> EntryPoint | None:
-    """The installed entry point of a third party's format."""
-    return next((point for point in entry_points(group=ENTRY_POINTS) if point.name == name), None)
-
-
 def is_known(name: str) -> bool:
     """Whether prompts of this format can be built here."""
-    return name in BUILT_IN or find_entry_point(name) is not None
+    return name in BUILT_IN or name in find_entry_points(ENTRY_POINTS)

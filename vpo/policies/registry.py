@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 
 from problems.contract import BadAddress
-from vpo.policies.address import BUILT_IN, ENTRY_POINTS, PolicyAddress, find_entry_point, parse_address
+from problems.plugins import find_entry_points, load_entry_point
+from vpo.policies.address import BUILT_IN, ENTRY_POINTS, PolicyAddress, parse_address
 from vpo.policies.contract import Policy
 
 
@@ -86,12 +87,12 @@ def _check(settings: PolicySettings) -> None:
 
 
 def _loader(address: PolicyAddress) -> Loader:
-    built_in = BUILT_IN.get(address.kind)
-    point = find_entry_point(address.kind) if built_in is None else EntryPoint(address.kind, built_in, ENTRY_POINTS)
-    if point is None:
-        raise BadAddress(f"policy {address.plain!r}: nothing installed loads policies of the kind {address.kind}")
-    try:
-        loader: Loader = point.load()
-    except ImportError as error:
-        raise BadAddress(f"policy {address.plain!r}: {point.value} cannot be imported: {error}") from error
+    kind = address.kind
+    if kind in BUILT_IN:
+        point = EntryPoint(kind, BUILT_IN[kind], ENTRY_POINTS)
+    elif (found := find_entry_points(ENTRY_POINTS).get(kind)) is not None:
+        point = found
+    else:
+        raise BadAddress(f"policy {address.plain!r}: nothing installed loads policies of the kind {kind}")
+    loader: Loader = load_entry_point(point, f"policy {address.plain!r}")
     return loader
