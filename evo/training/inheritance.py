@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -21,6 +22,11 @@ from vpo.metrics import kept
 WINDOW = 40
 """Steps that a verdict rests on."""
 CONFIDENCE = 0.95
+WATCHED = {
+    "kept": "answers keep no more of the parent shown than of one that is not shown",
+    "refined": "answers better the parent shown less often than those that see none",
+}
+"""Of each figure, what is said where it has fallen: the share kept to chance, the refinement rate below it."""
 
 
 def inheritance(questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> dict[str, float]:
@@ -53,11 +59,13 @@ def _shares(pairs: Iterable[tuple[Candidate | None, ScoredGroup]]) -> dict[str, 
 
 
 class InheritanceWatch:
-    """Ends a training whose policy no longer mutates: over the last WINDOW steps with both kinds of prompts, the share
-    kept is not above chance, or the refinement rate is below it, by t intervals over the steps' differences."""
+    """Ends a training whose policy no longer mutates: the share kept or the refinement rate was above chance over
+    WINDOW steps with both kinds of prompts, and is no longer, by t intervals over the steps' differences. A policy that
+    has yet to learn to mutate is left to learn it."""
 
     def __init__(self) -> None:
         self._steps = deque[tuple[float, float]](maxlen=WINDOW)
+        self._above = [False] * len(WATCHED)
 
     def add(self, figures: Mapping[str, float]) -> Stop | None:
         """Take in a step's `inheritance`; why to stop, None to go on."""
@@ -67,19 +75,21 @@ class InheritanceWatch:
         self._steps.append((kept_lead, refined_lead))
         if len(self._steps) < WINDOW:
             return None
-        (kept_low, _), (_, refined_high) = (_interval([step[i] for step in self._steps]) for i in (0, 1))
-        if kept_low <= 0:
-            return Stop(StopReason.CHANCE, "answers keep no more of the parent shown than of one that is not shown")
-        if refined_high < 0:
-            return Stop(StopReason.CHANCE, "answers better the parent shown less often than those that see none")
+        for i, (name, message) in enumerate(WATCHED.items()):
+            low, high = _interval([step[i] for step in self._steps])
+            fallen = low <= 0 if name == "kept" else high < 0
+            if self._above[i] and fallen:
+                return Stop(StopReason.CHANCE, message)
+            self._above[i] |= low > 0
         return None
 
-    def state(self) -> list[list[float]]:
+    def state(self) -> dict[str, Any]:
         """Plain values that `restore` takes back."""
-        return [list(step) for step in self._steps]
+        return {"steps": [list(step) for step in self._steps], "above": list(self._above)}
 
-    def restore(self, state: Sequence[Sequence[float]]) -> None:
-        self._steps.extend((float(kept), float(refined)) for kept, refined in state)
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._steps.extend((float(kept), float(refined)) for kept, refined in state["steps"])
+        self._above = list(state["above"])
 
 
 def _interval(values: Sequence[float]) -> tuple[float, float]:

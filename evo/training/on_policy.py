@@ -149,4 +149,5 @@ class TrainingLoop(SteppedTraining):
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.curriculum.restore(state["curriculum"])
-        self._watch.restore(state.get("watch", ()))  # checkpoints made before the watch have none
+        if "watch" in state:  # checkpoints made before there was one have none
+            self._watch.restore(state["watch"])
