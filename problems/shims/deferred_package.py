@@ -39,7 +39,8 @@ class _Deferred(ModuleType):
     def load(self) -> None:
         assert self.__spec__ is not None and isinstance(self.__spec__.loader, _Deferring)
         deferring = self.__spec__.loader
-        self.__class__ = ModuleType  # an ordinary module from here on, also to what its __init__ imports  # type: ignore[assignment]
+        # an ordinary module from here on, also to what its __init__ imports
+        self.__class__ = ModuleType  # type: ignore[assignment]
         self.__spec__.loader = self.__loader__ = deferring.loader
         try:
             deferring.loader.exec_module(self)

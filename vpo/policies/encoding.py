@@ -24,7 +24,16 @@ _END_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|end_of
 
 def read_prompt_format(config: Any, name: str) -> str:
     """The prompt format that a model's config names, chat where it names none. Raises BadAddress on an unknown one."""
-    prompt_format = getattr(config, "evo_dialect", "chat")
+    return check_prompt_format(named_prompt_format(config), name)
+
+
+def named_prompt_format(config: Any) -> str:
+    """The same, whether it is known or not."""
+    return str(getattr(config, "evo_dialect", "chat"))
+
+
+def check_prompt_format(prompt_format: str, name: str) -> str:
+    """The prompt format of the policy `name`. Raises BadAddress on an unknown one."""
     if not is_known(prompt_format):
         raise BadAddress(f"policy {name!r} asks for the prompt format {prompt_format!r}, which nothing here knows")
     return prompt_format

@@ -20,12 +20,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from problems.contract import BadAddress
-from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.vllm.address import EngineSettings
+from vpo.vllm.text import Description
 
 CLOSE_SECONDS = 20.0
 SMALL = 80 << 20
 """Bytes of weights below which an engine takes one thread."""
+FAULTS: dict[str, type[Exception]] = {"engine": PolicyUnavailable, "input": BadAddress, "long": PromptTooLong}
 _START = "import sys; from vpo.vllm.process import main; main(int(sys.argv[1]))"
 _ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -53,7 +55,14 @@ class Engine:
             theirs.close()
         self._reader = threading.Thread(target=self._read, name="vllm", daemon=True)
         self._reader.start()
+        self._describing = self.ask("describe", settings.model)
         self._loading = self.ask("load", settings)
+
+    def describe(self) -> Description:
+        """What the model's files say. Raises BadAddress where they cannot be read, PolicyUnavailable where the process
+        ended."""
+        found: Description = self._describing.result()
+        return found
 
     def wait(self) -> None:
         """Until the engine can answer. Raises BadAddress where it cannot be made as asked, PolicyUnavailable where it
@@ -112,8 +121,8 @@ class Engine:
                 if kind == "done":
                     future.set_result(content)
                 else:
-                    unavailable, line = content
-                    future.set_exception(PolicyUnavailable(line) if unavailable else BadAddress(line))
+                    fault, line = content
+                    future.set_exception(FAULTS[fault](line))
 
     def _ended(self) -> None:
         """The process is gone: say so to all who wait."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -28,22 +29,15 @@ import numpy.typing as npt
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.hf.progress_bars import without_bars
 from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable, T
-from vpo.policies.encoding import (
-    decode_rollout,
-    default_limit,
-    encode_prompt,
-    end_tokens,
-    read_prompt_format,
-    remaining_tokens,
-)
+from vpo.policies.encoding import check_prompt_format, default_limit
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.registry import PolicySettings
 from vpo.vllm.address import EngineSettings, engine_settings
 from vpo.vllm.engine import Engine, lease, release, reload_engine
-from vpo.vllm.process import Call, Group, Row
+from vpo.vllm.messages import Call, Drawn, Group, Row
+from vpo.vllm.text import Description, load_tokenizer
 from vpo.vllm.weights import model_of, write_weights
 
 if TYPE_CHECKING:
@@ -63,7 +57,6 @@ class VllmPolicy:
     def __init__(
         self,
         engine: Engine,
-        tokenizer: Any,
         *,
         version: str,
         prompt_format: str,
@@ -73,7 +66,7 @@ class VllmPolicy:
         max_tokens: int | None = None,
         batch: int | None = None,
     ) -> None:
-        self.tokenizer, self.version, self.prompt_format, self.stops = tokenizer, version, prompt_format, stops
+        self.version, self.prompt_format, self.stops = version, prompt_format, stops
         self.temperature, self.top_p, self.max_tokens = temperature, top_p, max_tokens
         self.batch = batch or 0
         # one less than the engine's: to tell the log-probability of a given last token it must draw one more
@@ -91,20 +84,15 @@ class VllmPolicy:
         log-probabilities that are not finite.
         """
         limit = self.max_tokens or default_limit(answers, self.prompt_format)
-        groups = []
-        for prompt in prompts:
-            ids = self.encode(prompt)
-            most = remaining_tokens(ids, limit, self.context)
-            rows = tuple((row_seed(seed, prompt.stream, place), most) for place in range(rollouts))
-            groups.append(Group(ids, rows))
-        call = Call(tuple(groups), self.temperature, self.top_p, tuple(sorted(self.stops)))
+        groups = tuple(
+            Group(prompt, tuple(row_seed(seed, prompt.stream, place) for place in range(rollouts)))
+            for prompt in prompts
+        )
+        call = Call(groups, limit, self.context, self.temperature, self.top_p, tuple(sorted(self.stops)))
         async with self._turns.shared():
-            rows_drawn: list[Row] = await self._ask("sample", call)
-        drawn = iter(rows_drawn)
-        return [
-            [self._rollout(group, next(drawn), prompt) for _ in group.rows]
-            for group, prompt in zip(groups, prompts, strict=True)
-        ]
+            drawn: Drawn = await self._ask("sample", call)
+        rows = iter(drawn.rows)
+        return [[self._rollout(ids, next(rows)) for _ in range(rollouts)] for ids in drawn.prompts]
 
     async def _ask(self, kind: str, content: Any = None) -> Any:
         if self._closed:
@@ -118,15 +106,20 @@ class VllmPolicy:
         except (PolicyUnavailable, BadAddress) as error:
             raise PolicyUnavailable(f"{self.version}: {error}") from None
 
-    def _rollout(self, group: Group, row: Row, prompt: Prompt) -> Rollout:
+    def _rollout(self, prompt_ids: npt.NDArray[np.int32], row: Row) -> Rollout:
         if not np.isfinite(row.logprobs).all():
             raise PolicyUnavailable(f"{self.version}: the model's logits are not finite; try dtype float32")
-        text = decode_rollout(self.tokenizer, row.token_ids, row.stopped, self.prompt_format, prompt.prefill)
-        return Rollout(text, row.token_ids, row.logprobs, group.prompt, "stop" if row.stopped else "length")
+        return Rollout(row.text, row.token_ids, row.logprobs, prompt_ids, "stop" if row.stopped else "length")
+
+    @functools.cached_property
+    def tokenizer(self) -> Any:
+        """For a trainer: the engine has one of its own."""
+        return load_tokenizer(self._start.model)
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
-        """The prompt's token ids (P,), as the model is conditioned on them."""
-        return encode_prompt(self.tokenizer, self.prompt_format, prompt)
+        """The prompt's token ids (P,), as the model is conditioned on them. Waits for the engine's next step."""
+        ids: npt.NDArray[np.int32] = self._engine.ask("encode", prompt).result()
+        return ids
 
     async def close(self) -> None:
         """Let go of the engine; the last policy that does ends its process. Safe to call twice."""
@@ -240,22 +233,22 @@ def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
     """The policy of an engine, which is loaded. Raises BadAddress in one line, PolicyUnavailable where the engine
     ends or runs out of memory as it loads."""
     settings, name = engine_settings(address, asked), address.plain
-    engine = lease(settings)  # its process imports and loads while this one reads the tokenizer
+    engine = lease(settings)
     try:
-        tokenizer, config, generation = _load_description(settings, name)
-        prompt_format, version = read_prompt_format(config, name), _version(settings, config, name)
         try:
+            description = engine.describe()
+            version = _version(settings, description, name)  # read while the engine loads
             engine.wait()
         except BadAddress as error:
             raise BadAddress(f"policy {name!r} cannot be loaded: {error}") from None
         except PolicyUnavailable as error:
             raise PolicyUnavailable(f"policy {name!r}: {error}") from None
+        prompt_format = check_prompt_format(description.prompt_format, name)
         return VllmPolicy(
             engine,
-            tokenizer,
             version=version,
             prompt_format=prompt_format,
-            stops=end_tokens(generation, tokenizer),
+            stops=description.stops,
             temperature=asked.temperature,
             top_p=asked.top_p,
             max_tokens=asked.max_tokens,
@@ -266,25 +259,8 @@ def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
         raise
 
 
-def _load_description(settings: EngineSettings, address: str) -> tuple[Any, Any, Any]:
-    """(tokenizer, config, generation config) of a model; its weights are the engine's affair."""
-    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
-
-    try:
-        with without_bars():
-            config = AutoConfig.from_pretrained(settings.model)
-            tokenizer = AutoTokenizer.from_pretrained(settings.model)
-            try:
-                generation = GenerationConfig.from_pretrained(settings.model)
-            except OSError:  # a checkpoint need not have one
-                generation = GenerationConfig.from_model_config(config)
-    except Exception as error:  # whatever a foreign checkpoint makes the library raise
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadAddress(f"policy {address!r} cannot be loaded: {reason[:300]}") from error
-    return tokenizer, config, generation
-
-
-def _version(settings: EngineSettings, config: Any, address: str) -> str:
+def _version(settings: EngineSettings, description: Description, address: str) -> str:
+    config = SimpleNamespace(_commit_hash=description.commit)
     parts = [fingerprint(settings.model, SimpleNamespace(config=config))]
     if settings.adapter is not None:
         parts.append(fingerprint(settings.adapter.folder, SimpleNamespace(config=None)))

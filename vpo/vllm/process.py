@@ -6,8 +6,8 @@ settings, environment, memory binding, on a CPU even functions of torch), becaus
 the process alone, and because the search's own work would wait for the engine's Python.
 
 Messages are (number, kind, content); a number is answered once, by (number, "done", ...) or (number, "fault", ...),
-`cancel` never. Everything but `sample` waits until what is in flight has ended. When nobody is left at the other end of
-the pipe, the process ends at once.
+`cancel` never. Everything but `sample` and `encode` waits until what is in flight has ended. When nobody is left at the
+other end of the pipe, the process ends at once.
 """
 
 from __future__ import annotations
@@ -25,8 +25,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from problems.types import Prompt
+from vpo.policies.contract import PromptTooLong
+from vpo.policies.encoding import remaining_tokens
 from vpo.vllm.address import EngineSettings
 from vpo.vllm.build import Ready, built
+from vpo.vllm.messages import Call, Drawn, Row
+from vpo.vllm.text import Description, Text
 
 WATCH_SECONDS = 2.0
 MESSAGE = 400
@@ -34,35 +39,10 @@ WAIT = object()
 """In place of an answer that comes later."""
 
 
-@dataclass(frozen=True)
-class Group:
-    """Rollouts of one prompt. prompt: (P,) int32; rows: (seed, most tokens) of each rollout."""
-
-    prompt: npt.NDArray[np.int32]
-    rows: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
-class Call:
-    """What one `sample` asks for: groups, drawn at one temperature, ended by any of the stop tokens."""
-
-    groups: tuple[Group, ...]
-    temperature: float
-    top_p: float
-    stops: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Row:
-    """A finished rollout: token_ids (T,) int32, logprobs (T,) float32 in nats, whether it drew a stop token."""
-
-    token_ids: npt.NDArray[np.int32]
-    logprobs: npt.NDArray[np.float32]
-    stopped: bool
-
-
 @dataclass
 class _Pending:
+    prompts: list[npt.NDArray[np.int32]]
+    prefills: list[str]
     rows: list[Row | None]
     left: int
     greedy: bool
@@ -75,6 +55,7 @@ class Host:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._inbox: queue.SimpleQueue[tuple[int, str, Any]] = queue.SimpleQueue()
+        self._text: Any = None
         self._engine: Any = None
         self._adapter: Any = None
         self._workers = False  # whether the engine has processes of its own
@@ -95,7 +76,7 @@ class Host:
             if kind == "cancel":
                 self._cancel(content)
                 continue
-            if kind != "sample":
+            if kind not in ("sample", "encode"):
                 while self._calls:
                     self._step()
             try:
@@ -115,6 +96,15 @@ class Host:
         except (EOFError, OSError):
             pass
         os._exit(0)
+
+    def _describe(self, model: str) -> Description:
+        self._text = Text(model)
+        description: Description = self._text.description
+        return description
+
+    def _encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
+        ids: npt.NDArray[np.int32] = self._text.encode(prompt)
+        return ids
 
     def _load(self, settings: EngineSettings) -> Ready:
         self._discard()
@@ -139,20 +129,24 @@ class Host:
         gc.collect()
 
     def _add(self, number: int, call: Call) -> Any:
-        """Put a call's rollouts into the batch; its answer comes when the last of them ends."""
+        """Put a call's rollouts into the batch; its answer comes when the last of them ends. Raises PromptTooLong
+        before any of them is in it."""
         from vllm import SamplingParams
         from vllm.inputs.engine import tokens_input
         from vllm.sampling_params import RequestOutputKind
 
         greedy = call.temperature == 0.0
-        count = sum(len(group.rows) for group in call.groups)
-        if not count:
-            return []
-        pending = self._calls[number] = _Pending([None] * count, count, greedy)
+        prompts = [self._encode(group.prompt) for group in call.groups]
+        limits = [remaining_tokens(ids, call.limit, call.context) for ids in prompts]
+        prefills = [group.prompt.prefill for group in call.groups for _ in group.seeds]
+        if not prefills:
+            return Drawn(prompts, [])
+        rows: list[Row | None] = [None] * len(prefills)
+        pending = self._calls[number] = _Pending(prompts, prefills, rows, len(rows), greedy)
         try:
-            for group in call.groups:
-                prompt = group.prompt.tolist()
-                for seed, limit in group.rows:
+            for group, ids, limit in zip(call.groups, prompts, limits, strict=True):
+                prompt = ids.tolist()
+                for seed in group.seeds:
                     name = f"{number}.{len(pending.requests)}"
                     params = SamplingParams(
                         temperature=call.temperature,
@@ -194,11 +188,21 @@ class Host:
         pending = self._calls.get(int(number))
         if pending is None:
             return
-        pending.rows[int(place)] = row_of(output.outputs[0], pending.greedy)
+        pending.rows[int(place)] = self._row(output.outputs[0], pending.prefills[int(place)], pending.greedy)
         pending.left -= 1
         if not pending.left:
             del self._calls[int(number)]
-            self._pipe.send((int(number), "done", pending.rows))
+            self._pipe.send((int(number), "done", Drawn(pending.prompts, pending.rows)))  # type: ignore[arg-type]
+
+    def _row(self, output: Any, prefill: str, greedy: bool) -> Row:
+        """A finished CompletionOutput. The likeliest token has log-probability 0 at temperature 0."""
+        ids, stopped = np.array(output.token_ids, dtype=np.int32), output.finish_reason == "stop"
+        if greedy:
+            values = np.zeros(len(ids), dtype=np.float32)
+        else:
+            told = zip(output.logprobs, output.token_ids, strict=True)
+            values = np.array([step[token].logprob for step, token in told], dtype=np.float32)
+        return Row(self._text.decode(ids, stopped, prefill), ids, values, stopped)
 
     def _score(self, asked: tuple[list[tuple[npt.NDArray[np.int32], int]], float]) -> list[npt.NDArray[np.float32]]:
         """(T,) log-probabilities at a temperature of the last T of each row's tokens. Rows: (token ids, T)."""
@@ -256,24 +260,15 @@ def _unscaled(model: Any) -> None:
     vars(model).pop("compute_logits", None)
 
 
-def row_of(output: Any, greedy: bool) -> Row:
-    """A finished CompletionOutput. The likeliest token has log-probability 0 at temperature 0."""
-    ids = np.array(output.token_ids, dtype=np.int32)
-    if greedy:
-        values = np.zeros(len(ids), dtype=np.float32)
-    else:
-        told = zip(output.logprobs, output.token_ids, strict=True)
-        values = np.array([step[token].logprob for step, token in told], dtype=np.float32)
-    return Row(ids, values, output.finish_reason == "stop")
-
-
-def describe_error(error: Exception, *, fatal: bool = False) -> tuple[bool, str]:
-    """(whether the backend is at fault rather than what it was asked for, one line)."""
+def describe_error(error: Exception, *, fatal: bool = False) -> tuple[str, str]:
+    """(who is at fault: the `engine`, its `input`, or a prompt that is too `long`; one line)."""
     import torch
 
+    if isinstance(error, PromptTooLong):
+        return "long", str(error)
     line = " ".join(str(error).split()) or type(error).__name__
     memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or "memory" in line.lower()
-    return fatal or memory, line[:MESSAGE]
+    return "engine" if fatal or memory else "input", line[:MESSAGE]
 
 
 def main(descriptor: int) -> None:

@@ -226,14 +226,15 @@ def test_a_cancelled_call_lets_go_of_its_rollouts_and_the_engine_goes_on(vllm_st
 
 
 @pytest.mark.parametrize("fault", ["killed", "failed step"])
-def test_an_engine_that_dies_is_unavailable_for_those_who_wait_and_those_who_come(qwen2, fault):
+def test_an_engine_that_dies_is_unavailable_for_those_who_wait_and_those_who_come(llama, fault):
     async def scenario():
         with stubbed_vllm():
-            policy = loaded(f"vllm:{qwen2}?sequences=3", max_tokens=300)
+            policy = loaded(f"vllm:{llama}?sequences=3", max_tokens=300)
         try:
-            if fault == "failed step":
-                policy.encode = lambda prompt: np.array([13, 14], dtype=np.int32)
-            waiting = asyncio.create_task(policy.sample(PROMPTS, rollouts=20, answers=1, seed=0))
+            failing = Prompt("+", stream=1)
+            assert policy.encode(failing)[0] == 13  # which the stub cannot bear
+            prompts = [*PROMPTS, failing] if fault == "failed step" else PROMPTS
+            waiting = asyncio.create_task(policy.sample(prompts, rollouts=20, answers=1, seed=0))
             await asyncio.sleep(0.2)
             if fault == "killed":
                 os.kill(policy._engine._process.pid, signal.SIGKILL)
