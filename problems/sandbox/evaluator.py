@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,6 +20,7 @@ from problems.sandbox.contract import (
 )
 from problems.sandbox.pool import start_worker
 from problems.sandbox.worker import Exit, Worker, WorkerDied
+from problems.sandbox.worker_pool import WorkerPool
 
 _STARTS = 3
 
@@ -29,14 +29,10 @@ class Evaluator:
     """Calls functions of one scorer file. Thread-safe: each thread's call has a worker of its own, up to `workers`."""
 
     def __init__(self, mode: str, spec: EvaluatorSpec, limits: Limits, workers: int) -> None:
-        self._mode, self._spec, self._limits, self._workers = mode, spec, limits, workers
-        self._slots = threading.Semaphore(workers)
-        self._lock = threading.Lock()
-        self._closed = False
-        self._idle = [start_worker(self._start)]
-
-    def _start(self) -> Worker:
-        return Worker(self._mode, self._limits, self._spec)
+        self._spec, self._limits = spec, limits
+        self._pool = WorkerPool(
+            lambda: start_worker(lambda: Worker(mode, limits, spec)), workers, f"{spec.path}: the evaluator is closed"
+        )
 
     def __enter__(self) -> Evaluator:
         return self
@@ -45,11 +41,7 @@ class Evaluator:
         self.close()
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for worker in idle:
-            worker.close()
+        self._pool.close()
 
     def call(
         self, function: str, *args: Any, timeout: float, files: Mapping[str, str] | None = None
@@ -75,31 +67,19 @@ class Evaluator:
 
     def _request(self, task: dict[str, Any], timeout: float) -> EvaluatorOutcome:
         died = ""
-        with self._slots:
-            for _ in range(_STARTS):
-                with self._lock:
-                    if self._closed:
-                        raise SandboxFault(f"{self._spec.path}: the evaluator is closed")
-                    worker = self._idle.pop() if self._idle else None
-                worker = worker or start_worker(self._start)
-                try:
-                    return self._run(worker, task, timeout)
-                except WorkerDied as error:
-                    died = str(error)
-                    worker.soiled = True
-                except BaseException:
-                    worker.soiled = True
-                    raise
-                finally:
-                    self._give(worker)
+        for _ in range(_STARTS):
+            worker = self._pool.take()
+            try:
+                return self._run(worker, task, timeout)
+            except WorkerDied as error:
+                died = str(error)
+                worker.soiled = True
+            except BaseException:
+                worker.soiled = True
+                raise
+            finally:
+                self._pool.give(worker)
         raise SandboxFault(f"{self._spec.path}: its worker died {_STARTS} times over one call: {died}")
-
-    def _give(self, worker: Worker) -> None:
-        with self._lock:
-            if not worker.soiled and not self._closed:
-                self._idle.append(worker)
-                return
-        worker.close()
 
     def _run(self, worker: Worker, task: dict[str, Any], timeout: float) -> EvaluatorOutcome:
         folder = None

@@ -279,18 +279,18 @@ def test_subprocesses_and_pools_work(evaluator: Evaluator) -> None:
 def test_time_out_kills_the_whole_tree(evaluator: Evaluator, function: str) -> None:
     if function == "bomb" and not isolated(evaluator):
         pytest.skip("an unisolated scorer is trusted not to")
-    worker = evaluator._idle[-1]
+    worker = evaluator._pool.idle[-1]
     assert worker.process is not None
     before = descendants(worker.process.pid)
     outcome = evaluator.call(function, timeout=1.0)
     assert outcome.status == "timeout" and 1.0 <= outcome.wall_seconds < 15, outcome
     assert descendants(worker.process.pid) == before
     assert evaluator.call("text", "5", timeout=30).value == {"score": 5.0, "calls": 1}
-    assert evaluator._idle[-1] is worker  # the same one came back
+    assert evaluator._pool.idle[-1] is worker  # the same one came back
 
 
 def test_what_is_left_running_ends_with_the_call(evaluator: Evaluator) -> None:
-    worker = evaluator._idle[-1]
+    worker = evaluator._pool.idle[-1]
     assert worker.process is not None
     before = descendants(worker.process.pid)
     assert evaluator.call("orphan", timeout=30).value == "left one"
@@ -398,7 +398,7 @@ def test_bad_arguments_are_the_callers(evaluator: Evaluator) -> None:
 
 def test_a_killed_worker_is_replaced(sandbox: Sandbox, scorer: Path) -> None:
     with sandbox.evaluator(EvaluatorSpec(str(scorer))) as evaluator:
-        process = evaluator._idle[-1].process
+        process = evaluator._pool.idle[-1].process
         assert process is not None
         process.kill()
         time.sleep(0.05)

@@ -80,7 +80,7 @@ def test_an_evaluator_on_a_busy_cpu_is_not_timed_out(cpu: int, tmp_path: Path) -
         Sandbox(choose_mode(), 1) as sandbox,
         sandbox.evaluator(EvaluatorSpec(str(tmp_path / "scorer.py"))) as evaluator,
     ):
-        ((worker),) = evaluator._idle
+        ((worker),) = evaluator._pool.idle
         assert worker.process is not None
         pin(worker.process.pid, cpu)
         outcome = evaluator.call("f", timeout=1.0)
