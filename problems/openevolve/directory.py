@@ -12,6 +12,7 @@ departs from OpenEvolve's own Evaluator:
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _BUILT_IN_FEATURES = ("complexity", "diversity", "score")
 _LONGEST_FEEDBACK = 20_000
+_UNWRITABLE = re.compile("[\0\ud800-\udfff]")
 _OF_SCORES = (
     *("timeout", "memory_limit_mb", "cascade_evaluation", "cascade_thresholds"),
     *("max_code_length", "file_suffix", "feature_dimensions", "target", "objectives", "directions"),
@@ -159,7 +161,7 @@ class OpenEvolveProblem(Problem):
             text = self._spliced(answer)
         except NotSpliceable as reason:
             return Score.failure(len(self.objectives), str(reason))
-        if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        if _UNWRITABLE.search(text):
             why = "the program holds a null character or half a character, which no source file can"
             return Score.failure(len(self.objectives), why)
         longest = self.settings["max_code_length"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from problems.sandbox import launch
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault, ScratchFile
 from problems.sandbox.evaluator import Evaluator
 from problems.sandbox.isolation import probe
@@ -269,7 +270,7 @@ def test_what_was_raised(evaluator: Evaluator) -> None:
 def test_subprocesses_and_pools_work(evaluator: Evaluator) -> None:
     outcome = evaluator.call("by_subprocess", ANSWER, timeout=60, files={"answer.py": "def f(x): return x + 22\n"})
     assert outcome.value == {"score": 42, "code": 0, "errors": ""}
-    if evaluator._mode == "bwrap" or not isolated(evaluator):  # semaphores live in /dev/shm
+    if evaluator._pool.idle[-1].mode != "landlock":  # semaphores live in /dev/shm
         outcome = evaluator.call("pool", 3, timeout=60)
         assert outcome.value == [3, 2, 1], outcome
     assert evaluator.call("signalled", timeout=30).value == -9
@@ -340,6 +341,31 @@ def test_what_an_isolated_evaluation_is_refused(evaluator: Evaluator, scorer: Pa
 def test_scratch_is_fresh_for_every_call(evaluator: Evaluator) -> None:
     for _ in range(2):
         assert evaluator.call("scratch", timeout=30).value == ["a", "left behind"]
+
+
+def test_later_evaluations_are_confined_as_the_first(evaluator: Evaluator, scorer: Path) -> None:
+    """Beyond the number for which a worker keeps what confines them."""
+    for _ in range(70):
+        assert evaluator.call("scratch", timeout=30).value == ["a", "left behind"]
+    test_what_an_isolated_evaluation_is_refused(evaluator, scorer)
+
+
+def test_a_kernel_without_a_way_back_into_a_namespace(monkeypatch: pytest.MonkeyPatch, scorer: Path) -> None:
+    """Before Linux 5.8 an evaluation is forked by a process between."""
+    if (reason := probe("bwrap")) is not None:
+        pytest.skip(f"bwrap cannot be had here: {reason}")
+    ours = launch._sources()
+    older = [(name, text.replace("own_pid_namespace() if", "-1 if")) for name, text in ours]
+    assert older != ours
+    monkeypatch.setattr(launch, "_sources", lambda: older)
+    with (
+        Sandbox.open("bwrap", workers=1) as sandbox,
+        sandbox.evaluator(EvaluatorSpec(str(scorer)), Limits(processes=32)) as evaluator,
+    ):
+        test_what_an_isolated_evaluation_is_refused(evaluator, scorer)
+        test_scratch_is_fresh_for_every_call(evaluator)
+        test_what_is_left_running_ends_with_the_call(evaluator)
+        test_time_out_kills_the_whole_tree(evaluator, "tree")
 
 
 def test_environment(evaluator: Evaluator) -> None:

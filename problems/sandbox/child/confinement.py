@@ -94,6 +94,11 @@ def namespaces(flags: int) -> None:
     _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
+def enter(process: int, flags: int) -> None:
+    """Join the namespaces of a process, by its handle (pidfd; Linux 5.8)."""
+    _check(_libc.setns(ctypes.c_int(process), ctypes.c_int(flags)), "setns")
+
+
 def fresh_tmpfs(folder: str, size: int, inodes: int) -> None:
     """A new empty tmpfs over `folder`. Only ever called in a mount namespace of the sandbox's own."""
     options = f"size={size},nr_inodes={inodes},mode=1777".encode()
@@ -171,13 +176,12 @@ class Landlock:
         self._call("landlock_restrict_self", ctypes.c_int(self.fd), ctypes.c_uint(0))
 
 
-def landlock(exposed: Sequence[str], hidden: Sequence[str], writable: Sequence[str], execute: bool) -> Landlock:
-    """The ruleset of a program or an evaluation: `exposed` without `hidden` for reading, `writable`, a few devices."""
+def landlock(listed: Sequence[str], readable: Sequence[str], execute: bool) -> Landlock:
+    """The ruleset of a program or an evaluation for what `carve` gave, and for a few devices; what it may write is to
+    be added."""
     rules = Landlock()
-    listed, readable = carve(exposed, hidden)
     rules.allow(listed, _READ_DIR)
     rules.allow(readable, RUN if execute else READ)
-    rules.allow(writable, WRITE)
     rules.allow(DEVICES, _READ_FILE | _WRITE_FILE)
     return rules
 

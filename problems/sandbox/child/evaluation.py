@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .zygote import Zygote
 
 _INODES = 16384
+_USES = 64
 
 
 def home(scratch: str) -> dict[str, str]:
@@ -67,6 +68,45 @@ class Scorer:
         return found
 
 
+class Confinement:
+    """What every evaluation is confined by, made once for many: each would spend most of its own time on it.
+
+    In bwrap mode a ruleset serves `_USES` evaluations, each of which adds its own scratch to it: an earlier one's was a
+    mount of a namespace that is gone, so that nothing is left which its rule could mean. In landlock mode scratch is a
+    folder on a disk, and every evaluation has a ruleset of its own. Folders that hold something hidden are looked
+    through once: what comes to lie in them later cannot be read.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config, self.mode = config, config["mode"]
+        self.abi = confinement.landlock_abi()
+        self.filter = Installer(
+            evaluation_filter(self.mode == "bwrap", self.mode == "bwrap" or self.abi >= 6, self.mode == "bwrap")
+        )
+        self._carved = confinement.carve(config["exposed"], config["hidden"])
+        self._rules: confinement.Landlock | None = None
+        self._uses = 0
+
+    def prepare(self) -> None:
+        """Before the fork of an evaluation."""
+        if self.mode != "bwrap" or not self.abi:
+            return
+        if self._rules is not None and self._uses == _USES:
+            os.close(self._rules.fd)
+            self._rules = None
+        if self._rules is None:
+            self._rules, self._uses = confinement.landlock(*self._carved, execute=True), 0
+        self._uses += 1
+
+    def rules(self, writable: list[str]) -> confinement.Landlock | None:
+        """In the evaluation: the ruleset, with what it alone may write. None where the kernel has none."""
+        if not self.abi:
+            return None
+        rules = self._rules or confinement.landlock(*self._carved, execute=True)
+        rules.allow(writable, confinement.WRITE)
+        return rules
+
+
 class Tree:
     """One evaluation seen from the zygote: started, waited for, killed whole."""
 
@@ -75,14 +115,42 @@ class Tree:
 
     def run(self) -> tuple[int, float]:
         """(wait status, CPU seconds) of the evaluation, when nothing of it is left."""
+        if self.zygote.confinement is not None:
+            self.zygote.confinement.prepare()
         return self._in_namespace() if self.config["mode"] == "bwrap" else self._supervised()
 
     def _in_namespace(self) -> tuple[int, float]:
+        if self.zygote.own_namespace < 0:
+            pid = self._fork_through_another()
+        else:
+            pid = self._fork_into_namespace()
+        if pid < 0:
+            return 97 << 8, 0.0
+        self.zygote.wait(pid, self.fields[1])
+        _, status, used = os.wait4(pid, 0)
+        return status, used.ru_utime + used.ru_stime
+
+    def _fork_into_namespace(self) -> int:
+        """The evaluation's pid."""
+        confinement.namespaces(confinement.CLONE_NEWPID)  # which begins with our next child
+        pid = -1
+        try:
+            pid = os.fork()
+            if pid == 0:
+                confinement.namespaces(confinement.CLONE_NEWNS)
+                self._evaluate()
+        finally:
+            if pid == 0:
+                os._exit(97)
+            confinement.enter(self.zygote.own_namespace, confinement.CLONE_NEWPID)
+        return pid
+
+    def _fork_through_another(self) -> int:
+        """The same, -1 where it failed, on a kernel that does not let a process back into its own pid namespace."""
         told, tell = os.pipe()
         middle = os.fork()
         if middle == 0:
             try:
-                # a pid namespace begins with the next child, hence this process between
                 confinement.namespaces(confinement.CLONE_NEWPID | confinement.CLONE_NEWNS)
                 pid = os.fork()
                 if pid == 0:
@@ -96,12 +164,7 @@ class Tree:
         answer = os.read(told, 4)
         os.close(told)
         os.waitpid(middle, 0)
-        if len(answer) != 4:
-            return 97 << 8, 0.0
-        (pid,) = struct.unpack("<i", answer)  # ours by adoption
-        self.zygote.wait(pid, self.fields[1])
-        _, status, used = os.wait4(pid, 0)
-        return status, used.ru_utime + used.ru_stime
+        return struct.unpack("<i", answer)[0] if len(answer) == 4 else -1  # ours by adoption
 
     def _supervised(self) -> tuple[int, float]:
         told, tell = os.pipe()
@@ -191,17 +254,15 @@ class Tree:
         os._exit(0)
 
     def _confine(self, scratch: str, memory: int, file: int, processes: int) -> None:
-        config = self.config
+        config, shared = self.config, self.zygote.confinement
         mode = config["mode"]
         rules = None
         if mode == "bwrap":
             for folder in (scratch, "/dev/shm"):
                 confinement.fresh_tmpfs(folder, config["scratch_size"], _INODES)
             os.chdir("/")  # the working folder was the one underneath
-        if mode != "none":
-            writable = [scratch, "/dev/shm"] if mode == "bwrap" else [scratch]
-            if confinement.landlock_abi():
-                rules = confinement.landlock(config["exposed"], config["hidden"], writable, execute=True)
+        if shared is not None:
+            rules = shared.rules([scratch, "/dev/shm"] if mode == "bwrap" else [scratch])
             if mode == "bwrap" and config["uid"] is not None:
                 confinement.drop_user(config["uid"], config["uid"], config["read_everywhere"])
             elif mode == "bwrap":
@@ -211,11 +272,10 @@ class Tree:
         os.environ.update({**home(scratch), **config["environment"], "PYTHONDONTWRITEBYTECODE": "1"})
         confinement.limit(resource.RLIMIT_AS, memory)
         confinement.limit(resource.RLIMIT_FSIZE, file)
-        if mode == "none":
+        if shared is None:
             return
         confinement.limit(resource.RLIMIT_NPROC, config["threads"] + processes)
         if rules is not None:
             rules.restrict()
             os.close(rules.fd)
-        confined_signals = mode == "bwrap" or confinement.landlock_abi() >= 6
-        Installer(evaluation_filter(mode == "bwrap", confined_signals, mode == "bwrap")).install()
+        shared.filter.install()

@@ -88,7 +88,8 @@ class Zygote:
                 self._fresh_scratch()
             abi = confinement.landlock_abi()
             if abi:
-                rules = confinement.landlock(config["exposed"], config["hidden"], [config["scratch"]], execute=False)
+                rules = confinement.landlock(*confinement.carve(config["exposed"], config["hidden"]), execute=False)
+                rules.allow([config["scratch"]], confinement.WRITE)
             if abi >= 6:
                 scopes = confinement.Landlock(scopes_only=True)
             if config["uid"] is not None:
@@ -120,6 +121,8 @@ class Zygote:
             confinement.drop_user(config["uid"], config["uid"], config["read_everywhere"])
         confinement.adopt_orphans()
         confinement.undumpable()
+        self.own_namespace = own_pid_namespace() if config["mode"] == "bwrap" else -1
+        self.confinement = evaluation.Confinement(config) if self.confined else None
 
     def serve(self) -> NoReturn:
         program_profile = self.config["profile"] == "program"
@@ -203,6 +206,17 @@ class Zygote:
             program.run_calls(self.runner, task, self.output)
         else:
             program.run_session(self.runner, task, feed)
+
+
+def own_pid_namespace() -> int:
+    """A handle by which this process can come back into its pid namespace; -1 where the kernel has none."""
+    handle = os.pidfd_open(os.getpid())
+    try:
+        confinement.enter(handle, confinement.CLONE_NEWPID)
+    except OSError:
+        os.close(handle)
+        return -1
+    return handle
 
 
 def plugs() -> list[Any]:
