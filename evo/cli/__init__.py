@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _leave(code: list[int]) -> None:
-    """End the process before Python takes its modules apart one by one, for a quarter of the time that their import took.
+    """End the process before Python takes its modules apart one by one, for a quarter of the time of their import.
     Registered first, so run last: every thread is joined by then, and all else that is due at the end is done."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
