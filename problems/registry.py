@@ -34,7 +34,7 @@ __all__ = ["close_shared_sandbox", "describe_sets", "register", "resolve", "set_
 
 ENTRY_POINTS = "evo.problems"
 _PART = re.compile(r"((?:maze|programs):.+)/([0-9]+)-([0-9]+)")
-_MAZES = ("test", "hard", "compromise", "train", "compromise-train")
+_MAZES = ("test", "hard", "compromise", "large", "train", "compromise-train", "large-train")
 _PROGRAMS = ("shipped", "easy", "medium", "hard")
 _registered: dict[str, Any] = {}
 _Made = TypeVar("_Made")
@@ -87,8 +87,7 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
 
 def describe_sets() -> list[dict[str, Any]]:
     """Every named set: name, count (None where only making it would tell), objectives, description."""
-    from problems.maze import OBJECTIVES
-    from problems.maze.sets import HARD_TRIES, SIZES
+    from problems.maze.sets import HARD_TRIES, SIZES, rules_of
     from problems.programs.sets import set_sizes
 
     about = {
@@ -97,9 +96,11 @@ def describe_sets() -> list[dict[str, Any]]:
         "compromise": "9x9 mazes whose optimum takes items of both zones and leaves some",
         "train": "9x9 mazes to learn from (seed 42)",
         "compromise-train": "mazes of the kind of maze:compromise, to learn from",
+        "large": "13x13 mazes, four zones of which a walk can have about two, seven objectives, exact optimum",
+        "large-train": "mazes of the kind of maze:large, to learn from",
     }
     sets: list[dict[str, Any]] = [
-        {"name": f"maze:{n}", "count": SIZES[n], "objectives": list(OBJECTIVES), "description": about[n]}
+        {"name": f"maze:{n}", "count": SIZES[n], "objectives": list(rules_of(n).objectives), "description": about[n]}
         for n in _MAZES
     ]
     for name, size in set_sizes().items():

@@ -1,45 +1,18 @@
-"""The maze of the VPO paper (arXiv 2605.22817): its board, its walk, and the generator that draws it.
-
-Which 9x9 this is. "Prim with 18-28 extra openings" and "walls block and cost a step" fit one reading alone: a board of
-9x9 *tiles*, some of them wall. Rooms on odd tiles with a border have 15 passages and 18 inner wall tiles, 9 of them
-pillars, too few to open 28; 9x9 rooms with thin walls could hold them, but leave no tile to be a wall or to bump into.
-So Prim grows tile by tile: a wall tile with exactly one open neighbour is opened until none is left (about 50 of 81
-open). An *extra opening* opens a wall tile with two or more open neighbours, found before the first is opened; where
-fewer tiles qualify than were drawn, all of them are opened. "Radius 2" and "inside" are read as Manhattan distance 2
-from the corner, and the tiles at least 2 from the border.
-
-The seeds: a set of seed s tries random.Random(s), random.Random(s + 1), ... once each and keeps what is accepted. The
-draws are made in the order of the authors' generator, so the same seeds give the same boards as theirs.
-
-"Both never fit" = the walks S -> corner -> other corner -> E are over the budget in both orders (the authors test the
-one that has gold first; that differs in one board of some 3,000, and in none of the sets). "A safe path fits" = a path
-without lava.
-
-Departure: the reward is the paper's linear one (the authors' released script squares the three fractions and lets the
-bonus tile multiply them; the paper's text, followed here, lets the reward ignore that tile).
-"""
+"""The board of a maze, what a walk on it does and what it earns."""
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-EMPTY, WALL, START, END, GOLD, DIAMOND, LAVA, BONUS = ".#SEGDLB"
-TILES = EMPTY + WALL + START + END + GOLD + DIAMOND + LAVA + BONUS
-SIZE = 9
-SLACK = 7
-"""Steps that the budget leaves beyond the longer of the two one-corner detours."""
-EXTRA_OPENINGS = (18, 28)
-ITEMS = (3, 5)
-"""Least and most gold, diamond and lava tiles, each drawn on its own."""
-ZONE_RADIUS = 2
+from problems.maze.rules import END, LAVA, PAPER, START, TILES, WALL, Rules
 
+SIZE = 9
+"""Of the paper's boards."""
 MOVES = "UDLR"
 _STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))  # in the order of MOVES
-OBJECTIVES = ("completion", "gold", "diamond", "safety")
 
 
 @dataclass(frozen=True)
@@ -48,11 +21,13 @@ class Maze:
 
     tiles: size * size characters of TILES, one S and one E
     budget: steps that a walk may take, bumps into walls included
+    rules: what a walk is scored by
     """
 
     tiles: str
     budget: int
     size: int = SIZE
+    rules: Rules = PAPER
 
     def __post_init__(self) -> None:
         if len(self.tiles) != self.size**2 or set(self.tiles) - set(TILES):
@@ -61,10 +36,10 @@ class Maze:
             raise ValueError("a maze has exactly one S and one E")
 
     @classmethod
-    def from_rows(cls, rows: Iterable[str], budget: int) -> Maze:
+    def from_rows(cls, rows: Iterable[str], budget: int, rules: Rules = PAPER) -> Maze:
         """A square board written as rows of tiles; spaces are ignored."""
         lines = [row.replace(" ", "") for row in rows]
-        return cls("".join(lines), budget, len(lines))
+        return cls("".join(lines), budget, len(lines), rules)
 
     def rows(self) -> list[str]:
         return [self.tiles[i : i + self.size] for i in range(0, len(self.tiles), self.size)]
@@ -78,12 +53,9 @@ class Maze:
         return self.tiles.index(END)
 
     @cached_property
-    def gold(self) -> tuple[int, ...]:
-        return self.cells(GOLD)
-
-    @cached_property
-    def diamond(self) -> tuple[int, ...]:
-        return self.cells(DIAMOND)
+    def treasures(self) -> tuple[tuple[int, ...], ...]:
+        """Per kind that the rules count, the cells where it lies."""
+        return tuple(self.cells(tile) for tile in self.rules.treasures)
 
     @cached_property
     def lava(self) -> tuple[int, ...]:
@@ -115,6 +87,11 @@ class Maze:
     def to_end(self) -> list[int]:
         """Steps from every cell to E."""
         return self.distances(self.end)
+
+    @property
+    def shortest(self) -> int:
+        """Steps of the shortest way from S to E."""
+        return self.to_end[self.start]
 
     def distances(self, target: int, blocked: frozenset[int] = frozenset()) -> list[int]:
         """Steps from every cell to `target` past no `blocked` cell; -1 where there is no way."""
@@ -150,17 +127,16 @@ class Walk:
 
     cells: the cell after each step taken, the start first; a bump repeats its cell
     bumps: the steps, from 1, that a wall or the border blocked
-    gold, diamond, lava: distinct tiles stepped on
-    rewards: (completion, gold fraction, diamond fraction, 1 - lava fraction), all 0 unless E was reached
+    collected: distinct tiles stepped on of each kind of the rules' treasures, in their order; lava: the same of lava
+    rewards: the components of the rules' objectives, all 0 unless E was reached
     """
 
     cells: tuple[int, ...]
     bumps: tuple[int, ...]
     reached: bool
-    gold: int
-    diamond: int
+    collected: tuple[int, ...]
     lava: int
-    rewards: tuple[float, float, float, float]
+    rewards: tuple[float, ...]
 
     @property
     def steps(self) -> int:
@@ -180,106 +156,27 @@ def simulate(maze: Maze, moves: Sequence[str]) -> Walk:
         if cell == end:
             break
     seen = set(cells)
-    gold, diamond, lava = (len(seen.intersection(group)) for group in (maze.gold, maze.diamond, maze.lava))
+    collected = tuple([len(seen.intersection(group)) for group in maze.treasures])
+    lava = len(seen.intersection(maze.lava))
     reached = cell == end
-    rewards = rewards_of(maze, gold, diamond, lava) if reached else (0.0, 0.0, 0.0, 0.0)
-    return Walk(tuple(cells), tuple(bumps), reached, gold, diamond, lava, rewards)
+    rewards = rewards_of(maze, collected, lava, len(cells) - 1) if reached else (0.0,) * len(maze.rules.objectives)
+    return Walk(tuple(cells), tuple(bumps), reached, collected, lava, rewards)
 
 
-def rewards_of(maze: Maze, gold: int, diamond: int, lava: int) -> tuple[float, float, float, float]:
-    """The reward vector of a walk that reached E with so many distinct tiles stepped on. A kind of tile that the board
-    lacks counts as not collected (gold, diamond) and as avoided (lava)."""
-    return (
-        1.0,
-        gold / max(1, len(maze.gold)),
-        diamond / max(1, len(maze.diamond)),
-        1.0 - lava / max(1, len(maze.lava)),
-    )
+def rewards_of(maze: Maze, collected: Sequence[int], lava: int, steps: int) -> tuple[float, ...]:
+    """The reward vector of a walk that reached E in `steps` with so many distinct tiles stepped on.
+
+    A kind of tile that the board lacks counts as not collected, lava as avoided. Thrift is 1 for the shortest way to E
+    and 0 for one that takes the whole budget.
+    """
+    shares = [count / max(1, len(cells)) for count, cells in zip(collected, maze.treasures, strict=True)]
+    safety = 1.0 - lava / max(1, len(maze.lava))
+    if not maze.rules.thrift:
+        return (1.0, *shares, safety)
+    spare = max(1, maze.budget - maze.shortest)
+    return (1.0, *shares, safety, 1.0 - (steps - maze.shortest) / spare)
 
 
 def fitness_of(rewards: Sequence[float]) -> float:
     """The deployment scalar: the mean of the components."""
     return sum(rewards) / len(rewards)
-
-
-def generate(rng: random.Random, size: int = SIZE) -> Maze:
-    """The first maze that `rng` draws and that is accepted (nine draws in ten at 9x9)."""
-    while True:
-        maze = attempt(rng, size)
-        if maze is not None:
-            return maze
-
-
-def attempt(rng: random.Random, size: int = SIZE) -> Maze | None:
-    """One draw of the paper's generator; None where a condition of acceptance fails."""
-    is_open = _grow(rng, size)
-    _open_more(rng, size, is_open, rng.randint(*EXTRA_OPENINGS))
-    last = size - 1
-    top_left, top_right, bottom_left, bottom_right = corners = (0, last, size * last, size * size - 1)
-    start, end = rng.choice([(top_left, bottom_right), (top_right, bottom_left)])
-    others = [corner for corner in corners if corner not in (start, end)]
-    rng.shuffle(others)
-    gold_corner, diamond_corner = others
-    centre = size // 2 * (size + 1)
-    for cell in (*corners, centre):
-        is_open[cell] = True
-    tiles = [EMPTY if o else WALL for o in is_open]
-    tiles[start], tiles[end], tiles[centre] = START, END, BONUS
-    board = Maze("".join(tiles), 0, size)
-
-    to_gold, to_diamond = board.distances(gold_corner), board.distances(diamond_corner)
-    if min(to_gold[start], to_gold[end], to_diamond[start], to_diamond[end], to_gold[centre]) < 0:
-        return None
-    budget = max(to_gold[start] + to_gold[end], to_diamond[start] + to_diamond[end]) + SLACK
-    between = to_gold[diamond_corner]
-    if between + min(to_gold[start] + to_diamond[end], to_diamond[start] + to_gold[end]) <= budget:
-        return None
-    zones = [
-        [c for c in range(size * size) if tiles[c] == EMPTY and _apart(c, corner, size) <= ZONE_RADIUS]
-        for corner in others
-    ]
-    if min(map(len, zones)) < ITEMS[0]:
-        return None
-    counts = [rng.randint(ITEMS[0], min(ITEMS[1], len(zone))) for zone in zones]
-    for tile, zone, count in zip((GOLD, DIAMOND), zones, counts, strict=True):
-        for cell in rng.sample(zone, count):
-            tiles[cell] = tile
-    inside = [r * size + c for r in range(2, size - 2) for c in range(2, size - 2) if tiles[r * size + c] == EMPTY]
-    for cell in rng.sample(inside, min(rng.randint(*ITEMS), len(inside))):
-        tiles[cell] = LAVA
-    maze = Maze("".join(tiles), budget, size)
-    safe = maze.distances(end, frozenset(maze.lava))[start]
-    return maze if 0 <= safe <= budget else None
-
-
-def _grow(rng: random.Random, size: int) -> list[bool]:
-    """Prim's growth from a random tile: which tiles are open."""
-    is_open, table = [False] * size**2, beside(size)
-    cell = rng.randrange(size) * size + rng.randrange(size)
-    is_open[cell] = True
-    frontier = [other for _, other in table[cell]]
-    while frontier:
-        cell = frontier.pop(rng.randrange(len(frontier)))
-        around = [other for _, other in table[cell]]
-        if is_open[cell] or sum(is_open[other] for other in around) != 1:
-            continue
-        is_open[cell] = True
-        frontier.extend(other for other in around if not is_open[other])
-    return is_open
-
-
-def _open_more(rng: random.Random, size: int, is_open: list[bool], count: int) -> None:
-    """Open `count` random wall tiles that have two or more open neighbours, or as many as there are."""
-    candidates = [
-        cell
-        for cell, around in enumerate(beside(size))
-        if not is_open[cell] and sum(is_open[other] for _, other in around) >= 2
-    ]
-    rng.shuffle(candidates)
-    for cell in candidates[:count]:
-        is_open[cell] = True
-
-
-def _apart(a: int, b: int, size: int) -> int:
-    """Manhattan distance of two cells."""
-    return abs(a // size - b // size) + abs(a % size - b % size)

@@ -1,51 +1,56 @@
-"""What a maze allows: every reachable outcome, by dynamic programming, exactly and in milliseconds.
+"""What a maze allows: every reachable outcome, by dynamic programming, exactly and in a fraction of a second.
 
-A state is (cell, which items were stepped on); with up to 15 items on 81 cells that is 2.6 million states a step. All
-item sets of a cell are held as the bits of one Python integer: bit s is set where the set s can be had there by now.
-Moving is then an OR of whole integers, and stepping on item i a shift of the half without bit i by 2**i onto the half
-with it, so that a step of the walk costs about a thousand operations on 4 KiB integers.
+A state is (cell, which items were stepped on); with up to 15 items on 81 cells that is 2.6 million states a step, with
+16 items on 169 cells 11 million. All item sets of a cell are held as the bits of one Python integer: bit s is set where
+the set s can be had there by now. Moving is then an OR of whole integers, and stepping on item i a shift of the half
+without bit i by 2**i onto the half with it, so that a step of the walk costs about a thousand operations on integers of
+4 to 8 KiB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
 import numpy as np
 
 from problems.maze.board import Maze, fitness_of, rewards_of
 
-Counts = tuple[int, int, int]
-"""Distinct gold, diamond and lava tiles stepped on."""
+Counts = tuple[int, ...]
+"""Distinct tiles stepped on: of each kind of treasure, in the order of the maze's rules, and of lava."""
+
+
+def fewest_steps(maze: Maze) -> dict[Counts, int]:
+    """All that a walk within the budget can have collected when it reaches E, with the steps that it takes at least.
+    Empty where none reaches E."""
+    groups = (*maze.treasures, maze.lava)
+    items = tuple(cell for group in groups for cell in group)
+    found: dict[Counts, int] = {}
+    known = 0
+    for step, layer in enumerate(_layers(maze, items)):
+        for counts in _counted(layer[maze.end] & ~known, [len(group) for group in groups]):
+            found.setdefault(counts, step)
+        known = layer[maze.end]
+    return found
 
 
 def outcomes(maze: Maze) -> frozenset[Counts]:
-    """Every (gold, diamond, lava) with which some walk reaches E within the budget. Empty where none does."""
-    items = (*maze.gold, *maze.diamond, *maze.lava)
-    sets = _layers(maze, items)[-1][maze.end]
-    held = np.flatnonzero(
-        np.unpackbits(np.frombuffer(sets.to_bytes(2 ** len(items) // 8 + 1, "little"), np.uint8), bitorder="little")
-    )
-    counts, low = [], 0
-    for group in (maze.gold, maze.diamond, maze.lava):
-        ones = np.array([value.bit_count() for value in range(2 ** len(group))])
-        counts.append(ones[(held >> low) & (2 ** len(group) - 1)])
-        low += len(group)
-    return frozenset((int(g), int(d), int(v)) for g, d, v in np.unique(np.stack(counts, 1), axis=0))
+    """Every count with which some walk reaches E within the budget."""
+    return frozenset(fewest_steps(maze))
 
 
 def optimum(maze: Maze, weights: Sequence[float] | None = None) -> float:
     """The largest deployment scalar that any walk earns, or the largest w . r for `weights` (d,); 0 where E is out of
     reach."""
-    vectors = [rewards_of(maze, *counts) for counts in outcomes(maze)]
+    vectors = _vectors(maze)
     if weights is None:
         return max(map(fitness_of, vectors), default=0.0)
     return max((float(np.dot(weights, vector)) for vector in vectors), default=0.0)
 
 
-def pareto(maze: Maze) -> list[tuple[float, float, float, float]]:
+def pareto(maze: Maze) -> list[tuple[float, ...]]:
     """The reward vectors that no walk's vector dominates, sorted."""
-    vectors = sorted({rewards_of(maze, *counts) for counts in outcomes(maze)})
+    vectors = sorted(set(_vectors(maze)))
     return [
         v
         for v in vectors
@@ -55,19 +60,22 @@ def pareto(maze: Maze) -> list[tuple[float, float, float, float]]:
 
 def best_route(maze: Maze) -> str:
     """A shortest move list that earns the optimum; "" where E is out of reach."""
-    items = (*maze.gold, *maze.diamond, *maze.lava)
+    groups = (*maze.treasures, maze.lava)
+    items = tuple(cell for group in groups for cell in group)
     bit = {cell: 1 << i for i, cell in enumerate(items)}
-    layers = _layers(maze, items)
-    possible = outcomes(maze)
+    possible = fewest_steps(maze)
     if not possible:
         return ""
-    best = max(possible, key=lambda counts: fitness_of(rewards_of(maze, *counts)))
-    groups = zip((maze.gold, maze.diamond, maze.lava), best, strict=True)
-    choices = product(*(combinations(group, count) for group, count in groups))
+    best = max(sorted(possible), key=lambda counts: fitness_of(_vector(maze, counts, possible[counts])))
+    choices = product(*(combinations(group, count) for group, count in zip(groups, best, strict=True)))
     wanted = [sum(bit[cell] for part in choice for cell in part) for choice in choices]
-    step, held = next(
-        (step, held) for step, layer in enumerate(layers) for held in wanted if layer[maze.end] >> held & 1
-    )
+    layers = []
+    for layer in _layers(maze, items):
+        layers.append(layer)
+        if len(layers) > possible[best]:
+            break
+    step = possible[best]
+    held = next(held for held in wanted if layers[step][maze.end] >> held & 1)
     moves, cell = "", maze.end
     while step:
         step -= 1
@@ -83,7 +91,29 @@ def best_route(maze: Maze) -> str:
     return moves
 
 
-def _layers(maze: Maze, items: Sequence[int]) -> list[list[int]]:
+def _vectors(maze: Maze) -> list[tuple[float, ...]]:
+    return [_vector(maze, counts, steps) for counts, steps in fewest_steps(maze).items()]
+
+
+def _vector(maze: Maze, counts: Counts, steps: int) -> tuple[float, ...]:
+    return rewards_of(maze, counts[:-1], counts[-1], steps)
+
+
+def _counted(sets: int, sizes: Sequence[int]) -> list[Counts]:
+    """How many items of each group the item sets hold that are the bits of `sets`; each answer once."""
+    if not sets:
+        return []
+    held = np.flatnonzero(
+        np.unpackbits(np.frombuffer(sets.to_bytes(2 ** sum(sizes) // 8 + 1, "little"), np.uint8), bitorder="little")
+    )
+    counts, low = [], 0
+    for size in sizes:
+        counts.append(np.bitwise_count(held >> low & (1 << size) - 1))
+        low += size
+    return [tuple(map(int, row)) for row in np.unique(np.stack(counts, 1), axis=0)]
+
+
+def _layers(maze: Maze, items: Sequence[int]) -> Iterator[list[int]]:
     """Per number of steps 0 to budget, per cell, the item sets that can be held there after at most so many steps."""
     size = 2 ** len(items)
     everything = (1 << size) - 1
@@ -93,7 +123,7 @@ def _layers(maze: Maze, items: Sequence[int]) -> list[list[int]]:
         without[cell] = (1 << i, everything // ((1 << (1 << i)) + 1))
     reach = [0] * len(maze.tiles)
     reach[maze.start] = 1
-    layers = [reach]
+    yield reach
     for _ in range(maze.budget):
         following = list(reach)
         for cell, around in enumerate(maze.neighbours):
@@ -106,5 +136,4 @@ def _layers(maze: Maze, items: Sequence[int]) -> list[list[int]]:
                 sets = sets & ~lacking | (sets & lacking) << shift
             following[cell] |= sets
         reach = following
-        layers.append(reach)
-    return layers
+        yield reach

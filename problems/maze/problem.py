@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from problems.contract import Problem, Score
 from problems.fingerprint import fingerprint_of
-from problems.maze.board import OBJECTIVES, Maze, Walk, fitness_of, simulate
+from problems.maze.board import Maze, Walk, fitness_of, simulate
 from problems.maze.moves import UnreadableRoute, parse_moves
+from problems.maze.rules import NAMES, PAPER, PLURALS
 
 TOLERANCE = 1e-9
 """The target lies this far under the optimum, so that a sum in another order still reaches it."""
 MOST_BUMPS_TOLD = 3
+BONUS_ADVERT = "\n- The bonus tile B raises your other scores, so look for a way past it!"
+"""Of the paper's boards: what the prompt promises and the reward ignores."""
+_NUMERALS = {4: "Four", 7: "Seven"}
 
 
 @dataclass(frozen=True)
@@ -25,37 +30,50 @@ class MazeProblem(Problem):
     name: str
     maze: Maze
     optimum: float
-    objectives: tuple[str, ...] = OBJECTIVES
     answer_format: str = "route"
     inline: bool = True
+    objectives: tuple[str, ...] = field(init=False)
     target: float | None = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "objectives", self.maze.rules.objectives)
         object.__setattr__(self, "target", self.optimum - TOLERANCE)
 
     def fingerprint(self) -> str:
-        return fingerprint_of(self.maze.tiles, self.maze.budget, self.maze.size)
+        scored = () if self.maze.rules == PAPER else self.objectives
+        return fingerprint_of(self.maze.tiles, self.maze.budget, self.maze.size, *scored)
 
     def statement(self) -> str:
-        maze = self.maze
+        maze, rules = self.maze, self.maze.rules
         board = "\n".join(" ".join(row) for row in maze.rows())
+        kinds = [NAMES[tile] for tile in rules.treasures]
+        plurals = [PLURALS[tile] for tile in rules.treasures]
+        legend = ", ".join(f"{tile} {NAMES[tile]}" for tile in rules.treasures)
+        counts = ", ".join(f"{len(cells)} {kind}" for kind, cells in zip(kinds, maze.treasures, strict=True))
+        each = ", ".join(f"{kind} (share collected)" for kind in kinds)
+        shares = each if len(kinds) < 3 else f"{_listed(kinds)} (share of each)"
+        bonus, advert = (", B bonus", BONUS_ADVERT) if rules == PAPER else ("", "")
+        thrift = (
+            f",\nthrift (1 for the shortest way to E, {maze.shortest} steps, down to 0 for one of {maze.budget})"
+            if rules.thrift
+            else ""
+        )
         return f"""\
-Find a route through a {maze.size}x{maze.size} maze from S to E that collects gold and diamonds and keeps off the lava.
+Find a route through a {maze.size}x{maze.size} maze from S to E that collects {_listed(plurals)} and keeps off the lava.
 
 {board}
 
-S start, E exit, # wall, G gold, D diamond, L lava, B bonus, . open floor.
+S start, E exit, # wall, {legend}, L lava{bonus}, . open floor.
 
 - A move is U (up), D (down), L (left) or R (right), one tile. A move into a wall or off the board leaves you where you
   are and still costs a step.
 - You have {maze.budget} steps. The walk ends when it comes to E; what you have not collected by then is lost.
 - You must reach E within the steps: otherwise everything scores zero.
-- There are {len(maze.gold)} gold, {len(maze.diamond)} diamond and {len(maze.lava)} lava tiles.
-  Stepping on gold or diamonds collects them; each lava tile that you step on costs you.
-- The bonus tile B raises your other scores, so look for a way past it!
+- There are {counts} and {len(maze.lava)} lava tiles.
+  Stepping on {_listed(plurals, "or")} collects them; each lava tile that you step on costs you.{advert}
 
-Four scores from 0 to 1 (higher is better): completion (E reached), gold (share collected), diamond (share collected),
-safety (share of the lava avoided). A route is judged by their mean.
+{_NUMERALS[len(self.objectives)]} scores from 0 to 1 (higher is better): completion (E reached), {shares},
+safety (share of the lava avoided){thrift}. A route is judged by their mean.
 A route is a list of moves such as: R R D D L D"""
 
     def seed_answer(self) -> str:
@@ -69,17 +87,19 @@ A route is a list of moves such as: R R D D L D"""
 
     def score(self, answer: str) -> Score:
         """Features, each in [0, 1], whether E was reached or not: the shares of gold and of diamonds collected, and the
-        share of the budget used."""
+        share of the budget used; where there are more treasures the share of those instead, because a grid has three
+        dimensions at most unless others are named."""
         try:
             moves = parse_moves(answer)
         except UnreadableRoute as fault:
-            return Score.failure(len(OBJECTIVES), str(fault))
+            return Score.failure(len(self.objectives), str(fault))
         walk = simulate(self.maze, moves)
-        features = {
-            "gold": walk.gold / max(1, len(self.maze.gold)),
-            "diamond": walk.diamond / max(1, len(self.maze.diamond)),
-            "length": walk.steps / max(1, self.maze.budget),
-        }
+        shares = [count / max(1, len(c)) for count, c in zip(walk.collected, self.maze.treasures, strict=True)]
+        features = {NAMES[tile]: share for tile, share in zip(self.maze.rules.treasures[:2], shares, strict=False)}
+        if len(shares) > 2:
+            features["others"] = sum(shares[2:]) / len(shares[2:])
+        else:
+            features["length"] = walk.steps / max(1, self.maze.budget)
         return Score(walk.rewards, fitness_of(walk.rewards), features, self._feedback(moves, walk))
 
     def _feedback(self, moves: str, walk: Walk) -> str:
@@ -89,10 +109,11 @@ A route is a list of moves such as: R R D D L D"""
         parts = []
         if told:
             parts.append(f"hit a wall at {', '.join(told)}" + (f" and {more} more times" if more else ""))
-        parts.append(
-            f"collected {walk.gold}/{len(maze.gold)} gold and {walk.diamond}/{len(maze.diamond)} diamonds, "
-            f"stepped on {walk.lava}/{len(maze.lava)} lava"
-        )
+        collected = [
+            f"{count}/{len(cells)} {PLURALS[tile]}"
+            for tile, count, cells in zip(maze.rules.treasures, walk.collected, maze.treasures, strict=True)
+        ]
+        parts.append(f"collected {_listed(collected)}, stepped on {walk.lava}/{len(maze.lava)} lava")
         if walk.reached:
             parts.append(f"reached E in {walk.steps} of {maze.budget} steps")
             if len(moves) > walk.steps:
@@ -105,3 +126,8 @@ A route is a list of moves such as: R R D D L D"""
             parts.append(f"{why} {where}, {away} steps from E, so everything scores zero")
         text = "; ".join(parts)
         return f"{text[0].upper()}{text[1:]}."
+
+
+def _listed(words: Sequence[str], last: str = "and") -> str:
+    """The words with commas, the last two joined by `last`."""
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"

@@ -9,6 +9,8 @@ at.
 
 maze:compromise and maze:compromise-train are mazes whose optimum lies above ONE_ZONE, so that no route earns it which
 collects in one zone alone: it takes items of both and leaves some. About 4 boards in 100 are like that.
+
+maze:large and maze:large-train are the 13x13 boards of problems.maze.large, as they are drawn.
 """
 
 from __future__ import annotations
@@ -19,13 +21,31 @@ from functools import cache
 from pathlib import Path
 
 from problems.contract import BadAddress
-from problems.maze.board import Maze, attempt
+from problems.maze import generator, large
+from problems.maze.board import Maze
 from problems.maze.optimum import optimum
 from problems.maze.planner import tries_to_reach
 from problems.maze.problem import TOLERANCE, MazeProblem
+from problems.maze.rules import PAPER, ZONES, Rules
 
-FIRST_SEED = {"train": 42, "test": 4242, "hard": 1_000_000, "compromise": 2_000_000, "compromise-train": 3_000_000}
-SIZES = {"train": 1000, "test": 100, "hard": 200, "compromise": 100, "compromise-train": 1000}
+FIRST_SEED = {
+    "train": 42,
+    "test": 4242,
+    "hard": 1_000_000,
+    "compromise": 2_000_000,
+    "compromise-train": 3_000_000,
+    "large": 4_000_000,
+    "large-train": 5_000_000,
+}
+SIZES = {
+    "train": 1000,
+    "test": 100,
+    "hard": 200,
+    "compromise": 100,
+    "compromise-train": 1000,
+    "large": 100,
+    "large-train": 1000,
+}
 HARD_TRIES = 600
 ONE_ZONE = 0.75
 """What a route earns at most that collects in one zone: E, the zone emptied, no lava, none of the other zone."""
@@ -47,6 +67,11 @@ def problem_set(address: str, limit: int | None = None) -> list[MazeProblem]:
     return [_problem(name, int(index))]
 
 
+def rules_of(name: str) -> Rules:
+    """What the walks of a set are scored by."""
+    return ZONES if name.startswith("large") else PAPER
+
+
 def held_out_tiles() -> frozenset[str]:
     """The boards of all sets, none of which the embedded base may learn from."""
     return frozenset(_problem(name, i).maze.tiles for name, size in SIZES.items() for i in range(size))
@@ -57,13 +82,19 @@ def draw_set(name: str, size: int | None = None) -> list[tuple[int, Maze, float]
     drawn: list[tuple[int, Maze, float]] = []
     seed = FIRST_SEED[name]
     while len(drawn) < (SIZES[name] if size is None else size):
-        maze = attempt(random.Random(seed))
+        maze = _attempt(name, seed)
         if maze is not None:
             best = optimum(maze)
             if belongs(name, maze, best, seed):
                 drawn.append((seed, maze, best))
         seed += 1
     return drawn
+
+
+def _attempt(name: str, seed: int) -> Maze | None:
+    """What the set's generator draws from `seed`."""
+    draw = large.attempt if rules_of(name) is ZONES else generator.attempt
+    return draw(random.Random(seed))
 
 
 def belongs(name: str, maze: Maze, best: float, seed: int) -> bool:
@@ -87,7 +118,7 @@ def _instances() -> dict[str, list[list[float]]]:
 @cache
 def _problem(name: str, index: int) -> MazeProblem:
     seed, best = _instances()[name][index]
-    maze = attempt(random.Random(int(seed)))
+    maze = _attempt(name, int(seed))
     if maze is None:
         raise RuntimeError(f"{INSTANCES.name} does not fit the generator: run python -m problems.maze.sets")
     return MazeProblem(f"maze:{name}/{index}", maze, best)

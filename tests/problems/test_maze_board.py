@@ -5,19 +5,9 @@ import random
 
 import pytest
 
-from problems.maze.board import (
-    BONUS,
-    DIAMOND,
-    GOLD,
-    LAVA,
-    SLACK,
-    WALL,
-    Maze,
-    attempt,
-    fitness_of,
-    generate,
-    simulate,
-)
+from problems.maze.board import Maze, fitness_of, simulate
+from problems.maze.generator import SLACK, attempt, generate
+from problems.maze.rules import BONUS, DIAMOND, GOLD, LAVA, PAPER, WALL, ZONES
 
 BOARDS = [generate(random.Random(seed)) for seed in range(7_000_000, 7_000_400)]
 CORNERS = (0, 8, 72, 80)
@@ -30,7 +20,7 @@ def apart(a: int, b: int) -> int:
 def zone_corners(maze: Maze) -> tuple[int, int]:
     """(gold corner, diamond corner), by where the items lie."""
     others = [c for c in CORNERS if c not in (maze.start, maze.end)]
-    others.sort(key=lambda corner: apart(corner, maze.gold[0]))
+    others.sort(key=lambda corner: apart(corner, maze.cells(GOLD)[0]))
     return others[0], others[1]
 
 
@@ -45,9 +35,10 @@ def test_gold_and_diamonds_lie_near_the_two_other_corners():
     for maze in BOARDS:
         gold_corner, diamond_corner = zone_corners(maze)
         sides.add(gold_corner)
-        assert 3 <= len(maze.gold) <= 5 and 3 <= len(maze.diamond) <= 5
-        assert all(apart(cell, gold_corner) <= 2 for cell in maze.gold)
-        assert all(apart(cell, diamond_corner) <= 2 for cell in maze.diamond)
+        gold, diamond = maze.treasures
+        assert 3 <= len(gold) <= 5 and 3 <= len(diamond) <= 5
+        assert all(apart(cell, gold_corner) <= 2 for cell in gold)
+        assert all(apart(cell, diamond_corner) <= 2 for cell in diamond)
     assert sides == set(CORNERS)
 
 
@@ -112,7 +103,7 @@ def test_a_walk_with_gold_and_lava():
     walk = simulate(HAND, "RDDDRR")  # lava at (1,1), gold at (2,1), diamond at (3,2), then E
     assert walk.cells == (0, 1, 5, 9, 13, 14, 15)
     assert walk.reached and walk.bumps == () and walk.steps == 6
-    assert (walk.gold, walk.diamond, walk.lava) == (1, 1, 1)
+    assert walk.collected == (1, 1) and walk.lava == 1
     assert walk.rewards == (1.0, 0.5, 0.5, 0.5)
     assert fitness_of(walk.rewards) == 0.625
 
@@ -132,13 +123,13 @@ def test_walls_and_the_border_block_and_cost_a_step():
 
 def test_an_item_counts_once():
     walk = simulate(HAND, "RRLRRDDD")
-    assert walk.reached and walk.gold == 1
+    assert walk.reached and walk.collected[0] == 1
     assert simulate(HAND, "RDUDUD").lava == 1
 
 
 def test_all_is_zero_without_the_exit_but_the_counts_are_told():
     walk = simulate(HAND, "RR")
-    assert not walk.reached and walk.gold == 1 and walk.rewards == (0.0,) * 4
+    assert not walk.reached and walk.collected[0] == 1 and walk.rewards == (0.0,) * 4
     assert simulate(HAND, "").rewards == (0.0,) * 4
 
 
@@ -158,3 +149,28 @@ def test_a_board_without_items_pays_completion_and_safety():
     maze = Maze.from_rows(["S.", ".E"], budget=2)
     assert simulate(maze, "RD").rewards == (1.0, 0.0, 0.0, 1.0)
     assert not {GOLD, DIAMOND, LAVA} & set(maze.tiles)
+
+
+# S J P
+# G # L
+# D . E
+SEVEN = Maze.from_rows(["SJP", "G#L", "D.E"], budget=8, rules=ZONES)
+
+
+def test_the_rules_name_the_components():
+    assert PAPER.objectives == ("completion", "gold", "diamond", "safety")
+    assert ZONES.objectives == ("completion", "gold", "diamond", "jade", "pearl", "safety", "thrift")
+
+
+def test_four_treasures_safety_and_thrift_are_paid():
+    assert simulate(SEVEN, "RRDD").rewards == (1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0)  # by the lava, 4 steps are the fewest
+    assert simulate(SEVEN, "DDRR").rewards == (1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0)
+    assert simulate(SEVEN, "RRLLDDRR").rewards == (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)  # all, and the whole budget
+    assert simulate(SEVEN, "RLDDRR").rewards == (1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.5)
+    assert simulate(SEVEN, "UDDRR").rewards[-1] == 0.75  # a bump is a step
+    assert simulate(SEVEN, "DD").rewards == (0.0,) * 7 and simulate(SEVEN, "DD").collected == (1, 1, 0, 0)
+
+
+def test_a_budget_without_a_spare_step_leaves_thrift_whole():
+    maze = Maze("S..E", 2, 2, ZONES)
+    assert simulate(maze, "RD").rewards[-1] == 1.0

@@ -11,6 +11,7 @@ from problems.maze import MazeProblem, problem_set
 from problems.maze.board import Maze
 from problems.maze.moves import MOST_CHARACTERS, UnreadableRoute, parse_moves
 from problems.maze.optimum import best_route, optimum
+from problems.maze.rules import ZONES
 
 HAND = Maze.from_rows(["S.G.", "#L#D", ".G.L", "B.DE"], budget=9)
 PROBLEM = MazeProblem("maze:hand/0", HAND, optimum(HAND))
@@ -105,6 +106,28 @@ def test_the_statement_shows_the_board_and_sells_the_bonus():
     assert "<route" not in text  # the tags belong to the chain's prompt
     example = text.rsplit(":", 1)[1]
     assert set(parse_moves(example)) == set("RDL")
+
+
+def test_a_large_maze_states_scores_and_tells_seven_components():
+    rows = ["SJP..", "G#L..", "D..#.", "...G.", "P.J.E"]
+    maze = Maze.from_rows(rows, budget=12, rules=ZONES)
+    problem = MazeProblem("maze:seven/0", maze, optimum(maze))
+    assert problem.objectives == ZONES.objectives
+    text = problem.statement()
+    assert "\n".join(" ".join(row) for row in rows) in text and "bonus" not in text.lower()
+    assert (
+        "2 gold, 1 diamond, 2 jade, 2 pearl and 1 lava tiles" in text and "G gold, D diamond, J jade, P pearl" in text
+    )
+    assert text.count("Seven scores") == 1 and "8 steps, down to 0 for one of 12" in text
+    assert all(name in text for name in problem.objectives) and max(map(len, text.splitlines())) <= 120
+    score = problem.score("DDRRDDRR").checked(problem)
+    assert score.rewards == (1.0, 0.5, 1.0, 0.5, 0.0, 1.0, 1.0) and score.fitness == pytest.approx(5 / 7)
+    assert score.features == {"gold": 0.5, "diamond": 1.0, "others": 0.25}
+    assert score.feedback == (
+        "Collected 1/2 gold, 1/1 diamonds, 1/2 jade and 0/2 pearls, stepped on 0/1 lava; reached E in 8 of 12 steps."
+    )
+    assert problem.score("no").rewards == (0.0,) * 7
+    assert problem.fingerprint() != MazeProblem("maze:four/0", Maze(maze.tiles, 12, 5), 0.5).fingerprint()
 
 
 def test_scoring_is_quick():

@@ -8,8 +8,10 @@ import pytest
 from run_limited import DONE, run_limited
 
 from problems.contract import BadAddress
-from problems.maze.board import attempt, fitness_of, generate, rewards_of, simulate
-from problems.maze.optimum import optimum, outcomes
+from problems.maze import generator, large
+from problems.maze.board import fitness_of, rewards_of, simulate
+from problems.maze.generator import generate
+from problems.maze.optimum import best_route, optimum, outcomes
 from problems.maze.planner import Planner, moves_between, tries_to_reach
 from problems.maze.sets import (
     FIRST_SEED,
@@ -36,6 +38,8 @@ def digest(name: str) -> str:
         ("test", 100, "f252ec4799556f33"),
         ("hard", 200, "b0368ff60484b396"),
         ("compromise", 100, "5f0f9c31c2891b10"),
+        ("large", 100, "a0ca84ce79139cfd"),
+        ("large-train", 1000, "20eb5f24377bbccc"),
         ("compromise-train", 1000, "808c97f125aad888"),
     ],
 )
@@ -65,13 +69,23 @@ def test_a_wrong_address_is_one_clear_line(address):
 
 
 @pytest.mark.parametrize(
-    ("name", "first"), [("train", 25), ("test", 25), ("hard", 25), ("compromise", 6), ("compromise-train", 6)]
+    ("name", "first"),
+    [
+        ("train", 25),
+        ("test", 25),
+        ("hard", 25),
+        ("compromise", 6),
+        ("compromise-train", 6),
+        ("large", 12),
+        ("large-train", 12),
+    ],
 )
 def test_the_shipped_file_is_what_drawing_gives(name, first):
     shipped = json.loads(INSTANCES.read_text())[name]
     assert [[seed, best] for seed, _, best in draw_set(name, first)] == shipped[:first]
-    for seed, best in random.Random(name).sample(shipped, 20):
-        maze = attempt(random.Random(seed))
+    draw = large.attempt if "large" in name else generator.attempt
+    for seed, best in random.Random(name).sample(shipped, 12 if "large" in name else 20):
+        maze = draw(random.Random(seed))
         assert maze is not None and optimum(maze) == best
         assert seed >= FIRST_SEED[name]
 
@@ -80,10 +94,10 @@ def test_the_shipped_file_is_what_drawing_gives(name, first):
 def test_the_optimum_of_a_compromise_takes_items_of_both_zones_and_leaves_some(name):
     for problem in random.Random(name).sample(problem_set(f"maze:{name}"), 20):
         maze = problem.maze
-        earned = {counts: fitness_of(rewards_of(maze, *counts)) for counts in outcomes(maze)}
+        earned = {counts: fitness_of(rewards_of(maze, counts[:2], counts[2], 0)) for counts in outcomes(maze)}
         best = [counts for counts, fitness in earned.items() if fitness >= problem.target]
         assert best and all(gold and diamond for gold, diamond, _ in best)
-        assert all(gold < len(maze.gold) or diamond < len(maze.diamond) for gold, diamond, _ in best)
+        assert not any(counts[:2] == tuple(map(len, maze.treasures)) for counts in best)
         assert max(earned[counts] for counts in earned if not counts[0] or not counts[1]) <= ONE_ZONE
 
 
@@ -111,6 +125,15 @@ def test_planner_routes_reach_the_exit_within_the_budget_and_differ():
         routes = [moves_between(maze, planner.route(rng)) for _ in range(20)]
         assert all(simulate(maze, route).reached and simulate(maze, route).steps == len(route) for route in routes)
         assert len(set(routes)) > 5
+
+
+def test_large_mazes_are_not_solved_in_one_go_and_a_solver_solves_them():
+    """30 routes of the planner are what one-shot planning may try."""
+    problems = problem_set("maze:large")
+    found = [tries_to_reach(p.maze, p.target, 30, random.Random(f"one shot {p.name}")) for p in problems]
+    assert sum(tries is not None for tries in found) <= 4
+    for problem in problems[::20]:
+        assert problem.score(best_route(problem.maze)).fitness >= problem.target
 
 
 def test_a_set_is_loaded_from_its_file_and_not_drawn_again():

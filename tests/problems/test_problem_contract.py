@@ -28,6 +28,13 @@ class TestMaze(ProblemContract):
         return the("maze:test/3")
 
 
+class TestLargeMaze(ProblemContract):
+    answers = ("U U U U", "D" * 12 + "R" * 12, "R, d L u")
+
+    def problem(self):
+        return the("maze:large/3")
+
+
 class TestFunction(ProblemContract):
     def problem(self):
         return the("programs:easy/0")

@@ -85,7 +85,7 @@ def test_a_parent_is_shown_with_its_bumps_and_its_counts():
 
 def test_counts_come_from_the_vector():
     problem = PROBLEMS[0]
-    gold, diamond, lava = (len(cells) for cells in (problem.maze.gold, problem.maze.diamond, problem.maze.lava))
+    gold, diamond, lava = (len(cells) for cells in (*problem.maze.treasures, problem.maze.lava))
     vector = (1.0, 2 / gold, 1 / diamond, 1 - 1 / lava)
     assert prompt_text(problem, "RRD", vector).split()[-5:] == ["ok", "g2", "d1", "l1", "m3"]
     assert prompt_text(problem, "RRD").split()[-2:] == ["fail", "m3"]

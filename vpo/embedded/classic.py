@@ -11,8 +11,9 @@ import random
 import re
 from functools import lru_cache
 
-from problems.maze.board import MOVES, TILES, Maze, simulate
+from problems.maze.board import MOVES, Maze, simulate
 from problems.maze.planner import Planner, moves_between
+from problems.maze.rules import TILES
 from vpo.embedded.lessons import edit
 from vpo.policies.contract import PolicyUnavailable
 

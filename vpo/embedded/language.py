@@ -30,7 +30,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from problems.maze.board import DIAMOND, END, GOLD, LAVA, MOVES, SIZE, START, WALL, Maze, Walk, beside, simulate
+from problems.maze.board import MOVES, SIZE, Maze, Walk, beside, simulate
+from problems.maze.rules import DIAMOND, END, GOLD, LAVA, PAPER, START, WALL
 from vpo.policies.prompt_formats import MAZE_FORMATS
 
 DIALECT, EDIT_DIALECT = MAZE_FORMATS
@@ -97,7 +98,7 @@ def encode_prompt(
     Raises ValueError for a board that the language has no words for (not 9x9, S or E off the corners) and for a number
     of answers outside 1..5.
     """
-    if maze.size != SIZE or maze.start not in _CORNERS or maze.end not in _CORNERS:
+    if maze.size != SIZE or maze.rules != PAPER or maze.start not in _CORNERS or maze.end not in _CORNERS:
         raise ValueError(f"the embedded policy reads {SIZE}x{SIZE} boards with S and E in corners only")
     if not 1 <= answers <= MOST_ANSWERS:
         raise ValueError(f"the embedded policy writes 1 to {MOST_ANSWERS} answers a chain, not {answers}")
@@ -131,7 +132,8 @@ def encode_rewards(maze: Maze, walked: Sequence[float], given: Sequence[float] |
     completion, gold, diamond, safety = walked if given is None else given
     if completion <= 0:
         return [FAILED]
-    counts = (gold * len(maze.gold), diamond * len(maze.diamond), (1 - safety) * len(maze.lava))
+    shares = zip((gold, diamond), maze.treasures, strict=True)
+    counts = (*(share * len(cells) for share, cells in shares), (1 - safety) * len(maze.lava))
     return [
         REACHED,
         *(f"{letter}{min(max(round(n), 0), MOST_ITEMS)}" for letter, n in zip(_COUNTED.values(), counts, strict=True)),

@@ -11,7 +11,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
-from problems.maze.board import Maze, generate
+from problems.maze.board import Maze
+from problems.maze.generator import generate
 from problems.maze.planner import Planner, moves_between
 from vpo.embedded.language import DIALECT, EDIT_DIALECT, MOST_NEW, STOP, Edit, encode_chain, encode_edit, encode_prompt
 

@@ -53,6 +53,17 @@ def test_boards_of_any_size_are_read() -> None:
     assert all(simulate(maze, moves).reached for moves in answers_of(problem, None))
 
 
+def test_a_large_board_is_rerouted() -> None:
+    shares = {True: 0.0, False: 0.0}
+    for i, problem in enumerate(problem_set("maze:large", 10)):
+        parent = answers_of(problem, None, 1000 + i)[0]
+        for shown in shares:
+            answers = answers_of(problem, parent if shown else None, i)
+            assert answers and all(simulate(problem.maze, moves).reached for moves in answers)
+            shares[shown] += sum(sum(kept(parent, moves)) for moves in answers) / len(answers) / 10
+    assert shares[True] > shares[False] + 0.15
+
+
 def test_what_is_no_maze_is_refused() -> None:
     policy = load_policy("scripted:classic")
     with pytest.raises(PolicyUnavailable, match="mazes alone"):
