@@ -21,13 +21,17 @@ from vpo.embedded.pretrain import pretrain as train
 @click.argument("language", type=click.Choice(["maze", "maze-edit"]))
 @click.option("-o", "--output", required=True, type=click.Path(file_okay=False), help="directory of the new checkpoint")
 @flag(PretrainSettings, "start", metavar="POLICY")
-@flags(PretrainSettings, ("steps", "seconds", "seed", "width", "layers", "heads", "lr", "precision", "threads"))
+@flags(
+    PretrainSettings,
+    ("steps", "seconds", "seed", "width", "layers", "heads", "lr", "large_share", "precision", "threads"),
+)
 @plain_option
 def pretrain(language: str, output: str, plain: bool, **options: float | str | None) -> int:
     """Train the base policy of LANGUAGE and save it as a Hugging Face checkpoint.
 
-    A policy of maze writes routes; one of maze-edit writes a change of the parent that it is shown, or a route. One
-    seed and one number of steps give one checkpoint. Use it with `--policy DIR`.
+    A policy of maze writes routes through 9x9 boards; one of maze-edit writes a change of the parent that it is shown,
+    or a route, on 9x9 and 13x13 boards. One seed and one number of steps give one checkpoint. Use it with `--policy
+    DIR`.
     """
 
     if (Path(output) / "config.json").exists():
@@ -47,10 +51,10 @@ def pretrain(language: str, output: str, plain: bool, **options: float | str | N
 
         done = train(output, config, report=report)
     last = done.history[-1]
-    if done.shown and done.unshown and done.teacher:
+    for kind, of in done.fidelity.items():
         console.print(
-            f"an answer keeps {done.shown.kept:.2f} of the parent that it is shown, {done.unshown.kept:.2f} of one "
-            f"that it is not, the teacher's {done.teacher.kept:.2f}"
+            f"{kind}: an answer keeps {of.shown.kept:.2f} of the parent that it is shown, {of.unshown.kept:.2f} of one "
+            f"that it is not, the teacher's {of.teacher.kept:.2f}"
         )
     console.print(
         f"{output}: {last.step} steps, {last.tokens:,} tokens, loss {last.loss:.3f} in {last.seconds:.0f} s; "

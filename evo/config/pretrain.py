@@ -24,6 +24,9 @@ class PretrainSettings(BaseModel):
     layers: int | None = Field(None, ge=1, description="of the model")
     heads: int | None = Field(None, ge=1, description="of attention")
     lr: float | None = Field(None, gt=0, description="peak learning rate")
+    large_share: float | None = Field(
+        None, ge=0, le=1, description="of lessons on 13x13 boards  [default: .5 in maze-edit]"
+    )
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="of the products")
     threads: int = Field(1, ge=1, description="CPU threads")
 

@@ -33,7 +33,7 @@ from openevolve.llm.base import LLMInterface
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout, prompt_tokens
-from vpo.embedded.language import decode_chain
+from vpo.embedded.decoding import decode_chain
 from vpo.policies.address import TRANSFORMERS, parse_address
 from vpo.policies.contract import Policy, PolicyUnavailable
 from vpo.policies.registry import load_policy
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 PROVIDER = "evo"
 _CLOSE_SECONDS = 20.0
-_BOARD = re.compile(r"\bS\d\d E\d\d t\d+ [^\n]*?\bm[1-5]\b")
+_BOARD = re.compile(r"\bS\w\w E\w\w t\d+ [^\n]*?\bm[1-5]\b")
 """A prompt in the language of the embedded policies (vpo.embedded.language), wherever a template puts it."""
 
 
@@ -121,7 +121,7 @@ class Home:
         stream = int.from_bytes(place.digest(), "little") >> 1
         prompt = Prompt(prompt.user, prompt.system, stream)
         ((rollout,),) = await policy.sample([prompt], rollouts=1, answers=1, seed=seed or 0)
-        return to_reply(policy, rollout), rollout
+        return to_reply(policy, rollout, prompt), rollout
 
     def _policy(self, settings: tuple[Any, ...]) -> Policy:
         if settings not in self._policies:
@@ -178,11 +178,11 @@ def to_prompt(policy: Policy, system: str, user: str) -> Prompt:
     return Prompt(board[0])
 
 
-def to_reply(policy: Policy, rollout: Rollout) -> str:
+def to_reply(policy: Policy, rollout: Rollout, prompt: Prompt) -> str:
     """What the policy wrote as OpenEvolve reads it: text as it is; of a chain of routes the first one's moves."""
     if policy.prompt_format == "chat":
         return rollout.text
-    return f"```\n{next(iter(decode_chain(rollout.text)), '')}\n```"
+    return f"```\n{next(iter(decode_chain(rollout.text, prompt.user)), '')}\n```"
 
 
 def with_policies(config: Config) -> Config:

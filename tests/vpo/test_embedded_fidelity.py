@@ -7,8 +7,9 @@ import pytest
 
 from problems.maze.planner import moves_between
 from problems.types import Rollout
-from vpo.embedded.fidelity import cases, fidelity, of_policy, of_teacher
-from vpo.embedded.language import DIALECT, EDIT_DIALECT, encode_chain
+from vpo.embedded.fidelity import KINDS, cases, fidelity, of_policy, of_teacher
+from vpo.embedded.language import encode_chain
+from vpo.embedded.words import DIALECT, EDIT_DIALECT
 from vpo.metrics import kept
 
 
@@ -71,6 +72,14 @@ def test_better_is_fitter_than_the_parent():
     worse = moves_between(case.problem.maze, case.parent)[:-1]
     found = fidelity(asked, [[best, worse]], 2)
     assert found.better == 0.5 and found.valid == 0.5
+
+
+def test_there_are_cases_of_each_kind():
+    for kind in KINDS[EDIT_DIALECT]:
+        asked = cases(2, kind=kind)
+        assert [case.problem.name for case in asked] == [f"{kind}/900", f"{kind}/901"]
+        found = of_teacher(asked, EDIT_DIALECT)
+        assert found.valid == 1.0 and found.kept > 0.4
 
 
 def test_the_teacher_of_edits_keeps_more_than_the_teacher_of_routes():

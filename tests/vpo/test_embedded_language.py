@@ -8,18 +8,12 @@ from problems.maze import Maze, generate, problem_set, simulate
 from problems.maze.planner import Planner, moves_between
 from vpo.embedded import MOST_ANSWERS, most_tokens, prompt_text, routes
 from vpo.embedded.checkpoint import build_tokenizer
-from vpo.embedded.language import (
-    BUDGETS,
-    EDIT_DIALECT,
-    MOST_NEW,
-    cell_of,
-    encode_chain,
-    encode_prompt,
-    encode_walk,
-    vocabulary,
-)
+from vpo.embedded.language import encode_chain, encode_edit, encode_prompt, encode_walk
+from vpo.embedded.lessons import edit
+from vpo.embedded.words import BUDGETS, EDIT_DIALECT, MOST_NEW, cell_of, size_of, vocabulary
 
 PROBLEMS = problem_set("maze:test")
+LARGE = problem_set("maze:large", 30)
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +21,14 @@ def tokenizer():
     return build_tokenizer()
 
 
-def read_board(words: list[str]) -> tuple[str, int]:
-    """Tiles and budget out of a prompt's words; the bonus tile stands in the centre on every board."""
-    tiles = ["."] * 81
-    tiles[40] = "B"
+def read_board(words: list[str], size: int = 9) -> tuple[str, int]:
+    """Tiles and budget out of a prompt's words; the bonus tile stands in the centre of every small board."""
+    tiles = ["."] * size**2
+    if size == 9:
+        tiles[40] = "B"
     for word in words:
-        cell = cell_of(word)
-        if cell is not None and word[0] in "SE#GDL":
+        cell = cell_of(word, size)
+        if cell is not None and word[0] in "SE#GDLJP":
             tiles[cell] = word[0]
     return "".join(tiles), int(words[2][1:])
 
@@ -192,10 +187,57 @@ def test_the_edit_language_counts_the_parents_steps_and_what_they_leave_of_the_b
     assert vocabulary(EDIT_DIALECT)[: len(vocabulary())] == vocabulary()
 
 
+def test_a_prompt_holds_the_whole_of_a_large_board():
+    tokenizer = build_tokenizer(EDIT_DIALECT)
+    for problem in LARGE:
+        text = prompt_text(problem, dialect=EDIT_DIALECT)
+        assert size_of(text) == 13 and read_board(text.split(), 13) == (problem.maze.tiles, problem.maze.budget)
+        assert tokenizer.unk_token_id not in tokenizer(text)["input_ids"] and len(text.split()) < 55
+    assert size_of(prompt_text(PROBLEMS[0])) == 9 == size_of("") == size_of("m3")
+
+
+def test_edits_and_routes_on_large_boards_survive_the_tokenizer_and_are_read_back():
+    tokenizer, rng = build_tokenizer(EDIT_DIALECT), random.Random(0)
+    for problem in LARGE:
+        maze, planner = problem.maze, Planner(problem.maze)
+        parent, route = planner.route(rng), planner.route(rng)
+        found = edit(planner, parent, rng, MOST_NEW)
+        assert found is not None
+        prompt = prompt_text(problem, moves_between(maze, parent), dialect=EDIT_DIALECT)
+        assert len(prompt.split()) < 160
+        for words, shown, cells in (
+            (encode_edit(parent, found, maze.size), prompt, found.applied(parent)),
+            (encode_chain([route], maze.size)[:-1], prompt_text(problem, dialect=EDIT_DIALECT), route),
+        ):
+            ids = tokenizer(" ".join(words))["input_ids"]
+            assert tokenizer.unk_token_id not in ids and len(ids) == len(words) <= most_tokens(1)
+            assert routes(tokenizer.decode(ids), shown) == [moves_between(maze, cells)]
+    # of a 9x9 board the same words leave the board
+    assert routes(">08 09 19", "S08 E80 t27 m1") == [] and routes(">0c 1c 1b", "S0c Ec0 t32 m1") == ["DL"]
+
+
+def test_the_parents_vector_on_a_large_board_is_told_in_counts():
+    problem = LARGE[0]
+    words = prompt_text(problem, "R", (1.0, 1 / 3, 2 / 3, 0.0, 1.0, 0.75, 0.4), dialect=EDIT_DIALECT).split()
+    assert words[-8:-2] == ["ok", "g1", "d2", "j0", "p3", "l1"] and words[-1] == "m3"
+    assert prompt_text(problem, "R", dialect=EDIT_DIALECT).split()[-3] == "fail"
+    with pytest.raises(ValueError, match="reads 9x9 boards"):
+        prompt_text(problem)
+    with pytest.raises(ValueError, match="reads 9x9 or 13x13 boards"):
+        encode_prompt(Maze.from_rows(["S..", "...", "..E"], 9), dialect=EDIT_DIALECT)
+
+
+def test_the_words_of_large_boards_come_last_and_every_budget_of_the_sets_has_one():
+    words = vocabulary(EDIT_DIALECT)
+    assert len(words) == len(set(words)) and words.index("+32") == 564  # what maze-edit began with
+    assert {p.maze.budget for p in problem_set("maze:large")} <= set(BUDGETS)
+
+
 def test_random_words_never_fail():
+    large_parent = "S00 Ecc t40 par >00 k1 01 k2 02 k3 12 ok g0 d0 j1 p0 l0 +9 m3"
     rng = random.Random(3)
     words = [*vocabulary(EDIT_DIALECT), ">", "^", "^^", "k", "kk", "k99", "☃", ">0", "1"]
     for _ in range(300):
         text = " ".join(rng.choices(words, k=60))
-        for answer in routes(text) + routes(text, PARENT):
+        for answer in routes(text) + routes(text, PARENT) + routes(text, large_parent):
             assert answer and set(answer) <= set("UDLR")

@@ -13,10 +13,11 @@ from problems.maze import problem_set, simulate
 from problems.maze.planner import moves_between
 from problems.maze.sets import held_out_tiles
 from vpo.embedded import checkpoint_path, dialect_of, prompt_text, routes, shipped
-from vpo.embedded.checkpoint import LARGEST_MB, SHIPPED
-from vpo.embedded.language import EDIT_DIALECT, MOST_NEW, encode_edit, encode_prompt, vocabulary
+from vpo.embedded.checkpoint import LARGEST_MB, SHIPPED, build_model, fill
+from vpo.embedded.language import encode_edit, encode_prompt
 from vpo.embedded.lessons import Lessons, edit, mutate
 from vpo.embedded.pretrain import PretrainConfig, Progress, make_config, pretrain
+from vpo.embedded.words import EDIT_DIALECT, MOST_NEW, size_of, vocabulary
 
 TINY = PretrainConfig(
     steps=20, width=32, layers=1, heads=2, batch=8, sort_over=2, warm_up=2, learning_rate=1e-2, measured=0
@@ -81,6 +82,37 @@ def test_lessons_of_edits_are_valid_routes_that_keep_most_of_the_parent():
     assert 0.9 < copies / answers < 1.0  # a parent that was cut at its first steps leaves little to keep
 
 
+def test_lessons_on_boards_of_both_sizes():
+    lessons = Lessons(5, dialect=EDIT_DIALECT, large_share=0.5).batch(200)
+    known = set(vocabulary(EDIT_DIALECT))
+    for lesson in lessons:
+        assert set(lesson.prompt + lesson.chain) <= known
+        assert len(routes(" ".join(lesson.chain), " ".join(lesson.prompt))) == int(lesson.prompt[-1][1:])
+        assert len(lesson.prompt) + len(lesson.chain) < 512
+    large = sum(size_of(" ".join(lesson.prompt)) == 13 for lesson in lessons)
+    assert 70 < large < 130
+    small = Lessons(5, dialect=EDIT_DIALECT).batch(200)
+    assert all(size_of(" ".join(lesson.prompt)) == 9 for lesson in small)
+
+
+def test_a_checkpoint_with_fewer_words_is_taken_on(tmp_path):
+    """As one of maze-edit from before it had words for large boards."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    old = build_model(32, 1, 2, 0, EDIT_DIALECT)
+    words = vocabulary(EDIT_DIALECT).index("+32") + 1
+    old.resize_token_embeddings(words)
+    old.save_pretrained(tmp_path)
+    new = build_model(32, 1, 2, 1, EDIT_DIALECT)
+    untouched = new.lm_head.weight[words:].clone()
+    fill(new, tmp_path)
+    saved = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    assert len(new.lm_head.weight) == len(vocabulary(EDIT_DIALECT)) > len(saved.lm_head.weight) == words
+    assert torch.equal(new.lm_head.weight[:words], saved.lm_head.weight)
+    assert torch.equal(new.lm_head.weight[words:], untouched)
+
+
 def test_an_edit_is_written_as_it_is_applied():
     rng, lessons = random.Random(0), Lessons(5)
     lessons.batch(10)
@@ -115,9 +147,11 @@ def test_a_pretraining_goes_on_in_the_edit_language(tmp_path):
     small = {"steps": 2, "width": 32, "layers": 1, "heads": 2, "batch": 4, "sort_over": 1, "measured": 2}
     config = make_config("maze-edit", str(tmp_path / "base"), 1e-9, **small)
     done = pretrain(tmp_path / "edit", config, held_out=frozenset())
-    assert done.shown and done.unshown and done.teacher and done.shown.answers == 24
-    assert done.teacher.valid == 1.0 and done.teacher.kept > 0.4
-    assert "parent shown" in (tmp_path / "edit" / "README.md").read_text()
+    assert list(done.fidelity) == ["maze:train", "maze:compromise-train", "maze:large-train"]
+    for kind, of in done.fidelity.items():
+        assert of.shown.answers == of.unshown.answers == 24
+        assert of.teacher.valid == 1.0 and of.teacher.kept > 0.4
+        assert f"24 answers to mazes of {kind}:" in (tmp_path / "edit" / "README.md").read_text()
     assert dialect_of(tmp_path / "edit") == EDIT_DIALECT
 
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -138,6 +172,9 @@ def test_what_pretraining_may_start_from():
         make_config("maze", "embedded:none")
     with pytest.raises(ValueError, match="even multiple"):
         make_config("maze-edit", width=30, heads=4)
+    with pytest.raises(ValueError, match="in maze-edit alone"):
+        make_config("maze", large_share=0.1)
+    assert make_config("maze").large_share == 0 < make_config("maze-edit").large_share
 
 
 def test_a_tiny_pretraining_learns_and_repeats(tmp_path):

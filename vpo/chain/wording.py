@@ -122,7 +122,7 @@ def default_max_tokens(answer_format: str, answers: int, prompt_format: str = "c
     """
     check_request(answer_format, answers, diff=False)
     if prompt_format in MAZE_FORMATS:
-        from vpo.embedded.language import most_tokens
+        from vpo.embedded.words import most_tokens
 
         return most_tokens(answers)
     each, once = _TOKENS[answer_format]

@@ -15,16 +15,9 @@ from typing import TYPE_CHECKING
 from problems.maze import MazeProblem, UnreadableRoute, parse_moves
 from problems.maze.board import simulate
 from vpo.embedded.checkpoint import checkpoint_path, dialect_of, shipped
-from vpo.embedded.language import (
-    DIALECT,
-    EDIT_DIALECT,
-    MOST_ANSWERS,
-    Shown,
-    decode_chain,
-    encode_prompt,
-    encode_walk,
-    most_tokens,
-)
+from vpo.embedded.decoding import decode_chain
+from vpo.embedded.language import encode_prompt, encode_walk
+from vpo.embedded.words import DIALECT, EDIT_DIALECT, MOST_ANSWERS, most_tokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +46,7 @@ def prompt_text(
     """The compact prompt that asks for `answers` routes (1 to 5), showing a parent if one is given.
 
     parent: the parent's answer in any form that the maze reads; one that cannot be read, or "", is left out
-    parent_rewards: (4,) its reward vector; None = worked out from the walk
+    parent_rewards: (d,) its reward vector; None = worked out from the walk
     dialect: one of MAZE_FORMATS
     Raises ValueError for a board the language has no words for, and for too many answers.
     """
@@ -73,13 +66,13 @@ def draw_prefill(problem: MazeProblem, parent: str, rng: np.random.Generator) ->
         moves = parse_moves(parent)
     except UnreadableRoute:
         return ""
-    words = encode_walk(simulate(problem.maze, moves), moves)
+    words = encode_walk(simulate(problem.maze, moves), moves, problem.maze.size)
     return " ".join(words[: rng.integers(2, len(words) - 1)]) if len(words) > 3 else ""
 
 
 def routes(text: str, prompt: str = "") -> list[str]:
     """The answers of a chain, in order, as move lists; duplicates kept, empty answers left out.
 
-    prompt: what the chain answers; edits are of the parent that it shows
+    prompt: what the chain answers; it tells the size of the board, and edits are of the parent that it shows
     """
-    return decode_chain(text, Shown.of(prompt))
+    return decode_chain(text, prompt)

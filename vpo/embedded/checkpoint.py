@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from problems.contract import BadAddress
-from vpo.embedded.language import DIALECT, MOST_ANSWERS, PAD, STOP, UNKNOWN, most_tokens, vocabulary
+from vpo.embedded.words import (
+    DIALECT,
+    MOST_ANSWERS,
+    PAD,
+    SIZES,
+    STOP,
+    UNKNOWN,
+    cell_of,
+    most_tokens,
+    vocabulary,
+)
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -90,7 +100,7 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = D
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)
-        _place_cells(model, words)
+        _place_cells(model, words, SIZES[dialect][-1])
     model.generation_config = GenerationConfig(
         do_sample=True,
         temperature=1.0,
@@ -112,12 +122,13 @@ def fill(model: LlamaForCausalLM, folder: str | Path) -> None:
     from transformers import AutoModelForCausalLM
 
     source = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    known = {word: i for i, word in enumerate(vocabulary(dialect_of(folder)))}
     words = vocabulary(getattr(model.config, DIALECT_KEY))
     own, others = model.state_dict(), source.state_dict()
     tables = ("model.embed_tokens.weight", "lm_head.weight")
     if own.keys() != others.keys() or any(own[n].shape[1:] != others[n].shape[1:] for n in own):
         raise ValueError(f"{folder}: its model is of another size")
+    # a checkpoint of before a language grew has the words that it began with
+    known = {word: i for i, word in enumerate(vocabulary(dialect_of(folder))[: len(others[tables[0]])])}
     with torch.no_grad():
         for name, tensor in own.items():
             if name not in tables:
@@ -128,21 +139,19 @@ def fill(model: LlamaForCausalLM, folder: str | Path) -> None:
                     tensor[i] = others[name][known[word]]
 
 
-def _place_cells(model: LlamaForCausalLM, words: Sequence[str]) -> None:
+def _place_cells(model: LlamaForCausalLM, words: Sequence[str], size: int) -> None:
     """Start the tokens of one cell from a common vector, and those of near cells from near ones.
 
     Wall, gold, diamond, lava and visit tokens are five words for the same 81 places; from independent random vectors
     training would have to find that out 81 times over. Afterwards they are free like all other weights.
+    size: of the largest board that the words are for
     """
     import torch
 
-    from problems.maze.board import SIZE
-    from vpo.embedded.language import cell_of
-
-    waves = torch.arange(SIZE)[:, None] * torch.pi * torch.tensor([1.0, 2.0, 4.0]) / SIZE
-    line = torch.cat([waves.sin(), waves.cos(), torch.eye(SIZE)], dim=1)  # (9, 15), a row's or a column's features
-    features = torch.cat([line[:, None].expand(SIZE, SIZE, -1), line[None].expand(SIZE, SIZE, -1)], dim=2)
-    features = torch.cat([features.reshape(SIZE * SIZE, -1), torch.eye(SIZE * SIZE)], dim=1)
+    waves = torch.arange(size)[:, None] * torch.pi * torch.tensor([1.0, 2.0, 4.0]) / size
+    line = torch.cat([waves.sin(), waves.cos(), torch.eye(size)], dim=1)  # (size, size + 6), of a row or a column
+    features = torch.cat([line[:, None].expand(size, size, -1), line[None].expand(size, size, -1)], dim=2)
+    features = torch.cat([features.reshape(size * size, -1), torch.eye(size * size)], dim=1)
     tables: list[torch.nn.Parameter] = [model.model.embed_tokens.weight, model.lm_head.weight]
     for table in tables:
         spread = table.detach().std()
@@ -150,6 +159,6 @@ def _place_cells(model: LlamaForCausalLM, words: Sequence[str]) -> None:
         places = places / places.std() * spread
         with torch.no_grad():
             for i, word in enumerate(words):
-                cell = cell_of(word)
+                cell = cell_of(word, size)
                 if cell is not None:
                     table[i] = 0.6 * table[i] + 0.8 * places[cell]

@@ -7,21 +7,26 @@ answers begin and end with, beside the same figure for answers that were shown n
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from problems.maze import MazeProblem, fitness_of, parse_moves, problem_set, simulate
 from problems.maze.planner import Planner, moves_between
 from problems.types import Prompt
-from vpo.embedded.language import EDIT_DIALECT, MOST_NEW
 from vpo.embedded.lessons import edit, mutate
+from vpo.embedded.words import DIALECT, EDIT_DIALECT, MOST_NEW
 from vpo.metrics import kept
 from vpo.policies.contract import Policy
 
 ROUTES_A_PARENT = 10
 """A parent is the fittest of so many planner routes, which is what the first iterations of a search find."""
 VALIDATION = range(900, 1000)
-"""The mazes of maze:train that trainings leave out."""
+"""The mazes of a set to learn from that trainings leave out."""
+KINDS: Mapping[str, tuple[str, ...]] = {
+    DIALECT: ("maze:train",),
+    EDIT_DIALECT: ("maze:train", "maze:compromise-train", "maze:large-train"),
+}
+"""Per language, the sets that the fidelity is measured on."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,15 @@ class Fidelity:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """The fidelity of a policy on one kind of maze: with the parent in the prompt and without it, and its teacher's."""
+
+    shown: Fidelity
+    unshown: Fidelity
+    teacher: Fidelity
+
+
+@dataclass(frozen=True)
 class Case:
     """A maze with a parent, as its cells and as moves."""
 
@@ -60,11 +74,11 @@ class Case:
     fitness: float
 
 
-def cases(count: int = len(VALIDATION), seed: int = 0) -> list[Case]:
-    """The first `count` validation mazes, each with its parent."""
+def cases(count: int = len(VALIDATION), seed: int = 0, kind: str = "maze:train") -> list[Case]:
+    """The first `count` validation mazes of the set `kind`, each with its parent."""
     found = []
     for index in VALIDATION[:count]:
-        (problem,) = problem_set(f"maze:train/{index}")
+        (problem,) = problem_set(f"{kind}/{index}")
         planner, rng = Planner(problem.maze), random.Random(f"fidelity {seed} {index}")
         routes = [planner.route(rng) for _ in range(ROUTES_A_PARENT)]
         fitness = [fitness_of(simulate(problem.maze, moves_between(problem.maze, route)).rewards) for route in routes]
@@ -124,6 +138,13 @@ async def of_policy(
         for prompt, group in zip(prompts, groups, strict=True)
     ]
     return fidelity(asked, children, count)
+
+
+async def compare(policy: Policy, kind: str, count: int) -> Comparison:
+    """On the first `count` validation mazes of the set `kind`."""
+    asked = cases(count, kind=kind)
+    shown, unshown = await of_policy(policy, asked), await of_policy(policy, asked, shown=False)
+    return Comparison(shown, unshown, of_teacher(asked, policy.prompt_format))
 
 
 def of_teacher(asked: Sequence[Case], dialect: str, *, count: int = 12, seed: int = 0) -> Fidelity:

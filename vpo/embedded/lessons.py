@@ -1,4 +1,4 @@
-"""What the base policy learns from: planner routes on fresh boards, written in the compact language.
+"""What the base policy learns from: planner routes on fresh boards, written in a compact language.
 
 Every lesson is a prompt and a chain of 1 to 5 answers, with or without a parent. The routes ignore gold, diamonds and
 lava, so the base learns to walk and to vary, and training by reward has everything left to teach.
@@ -11,10 +11,11 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
+from problems.maze import generator, large
 from problems.maze.board import Maze
-from problems.maze.generator import generate
 from problems.maze.planner import Planner, moves_between
-from vpo.embedded.language import DIALECT, EDIT_DIALECT, MOST_NEW, STOP, Edit, encode_chain, encode_edit, encode_prompt
+from vpo.embedded.language import Edit, encode_chain, encode_edit, encode_prompt
+from vpo.embedded.words import DIALECT, EDIT_DIALECT, MOST_NEW, STOP
 
 CHAIN_LENGTHS = (1, 2, 3, 4, 5)
 CHAIN_WEIGHTS = (0.30, 0.08, 0.40, 0.07, 0.15)
@@ -51,13 +52,17 @@ class Lessons:
 
     held_out: tiles of the boards that must not be learned from
     dialect: the language; in the edit language most answers to a prompt with a parent are edits of it
+    large_share: of the boards that are large, for which only the edit language has words
     """
 
-    def __init__(self, seed: int, held_out: Container[str] = frozenset(), dialect: str = DIALECT) -> None:
+    def __init__(
+        self, seed: int, held_out: Container[str] = frozenset(), dialect: str = DIALECT, large_share: float = 0.0
+    ) -> None:
         self._rng = random.Random(f"maze lessons {seed}")
         self._dialect = dialect
         self._with_parent = EDITS_WITH_PARENT if dialect == EDIT_DIALECT else WITH_PARENT
         self._held_out = held_out
+        self._large_share = large_share
         self._pool: list[Planner] = []
         self._next = 0
 
@@ -71,21 +76,27 @@ class Lessons:
         self._rng.shuffle(things)
 
     def _renew(self) -> None:
-        maze = generate(self._rng)
+        maze = self._drawn()
         while maze.tiles in self._held_out:
-            maze = generate(self._rng)
+            maze = self._drawn()
         if len(self._pool) < POOL:
             self._pool.append(Planner(maze))
         else:
             self._pool[self._next] = Planner(maze)
             self._next = (self._next + 1) % POOL
 
+    def _drawn(self) -> Maze:
+        if self._large_share and self._rng.random() < self._large_share:
+            return large.generate(self._rng)
+        return generator.generate(self._rng)
+
     def _lesson(self, planner: Planner) -> Lesson:
         rng, maze = self._rng, planner.maze
         answers = rng.choices(CHAIN_LENGTHS, CHAIN_WEIGHTS)[0]
         if rng.random() >= self._with_parent:
             routes = [self._noisy(planner, planner.route(rng)) for _ in range(answers)]
-            return Lesson(encode_prompt(maze, answers=answers).split(), encode_chain(routes))
+            prompt = encode_prompt(maze, answers=answers, dialect=self._dialect).split()
+            return Lesson(prompt, encode_chain(routes, maze.size))
         parent = self._noisy(planner, planner.route(rng))
         if rng.random() < FAILED_PARENT:
             parent = parent[: rng.randrange(2, len(parent))]
@@ -96,14 +107,14 @@ class Lessons:
             chain = [word for _ in range(answers) for word in self._edited(planner, parent)]
             return Lesson(prompt, [*chain, STOP])
         routes = [self._noisy(planner, mutate(planner, parent, rng)) for _ in range(answers)]
-        return Lesson(prompt, encode_chain(routes))
+        return Lesson(prompt, encode_chain(routes, maze.size))
 
     def _edited(self, planner: Planner, parent: list[int]) -> list[str]:
         """The words of one answer to a prompt with a parent."""
         found = edit(planner, parent, self._rng, MOST_NEW)
         if found is None:
-            return encode_chain([self._noisy(planner, planner.route(self._rng))])[:-1]
-        return encode_edit(parent, found)
+            return encode_chain([self._noisy(planner, planner.route(self._rng))], planner.maze.size)[:-1]
+        return encode_edit(parent, found, planner.maze.size)
 
     def _noisy(self, planner: Planner, path: list[int]) -> list[int]:
         rng, maze = self._rng, planner.maze

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vpo.embedded.checkpoint import PREFIX, build_model, build_tokenizer, checkpoint_path, dialect_of, fill
-from vpo.embedded.fidelity import Fidelity, cases, of_policy, of_teacher
-from vpo.embedded.language import DIALECT, EDIT_DIALECT, vocabulary
+from vpo.embedded.fidelity import KINDS, Comparison, compare
 from vpo.embedded.lessons import Lesson, Lessons
+from vpo.embedded.words import DIALECT, EDIT_DIALECT, vocabulary
 from vpo.policies.prompt_formats import MAZE_FORMATS
 
 if TYPE_CHECKING:
@@ -31,15 +31,17 @@ class PretrainConfig:
 
     dialect: one of MAZE_FORMATS
     start: folder of the embedded policy whose weights training starts from, of this size; None = from nothing
+    large_share: of the lessons that are on large boards, which maze-edit alone has words for
     seconds: stop after this long instead of after `steps`; the schedule then follows the clock
     batch: lessons a step
     sort_over: batches whose lessons are sorted by length together, so that little is padding
     precision: "bf16" multiplies in bfloat16 (fast where the processor has AMX), "fp32" does not, "auto" looks
-    measured: validation mazes that the fidelity is measured on, at most 100; 0 = none
+    measured: validation mazes of each kind that the fidelity is measured on, at most 100; 0 = none
     """
 
     dialect: str = DIALECT
     start: str | None = None
+    large_share: float = 0.0
 
     steps: int = 1200
     seconds: float | None = None
@@ -72,16 +74,16 @@ class Progress:
 
 @dataclass(frozen=True)
 class Pretraining:
-    """What became of it. shown, unshown: fidelity with the parent in the prompt and without one; None if unmeasured."""
+    """What became of it. fidelity: by set of mazes, those of each kind that the language has words for."""
 
     history: list[Progress]
-    shown: Fidelity | None = None
-    unshown: Fidelity | None = None
-    teacher: Fidelity | None = None
+    fidelity: Mapping[str, Comparison] = field(default_factory=dict)
 
 
 LANGUAGES: Mapping[str, str] = {"maze": DIALECT, "maze-edit": EDIT_DIALECT}
 """What `evo pretrain` can teach, by the name it has there."""
+LARGE_SHARE: Mapping[str, float] = {"maze": 0.0, "maze-edit": 0.5}
+"""Share of the lessons on large boards where none is named."""
 
 
 def make_config(language: str, start: str | None = None, lr: float | None = None, **given: Any) -> PretrainConfig:
@@ -97,7 +99,10 @@ def make_config(language: str, start: str | None = None, lr: float | None = None
         given["start"] = str(folder)
     if lr is not None:
         given["learning_rate"] = lr
+    given.setdefault("large_share", LARGE_SHARE[language])
     config = PretrainConfig(dialect=LANGUAGES[language], **given)
+    if config.large_share and config.dialect == DIALECT:
+        raise ValueError("large boards have words in maze-edit alone")
     if config.width % config.heads or config.width // config.heads % 2:
         raise ValueError(f"width {config.width} must be an even multiple of heads {config.heads}")
     return config
@@ -113,7 +118,7 @@ def pretrain(
 ) -> Pretraining:
     """Train a base policy and save it in `output`. `report` is called each `every` steps and at the end.
 
-    held_out: tiles of boards that must not be learned from; None = all of maze:train, maze:test and maze:hard
+    held_out: tiles of boards that must not be learned from; None = those of all sets
     Raises FloatingPointError where the loss is no longer finite, ValueError for a config that makes no sense.
     """
     import torch
@@ -145,16 +150,14 @@ def _measured(config: PretrainConfig, model: LlamaForCausalLM, history: list[Pro
 
     from vpo.hf.policy import TransformersPolicy
 
-    asked = cases(config.measured)
-
-    async def sampled() -> tuple[Fidelity, Fidelity]:
+    async def compared() -> dict[str, Comparison]:
         policy = TransformersPolicy(model, build_tokenizer(config.dialect), version="new", threads=config.threads)
         try:
-            return await of_policy(policy, asked), await of_policy(policy, asked, shown=False)
+            return {kind: await compare(policy, kind, config.measured) for kind in KINDS[config.dialect]}
         finally:
             await policy.close()
 
-    return Pretraining(history, *asyncio.run(sampled()), of_teacher(asked, config.dialect))
+    return Pretraining(history, asyncio.run(compared()))
 
 
 def _train(
@@ -178,7 +181,7 @@ def _train(
         fused=True,
     )
     mixed = config.precision == "bf16" or (config.precision == "auto" and has_amx())
-    lessons = Lessons(config.seed, held_out, config.dialect)
+    lessons = Lessons(config.seed, held_out, config.dialect, config.large_share)
     ids = {word: i for i, word in enumerate(vocabulary(config.dialect))}
     history: list[Progress] = []
     waiting: list[list[Lesson]] = []
@@ -247,9 +250,10 @@ def card(config: PretrainConfig, model: LlamaForCausalLM, done: Pretraining) -> 
     if shown[-1] is not history[-1]:
         shown.append(history[-1])
     curve = "\n".join(f"| {p.step} | {p.tokens} | {p.seconds:.0f} | {p.loss:.4f} |" for p in shown)
+    boards = "9x9 and 13x13" if config.large_share else "9x9"
     return f"""# embedded:base
 
-A Llama decoder of {size:,} parameters that writes routes through 9x9 mazes in the `{config.dialect}` language
+A Llama decoder of {size:,} parameters that writes routes through {boards} mazes in the `{config.dialect}` language
 (`vpo/embedded/language.py`). It imitates a planner that walks random shortest paths through random way-points and
 knows nothing of gold, diamonds or lava; training by reward starts from it.
 
@@ -263,18 +267,19 @@ Made by `evo pretrain maze` with: {settings}.
 
 def fidelity_table(done: Pretraining) -> str:
     """The figures of fidelity in Markdown, "" where none were measured."""
-    rows = {"parent shown": done.shown, "no parent shown": done.unshown, "the teacher": done.teacher}
-    lines = []
-    for name, f in rows.items():
-        if f is not None:
-            figures = (f.valid, f.beginning, f.end, f.same, f.better, f.fitness)
-            lines.append(" | ".join([f"| {name}", *(f"{figure:.3f}" for figure in figures), ""]).rstrip())
-    if not lines:
-        return ""
     head = "| | valid | beginning kept | end kept | same | better | fitness |\n|---|---|---|---|---|---|---|"
-    about = (
-        f"Fidelity to a parent, the fittest of 10 planner routes, on {done.shown.answers:,} answers"
-        if done.shown
-        else ""
-    )
-    return "\n".join(["", "## Fidelity", "", f"{about}:", "", head, *lines, ""])
+    parts = []
+    for kind, of in done.fidelity.items():
+        lines = [
+            " | ".join([f"| {name}", *(f"{n:.3f}" for n in (f.valid, f.beginning, f.end, f.same, f.better, f.fitness))])
+            for name, f in (("parent shown", of.shown), ("no parent shown", of.unshown), ("the teacher", of.teacher))
+        ]
+        answers = f"{of.shown.answers:,} answers to mazes of {kind}"
+        parts += [
+            f"Fidelity to a parent, the fittest of 10 planner routes, on {answers}:",
+            "",
+            head,
+            *(line + " |" for line in lines),
+            "",
+        ]
+    return "\n".join(["", "## Fidelity", "", *parts]) if parts else ""
