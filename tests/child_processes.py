@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from stored_rows import committed_groups
+from warm_processes import Forked
 
 
-def begin(*arguments: str, cwd: Path | None = None) -> subprocess.Popen[str]:
+def begin(*arguments: str, cwd: Path | None = None, kind: type[Forked] = Forked) -> Forked:
     """`evo ARGUMENTS` as a child without a terminal; its output is piped."""
-    return subprocess.Popen(
+    return kind(
         [sys.executable, "-m", "evo", *arguments],
         cwd=cwd,
         stdin=subprocess.DEVNULL,

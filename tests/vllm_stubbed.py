@@ -7,16 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from warm_processes import ForkedWithModels, in_place_of_subprocess
 
 STUBS = Path(__file__).parent / "stubs"
 
 
 @contextlib.contextmanager
-def stubbed_vllm() -> Iterator[None]:
-    """Engines that start meanwhile have tests/stubs/vllm.py in the place of vLLM."""
+def stubbed_vllm(forked: bool = True) -> Iterator[None]:
+    """Engines that start meanwhile have tests/stubs/vllm.py in the place of vLLM; `forked` or started from nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(STUBS))
         patch.setattr("vpo.vllm.engine.check_installed", lambda: None)
+        if forked:
+            patch.setattr("vpo.vllm.engine.subprocess", in_place_of_subprocess(ForkedWithModels))
         yield
 
 

@@ -1,17 +1,22 @@
 """evo compare as a user meets it: the same runs in one process and in several, interrupted, killed, resumed."""
 
 import json
+import multiprocessing
 import os
+import shutil
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 from child_processes import begin, wait_for_groups
 from command_line import evo
 from sqlalchemy import text
 from stored_rows import assert_same_run, stored_answers
+from warm_processes import COMMANDS
 
 from evo.cli import invoke
+from evo.comparison import workers
 from islands.db.store import Store
 
 ARMS = ["--arm", "guess=scripted:random-route,answers=3", "--arm", "mutant=scripted:mutate,answers=1"]
@@ -19,14 +24,35 @@ SMALL = ["maze:test", "--limit", "6", "--iterations", "8", "--seeds", "2", "--na
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """The rows of the small comparison, made by one process that nobody interrupts."""
-    db = f"sqlite:///{tmp_path_factory.mktemp('undisturbed') / 'whole.db'}"
-    assert invoke(["compare", *SMALL, "--db", db, "--processes", "1"]) == 0
-    return stored_answers(db)
+def whole(tmp_path_factory):
+    """The file of the small comparison, made by one process that nobody interrupts."""
+    file = tmp_path_factory.mktemp("undisturbed") / "evo.db"
+    assert invoke(["compare", *SMALL, "--db", f"sqlite:///{file}", "--processes", "1"]) == 0
+    return file
 
 
-def test_it_ends_with_the_arms_and_a_verdict(here, capsys):
+@pytest.fixture(scope="module")
+def undisturbed(whole):
+    """Its rows."""
+    return stored_answers(f"sqlite:///{whole}")
+
+
+@pytest.fixture
+def done(whole, here):
+    """The directory of a test that has the comparison."""
+    for file in whole.parent.glob("evo.db*"):
+        shutil.copy(file, here)
+
+
+@pytest.fixture
+def forked_workers(monkeypatch):
+    """Workers that a command starts in this process are forks of a server with everything imported."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([*COMMANDS, "evo.comparison.workers"])
+    monkeypatch.setattr(workers, "multiprocessing", SimpleNamespace(get_context=lambda kind: context))
+
+
+def test_it_ends_with_the_arms_and_a_verdict(here, forked_workers, capsys):
     code, out, err = evo(capsys, "compare", *SMALL)
     assert code == 0, err
     assert "c: 6 problems, 2 seeds, at iteration 8, 3 answers an iteration" in out
@@ -42,7 +68,7 @@ def test_it_ends_with_the_arms_and_a_verdict(here, capsys):
 
 
 def test_json_says_the_same_with_intervals(here, capsys):
-    code, out, err = evo(capsys, "compare", *SMALL, "--json", "--against", "mutant")
+    code, out, err = evo(capsys, "compare", *SMALL, "--json", "--against", "mutant", "--processes", "1")
     shown = json.loads(out)
     assert code == 0 and shown["reference"] == "mutant"
     assert set(shown["arms"]) == {"guess", "best-of-n", "mutant"}
@@ -90,7 +116,9 @@ def test_one_process_and_several_make_the_same_runs(here, capsys, undisturbed):
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_ctrl_c_keeps_what_is_committed_and_resume_makes_the_same_runs(here, capsys, processes, undisturbed):
+def test_ctrl_c_keeps_what_is_committed_and_resume_makes_the_same_runs(
+    here, forked_workers, capsys, processes, undisturbed
+):
     slow = [part.replace("scripted:mutate", "scripted:mutate?latency=0.05") for part in SMALL]
     child = begin("compare", *slow, "--processes", processes)
     wait_for_groups(child, 20)
@@ -107,7 +135,7 @@ def test_ctrl_c_keeps_what_is_committed_and_resume_makes_the_same_runs(here, cap
     assert_same_run(after, undisturbed)
 
 
-def test_crews_end_when_their_parent_is_killed_and_the_comparison_goes_on(here, capsys, undisturbed):
+def test_crews_end_when_their_parent_is_killed_and_the_comparison_goes_on(here, forked_workers, capsys, undisturbed):
     slow = [part.replace("scripted:mutate", "scripted:mutate?latency=0.05") for part in SMALL]
     child = begin("compare", *slow, "--processes", "2")
     wait_for_groups(child, 10)
@@ -121,8 +149,7 @@ def test_crews_end_when_their_parent_is_killed_and_the_comparison_goes_on(here, 
     assert_same_run(stored_answers("sqlite:///evo.db"), undisturbed)
 
 
-def test_resume_takes_a_comparison_further(here, capsys):
-    assert evo(capsys, "compare", *SMALL)[0] == 0
+def test_resume_takes_a_comparison_further(done, forked_workers, capsys):
     code, out, err = evo(capsys, "resume", "c", "--iterations", "12", "--plain")
     assert code == 0, err
     assert "at iteration 12" in out
@@ -145,7 +172,8 @@ def test_resume_takes_a_comparison_further(here, capsys):
         (["maze:test", *ARMS, "--strategy", "hill", "--islands", "3"], "strategy hill has no islands"),
         (["maze:test", "--arm", "a=x", "--arm", "a=y"], "two arms called a"),
         (
-            ["programs:easy", "--limit", "2", "--arm", "a=embedded:base", "--arm", "b=embedded:vpo"],
+            ["programs:easy", "--limit", "2", "--arm", "a=embedded:base", "--arm", "b=embedded:vpo"]
+            + ["--processes", "1"],
             "only understands mazes",
         ),
         (["maze:test", *ARMS, "--answers-per-iteration", "4"], "cannot be made of arm guess's chains of 3"),
@@ -158,9 +186,8 @@ def test_bad_input_is_one_line_and_nothing_is_stored(here, capsys, arguments, sa
     assert not (here / "evo.db").exists()
 
 
-def test_a_name_that_is_taken(here, capsys):
-    assert evo(capsys, "compare", *SMALL)[0] == 0
-    code, _, err = evo(capsys, "compare", *SMALL)
+def test_a_name_that_is_taken(done, capsys):
+    code, _, err = evo(capsys, "compare", *SMALL, "--processes", "1")
     assert code == 2 and "something named c already" in err
 
 

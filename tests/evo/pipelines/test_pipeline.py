@@ -8,6 +8,10 @@ import pytest
 from child_processes import begin, wait_until
 from command_line import evo
 from stored_rows import committed_groups, stored_answers
+from training_runs import SMALL_POLICY
+from warm_processes import Forked, ForkedWithModels, in_place_of_subprocess
+
+from evo.pipelines import runner
 
 SEARCH = "search: {problems: [maze:test], limit: 2, iterations: %d, policy: '%s', parallel: 2}"
 EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy: '%s'}"
@@ -15,8 +19,15 @@ EVALUATE = "evaluate: {problems: [maze:test], limit: 2, answers_total: 6, policy
 
 @pytest.fixture
 def here(here, monkeypatch):
+    """Stages of pipelines in a test's own process are forks; those of a pipeline in a child start from nothing."""
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(runner, "subprocess", in_place_of_subprocess(Forked))
     return here
+
+
+@pytest.fixture
+def with_models(monkeypatch):
+    monkeypatch.setattr(runner, "subprocess", in_place_of_subprocess(ForkedWithModels))
 
 
 def written(**stages):
@@ -51,9 +62,9 @@ def kept(name):
     return json.loads(Path("evo-p/pipeline.json").read_text())["stages"][name]
 
 
-def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is_done(here, capfd):
+def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is_done(here, with_models, capfd):
     written(
-        vpo="train: {method: vpo, problems: [maze:train/0-3], policy: 'embedded:base', steps: 2, prompts: 1, "
+        vpo=f"train: {{method: vpo, problems: [maze:train/0-3], policy: '{SMALL_POLICY}', steps: 2, prompts: 1, "
         "rollouts: 2}",
         alone=EVALUATE % "${vpo}",
         arms="compare: {problems: [maze:test], limit: 2, iterations: 3, seeds: 1, best_of_n: [], "
@@ -230,7 +241,7 @@ def test_killed_again_and_again_it_ends_as_if_it_had_not_been(here, capsys):
 @pytest.mark.long
 def test_a_training_that_was_interrupted_goes_on_from_its_checkpoint(here, capsys):
     written(
-        vpo="train: {method: vpo, problems: [maze:train/0-3], policy: 'embedded:base', steps: 9, prompts: 2, "
+        vpo=f"train: {{method: vpo, problems: [maze:train/0-3], policy: '{SMALL_POLICY}', steps: 9, prompts: 2, "
         "rollouts: 4, save_every: 1}"
     )
     metrics = Path("evo-p/policies/vpo/metrics.jsonl")

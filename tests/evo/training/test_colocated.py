@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from training_runs import SMALL_POLICY
 
 from evo.cli import invoke
 from evo.config.run import RunConfig
@@ -31,7 +32,7 @@ SETTINGS = {
     "rollouts": 3,
     "answers": 2,
     "seed": 1,
-    "policy": "embedded:base",
+    "policy": SMALL_POLICY,
     "train": {"method": "vpo", "every": 3, "lr": 1e-3, "save_every": 2},
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from sqlalchemy import text
-from training_runs import read_metrics, trained, weights
+from training_runs import SMALL_POLICY, read_metrics, trained, weights
 
 from evo.cli import invoke
 from evo.config.parse import parse
@@ -20,8 +20,8 @@ from evo.training.setup import begin, resume
 from islands.db.store import Store
 from islands.queries.groups import read_groups
 
-SEARCH = ["--policy", "embedded:base", "--rollouts", "4", "--iterations", "4", "--name", "a", "--plain"]
-SMALL = {"prompts": 4, "lr": 1e-3, "kl": 0.01, "precision": "fp32", "save_every": 2, "policy": "embedded:base"}
+SEARCH = ["--policy", SMALL_POLICY, "--rollouts", "4", "--iterations", "4", "--name", "a", "--plain"]
+SMALL = {"prompts": 4, "lr": 1e-3, "kl": 0.01, "precision": "fp32", "save_every": 2, "policy": SMALL_POLICY}
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -76,7 +76,7 @@ def test_every_group_is_learned_from_once_and_the_card_says_which(db, tmp_path):
     card = (out / "README.md").read_text()
     assert f"Trained for 3 steps on 12 prompt groups of a ({db})" in card
     assert f"- a ({db}): 12 groups stored, 12 chosen" in card
-    assert "Written by embedded:base@" in card and "Learned from 12 groups (1 passes at most); left out: none" in card
+    assert f"Written by {SMALL_POLICY}@" in card and "Learned from 12 groups (1 passes at most); left out: none" in card
     assert "| importance | truncated | log_ratio |" in card
     assert json.loads((out / "evo.json").read_text())["answers"] == 3
     kept = json.loads((out / "train.json").read_text())
@@ -198,7 +198,7 @@ def test_filters_choose_whole_groups(db):
     assert {g.iteration for g in chosen(trace_iterations="3-")} == {3}
     early = chosen(trace_after="2023-11-15T00:13:20+00:00", trace_before="2023-11-15T03:13:20")
     assert [g.sequence for g in early] == [2, 3, 4]  # 1.7e9 is 2023-11-14T22:13:20Z
-    assert len(chosen(trace_versions=["embedded:vpo", "embedded:base"])) == 12
+    assert len(chosen(trace_versions=["embedded:vpo", SMALL_POLICY])) == 12
     both = chosen(trace_problems=["maze:train/0"], trace_iterations="0-1")
     assert [(g.problem, g.iteration) for g in both] == [(first, 0), (first, 1)]
     assert all(len(g.rollouts) == 4 for g in both)

@@ -10,7 +10,8 @@ import torch
 from child_processes import begin as begin_child
 from child_processes import wait_until
 from safetensors.torch import load_file
-from training_runs import read_metrics, trained, weights
+from training_runs import SMALL_POLICY, read_metrics, trained, weights
+from warm_processes import ForkedWithModels
 
 from evo.cli import invoke
 from evo.config.parse import parse
@@ -21,6 +22,7 @@ from evo.training.setup import begin, resume
 from vpo.training.config import TrainConfig
 
 SMALL = {
+    "policy": SMALL_POLICY,
     "problems": ["maze:train/0-7"],
     "prompts": 2,
     "rollouts": 4,
@@ -33,7 +35,21 @@ SMALL = {
     "evaluate_every": 2,
     "save_every": 2,
 }
-FLAGS = ["--prompts", "2", "--rollouts", "4", "--lr", "1e-3", "--precision", "fp32", "--save-every", "2", "--plain"]
+FLAGS = [
+    "--policy",
+    SMALL_POLICY,
+    "--prompts",
+    "2",
+    "--rollouts",
+    "4",
+    "--lr",
+    "1e-3",
+    "--precision",
+    "fp32",
+    "--save-every",
+    "2",
+    "--plain",
+]
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -44,7 +60,7 @@ def settings(**changes):
 
 
 def test_a_run_leaves_a_policy_a_card_and_its_figures(tmp_path):
-    assert trained(begin(settings(), str(tmp_path / "out"), "evo train ...")) == ""
+    assert trained(begin(settings(policy="embedded:base"), str(tmp_path / "out"), "evo train ...")) == ""
     out = tmp_path / "out"
     steps, evaluations = read_metrics(out, "step"), read_metrics(out, "evaluation")
     assert [line["step"] for line in steps] == [1, 2, 3, 4]
@@ -217,7 +233,8 @@ def test_settings_come_from_a_file_and_flags_override(tmp_path, monkeypatch, cap
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
-    process = begin_child("train", "vpo", "maze:train/0-7", "--steps", "500", "-o", "out", *FLAGS, cwd=tmp_path)
+    arguments = ["train", "vpo", "maze:train/0-7", "--steps", "500", "-o", "out", *FLAGS]
+    process = begin_child(*arguments, cwd=tmp_path, kind=ForkedWithModels)
     metrics = tmp_path / "out" / "metrics.jsonl"
     wait_until(lambda: metrics.exists() and metrics.stat().st_size > 0, process)
     process.send_signal(signal.SIGINT)

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from warm_processes import ForkedWithModels
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout, prompt_tokens
@@ -42,7 +43,7 @@ def server(qwen2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tu
     command += ["--port", str(port), "--device", "cpu"]
     log = folder.with_name("log.txt")
     with log.open("wb") as file:
-        process = subprocess.Popen(
+        process = ForkedWithModels(
             command, stdout=file, stderr=subprocess.STDOUT, env={**os.environ, "HF_HUB_OFFLINE": "1"}
         )
     try:

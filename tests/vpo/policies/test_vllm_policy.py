@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 from vllm_stubbed import stubbed_vllm
+from warm_processes import ForkedWithModels
 
 from problems.contract import BadAddress
 from problems.types import Prompt
@@ -269,19 +270,20 @@ def test_models_that_cannot_be_had_are_one_line_and_leave_no_process(llama, tmp_
 def test_the_engine_ends_with_the_process_that_asked_for_it(qwen2):
     script = (
         "import os, sys\nfrom vllm_stubbed import stubbed_vllm\nfrom vpo.policies.registry import load_policy\n"
-        "with stubbed_vllm():\n    policy = load_policy(sys.argv[1], threads=1)\n"
+        "with stubbed_vllm(forked=False):\n    policy = load_policy(sys.argv[1], threads=1)\n"
         "print(policy._engine._process.pid, flush=True)\nos.kill(os.getpid(), 9)\n"
     )
     tests = Path(__file__).parents[2]
     path = os.pathsep.join(map(str, (tests, tests.parent)))
-    told = subprocess.run(
+    process = ForkedWithModels(
         [sys.executable, "-c", script, f"vllm:{qwen2}"],
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=120,
         env={**os.environ, "PYTHONPATH": path},
     )
-    engine = Path("/proc") / told.stdout.split()[-1]
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGKILL
+    engine = Path("/proc") / out.split()[-1]
     deadline = time.monotonic() + 10
     while engine.exists() and "Z" not in (engine / "stat").read_text().split()[2] and time.monotonic() < deadline:
         time.sleep(0.1)
