@@ -42,7 +42,7 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.runs.resume import relaunch
 from evo.search.continuous_batching import sampler_for
-from evo.search.defaults import resolve_settings, stored_form
+from evo.search.defaults import resolve_settings, to_stored
 from evo.search.resources import Shared
 from evo.search.sampler import Sampler, SamplingMeter
 from islands.db.store import Store
@@ -84,7 +84,7 @@ class Bench:
         self.count += 1
         address = f"sqlite:///{self.folder}/search-{self.count}.db"
         with Store.open(address) as store:
-            stored = stored_form(self.config, self.addresses)
+            stored = to_stored(self.config, self.addresses)
             store.create_run("bench", stored, command="bench", seed=self.config.seed, commit="")
         launched = await relaunch("bench", db=address, shared=self.shared)
         self.batch, self.window = launched.search.window.batch, launched.search.window.groups

@@ -118,10 +118,10 @@ def measure(size: int, repeats: int, db: str | None) -> dict[str, Any]:
     from islands.interop.metrics import score_of
     from islands.interop.timeline import timeline
     from islands.population.config import PopulationConfig
-    from problems.contract import completed
+    from problems.contract import complete_problem
 
     logging.disable(logging.WARNING)
-    problem, parts = completed(Weighed()), dict[str, float]()
+    problem, parts = complete_problem(Weighed()), dict[str, float]()
     assert problem is not None
     database = made_up(size)
     folder = Path(tempfile.mkdtemp(prefix="interop-"))

@@ -141,10 +141,10 @@ def our_rate(folder: Path, size: int, iterations: int, inline: bool) -> tuple[fl
     from evo.config.run import RunConfig
     from evo.runs import launch as launching
     from evo.search import resources as shared
-    from problems.contract import completed
+    from problems.contract import complete_problem
     from problems.registry import resolve
 
-    problem: Any = completed(InlineProblem()) if inline else resolve(str(folder))[0]
+    problem: Any = complete_problem(InlineProblem()) if inline else resolve(str(folder))[0]
     shared.resolve_problems = lambda config: [problem]
     config = RunConfig.model_validate(
         {

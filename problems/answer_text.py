@@ -12,7 +12,7 @@ _BLANK_LINES = re.compile(r"\A(?:[^\S\n]*+\n)++")
 _SHORT = {"python": ("python", "py", "python3")}
 
 
-def unfenced(answer: str, language: str = "python", wanted: str = "") -> str:
+def strip_fence(answer: str, language: str = "python", wanted: str = "") -> str:
     """The code of an answer: the content of its fence, newlines normalised, no blank lines around it, one newline last.
 
     Python that parses is taken as it is: a fence in it is part of a string. With several fences, the first that is

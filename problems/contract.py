@@ -96,9 +96,9 @@ class Problem(Protocol):
         """The form in which an answer is stored, compared and scored (moves upper-cased, code spliced back into the
         blocks that may change). Never raises: what it cannot read it returns as it is, for `score` to fail. By default
         code out of its fence for `python`, else the text without white space around it."""
-        from problems.answer_text import unfenced  # not for sandbox processes, which import this module too
+        from problems.answer_text import strip_fence  # not for sandbox processes, which import this module too
 
-        return unfenced(answer) if self.answer_format == "python" else answer.replace("\r\n", "\n").strip()
+        return strip_fence(answer) if self.answer_format == "python" else answer.replace("\r\n", "\n").strip()
 
     def score(self, answer: str) -> Score:
         """Judge one answer. Blocking, and called from several threads at once. Raises ScorerFault alone."""
@@ -146,7 +146,7 @@ class _Completed(Problem):
         return _code_fingerprint(self, type(self._given))
 
 
-def completed(given: object) -> Problem | None:
+def complete_problem(given: object) -> Problem | None:
     """`given` as a Problem: itself where it has every member, else with the defaults; None where it lacks one of
     MEMBERS. The one place where a foreign object is asked what it has."""
     if isinstance(given, type) or not all(hasattr(given, member) for member in MEMBERS):

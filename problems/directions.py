@@ -46,7 +46,7 @@ def reward_of(value: float, direction: str | None) -> float:
     return 1 / (1 + value) if value >= 0 else 1 - value
 
 
-def checked_directions(value: object) -> dict[str, str]:
+def check_directions(value: object) -> dict[str, str]:
     """`directions` as it was declared; ValueError in one line where it is no mapping to "max" and "min"."""
     if value is None:
         return {}
@@ -55,7 +55,7 @@ def checked_directions(value: object) -> dict[str, str]:
     return {str(name): str(item) for name, item in value.items()}
 
 
-def chosen_objectives(names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
+def choose_objectives(names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
     """`names` without the timings that nobody asked for; all of them where nothing else is left."""
     wanted = set(asked)
     return tuple(name for name in names if name in wanted or not is_timing(name)) or tuple(names)
@@ -81,7 +81,7 @@ def warn_of_objectives(
         warnings.warn(f"{file}: {doubt}{where}", stacklevel=6)
 
 
-def told(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
+def describe_directions(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
     """A sentence for the statement about what is better when lower; "" where nothing is."""
     lower = [name for name in objectives if directions.get(name) == "min"]
     if not lower:

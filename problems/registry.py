@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from problems.contract import MEMBERS, BadAddress, Problem, completed
+from problems.contract import MEMBERS, BadAddress, Problem, complete_problem
 from problems.plugins import find_entry_points, load_entry_point
 from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shared_sandbox
 
@@ -121,11 +121,11 @@ def describe_sets() -> list[dict[str, Any]]:
 
 
 def _programs(rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> list[Any]:
-    from problems.programs.sets import from_file, shipped
+    from problems.programs.sets import from_file, load_shipped
 
     name, slash, index = rest.partition("/")
     if name in _PROGRAMS:
-        found = shipped(name, sandbox)
+        found = load_shipped(name, sandbox)
         if not slash:
             return found[:limit]
         if not index.isdecimal() or int(index) >= len(found):
@@ -192,7 +192,7 @@ def _named(name: str) -> Any | None:
 
 
 def _made(name: str, made: Any, rest: str | None) -> list[Problem]:
-    problem = completed(made)
+    problem = complete_problem(made)
     takes = problem is None and callable(made) and _takes_argument(made)
     if rest is not None and not takes:
         raise BadAddress(f"{name} takes nothing after a colon, but {name}:{rest} was asked for")
@@ -205,7 +205,7 @@ def _made(name: str, made: Any, rest: str | None) -> list[Problem]:
 
 
 def _problem(name: str, made: object) -> Problem:
-    problem = completed(made)
+    problem = complete_problem(made)
     if problem is None:
         missing = ", ".join(member for member in MEMBERS if not hasattr(made, member))
         raise BadAddress(f"{name} made a {type(made).__name__}, which is no problem: it lacks {missing}")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from evo.cli.inspect import best_row, opened, vector_of
+from evo.cli.inspect import best_row, open_store, vector_of
 from evo.cli.options import db_option, json_option
 from evo.errors import BadInput
 from islands.queries.runs import best as best_of
@@ -27,7 +27,7 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt"}
 def best(name: str, output: str | None, db: str, as_json: bool) -> None:
     """Print the best answer of each problem of RUN, or write it with -o."""
 
-    with opened(db) as store:
+    with open_store(db) as store:
         found = best_of(store, store.run(name).id)
     rows = [best_row(problem, candidate) for problem, candidate in found]
     if output is not None:

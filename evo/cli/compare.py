@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from evo.cli.execute_comparison import conduct
-from evo.cli.flags import flag, given
+from evo.cli.flags import collect_given, flag
 from evo.cli.options import Manner, command_line, db_option, json_option, plain_option
 from evo.cli.search_flags import shared_search_flags
 from evo.comparison.plan import begin, planned_runs
@@ -74,7 +74,7 @@ def compare(
     evo compare programs:medium --arm one=DIR,answers=1 --arm chain=DIR,answers=3 --seeds 3
     """
 
-    shared = given(options)
+    shared = collect_given(options)
     training = {key.removeprefix("train."): shared.pop(key) for key in list(shared) if key.startswith("train.")}
     named = dict[str, Any]()
     for text in arms:

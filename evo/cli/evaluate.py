@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from evo.cli.flags import flag, flags, given
+from evo.cli.flags import collect_given, flag, flags
 from evo.cli.options import command_line, json_option, plain_option
 from evo.cli.search_flags import sampling_flags
 from evo.config.evaluate import EvaluateConfig
@@ -33,9 +33,9 @@ from evo.evaluation.file import (
     verdicts,
     write_evaluation,
 )
-from evo.evaluation.metrics import Evaluation, compared
+from evo.evaluation.metrics import Evaluation, compare_problems
 from evo.search.defaults import resolve_settings, source_commit, workers
-from evo.search.progress import clock, spent
+from evo.search.progress import clock, describe_usage
 from evo.search.resources import open_policy, resolve_problems
 from problems.contract import Problem
 from problems.scoring import Scorer
@@ -69,7 +69,7 @@ def evaluate(
     evo evaluate maze:test --policy DIR --answers 1 --against base.json
     """
 
-    settings = parse(EvaluateConfig, {**given(options), "problems": problems}, OPTIONS)
+    settings = parse(EvaluateConfig, {**collect_given(options), "problems": problems}, OPTIONS)
     config, answers_total, against = settings.run_config(), settings.answers_total, settings.against
     if output:
         check_writable(output)
@@ -86,7 +86,7 @@ def evaluate(
     record |= provenance(config)
     lines: list[str] = []
     if against and rival is not None:
-        differences = compared(evaluation, rival["per_problem"])
+        differences = compare_problems(evaluation, rival["per_problem"])
         record["against"] = comparison_record(against, rival, differences)
         told = f"{rival.get('policy')}, chains of {rival.get('answers')}, temperature {rival.get('temperature')}"
         lines = ["", f"against {against}: {told}"]
@@ -188,7 +188,7 @@ def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> 
         soft_wrap=True,
     )
     rate = record["tokens"] / max(record["seconds"], 1e-9)
-    used = spent(record["tokens"], record["prompt_tokens"], record["cost"])
+    used = describe_usage(record["tokens"], record["prompt_tokens"], record["cost"])
     console.print(f"{used} in {clock(record['seconds'])} ({rate:,.0f}/s)")
     for title, errors in (("missing", record["format_errors"]), ("failed", record["answer_errors"])):
         if errors:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 
 from evo.cli.execute_run import handling_interrupts
-from evo.cli.live import shown
+from evo.cli.live import show_live
 from evo.cli.options import Manner, db_suffix
 from evo.comparison.load import gather, load_results
 from evo.comparison.runner import Ended, Runner, SeedBatch
@@ -70,7 +70,7 @@ async def _conduct(
             if runner.stopping:
                 return 130  # nothing was begun, nothing is stored
             comparison, seed_batches = begin()
-            async with shown(manner.db, comparison, console, manner.plain, runner, manner.against):
+            async with show_live(manner.db, comparison, console, manner.plain, runner, manner.against):
                 try:
                     ended = await runner.search(manner.db, seed_batches, changes)
                 except asyncio.CancelledError:

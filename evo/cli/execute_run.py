@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evo.cli.live import shown
+from evo.cli.live import show_live
 from evo.cli.options import db_suffix
 from evo.runs.launch import Launched
 from evo.runs.result import run_to_end
 from evo.search.loop import Search
-from evo.search.progress import clock, describe_metrics, problem_row, spent
+from evo.search.progress import clock, describe_metrics, describe_usage, problem_row
 from evo.search.stop import FINISHING, Stop
 from evo.tui.detection import can_show
 
@@ -52,7 +52,7 @@ async def _drive(
         launched = await prepare()
     search, status = launched.search, launched.status
     try:
-        async with shown(db, status.run, console, plain, SearchControls(search)):
+        async with show_live(db, status.run, console, plain, SearchControls(search)):
             with handling_interrupts(search.interrupt):
                 found = await run_to_end(launched)
         if as_json:
@@ -129,7 +129,7 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
     solved = f"{status.solved} of {known} solved, " if known else ""
     console.print(
         f"\n[bold]{ended}[/bold]{why}: run [bold]{escape(status.run)}[/bold], {solved}{status.groups:,} groups, "
-        f"{status.answers:,} answers, {spent(status.tokens, status.prompt_tokens, status.cost)} "
+        f"{status.answers:,} answers, {describe_usage(status.tokens, status.prompt_tokens, status.cost)} "
         f"in {clock(status.elapsed)}"
     )
     console.print(describe_metrics(status), style="dim")

@@ -52,7 +52,7 @@ def together(options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
     return decorate
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
+def collect_given(options: Mapping[str, Any]) -> dict[str, Any]:
     """The settings among `options` that the user named, by their dotted keys."""
     return {
         key.replace("__", "."): list(value) if isinstance(value, tuple) else value

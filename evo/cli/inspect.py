@@ -16,7 +16,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from evo.cli.options import db_option, json_option
-from evo.search.progress import spent
+from evo.search.progress import describe_usage
 from islands.db.address import hide_password
 from islands.db.scorer_changes import scorer_changes
 from islands.db.store import Store
@@ -31,7 +31,7 @@ LINEAGE_SHOWN = 20
 VERSIONS_SHOWN = 10
 
 
-def opened(db: str) -> Store:
+def open_store(db: str) -> Store:
 
     return Store.open(db, read_only=True)
 
@@ -55,7 +55,7 @@ def _number(value: float | None) -> str:
 def runs(db: str, as_json: bool) -> None:
     """List the runs in a database."""
 
-    with opened(db) as store:
+    with open_store(db) as store:
         lines = overview(store)
     if as_json:
         rows = [
@@ -110,7 +110,7 @@ def runs(db: str, as_json: bool) -> None:
 @json_option
 def show(name: str, candidate_id: int | None, db: str, as_json: bool) -> None:
     """Show RUN, or its candidate ID: reward vector, feedback, lineage, and the difference to its parent."""
-    with opened(db) as store:
+    with open_store(db) as store:
         run = store.run(name)
         if candidate_id is None:
             _show_run(store, run, as_json)
@@ -165,7 +165,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     solved = sum(p.solved_at is not None for p in progress.problems.values())
     console.print(
         f"{solved} of {len(found)} solved, {progress.groups:,} groups, {progress.answers:,} answers, "
-        f"{spent(progress.tokens, progress.prompt_tokens, progress.cost)}"
+        f"{describe_usage(progress.tokens, progress.prompt_tokens, progress.cost)}"
     )
     for change in changes:
         became = "everything scored anew" if change.rescored else "accepted, older scores kept"

@@ -23,7 +23,7 @@ FIRST_LINES_SECONDS = 5.0
 
 
 @contextlib.asynccontextmanager
-async def shown(
+async def show_live(
     db: str, name: str, console: Console, plain: bool, controls: Controls, against: str | None = None
 ) -> AsyncIterator[None]:
     """Show the run or comparison `name` until the block ends. Both ways read the database, as a watcher would."""

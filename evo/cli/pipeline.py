@@ -15,13 +15,13 @@ from rich.console import Console
 
 from evo.cli.options import json_option, plain_option
 from evo.errors import BadInput
-from evo.pipelines.checks import checked
+from evo.pipelines.checks import check_pipeline
 from evo.pipelines.display import ProgressPrinter, plan_record, print_end, print_plan, summary
 from evo.pipelines.file import Pipeline, read_pipeline
-from evo.pipelines.plan import Planned, planned
+from evo.pipelines.plan import Planned, plan_stages
 from evo.pipelines.runner import Runner
 from evo.pipelines.stage import Place
-from evo.pipelines.state import State, Status, load, locked
+from evo.pipelines.state import State, Status, load, lock_folder
 from islands.db.address import hide_password
 
 
@@ -77,13 +77,13 @@ def pipeline(
         where = kept.db or "its own database"
         raise BadInput(f"-o {folder}: its runs are in {where}; for another database name another directory")
     place.check_database()
-    costs = checked(read)
+    costs = check_pipeline(read)
     console = Console(stderr=as_json, highlight=False, markup=False, soft_wrap=True)
 
     def plan_now() -> tuple[State, list[Planned]]:
 
         state = load(folder) or State(name=_run_prefix(folder), db=hide_password(named or ""))
-        return state, planned(read, costs, state, place, chosen=chosen, redo=redo)
+        return state, plan_stages(read, costs, state, place, chosen=chosen, redo=redo)
 
     if dry_run:
         state, plan = plan_now()
@@ -93,7 +93,7 @@ def pipeline(
             print_plan(console, plan, place)
         return 0
     plan_now()  # what is wrong is told before a directory is made
-    with locked(folder) as lock:
+    with lock_folder(folder) as lock:
         return _conduct(*plan_now(), place, lock, keep_going, plain, as_json, console, _again(file, output, db))
 
 

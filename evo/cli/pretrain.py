@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from evo.cli.flags import flag, flags, given
+from evo.cli.flags import collect_given, flag, flags
 from evo.cli.options import plain_option
 from evo.config.parse import OPTIONS, parse
 from evo.config.pretrain import PretrainSettings
@@ -36,7 +36,7 @@ def pretrain(language: str, output: str, plain: bool, **options: float | str | N
 
     if (Path(output) / "config.json").exists():
         raise BadInput(f"-o {output}: holds a checkpoint already; name another directory")
-    config = parse(PretrainSettings, {"language": language, **given(options)}, OPTIONS).config()
+    config = parse(PretrainSettings, {"language": language, **collect_given(options)}, OPTIONS).config()
     console = Console(highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     live = not plain and console.is_terminal

@@ -7,7 +7,7 @@ import time
 
 import click
 
-from evo.cli.inspect import opened
+from evo.cli.inspect import open_store
 from evo.cli.options import db_option, json_option
 from evo.report.files import write_report
 
@@ -23,7 +23,7 @@ def report(name: str, output: str, png: str | None, against: str | None, db: str
     """Write RUN, a run or a comparison, finished or under way, as one HTML page that needs no network."""
 
     started = time.perf_counter()
-    with opened(db) as store:
+    with open_store(db) as store:
         written = write_report(store, name, output, png=png, against=against)
     seconds = time.perf_counter() - started
     if as_json:

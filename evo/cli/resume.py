@@ -11,7 +11,7 @@ from evo.cli.execute_run import drive
 from evo.cli.options import Manner, db_option, json_option, plain_option
 from evo.comparison.plan import seed_batches
 from evo.config.parse import parse
-from evo.config.run import RunConfig, stored_run
+from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.budgets import check_budgets
 from evo.runs.resume import relaunch
@@ -83,7 +83,7 @@ def _resume_comparison(name: str, runs: list[RunRecord], changes: Changes, manne
 
     unfinished = [run for run in runs if run.status != "done" or changes]
     configs = {
-        run.name: parse(RunConfig, {**stored_run(run.config), **changes.settings}, f"run {run.name}")
+        run.name: parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {run.name}")
         for run in unfinished
     }
     order = seed_batches([(run.name, run.seed, configs[run.name]) for run in unfinished])

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from evo.cli.execute_run import drive
-from evo.cli.flags import given
+from evo.cli.flags import collect_given
 from evo.cli.options import command_line, db_option, json_option, plain_option
 from evo.cli.search_flags import search_flags
 from evo.config.run import load_config
@@ -40,6 +40,6 @@ def run(
     evo run my_scorer.py --policy DIR --until-solved
     """
 
-    config = load_config(config_path, {**given(options), "problems": problems})
+    config = load_config(config_path, {**collect_given(options), "problems": problems})
     command = command_line()
     return drive(lambda: launch(config, db=db, name=name, command=command), db=db, plain=plain, as_json=as_json)

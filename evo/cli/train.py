@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from evo.cli.execute_run import handling_interrupts
-from evo.cli.flags import flag, given, together
+from evo.cli.flags import collect_given, flag, together
 from evo.cli.options import command_line, json_option, plain_option
 from evo.config.parse import parse, read_yaml
 from evo.config.train import TrainRun
@@ -64,7 +64,7 @@ def train(
 
     from evo.training.setup import begin, resume
 
-    named = given(options)
+    named = collect_given(options)
     console = Console(highlight=False, stderr=as_json)
     display = Display(console, plain)
     if folder:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.comparison.results import ProblemSearch, Results
-from evo.config.run import RunConfig, stored_run
+from evo.config.run import RunConfig, complete_run
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.queries.progress import groups_by_problem
@@ -30,7 +30,7 @@ class Arm:
 
     @property
     def config(self) -> RunConfig:
-        return RunConfig.model_validate(stored_run(self.runs[0].config))
+        return RunConfig.model_validate(complete_run(self.runs[0].config))
 
     @property
     def answers(self) -> int:

@@ -14,7 +14,7 @@ from evo.config.baselines import CLASSIC, CLASSIC_POLICY
 from evo.config.compare import CompareConfig, arms_of
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
-from evo.search.defaults import resolve_settings, source_commit, stored_form
+from evo.search.defaults import resolve_settings, source_commit, to_stored
 from evo.search.resources import resolve_problems
 from islands.db.comparisons import PlannedRun, plan, run_name
 from islands.db.store import Store
@@ -61,7 +61,7 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
                 own = {"method": arm.train} if isinstance(arm.train, str) else arm.train
                 given["train"] = {**config.training, **own}
             run = load_config(None, {**config.search.model_dump(exclude_unset=True), **given, **prompt})
-            runs.append(PlannedRun(name, seed, stored_form(resolve_settings(run, problems), addresses)))
+            runs.append(PlannedRun(name, seed, to_stored(resolve_settings(run, problems), addresses)))
     return runs
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from evo.config.colocated import SearchTraining
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
 from evo.config.sampling import Count, Rollouts, SamplingConfig, Share
-from evo.config.trainer import stored_trainer
+from evo.config.trainer import complete_trainer
 from islands.population.config import PopulationConfig
 
 
@@ -70,7 +70,7 @@ def load_config(path: str | None, overrides: Mapping[str, Any], besides: Collect
     return parse(RunConfig, values, source)
 
 
-def stored_run(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's configuration as the database holds it, ready to be validated; see stored_trainer."""
+def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's configuration as the database holds it, ready to be validated; see complete_trainer."""
     train = values.get("train")
-    return {**values, **({"train": stored_trainer(train)} if train else {})}
+    return {**values, **({"train": complete_trainer(train)} if train else {})}

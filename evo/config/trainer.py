@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def stored_trainer(values: Mapping[str, Any]) -> dict[str, Any]:
+def complete_trainer(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings as they were stored, with what they leave unsaid: before there was a scale, training ran at the plain
     one, and a resumed run goes on with it."""
     return {"scale": "plain", **values}

@@ -165,7 +165,7 @@ def is_rate(name: str) -> bool:
     return name.startswith("solve@") or name in SHARES
 
 
-def compared(first: Evaluation, second: Sequence[Mapping[str, Any]]) -> dict[str, Difference]:
+def compare_problems(first: Evaluation, second: Sequence[Mapping[str, Any]]) -> dict[str, Difference]:
     """Paired differences over the problems that both judged, of every metric that both have; `second` as
     `Evaluation.problem_records` gave it. Empty where they share no problem."""
     theirs = {record["problem"]: record for record in second}

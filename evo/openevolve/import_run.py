@@ -10,7 +10,7 @@ from typing import Literal
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.search.defaults import iterations_for, population_config, resolve_settings, source_commit, stored_form, workers
+from evo.search.defaults import iterations_for, population_config, resolve_settings, source_commit, to_stored, workers
 from evo.search.resources import resolve_problems
 from islands.db.store import Store
 from islands.errors import RunExists, UnknownRun
@@ -63,7 +63,7 @@ async def import_run(
         if name is not None:
             check_free(store, name)
         await fill(scores, missing, line, problem, config, progress)
-        plan = RunPlan(name, command, source_commit(), config.seed, stored_form(config, [problem.name]))
+        plan = RunPlan(name, command, source_commit(), config.seed, to_stored(config, [problem.name]))
         told = [score for score in scores if score is not None]
         grid = population_config(config, problem)
         return import_checkpoint(store, plan, checkpoint, line, problem, problem.name, told, grid)

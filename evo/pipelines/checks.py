@@ -41,7 +41,7 @@ class Cost:
     at_most: bool = False
 
 
-def checked(pipeline: Pipeline) -> dict[str, Cost]:
+def check_pipeline(pipeline: Pipeline) -> dict[str, Cost]:
     """The cost of every stage. Raises BadInput, one line with the stage, on the first that could not begin."""
     return _Checks(pipeline).all()
 

@@ -36,7 +36,7 @@ def print_plan(console: Console, plan: Sequence[Planned], place: Place) -> None:
         stage, cost = planned.stage, planned.cost
         makes = f"{', '.join(stage.reads)} -> " if stage.reads else "-> "
         what = Text(f"{cost.text}\n")
-        what.append(f"{makes}{made(planned.record, place)}", "dim")
+        what.append(f"{makes}{describe_output(planned.record, place)}", "dim")
         table.add_row(
             Text(f"{stage.name}\n").append(stage.kind, "dim"),
             what,
@@ -61,7 +61,7 @@ def plan_record(plan: Sequence[Planned], place: Place) -> dict[str, Any]:
             "kind": planned.stage.kind,
             "reads": list(planned.stage.reads),
             "makes": stands_for(planned.stage),
-            "output": made(planned.record, place),
+            "output": describe_output(planned.record, place),
             "budget": planned.cost.text,
             "answers": planned.cost.answers,
             "at_most": planned.cost.at_most,
@@ -85,7 +85,7 @@ class ProgressPrinter:
         self._count = len(plan)
         for planned in plan:
             if planned.next is Next.DONE:
-                self._print(planned, "done before: ", made(planned.record, place))
+                self._print(planned, "done before: ", describe_output(planned.record, place))
 
     def __call__(self, planned: Planned, record: StageState, what: str) -> None:
         if what == "begins":
@@ -93,7 +93,7 @@ class ProgressPrinter:
             on = "goes on, " if planned.next is Next.GOES_ON else ""
             self._print(planned, f"{on}{planned.stage.kind}, ", planned.cost.text)
         elif record.state is Status.DONE:
-            self._print(planned, f"done in {clock(record.seconds)}: ", made(record, self.place))
+            self._print(planned, f"done in {clock(record.seconds)}: ", describe_output(record, self.place))
         else:
             self._print(
                 planned, f"{record.state} after {clock(record.seconds)}", f": {record.reason}" * bool(record.reason)
@@ -122,7 +122,7 @@ def summary(plan: Sequence[Planned], state: State, place: Place, outcome: Status
                 "skipped": planned.next is Next.DONE,
                 "chosen": planned.next is not Next.NOT_CHOSEN,
                 "reads": list(planned.stage.reads),
-                "output": made(record, place) if how == Status.DONE else None,
+                "output": describe_output(record, place) if how == Status.DONE else None,
                 "seconds": record.seconds,
                 "attempt": record.attempt,
                 "reason": reason,
@@ -160,7 +160,7 @@ def print_end(console: Console, record: dict[str, Any], again: str) -> None:
         console.print(f"look at it: evo watch {runs[-1].removeprefix('run ')} --db {record['db']}")
 
 
-def made(record: StageState, place: Place) -> str:
+def describe_output(record: StageState, place: Place) -> str:
     """What a stage makes, to be printed: a path, or `run NAME`."""
     return f"run {record.gives}" if record.kind in SEARCHES else place.address(record)
 

@@ -43,7 +43,7 @@ class Planned:
         return self.next not in (Next.DONE, Next.NOT_CHOSEN)
 
 
-def planned(
+def plan_stages(
     pipeline: Pipeline,
     costs: Mapping[str, Cost],
     state: State,

@@ -57,14 +57,14 @@ def references(kind: str, values: Mapping[str, Any], source: str) -> tuple[Refer
     return tuple(found)
 
 
-def replaced(value: Any, given: Callable[[str], str]) -> Any:
+def replace_references(value: Any, given: Callable[[str], str]) -> Any:
     """The same values with what `given` says of a stage in the place of each reference to it."""
     if isinstance(value, str):
         return ",".join(_replaced(part, given) for part in addresses(value)) if "${" in value else value
     if isinstance(value, Mapping):
-        return {key: replaced(inner, given) for key, inner in value.items()}
+        return {key: replace_references(inner, given) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [replaced(inner, given) for inner in value]
+        return [replace_references(inner, given) for inner in value]
     return value
 
 

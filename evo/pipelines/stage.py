@@ -18,7 +18,7 @@ import yaml
 
 from evo.errors import BadInput
 from evo.pipelines.file import Stage
-from evo.pipelines.references import replaced
+from evo.pipelines.references import replace_references
 from evo.pipelines.settings import POLICY
 from evo.pipelines.state import StageState, State
 from evo.search.stop import StopReason
@@ -105,7 +105,7 @@ class Place:
 
     def command(self, stage: Stage, record: StageState, state: State) -> list[str]:
         """The arguments of `evo` that do the stage, or what is left of it; its files are made ready."""
-        values = replaced(dict(stage.given), lambda name: self.address(state.stages[name]))
+        values = replace_references(dict(stage.given), lambda name: self.address(state.stages[name]))
         target = self.folder / record.gives
         if stage.kind in ("pretrain", "train", "evaluate", "report"):
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -109,7 +109,7 @@ def save(folder: Path, state: State) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[int]:
+def lock_folder(folder: Path) -> Iterator[int]:
     """Hold the directory; the lock's descriptor, which a stage's process inherits: it is free when both are gone."""
 
     try:

@@ -13,7 +13,7 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.runs.learner import open_learner
 from evo.runs.problem_runs import add_problems, check_together
-from evo.search.defaults import in_flight, resolve_settings, source_commit, stored_form
+from evo.search.defaults import in_flight, resolve_settings, source_commit, to_stored
 from evo.search.loop import Search
 from evo.search.operator_selection import Operator, Operators, operator_selection
 from evo.search.problem_run import ProblemRun
@@ -70,7 +70,7 @@ async def launch(config: RunConfig, *, db: str, name: str | None, command: str) 
         check_together(config, problems, operators)
         # 3) create the run and become its writer
         store = Store.open(db)
-        stored = stored_form(config, [problem.name for problem in problems])
+        stored = to_stored(config, [problem.name for problem in problems])
         run = store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
         store.lease(run.id)
         # 4) score the seeds and store the problems

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evo.config.parse import parse
-from evo.config.run import RunConfig, stored_run
+from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.budgets import check_budgets
 from evo.runs.launch import Launched, assemble
 from evo.runs.problem_runs import add_problems, check_together, open_problem_run, restore_problem_run
 from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange, check_scorers, recount_errors
 from evo.search.active_time import ended_periods
-from evo.search.defaults import stored_form
+from evo.search.defaults import to_stored
 from evo.search.resources import Shared
 from islands.db.store import Store
 from islands.interop.importing import POLICY as IMPORTED
@@ -34,7 +34,7 @@ async def relaunch(name: str, *, db: str, changes: Changes = UNCHANGED, shared: 
         run = store.run(name)
         progress = run_progress(store, run.id)
         check_budgets(run, progress, changes.settings)
-        config = parse(RunConfig, {**stored_run(run.config), **changes.settings}, f"run {name}")
+        config = parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {name}")
         if config.policy == IMPORTED:
             raise BadInput(f"run {name} was imported; say who goes on with it: evo resume {name} --policy POLICY")
         # 2) resolve the problems, load the policies
@@ -61,7 +61,7 @@ async def relaunch(name: str, *, db: str, changes: Changes = UNCHANGED, shared: 
             problem_runs = await add_problems(store, run, config, problems, operators, scorer)
         # 4) put on record that it goes on
         if changes.settings:
-            store.set_config(run.id, stored_form(config, config.problems))
+            store.set_config(run.id, to_stored(config, config.problems))
         # an earlier process that was killed left a period without an end, and what follows it is idle time
         closed = {"active": ended_periods(run.summary, run.created)} if run.summary else {}
         store.finish_run(run.id, "running", summary={**run.summary, **closed})

@@ -35,7 +35,7 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
     return parse(RunConfig, {**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
 
 
-def stored_form(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
+def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
     """The configuration as a run keeps it: complete, save that the population holds what the user gave alone, so that
     a resume fills it up from the problems' directories as the start did."""
     kept = config.model_dump(mode="json")

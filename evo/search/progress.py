@@ -14,7 +14,7 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def spent(tokens: int, prompt_tokens: int, cost: float) -> str:
+def describe_usage(tokens: int, prompt_tokens: int, cost: float) -> str:
     """Tokens in words, with those of prompts and the price where there is one."""
     return f"{tokens:,} tokens" + (f", {prompt_tokens:,} of prompts, cost {cost:.4g}" if cost else "")
 

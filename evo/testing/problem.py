@@ -7,7 +7,7 @@ import string
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from problems.contract import ANSWER_FORMATS, Problem, Score, completed
+from problems.contract import ANSWER_FORMATS, Problem, Score, complete_problem
 
 AWKWARD = (
     "",
@@ -46,7 +46,7 @@ class ProblemContract:
 
     def test_it_has_every_member(self) -> None:
         problem = self.problem()
-        assert isinstance(problem, Problem) and completed(problem) is problem
+        assert isinstance(problem, Problem) and complete_problem(problem) is problem
         assert problem.name and problem.name == problem.name.strip() and "\n" not in problem.name
         assert isinstance(problem.objectives, tuple) and problem.objectives
         assert all(isinstance(name, str) and name for name in problem.objectives)

@@ -56,7 +56,7 @@ class OfflineTraining(SteppedTraining):
         evaluate: Evaluate | None = None,
         save: Callable[[], None] | None = None,
     ):
-        super().__init__(run, planned_steps(run, traces), policy, trainer, log=log, evaluate=evaluate, save=save)
+        super().__init__(run, plan_steps(run, traces), policy, trainer, log=log, evaluate=evaluate, save=save)
         self.traces = traces
         self.status.left_out = dict(traces.left_out)
         self._archives: dict[int, npt.NDArray[np.float64]] = {}
@@ -167,7 +167,7 @@ def steps_a_pass(run: TrainRun, traces: Traces) -> int:
     return -(-len(traces) // run.prompts)
 
 
-def planned_steps(run: TrainRun, traces: Traces) -> int:
+def plan_steps(run: TrainRun, traces: Traces) -> int:
     """As many as `steps` says, or as the traces give in all passes."""
     return min(run.steps, run.passes * steps_a_pass(run, traces))
 

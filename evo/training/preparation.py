@@ -35,7 +35,7 @@ class Prepared:
     traces: Traces | None = None
 
 
-def named_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Traces | None:
+def open_named_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Traces | None:
     if not run.from_traces:
         return None
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:

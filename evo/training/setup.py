@@ -11,14 +11,14 @@ from typing import Any
 
 from evo.config.parse import parse
 from evo.config.train import TrainRun
-from evo.config.trainer import stored_trainer
+from evo.config.trainer import complete_trainer
 from evo.errors import BadInput
 from evo.evaluation.evaluate import evaluate as evaluate_policy
 from evo.search.defaults import source_commit
 from evo.training.loop import SteppedTraining
-from evo.training.offline import OfflineTraining, describe, planned_steps, resolve_settings
+from evo.training.offline import OfflineTraining, describe, plan_steps, resolve_settings
 from evo.training.on_policy import TrainingLoop
-from evo.training.preparation import Prepared, named_traces, prepare
+from evo.training.preparation import Prepared, open_named_traces, prepare
 from evo.training.processes import is_main, open_accelerator
 from evo.training.run_directory import TrainingRecord
 from evo.training.traces import Traces
@@ -97,7 +97,7 @@ class Training:
 
 def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, Any]], None] | None = None) -> Training:
     """A new training run in the directory `output`."""
-    traces = named_traces(run)
+    traces = open_named_traces(run)
     try:
         run = resolve_settings(run, traces) if traces is not None else run
         accelerator = open_accelerator(run, output)
@@ -129,8 +129,8 @@ def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, A
     """A stored training run, ready to go on from its last checkpoint (from the start where it has none yet).
     `overrides` may raise its budgets and say where its traces lie now."""
     record, about = TrainingRecord.open(folder)
-    run = parse(TrainRun, {**stored_trainer(about["config"]), **overrides}, f"--resume {folder}")
-    traces = named_traces(run, about.get("traces"))
+    run = parse(TrainRun, {**complete_trainer(about["config"]), **overrides}, f"--resume {folder}")
+    traces = open_named_traces(run, about.get("traces"))
     try:
         return _resumed(run, folder, record, about, traces, on_log)
     except BaseException:
@@ -182,7 +182,7 @@ def _assemble(
 
     policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
     # over many steps on traces the policy would drift from what wrote them as far as it likes, step by step
-    steps = run.steps if traces is None else planned_steps(run, traces)
+    steps = run.steps if traces is None else plan_steps(run, traces)
     config = TrainConfig.of(run, seed=run.seed, reward=run.reward, steps=steps, trust=traces is not None)
     trainer = PolicyTrainer(
         policy.model,

@@ -41,7 +41,7 @@ def parse_address(address: str) -> URL:
     return url
 
 
-def shown(url: URL) -> str:
+def mask_url(url: URL) -> str:
     """The address without its password."""
     return url.render_as_string(hide_password=True)
 
@@ -52,7 +52,7 @@ def unavailable(url: URL, error: BaseException) -> DatabaseUnavailable:
     reason = " ".join(reason.split()) or type(error).__name__
     if url.password:
         reason = reason.replace(str(url.password), "***")
-    return DatabaseUnavailable(f"{shown(url)}: {reason}")
+    return DatabaseUnavailable(f"{mask_url(url)}: {reason}")
 
 
 def open_engines(url: URL, read_only: bool, must_exist: bool = False) -> tuple[Engine, Engine]:
@@ -65,7 +65,7 @@ def open_engines(url: URL, read_only: bool, must_exist: bool = False) -> tuple[E
     try:
         import psycopg  # noqa: F401
     except ImportError:
-        raise DatabaseUnavailable(f"{shown(url)}: needs psycopg; pip install 'evo[postgres]'") from None
+        raise DatabaseUnavailable(f"{mask_url(url)}: needs psycopg; pip install 'evo[postgres]'") from None
     options: dict[str, Any] = {"connect_timeout": 10, "application_name": "evo"}
     if "connect_timeout" in url.query:
         del options["connect_timeout"]
@@ -78,11 +78,11 @@ def open_engines(url: URL, read_only: bool, must_exist: bool = False) -> tuple[E
 def _check_file(url: URL, must_exist: bool) -> None:
     path = Path(str(url.database))
     if path.is_dir():
-        raise DatabaseUnavailable(f"{shown(url)}: {path} is a folder; name a file in it")
+        raise DatabaseUnavailable(f"{mask_url(url)}: {path} is a folder; name a file in it")
     if must_exist and not path.exists():
-        raise DatabaseUnavailable(f"{shown(url)}: there is no such file yet; a run makes it")
+        raise DatabaseUnavailable(f"{mask_url(url)}: there is no such file yet; a run makes it")
     if not path.parent.exists():
-        raise DatabaseUnavailable(f"{shown(url)}: the folder {path.parent} does not exist")
+        raise DatabaseUnavailable(f"{mask_url(url)}: the folder {path.parent} does not exist")
 
 
 def _sqlite(url: URL, mode: str, begin: str | None) -> Engine:
@@ -135,7 +135,7 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
         if found == REVISION:
             return
         if read_only and found is None:
-            raise NoRuns(f"{shown(url)}: the database holds no runs yet")
+            raise NoRuns(f"{mask_url(url)}: the database holds no runs yet")
         if found is not None:
             _check_known(url, found)
         if read_only:
@@ -168,7 +168,8 @@ def _check_known(url: URL, found: str) -> None:
     known = {script.revision for script in ScriptDirectory(str(_folder())).walk_revisions()}
     if found not in known:
         raise DatabaseUnavailable(
-            f"{shown(url)}: its schema {found} is newer than this version of evo, which knows {REVISION}; upgrade evo"
+            f"{mask_url(url)}: its schema {found} is newer than this version of evo, which knows {REVISION}; "
+            "upgrade evo"
         )
 
 

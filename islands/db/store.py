@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, insert, select, update
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
-from islands.db.engine import ensure_schema, open_engines, parse_address, shown, unavailable
+from islands.db.engine import ensure_schema, mask_url, open_engines, parse_address, unavailable
 from islands.db.lease import Lease
 from islands.db.names import readable_name
 from islands.db.rows import problem_record, run_record
@@ -55,7 +55,7 @@ class Store:
     @property
     def address(self) -> str:
         """Where it is, for messages: without the password."""
-        return shown(self.url)
+        return mask_url(self.url)
 
     @property
     def dialect(self) -> str:

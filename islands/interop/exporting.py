@@ -21,7 +21,7 @@ from islands.db.store import Store
 from islands.interop.checkpoint import write_checkpoint
 from islands.interop.metrics import FITNESS, OWN
 from islands.interop.outline import Copy, Line, outline
-from islands.interop.record import unpacked
+from islands.interop.record import unpack
 from islands.types import ProblemRecord, RunRecord
 
 PAGE = 500
@@ -178,7 +178,7 @@ class CheckpointExport:
             for row in rows:
                 group = asked.get(row.sequence)
                 told = ("", "", "") if group is None else (group.system, group.user, responses[group.id])
-                yield row.candidate_id, unpacked(row.record, texts[row.candidate_id], *told)
+                yield row.candidate_id, unpack(row.record, texts[row.candidate_id], *told)
             if len(rows) < PAGE:
                 return
             after = rows[-1].position

@@ -16,7 +16,7 @@ from islands.db.transaction import Transaction
 from islands.interop.adoption import Adoption, Asked, Copied, Found
 from islands.interop.checkpoint import Checkpoint, Program
 from islands.interop.metrics import own_record
-from islands.interop.record import exchange_of, packed
+from islands.interop.record import exchange_of, pack
 from islands.interop.timeline import Timeline
 from islands.population.config import PopulationConfig
 from islands.types import ProblemRecord, RunRecord
@@ -149,7 +149,7 @@ def _write_origin(
             dict(
                 problem_id=problem.id, position=position, name=event.program.id,
                 candidate_id=adoption.ids[event.candidate], sequence=sequence if asked else None,
-                record=packed(event.program, line.first[event.candidate].code, exchange),
+                record=pack(event.program, line.first[event.candidate].code, exchange),
             )
         )  # fmt: skip
     tx.connection.execute(insert(table(ImportedProgram)), rows)

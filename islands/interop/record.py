@@ -39,7 +39,7 @@ def exchange_of(program: Program) -> Exchange:
             return Exchange(template, asked["system"], asked["user"])
 
 
-def packed(program: Program, text: str, exchange: Exchange | None) -> str:
+def pack(program: Program, text: str, exchange: Exchange | None) -> str:
     """The record of a program whose candidate has this text and whose group, if any, this exchange."""
     kept = dict(program.raw)
     moved: dict[str, Any] = {}
@@ -55,7 +55,7 @@ def packed(program: Program, text: str, exchange: Exchange | None) -> str:
     return json.dumps({"program": kept, "moved": moved})
 
 
-def unpacked(record: str, text: str, system: str, user: str, response: str) -> dict[str, Any]:
+def unpack(record: str, text: str, system: str, user: str, response: str) -> dict[str, Any]:
     """The program's file as it was read."""
     stored: Mapping[str, Any] = json.loads(record)
     program, moved = dict(stored["program"]), stored["moved"]

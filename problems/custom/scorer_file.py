@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault
-from problems.custom.scorer_value import ScorerShape, checked_weights, numbers, objective_names, shown
-from problems.directions import checked_directions, chosen_objectives, told, warn_of_objectives
+from problems.custom.scorer_value import ScorerShape, check_weights, clip, numbers, objective_names
+from problems.directions import check_directions, choose_objectives, describe_directions, warn_of_objectives
 from problems.fingerprint import files_below, files_fingerprint, files_named_by
 from problems.sandbox.contract import EvaluatorSpec, Limits
 from problems.scorer_process import SHIMS, ScorerProcess
@@ -83,7 +83,7 @@ class ScorerFileProblem(Problem):
     def statement(self) -> str:
         """What the file says, else that there is a score to raise."""
         about = self._statement or f"Write an answer that scores high on: {', '.join(self.objectives)}."
-        return "\n\n".join(filter(None, (about, told(self.objectives, self._shape.directions))))
+        return "\n\n".join(filter(None, (about, describe_directions(self.objectives, self._shape.directions))))
 
     def seed_answer(self) -> str:
         """The file's seed, "" without one."""
@@ -145,7 +145,7 @@ class ScorerFileProblem(Problem):
         self._seed_text = self.canonical(self._seed_text) if self._seed_text else ""
         declared, weights = about["objectives"], about["weights"]
         try:
-            directions = checked_directions(about["directions"])
+            directions = check_directions(about["directions"])
         except ValueError as error:
             raise ScorerFault(f"{self.path}: {error}") from None
         if declared is not None:
@@ -160,7 +160,7 @@ class ScorerFileProblem(Problem):
                 "`objectives`, or a seed_answer that can be scored"
             )
         names = objective_names(self.path, value, tuple(directions))
-        kept = chosen_objectives(names, (*directions, *(weights if isinstance(weights, dict) else ())))
+        kept = choose_objectives(names, (*directions, *(weights if isinstance(weights, dict) else ())))
         self._shaped(kept, tuple(name for name in names if name not in kept), weights, directions)
         self._seed = self._shape.score(value)
 
@@ -173,7 +173,7 @@ class ScorerFileProblem(Problem):
                 f"{self.path}: directions names {', '.join(unknown)}; the objectives are {', '.join(names)}"
             )
         self.objectives = names
-        self._shape = ScorerShape(self.path, names, checked_weights(self.path, weights, names), directions, left_out)
+        self._shape = ScorerShape(self.path, names, check_weights(self.path, weights, names), directions, left_out)
         warn_of_objectives(str(self.path), names, left_out, directions)
 
     def _asked(self, answer: str) -> Any:
@@ -219,7 +219,7 @@ class Failed:
 
 def _text(path: Path, name: str, value: Any) -> str:
     if value is not None and not isinstance(value, str):
-        raise ScorerFault(f"{path}: {name} is {shown(value)}, not text")
+        raise ScorerFault(f"{path}: {name} is {clip(value)}, not text")
     return value or ""
 
 

@@ -37,17 +37,17 @@ class ScorerShape:
         given = {k: v for k, v in numbers(value, self.objectives).items() if k not in self.left_out}
         if set(given) != set(self.objectives):
             raise ScorerFault(
-                f"{self.path}: score() returned {shown(value)} with the names {', '.join(given) or '(none)'}; the "
+                f"{self.path}: score() returned {clip(value)} with the names {', '.join(given) or '(none)'}; the "
                 f"objectives are {', '.join(self.objectives)}"
             )
         extra = value if isinstance(value, dict) else {}
         named = {**given, **{key: extra[key] for key in ("fitness", "combined_score") if extra.get(key) is not None}}
         features = extra.get("features") or {}
         if not isinstance(features, dict):
-            raise ScorerFault(f"{self.path}: score() returned features = {shown(features)}, not numbers by name")
+            raise ScorerFault(f"{self.path}: score() returned features = {clip(features)}, not numbers by name")
         for name, number in {**named, **features}.items():
             if not isinstance(number, int | float) or not math.isfinite(number):
-                raise ScorerFault(f"{self.path}: score() returned {name} = {shown(number)}; it must be a finite number")
+                raise ScorerFault(f"{self.path}: score() returned {name} = {clip(number)}; it must be a finite number")
         rewards = tuple(reward_of(float(given[name]), self.directions.get(name)) for name in self.objectives)
         fitness = next((float(named[key]) for key in ("fitness", "combined_score") if key in named), None)
         if fitness is None:
@@ -78,12 +78,12 @@ def objective_names(path: Path, value: Any, asked: Sequence[str] = ()) -> tuple[
     the file gives a direction."""
     names = tuple(numbers(value, asked))
     if not names:
-        raise ScorerFault(f"{path}: score() returned {shown(value)}, which holds no number")
+        raise ScorerFault(f"{path}: score() returned {clip(value)}, which holds no number")
     positional = isinstance(value, dict) and isinstance(value.get("rewards"), list | tuple)
     return names if positional else tuple(sorted(names))
 
 
-def checked_weights(path: Path, weights: Any, objectives: Sequence[str]) -> tuple[float, ...] | None:
+def check_weights(path: Path, weights: Any, objectives: Sequence[str]) -> tuple[float, ...] | None:
     """The file's `weights` in the order of the objectives."""
     if weights is None:
         return None
@@ -93,13 +93,13 @@ def checked_weights(path: Path, weights: Any, objectives: Sequence[str]) -> tupl
         weights = [weights.get(name, 0.0) for name in objectives]
     fits = isinstance(weights, list | tuple) and len(weights) == len(objectives)
     if not fits or not all(isinstance(w, int | float) and 0 <= w < math.inf for w in weights):
-        raise ScorerFault(f"{path}: weights is {shown(weights)}, not {len(objectives)} numbers of at least 0")
+        raise ScorerFault(f"{path}: weights is {clip(weights)}, not {len(objectives)} numbers of at least 0")
     if sum(weights) <= 0:
         raise ScorerFault(f"{path}: weights sum to 0")
     return tuple(float(w) for w in weights)
 
 
-def shown(value: Any) -> str:
+def clip(value: Any) -> str:
     """A value in a fault's message, shortened."""
     text = repr(value)
     return text if len(text) <= 200 else text[:200] + "..."

@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from problems.answer_text import unfenced
+from problems.answer_text import strip_fence
 from problems.contract import BadAddress, Problem, Score, ScorerFault
-from problems.directions import chosen_objectives, reward_of, warn_of_objectives
-from problems.directions import told as lower_told
+from problems.directions import choose_objectives, reward_of, warn_of_objectives
+from problems.directions import describe_directions as lower_told
 from problems.fingerprint import files_fingerprint, files_named_by
 from problems.openevolve.cascade import Cascade, Evaluation
 from problems.openevolve.config import OpenEvolveConfig, read_config
@@ -110,7 +110,7 @@ class OpenEvolveProblem(Problem):
             found = ", ".join(sorted(evaluation.metrics))
             raise ScorerFault(f"{self.evaluator_file}: no metric named {', '.join(missing)}; there are {found}")
         names = sorted(name for name in evaluation.metrics if name != "combined_score")
-        self.objectives = tuple(asked) or chosen_objectives(names, self.directions) or ("combined_score",)
+        self.objectives = tuple(asked) or choose_objectives(names, self.directions) or ("combined_score",)
         self._left_out = set(names) - set(self.objectives)
         timings = [] if asked else [name for name in names if name in self._left_out]
         file = str(self.evaluator_file)
@@ -144,13 +144,13 @@ class OpenEvolveProblem(Problem):
         try:
             return self._spliced(answer)
         except NotSpliceable:
-            return unfenced(answer, self.language)
+            return strip_fence(answer, self.language)
 
     def _spliced(self, answer: str) -> str:
         text = answer.replace("\r\n", "\n").replace("\r", "\n")
         given, own = regions(text), regions(self._original)
         if given is None or own is None or not own.blocks or len(given.blocks) != len(own.blocks):
-            text = unfenced(text, self.language)  # else its markers say better than a fence what belongs to it
+            text = strip_fence(text, self.language)  # else its markers say better than a fence what belongs to it
         return splice(self._original, text)
 
     def score(self, answer: str) -> Score:

@@ -169,7 +169,7 @@ def _parsed(code: str) -> list[ast.stmt]:
         return []
 
 
-def guessed_signature(cases: Sequence[Case], name: str) -> str:
+def guess_signature(cases: Sequence[Case], name: str) -> str:
     """A signature with as many parameters as the tests' calls have arguments."""
     arity = 0
     for case in cases:

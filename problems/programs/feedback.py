@@ -46,33 +46,33 @@ def feedback(reports: Sequence[CaseReport]) -> str:
 def _described(report: CaseReport) -> str:
     case, outcome = report.case, report.outcome
     if isinstance(case, JudgeCase):
-        seen = "; ".join(clipped(call, 2 * LONGEST) for call in report.calls[-2:])
-        what = f"`{clipped(case.source)}` does not hold" if case.public else "a condition on the result does not hold"
+        seen = "; ".join(clip(call, 2 * LONGEST) for call in report.calls[-2:])
+        what = f"`{clip(case.source)}` does not hold" if case.public else "a condition on the result does not hold"
         if outcome.status != "ok" and not outcome.message.startswith("AssertionError"):
-            what = clipped(outcome.message)
+            what = clip(outcome.message)
         return f"{seen}: {what}" if seen else what
-    given = clipped(case.shown) if isinstance(case, CallCase) else f"input {shown(case.stdin)}"
+    given = clip(case.shown) if isinstance(case, CallCase) else f"input {show_value(case.stdin)}"
     if outcome.status != "ok":
-        return f"{given} failed: {clipped(outcome.message) or outcome.status}"
-    came = f"{given} {'returned' if isinstance(case, CallCase) else 'printed'} {shown(outcome.value)}"
+        return f"{given} failed: {clip(outcome.message) or outcome.status}"
+    came = f"{given} {'returned' if isinstance(case, CallCase) else 'printed'} {show_value(outcome.value)}"
     if not case.public:
         return f"{came}, which is wrong"
     if isinstance(case, StdinCase):
-        return f"{came}; expected {shown(case.expected)}"
+        return f"{came}; expected {show_value(case.expected)}"
     if case.relation in ("true", "false"):
         return f"{came}; expected a {case.relation} value"
-    return f"{came}; expected {shown(case.expected)}"
+    return f"{came}; expected {show_value(case.expected)}"
 
 
-def shown(value: Any, most: int = LONGEST) -> str:
+def show_value(value: Any, most: int = LONGEST) -> str:
     """A value's repr, cut in the middle. Never raises, whatever hostile code returned."""
     try:
-        return clipped(repr(value), most)
+        return clip(repr(value), most)
     except (ValueError, RecursionError):  # an int too long to print, nesting too deep
         return f"<{type(value).__name__} too large to show>"
 
 
-def clipped(text: str, most: int = LONGEST) -> str:
+def clip(text: str, most: int = LONGEST) -> str:
     """The text, cut in the middle to at most `most` characters."""
     if len(text) <= most:
         return text

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from problems.contract import ScorerFault
 from problems.programs.cases import JudgeCase
-from problems.programs.feedback import clipped, shown
+from problems.programs.feedback import clip, show_value
 from problems.sandbox.contract import CaseOutcome, Limits
 
 if TYPE_CHECKING:
@@ -57,10 +57,10 @@ def _verdict(beside: Session, bench: Session, case: JudgeCase) -> Verdict:
     failed: list[CaseOutcome] = []
 
     def ask(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        call = f"{name}({', '.join([*map(shown, args), *(f'{k}={shown(v)}' for k, v in kwargs.items())])})"
+        call = f"{name}({', '.join([*map(show_value, args), *(f'{k}={show_value(v)}' for k, v in kwargs.items())])})"
         outcome = beside.evaluate(f"{name}(*args, **kwargs)", {"args": args, "kwargs": dict(kwargs)})
         if outcome.status == "ok":
-            calls.append(f"{call} returned {shown(outcome.value)}")
+            calls.append(f"{call} returned {show_value(outcome.value)}")
             return outcome.value
         failed.append(outcome)
         calls.append(f"{call} failed: {outcome.message}")
@@ -68,7 +68,7 @@ def _verdict(beside: Session, bench: Session, case: JudgeCase) -> Verdict:
 
     outcome = bench.evaluate(f"{case.function}()", oracle=ask)
     if outcome.status != "ok" and not calls:
-        raise ScorerFault(f"the test `{clipped(case.source, 120)}` failed by itself: {outcome.message}")
+        raise ScorerFault(f"the test `{clip(case.source, 120)}` failed by itself: {outcome.message}")
     if outcome.status != "ok" and failed:
         outcome = failed[-1]  # the answer's own trouble says more than the judge's
     return Verdict(outcome, tuple(calls))

@@ -33,7 +33,7 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
     cases, judge = cases_of(statements, names, helpers=imports, classes=classes, public=1)
     if not cases:
         raise ValueError("`test_list` asserts nothing")
-    header = assertions.signature(code, entry) or assertions.guessed_signature(cases, entry)
+    header = assertions.signature(code, entry) or assertions.guess_signature(cases, entry)
     examples = "\n".join(public_examples(cases))
     text = _text(row, "text" if "text" in row else "prompt").strip()
     return Task(

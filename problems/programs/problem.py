@@ -6,11 +6,11 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from problems.answer_text import unfenced
+from problems.answer_text import strip_fence
 from problems.contract import Problem, Score
 from problems.programs.cases import CallCase, JudgeCase, StdinCase, Task
 from problems.programs.comparison import call_passes, same_output
-from problems.programs.feedback import CaseReport, clipped, feedback
+from problems.programs.feedback import CaseReport, clip, feedback
 from problems.programs.judge import judge_answer
 from problems.python_syntax import parse_python
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
@@ -62,7 +62,7 @@ class ProgramProblem(Problem):
 
     def canonical(self, answer: str) -> str:
         """The code alone: out of its fence, with newlines normalised and no space at line ends."""
-        return unfenced(answer, wanted=f"def {self.task.entry}" if self.task.entry else "")
+        return strip_fence(answer, wanted=f"def {self.task.entry}" if self.task.entry else "")
 
     def score(self, answer: str) -> Score:
         """Rewards 1.0 or 0.0 per case. Raises ScorerFault where a test of the data set fails by itself."""
@@ -74,7 +74,7 @@ class ProgramProblem(Problem):
         last = self.task.components - 1
         rewards = (*map(float, passed[:last]), float(all(passed[last:])))
         ran = any(report.outcome.status == "ok" for report in reports)
-        error = None if ran else clipped(reports[0].outcome.message or reports[0].outcome.status)
+        error = None if ran else clip(reports[0].outcome.message or reports[0].outcome.status)
         return Score(rewards, sum(rewards) / len(rewards), _features(code), feedback(reports), error)
 
     def _reports(self, code: str) -> list[CaseReport]:

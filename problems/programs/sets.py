@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DIFFICULTIES = ("easy", "medium", "hard")
 
 
-def shipped(name: str, sandbox: Callable[[], Sandbox]) -> list[ProgramProblem]:
+def load_shipped(name: str, sandbox: Callable[[], Sandbox]) -> list[ProgramProblem]:
     """The set `shipped` (all, easiest first) or one difficulty, as `programs:NAME/0`, `programs:NAME/1`, ..."""
     levels = DIFFICULTIES if name == "shipped" else (name,)
     tasks = [task for level in levels for _, task in read_tasks(_file(level))]

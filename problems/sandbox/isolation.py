@@ -59,7 +59,7 @@ def _probe(mode: str) -> str | None:
         return f"there is no such mode (there are {', '.join(MODES)})"
     if sys.platform != "linux":
         return "needs Linux"
-    if not syscalls.supported():
+    if not syscalls.is_supported():
         return f"no system call table for this machine ({os.uname().machine})"
     if mode == "landlock" and not confinement.landlock_abi():
         return "the kernel has no Landlock"

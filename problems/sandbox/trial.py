@@ -79,7 +79,7 @@ class Trial:
                         results = results[-1:]
                         self.done[first:] = []
                         results *= len(cases)
-                self.done += shared(results, wall)
+                self.done += share_interval(results, wall)
                 loaded |= bool(results)
                 if heard.malformed:
                     raise Malformed("bytes that are no message")
@@ -97,7 +97,7 @@ class Trial:
                 ended = worker.kill()
             if ended is None:
                 continue
-            self.done[first:] = bounded(self.done[first:], ended)
+            self.done[first:] = bound_cpu(self.done[first:], ended)
             if not complete and failure is None and len(self.done) > first and self.done[-1].status == "output":
                 self.deaths += 1  # it was ended over that output; the other cases begin anew
             elif not complete:
@@ -174,7 +174,7 @@ def timely(outcome: CaseOutcome, limits: Limits) -> CaseOutcome:
     )
 
 
-def shared(results: list[CaseOutcome], interval: float) -> list[CaseOutcome]:
+def share_interval(results: list[CaseOutcome], interval: float) -> list[CaseOutcome]:
     """Results that arrived together share the parent's interval in the proportion that they claim."""
     claimed = sum(item.wall_seconds for item in results)
     return [
@@ -186,7 +186,7 @@ def shared(results: list[CaseOutcome], interval: float) -> list[CaseOutcome]:
     ]
 
 
-def bounded(results: list[CaseOutcome], ended: Exit) -> list[CaseOutcome]:
+def bound_cpu(results: list[CaseOutcome], ended: Exit) -> list[CaseOutcome]:
     """The claimed CPU seconds of cases, scaled down where they come to more than the fork took."""
     claimed = sum(item.cpu_seconds for item in results)
     if claimed <= ended.cpu_seconds or claimed == 0:

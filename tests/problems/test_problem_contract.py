@@ -10,7 +10,7 @@ import pytest
 from evo.testing import ProblemContract
 from problems import Problem, Score, contract, register, resolve
 from problems import registry as registry_module
-from problems.contract import completed
+from problems.contract import complete_problem
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -154,5 +154,5 @@ def test_every_member_of_the_protocol_is_asked_for_or_has_a_default():
 
 
 def test_what_lacks_a_member_is_no_problem():
-    assert completed(Ten) is None and completed(3) is None
-    assert completed(Ten()).fingerprint() == completed(Ten()).fingerprint()
+    assert complete_problem(Ten) is None and complete_problem(3) is None
+    assert complete_problem(Ten()).fingerprint() == complete_problem(Ten()).fingerprint()

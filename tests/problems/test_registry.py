@@ -9,7 +9,7 @@ import problems
 from evo.testing import ProblemContract
 from problems import BadAddress, Problem, Score, describe_sets, plugins, register, resolve
 from problems import registry as registry_module
-from problems.contract import completed
+from problems.contract import complete_problem
 
 
 class Own:
@@ -35,7 +35,7 @@ class Own:
 
 class TestOwn(ProblemContract):
     def problem(self):
-        return completed(Own())
+        return complete_problem(Own())
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from vpo.chain.division import DIVIDER, PROSE, answers_in, before_the_cut
-from vpo.chain.fences import MOST, PYTHON, Block, fenced
+from vpo.chain.fences import MOST, PYTHON, Block, read_fences
 from vpo.chain.syntax import called_names, defined_names, is_placeholder, is_program, parse_code, without_checks
 
 _CODE_START = re.compile(r"(?m)^(?:async def |def |class |import \w|from [\w.]++ import |@\w)")
@@ -19,7 +19,7 @@ def programs(text: str, answers: int) -> tuple[list[str], str]:
     usage examples. For one answer the block that defines most names wins (models build up to the whole program); for
     more, a block may hold several.
     """
-    blocks = fenced(text)
+    blocks = read_fences(text)
     complaint = ""
     found: list[str] = []
     for block in _python_blocks(blocks):

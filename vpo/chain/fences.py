@@ -30,7 +30,7 @@ class Block:
     closed: bool
 
 
-def fenced(text: str) -> list[Block]:
+def read_fences(text: str) -> list[Block]:
     """Every fenced block, in order, at most MOST.
 
     A bare fence right after a stretch of valid Python closes a block whose opening fence was left out.

@@ -96,14 +96,14 @@ def _spoken(text: str) -> tuple[str, str]:
 
 
 def _programs(text: str, answers: int) -> tuple[list[str], str]:
-    if "```" not in text and "~~~" not in text and (found := tags.tagged(text, "python")):
+    if "```" not in text and "~~~" not in text and (found := tags.read_tags(text, "python")):
         kept = [one.content for one in found if one.closed or parse_code(one.content) is not None]
         return kept, "" if len(kept) == len(found) else f"unclosed {_tag('answer', found[-1].number)} tag"
     return blocks.programs(text, answers)
 
 
 def _routes(text: str, answers: int) -> tuple[list[str], str]:
-    found = tags.tagged(text, "route")
+    found = tags.read_tags(text, "route")
     if not found:
         alone = tags.moves(text.strip()) if answers == 1 else None
         return ([alone], "") if alone else ([], "no <route_1> tag")
@@ -119,7 +119,7 @@ def _routes(text: str, answers: int) -> tuple[list[str], str]:
 
 
 def _texts(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:
-    found = tags.tagged(text, "text")
+    found = tags.read_tags(text, "text")
     if not found:
         alone = text.strip()
         return ([alone], "") if answers == 1 and alone and not truncated else ([], "no <answer_1> tag")

@@ -27,7 +27,7 @@ class Tagged:
     closed: bool
 
 
-def tagged(text: str, answer_format: str) -> list[Tagged]:
+def read_tags(text: str, answer_format: str) -> list[Tagged]:
     """The contents of the format's tags in order of appearance; numbers are reported, not relied on.
 
     The format's own tag name is looked for first and its usual substitutes only where that one is absent. An opening

@@ -90,11 +90,11 @@ def endpoint(address: PolicyAddress) -> Endpoint:
     if model.endswith("@") or "://" in model:
         raise BadAddress(f"policy 'openai:{name}' names no model: openai:MODEL@URL")
     options = address.own_options(Options)
-    url = based(given or os.environ.get("OPENAI_BASE_URL") or HOSTED)
+    url = find_base(given or os.environ.get("OPENAI_BASE_URL") or HOSTED)
     return Endpoint(model, url, bool(given), options, os.environ.get(options.key, ""))
 
 
-def based(url: str) -> str:
+def find_base(url: str) -> str:
     """The URL below which the API lies; without a path that is /v1. Raises BadAddress on what is no plain URL."""
     parts = urlsplit(url)
     try:

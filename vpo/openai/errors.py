@@ -66,7 +66,7 @@ def _number(match: re.Match[str] | None) -> int | None:
     return None if match is None else int(next(group for group in match.groups() if group).replace(",", ""))
 
 
-def filtered(error: openai.APIStatusError) -> bool:
+def is_filtered(error: openai.APIStatusError) -> bool:
     """Whether the server will not hear of such content."""
     return bool(_FILTERED.search(words(error)))
 

@@ -20,7 +20,7 @@ from problems.types import Prompt
 from vpo.openai.address import Endpoint
 from vpo.openai.errors import (
     Overflow,
-    filtered,
+    is_filtered,
     overflow,
     refused_parameter,
     unavailable,
@@ -112,7 +112,7 @@ class Server:
             except openai.APIStatusError as error:
                 if error.status_code in _NOT_PARAMETERS or error.status_code >= 500:
                     raise unavailable(error, self.place) from None
-                if filtered(error):
+                if is_filtered(error):
                     return REFUSED
                 too_long = overflow(error)
                 if too_long is not None:

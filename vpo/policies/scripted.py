@@ -71,7 +71,7 @@ class ScriptedPolicy:
 
     def _group(self, prompt: Prompt, rollouts: int, answers: int, seed: int) -> list[Rollout]:
         prompt_ids = _bytes_of(prompt.system + prompt.user)
-        form = asked_format(prompt)
+        form = find_asked_format(prompt)
         group = []
         for rollout in range(rollouts):
             text = format_answers(self._author(prompt, form, answers, _bits(seed, prompt.stream, rollout)), form)
@@ -115,7 +115,7 @@ def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedP
     )
 
 
-def asked_format(prompt: Prompt) -> str:
+def find_asked_format(prompt: Prompt) -> str:
     """Which form the prompt asks for: "diff", "route", "text" or "python", by the marks vpo.chain's wording leaves."""
     if "<<<<<<< SEARCH" in prompt.user:
         return "diff"

@@ -56,7 +56,7 @@ def _holds(section: str, answer: str, compact: bool, prompt: str) -> bool:
     if whole in written:
         return True
     # an answer is stored in its canonical form: moves as letters, a program inside the code around it
-    if any(tags.moves(one.content) == answer for one in tags.tagged(section, "route")):
+    if any(tags.moves(one.content) == answer for one in tags.read_tags(section, "route")):
         return True
     return any(part and part in whole for part in map(_bare, blocks.programs(section, 1)[0]))
 

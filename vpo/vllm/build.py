@@ -27,7 +27,7 @@ class Ready:
     sleeps: bool
 
 
-def built(settings: EngineSettings) -> tuple[Any, Ready]:
+def build_engine(settings: EngineSettings) -> tuple[Any, Ready]:
     """An LLMEngine in this process, and what it came to."""
     import torch._dynamo.config
     from transformers import AutoConfig

@@ -29,7 +29,7 @@ from problems.types import Prompt
 from vpo.policies.contract import PromptTooLong
 from vpo.policies.encoding import remaining_tokens
 from vpo.vllm.address import EngineSettings
-from vpo.vllm.build import Ready, built
+from vpo.vllm.build import Ready, build_engine
 from vpo.vllm.messages import Call, Drawn, Row
 from vpo.vllm.text import Description, Text
 
@@ -109,7 +109,7 @@ class Host:
     def _load(self, settings: EngineSettings) -> Ready:
         self._discard()
         self._workers = settings.options.gpus > 1
-        self._engine, ready = built(settings)
+        self._engine, ready = build_engine(settings)
         if settings.adapter is not None:
             from vllm.lora.request import LoRARequest
 

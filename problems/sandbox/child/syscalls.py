@@ -80,7 +80,7 @@ _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030)  # duplicates, flags and locks; not F_SE
 _IOCTL = (0x541B, 0x5421, 0x5450, 0x5451, 0x5401, 0x5413)  # what reading and isatty ask; not TIOCSTI, FIOASYNC
 
 
-def supported() -> bool:
+def is_supported() -> bool:
     return platform.machine() in MACHINES
 
 

@@ -2,7 +2,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from evo.config.parse import parse
-from evo.config.run import RunConfig, load_config, stored_run
+from evo.config.run import RunConfig, complete_run, load_config
 from evo.errors import BadInput
 
 
@@ -106,7 +106,7 @@ def test_a_wrong_value_is_one_line_however_deep_it_lies(values, said):
 
 def test_a_run_stored_before_there_was_a_scale_trains_at_the_plain_one():
     def scale_of(train):
-        return parse(RunConfig, stored_run({"train": train, "policy": "embedded:base"}), "run old").train
+        return parse(RunConfig, complete_run({"train": train, "policy": "embedded:base"}), "run old").train
 
     assert scale_of({"method": "grpo"}).scale == "plain"
     assert scale_of({"method": "grpo", "scale": "official"}).scale == "official"

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import BaseModel, Field
 
-from evo.cli.flags import flags, given
+from evo.cli.flags import collect_given, flags
 
 
 class Inner(BaseModel):
@@ -29,7 +29,7 @@ KEYS = ("count", "kind", "names", "pair", "thrifty", "inner.share")
 @click.command()
 @flags(Settings, KEYS)
 def command(**options):
-    click.echo(repr(given(options)))
+    click.echo(repr(collect_given(options)))
 
 
 def called(*arguments):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evo.evaluation.file import comparison_record, verdicts
-from evo.evaluation.metrics import aggregate, compared, metrics_of
+from evo.evaluation.metrics import aggregate, compare_problems, metrics_of
 from evo.evaluation.sampled import ProblemAnswers, Sampled
 from problems.contract import ScorerFault
 
@@ -108,15 +108,15 @@ def test_comparison_pairs_problems_by_name():
     ours = aggregate([sample(0, *(answers_of([[x, x]], name=f"p{i}") for i, x in enumerate(hard)))])
     rows = [sample(0, *(answers_of([[x - 0.01, x - 0.01]], name=f"p{i}") for i, x in enumerate(hard)))]
     theirs = aggregate(rows).problem_records()[::-1]
-    differences = compared(ours, theirs)
+    differences = compare_problems(ours, theirs)
     best = differences["best@1"]
     assert best.interval.mean == pytest.approx(0.01)
     assert best.shown
     assert best.pairs == 12
     assert not differences["diversity"].shown, "no difference at all is none"
-    assert compared(ours, theirs[:4])["best@1"].pairs == 4
-    assert compared(ours, [{"problem": "other", "best@1": 1.0}]) == {}
-    assert compared(ours, [{**row, "best@1": None} for row in theirs]).keys() == differences.keys() - {"best@1"}
+    assert compare_problems(ours, theirs[:4])["best@1"].pairs == 4
+    assert compare_problems(ours, [{"problem": "other", "best@1": 1.0}]) == {}
+    assert compare_problems(ours, [{**row, "best@1": None} for row in theirs]).keys() == differences.keys() - {"best@1"}
 
 
 def evaluation_of(solved, problems):
@@ -132,7 +132,7 @@ def test_a_solve_rate_of_none_has_an_interval_with_a_width():
 
 def test_every_verdict_has_its_numbers():
     ours, theirs = evaluation_of(1, 5), evaluation_of(0, 5)
-    differences = compared(ours, theirs.problem_records())
+    differences = compare_problems(ours, theirs.problem_records())
     lines = verdicts(differences, "ours", "theirs")
     assert (
         "best@1: no difference shown (ours - theirs = +1.000 [0.000, 1.000], p = 0.06; 5 problems cannot show one)"
@@ -141,7 +141,7 @@ def test_every_verdict_has_its_numbers():
     assert any(line.startswith("solve@1: no difference shown (ours - theirs = +1.000 [") for line in lines)
     assert all(" = " in line for line in lines)
     assert not any(line.startswith("mean[") for line in lines)
-    more = compared(evaluation_of(1, 9), evaluation_of(0, 9).problem_records())
+    more = compare_problems(evaluation_of(1, 9), evaluation_of(0, 9).problem_records())
     assert verdicts(more, "ours", "theirs")[0] == "best@1: ours - theirs = +1.000 [1.000, 1.000]"
     record = comparison_record("base.json", {"policy": "base"}, differences)["differences"]["solve@1"]
     assert record["p"] == pytest.approx(1 / 16)

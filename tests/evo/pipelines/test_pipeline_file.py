@@ -6,9 +6,9 @@ import json
 import pytest
 from command_line import evo
 
-from evo.pipelines.checks import checked
+from evo.pipelines.checks import check_pipeline
 from evo.pipelines.file import read_pipeline
-from evo.pipelines.references import replaced
+from evo.pipelines.references import replace_references
 
 GOOD = """
 stages:
@@ -68,22 +68,25 @@ def test_stages_in_order_with_what_they_read(here):
 
 def test_a_reference_is_replaced_wherever_it_stands(here):
     arms = read_pipeline(written(GOOD)).stages["arms"].given
-    assert replaced(arms, {"vpo": "DIR/policies/vpo"}.get)["arms"] == {
+    assert replace_references(arms, {"vpo": "DIR/policies/vpo"}.get)["arms"] == {
         "guess": {"policy": "scripted:random-route"},
         "vpo": {"policy": "DIR/policies/vpo"},
     }
-    assert replaced({"run": "${arms}/vpo/s0", "n": 1}, {"arms": "here-arms"}.get) == {"run": "here-arms/vpo/s0", "n": 1}
+    assert replace_references({"run": "${arms}/vpo/s0", "n": 1}, {"arms": "here-arms"}.get) == {
+        "run": "here-arms/vpo/s0",
+        "n": 1,
+    }
 
 
 def test_several_policies_of_a_search_are_references_each(here):
     text = GOOD.replace('policy: "${vpo}", iterations', 'policy: "embedded:base, ${vpo},${base}", iterations')
     found = read_pipeline(written(text)).stages["found"]
     assert found.reads == ("vpo", "base")
-    assert replaced(found.given, {"vpo": "V", "base": "B"}.get)["policy"] == "embedded:base,V,B"
+    assert replace_references(found.given, {"vpo": "V", "base": "B"}.get)["policy"] == "embedded:base,V,B"
 
 
 def test_costs_are_counted_by_hand(here):
-    costs = checked(read_pipeline(written(GOOD)))
+    costs = check_pipeline(read_pipeline(written(GOOD)))
     held_out = 3 * 3 * 6  # before the first step, after the fifth, after the last; three problems, six answers
     assert costs["vpo"].answers == 7 * 2 * 4 * 3 + held_out
     assert costs["alone"].answers == 4 * 12 * 2  # ten answers in chains of three are twelve
@@ -94,7 +97,7 @@ def test_costs_are_counted_by_hand(here):
 
 def test_a_budget_of_answers_caps_the_cost(here):
     text = GOOD.replace("rollouts: 2, answers: 2}", "rollouts: 2, answers: 2, max_answers: 30, until_solved: true}")
-    cost = checked(read_pipeline(written(text)))["found"]
+    cost = check_pipeline(read_pipeline(written(text)))["found"]
     assert (cost.answers, cost.at_most) == (30, True) and "at most 30 answers; until solved" in cost.text
 
 

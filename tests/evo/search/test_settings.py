@@ -4,7 +4,7 @@ import pytest
 from python_problem import PythonProblem
 
 from evo.config.run import RunConfig
-from evo.search.defaults import in_flight, iterations_for, population_config, resolve_settings, stored_form, workers
+from evo.search.defaults import in_flight, iterations_for, population_config, resolve_settings, to_stored, workers
 from evo.search.loop import Window
 
 
@@ -65,7 +65,7 @@ def test_a_directorys_population_survives_settling_and_storing():
     directory = Directory(seed=42, diff_based_evolution=True, islands=3, population_size=60)
     user = RunConfig.model_validate({"problems": ["d"], "population": {"migration_interval": 9}})
     started = resolve_settings(user, [directory])
-    resumed = RunConfig.model_validate(stored_form(started, ["d"]))
+    resumed = RunConfig.model_validate(to_stored(started, ["d"]))
     for config in (started, resumed):
         made = population_config(config, directory)
         assert (made.islands, made.population_size, made.migration_interval) == (3, 60, 9)

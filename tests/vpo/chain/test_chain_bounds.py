@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 from run_limited import DONE, MEMORY, NO_MEMORY, run_limited
 
-from problems.answer_text import unfenced
+from problems.answer_text import strip_fence
 from problems.identity import identity
 from problems.openevolve.evolve_block import NotSpliceable, splice
 from vpo.chain import parse
@@ -23,8 +23,8 @@ from vpo.chain.parsing import MOST_CHARACTERS
 def store(text: str) -> None:
     """What becomes of an answer before it is scored."""
     with contextlib.suppress(NotSpliceable):
-        splice("a = 1\n# EVOLVE-BLOCK-START\nb = 1\n# EVOLVE-BLOCK-END", unfenced(text))
-    identity(unfenced(text), "python")
+        splice("a = 1\n# EVOLVE-BLOCK-START\nb = 1\n# EVOLVE-BLOCK-END", strip_fence(text))
+    identity(strip_fence(text), "python")
 
 
 DEF = "def f(): return 1\n"

@@ -9,7 +9,7 @@ import pytest
 from completion_server import completion_server, send
 
 from problems.contract import BadAddress
-from vpo.openai.address import Endpoint, based, endpoint
+from vpo.openai.address import Endpoint, endpoint, find_base
 from vpo.policies.address import parse_address
 from vpo.policies.registry import load_policy
 
@@ -39,7 +39,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_url_stands_with_or_without_its_path(written: str, url: str) -> None:
-    assert based(written) == url
+    assert find_base(written) == url
 
 
 def test_the_parts_of_an_address() -> None:
