@@ -7,5 +7,10 @@ class BadInput(ValueError):
     """The user's input cannot be used: one line that says what would be; exit code 2."""
 
 
+def not_trainable(policy: str) -> BadInput:
+    """Of a policy whose weights are not in this process."""
+    return BadInput(f"policy {policy} has no weights here to train; name embedded:NAME, a hub id or a directory")
+
+
 class SearchFailed(Exception):
     """A run could not go on through a fault of ours or of the user's scorer; exit code 1, everything committed."""

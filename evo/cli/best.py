@@ -26,7 +26,6 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt"}
 @json_option
 def best(name: str, output: str | None, db: str, as_json: bool) -> None:
     """Print the best answer of each problem of RUN, or write it with -o."""
-
     with open_store(db) as store:
         found = best_of(store, store.run(name).id)
     rows = [best_row(problem, candidate) for problem, candidate in found]
@@ -44,7 +43,6 @@ def best(name: str, output: str | None, db: str, as_json: bool) -> None:
 
 
 def _written(rows: list[dict[str, Any]], formats: dict[str, str], output: str) -> str:
-
     answered = [row for row in rows if row["answer"] is not None]
     if not answered:
         raise BadInput("this run has no valid answer yet")

@@ -73,7 +73,6 @@ def compare(
     evo compare maze:hard --arm vpo=embedded:vpo --baseline best-of-n --baseline hill --baseline scs --baseline classic
     evo compare programs:medium --arm one=DIR,answers=1 --arm chain=DIR,answers=3 --seeds 3
     """
-
     shared = collect_given(options)
     training = {key.removeprefix("train."): shared.pop(key) for key in list(shared) if key.startswith("train.")}
     named = dict[str, Any]()

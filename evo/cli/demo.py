@@ -58,7 +58,6 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
     The policies, small transformers that ship with the package, propose routes; island populations keep the best of
     each kind and show them as parents, save to best-of-n. Solved means the exact optimum was reached.
     """
-
     folder = Path(output)
     policies = {"grpo": "embedded:grpo", "vpo": "embedded:vpo"}
     if trains:
@@ -109,7 +108,6 @@ def _trained(method: str, place: Path, steps: int, seed: int, console: Console, 
 
 def _report(name: str, folder: Path, db: str, console: Console) -> None:
     """The page, where what draws it is installed."""
-
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with console.status("writing the report"), Store.open(db, read_only=True) as store:
@@ -121,7 +119,6 @@ def _report(name: str, folder: Path, db: str, console: Console) -> None:
 
 
 def _next(name: str, iterations: int, db: str, console: Console) -> None:
-
     suffix = db_suffix(db)
     console.print("\nNext:", style="bold")
     table = Table.grid(padding=(0, 2))

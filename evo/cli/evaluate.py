@@ -68,7 +68,6 @@ def evaluate(
     evo evaluate maze:test --policy embedded:base --answers 3 --seeds 3 -o base.json
     evo evaluate maze:test --policy DIR --answers 1 --against base.json
     """
-
     settings = parse(EvaluateConfig, {**collect_given(options), "problems": problems}, OPTIONS)
     config, answers_total, against = settings.run_config(), settings.answers_total, settings.against
     if output:
@@ -107,7 +106,6 @@ def evaluate(
 async def _evaluated(
     config: RunConfig, problems: Sequence[Problem], total: int, seeds: int, console: Console, plain: bool
 ) -> tuple[Evaluation, str]:
-
     check_request(problems, config.answers, total)
     live = console.is_terminal and not plain
     with console.status("loading") if live else contextlib.nullcontext():
@@ -134,7 +132,6 @@ async def _evaluated(
 @contextlib.contextmanager
 def _progress(console: Console, live: bool, title: str) -> Iterator[Callable[[int, int], None]]:
     """What is told how far an evaluation is: a bar, or a line now and then."""
-
     if live:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
@@ -156,7 +153,6 @@ def _progress(console: Console, live: bool, title: str) -> Iterator[Callable[[in
 
 def provenance(config: RunConfig) -> dict[str, Any]:
     """How to get the figures again."""
-
     return {
         "temperature": 1.0 if config.temperature is None else config.temperature,
         "top_p": config.top_p,
@@ -168,7 +164,6 @@ def provenance(config: RunConfig) -> dict[str, Any]:
 
 
 def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> None:
-
     seeds = record["seeds"]
     apart = seeds if 1 < len(seeds) <= SEEDS_SHOWN else []
     table = Table(box=None, pad_edge=False)

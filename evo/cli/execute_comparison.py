@@ -108,7 +108,6 @@ def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | 
 
 
 def _small(config: RunConfig) -> bool:
-
     if config.device not in (None, "cpu"):
         return False
     return all(
@@ -120,7 +119,6 @@ def _small(config: RunConfig) -> bool:
 
 def report(name: str, manner: Manner, console: Console) -> None:
     """Where the arms summary, as a table or as JSON."""
-
     with Store.open(manner.db, read_only=True) as store:
         comparison = gather(store, name, manner.against)
         found = load_results(store, comparison)

@@ -43,7 +43,6 @@ def export(
     With --openevolve write its programs as OpenEvolve does, in DIR/checkpoints/checkpoint_N, or in DIR itself if that
     is named checkpoint_N: for openevolve-run --checkpoint, and for OpenEvolve's visualizer (visualizer.py --path DIR).
     """
-
     if (output is None) == (folder is None):
         raise BadInput("say what to write: -o FILE.jsonl for training traces, or --openevolve DIR for a checkpoint")
     if folder is not None:
@@ -55,7 +54,6 @@ def export(
 
 
 def _checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: bool) -> None:
-
     console = Console(stderr=True)
     with Store.open(db, read_only=True) as store:
         run = store.run(name)
@@ -83,7 +81,6 @@ def _checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: boo
 
 def _chosen(store: Store, run_id: int, name: str, wanted: str | None) -> list[ProblemRecord]:
     """Those of the run's problems that are to be written and hold anything."""
-
     problems = store.problems(run_id)
     if not problems:
         raise BadInput(f"{name} has not begun: it holds no problems yet")
@@ -102,7 +99,6 @@ def slug(problem: ProblemRecord) -> str:
 
 
 def _traces(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> None:
-
     path = Path(output)
     if path.suffix not in (".jsonl", ".parquet"):
         raise BadInput(f"-o {output}: name a FILE.jsonl or a FILE.parquet")
@@ -136,7 +132,6 @@ def _jsonl(rows: Iterable[dict[str, Any]], path: Path) -> int:
 
 
 def _parquet(rows: Iterable[dict[str, Any]], path: Path) -> int:
-
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet

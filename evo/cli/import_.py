@@ -43,7 +43,6 @@ def import_(
     evo resume valley --policy Qwen/Qwen2.5-Coder-0.5B-Instruct --iterations 200
     evo export valley --openevolve back_again
     """
-
     command = command_line()
     console = Console(stderr=True)
     shown = console.is_terminal and not plain

@@ -32,12 +32,10 @@ VERSIONS_SHOWN = 10
 
 
 def open_store(db: str) -> Store:
-
     return Store.open(db, read_only=True)
 
 
 def _console() -> Console:
-
     return Console(highlight=False, markup=False)
 
 
@@ -54,7 +52,6 @@ def _number(value: float | None) -> str:
 @json_option
 def runs(db: str, as_json: bool) -> None:
     """List the runs in a database."""
-
     with open_store(db) as store:
         lines = overview(store)
     if as_json:
@@ -119,7 +116,6 @@ def show(name: str, candidate_id: int | None, db: str, as_json: bool) -> None:
 
 
 def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
-
     versions = versions_used(store, run.id)
     progress = run_progress(store, run.id)
     found = best(store, run.id)
@@ -216,7 +212,6 @@ def best_row(problem: ProblemRecord, candidate: Candidate | None) -> dict[str, A
 
 def _versions_table(versions: Sequence[VersionUse]) -> Table:
     """The policy versions that wrote the run; of many the first and the last."""
-
     table = Table(box=None, pad_edge=False, title="policy versions", title_justify="left", title_style="bold")
     for title in ("version", "groups", "from", "to", "mean fitness", "checkpoint"):
         table.add_column(title, justify="left" if title in ("version", "checkpoint") else "right", overflow="fold")
@@ -235,7 +230,6 @@ def _versions_table(versions: Sequence[VersionUse]) -> Table:
 
 
 def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bool) -> None:
-
     detail = detail_of(store, run.id, candidate_id)
     line = lineage(store, candidate_id)
     originals = originals_of(store, candidate_id)

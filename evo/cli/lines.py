@@ -36,7 +36,6 @@ def plain_pause(elapsed: float) -> float:
 
 def plain_lines(snapshot: Snapshot, now: float) -> list[str]:
     """The snapshot as one line for each arm: times, how far it is, what was solved, throughput, faults."""
-
     lines = []
     for arm in snapshot.arms:
         statuses = ", ".join(f"{n} {status}" for status, n in arm.statuses.items())

@@ -59,7 +59,6 @@ def pipeline(
     evo pipeline maze.yaml -o runs/maze
     evo pipeline maze.yaml -o runs/maze --redo vpo
     """
-
     read = read_pipeline(file)
     chosen = _chosen(read, only, first)
     for name in redo:
@@ -81,7 +80,6 @@ def pipeline(
     console = Console(stderr=as_json, highlight=False, markup=False, soft_wrap=True)
 
     def plan_now() -> tuple[State, list[Planned]]:
-
         state = load(folder) or State(name=_run_prefix(folder), db=hide_password(named or ""))
         return state, plan_stages(read, costs, state, place, chosen=chosen, redo=redo)
 
@@ -108,7 +106,6 @@ def _conduct(
     console: Console,
     again: str,
 ) -> int:
-
     printer = ProgressPrinter(console, plan, place)
     outcome = Runner(place, state, lock, plain=plain, quiet=as_json, report=printer).run(plan, keep_going=keep_going)
     record = summary(plan, state, place, outcome)
@@ -123,7 +120,6 @@ def _conduct(
 
 
 def _chosen(read: Pipeline, only: Sequence[str], first: str | None) -> set[str]:
-
     names = list(read.stages)
     if only and first is not None:
         raise BadInput("--only and --from cannot go together")
@@ -136,14 +132,12 @@ def _chosen(read: Pipeline, only: Sequence[str], first: str | None) -> set[str]:
 
 
 def _check_stage(read: Pipeline, flag: str, name: str) -> None:
-
     if name not in read.stages:
         raise BadInput(f"{flag} {name}: there is no such stage; there are {', '.join(read.stages)}")
 
 
 def _run_prefix(folder: Path) -> str:
     """What runs are named after: the directory, in characters that need no quoting."""
-
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-") or "pipeline"
 
 
@@ -155,7 +149,6 @@ def _again(file: str, output: str | None, db: str | None) -> str:
 
 
 def _plan_record(plan: Sequence[Planned], file: str, place: Place) -> dict[str, Any]:
-
     return {
         "pipeline": file,
         "directory": str(place.folder),

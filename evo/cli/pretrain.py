@@ -33,7 +33,6 @@ def pretrain(language: str, output: str, plain: bool, **options: float | str | N
     or a route, on 9x9 and 13x13 boards. One seed and one number of steps give one checkpoint. Use it with `--policy
     DIR`.
     """
-
     if (Path(output) / "config.json").exists():
         raise BadInput(f"-o {output}: holds a checkpoint already; name another directory")
     config = parse(PretrainSettings, {"language": language, **collect_given(options)}, OPTIONS).config()

@@ -18,7 +18,6 @@ from problems.registry import describe_sets, resolve
 @json_option
 def problems(address: str | None, limit: int | None, as_json: bool) -> None:
     """List the problem sets, or the problems that ADDRESS names (one problem alone is shown with its statement)."""
-
     console = Console(highlight=False, markup=False)
     table = Table(box=None, pad_edge=False)
     if address is None:

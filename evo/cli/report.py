@@ -21,7 +21,6 @@ from evo.report.files import write_report
 @json_option
 def report(name: str, output: str, png: str | None, against: str | None, db: str, as_json: bool) -> None:
     """Write RUN, a run or a comparison, finished or under way, as one HTML page that needs no network."""
-
     started = time.perf_counter()
     with open_store(db) as store:
         written = write_report(store, name, output, png=png, against=against)

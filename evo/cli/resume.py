@@ -60,7 +60,6 @@ def resume(
     """Go on with RUN after its last committed group, on the same seed; nothing committed is scored again. RUN may be a
     comparison: all its runs go on, and those begin that have not. A run that evo import made is given a policy. A run
     whose scorer or data was edited is refused without --rescore or --accept-change."""
-
     if rescore and accept_change:
         raise BadInput("--rescore and --accept-change exclude each other")
     on_change = OnScorerChange.RESCORE if rescore else OnScorerChange.ACCEPT if accept_change else OnScorerChange.REFUSE
@@ -80,7 +79,6 @@ def resume(
 
 
 def _resume_comparison(name: str, runs: list[RunRecord], changes: Changes, manner: Manner) -> int:
-
     unfinished = [run for run in runs if run.status != "done" or changes]
     configs = {
         run.name: parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {run.name}")

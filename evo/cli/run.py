@@ -39,7 +39,6 @@ def run(
     evo run programs:easy --policy Qwen/Qwen2.5-Coder-0.5B-Instruct --rollouts 4 --answers 1
     evo run my_scorer.py --policy DIR --until-solved
     """
-
     config = load_config(config_path, {**collect_given(options), "problems": problems})
     command = command_line()
     return drive(lambda: launch(config, db=db, name=name, command=command), db=db, plain=plain, as_json=as_json)

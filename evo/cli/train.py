@@ -90,7 +90,6 @@ def train(
 
 async def drive_training(training: Any, display: Any, *, as_json: bool) -> int:
     """Train to the end or to an interrupt; the exit code."""
-
     try:
         with display.show(training), handling_interrupts(training.loop.stop):
             stop = await training.loop.run()

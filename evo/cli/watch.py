@@ -38,7 +38,6 @@ def watch(name: str, db: str, against: str | None, plain: bool, once: bool) -> i
 
     It reads the database alone and never writes, so it may run anywhere that reaches the database.
     """
-
     console = Console(highlight=False, markup=False, emoji=False)
     if once:
         return _once(name, db, against, console)
@@ -48,7 +47,6 @@ def watch(name: str, db: str, against: str | None, plain: bool, once: bool) -> i
 
 
 async def _live(name: str, db: str, against: str | None, console: Console) -> int:
-
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     code = [0]
@@ -77,7 +75,6 @@ async def _live(name: str, db: str, against: str | None, console: Console) -> in
 
 @contextlib.contextmanager
 def _poller(name: str, db: str, against: str | None) -> Iterator[Poller]:
-
     with Store.open(db, read_only=True) as store:
         yield Poller(store, name, against)
 
@@ -91,7 +88,6 @@ def _loaded(poller: Poller) -> Snapshot:
 
 
 def _once(name: str, db: str, against: str | None, console: Console) -> int:
-
     with _poller(name, db, against) as poller:
         snapshot = _loaded(poller)
     terminal = console.is_terminal
@@ -105,7 +101,6 @@ def _once(name: str, db: str, against: str | None, console: Console) -> int:
 
 def _plain(name: str, db: str, against: str | None, console: Console) -> int:
     """A line for each arm every few seconds, until every run has ended."""
-
     began = time.monotonic()
     with _poller(name, db, against) as poller:
         while True:

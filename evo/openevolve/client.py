@@ -198,7 +198,6 @@ def with_policies(config: Config) -> Config:
 def check(config: Config) -> None:
     """Ask the servers that are named once, so that a wrong one ends the run before it begins. Models are not loaded:
     the pool forks from this process, which must not have used torch by then. Raises BadAddress."""
-
     for address in {str(model.name) for model in config.llm.models if model.init_client is policy_client}:
         if parse_address(address).kind in ("openai", "scripted"):
             with ThreadPoolExecutor(1) as elsewhere:  # a loop runs here

@@ -14,13 +14,13 @@ from evo.config.compare import CompareConfig
 from evo.config.parse import parse
 from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import TrainRun
-from evo.errors import BadInput
+from evo.errors import BadInput, not_trainable
 from evo.evaluation.evaluate import TASK_ALONE, check_request
 from evo.pipelines.file import Pipeline, Stage
 from evo.pipelines.references import addresses, stage_named
 from evo.prompts.registry import open_format
 from evo.search.defaults import iterations_for, resolve_settings
-from evo.search.resources import problems_at
+from evo.search.resources import check_apart, problems_at
 from problems.contract import BadAddress, Problem
 from vpo.embedded.checkpoint import dialect_of
 from vpo.embedded.pretrain import LANGUAGES
@@ -81,13 +81,9 @@ class _Checks:
         if not run.problems and not traces:
             raise BadInput("problems: none is named to learn from")
         if not parse_address(run.policy).has_weights:
-            raise BadInput(
-                f"policy {run.policy} has no weights here to train; name embedded:NAME, a hub id or a directory"
-            )
+            raise not_trainable(run.policy)
         problems, held_out = self._at(run.problems, run.limit), self._at(run.evaluate, run.evaluate_limit)
-        both = {problem.name for problem in problems} & {problem.name for problem in held_out}
-        if both:
-            raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
+        check_apart((problem.name for problem in problems), held_out)
         self._together(run.policy, problems, PromptConfig(), run.chain)
         self._together(run.policy, held_out, PromptConfig(), run.chain)
         if traces:
@@ -102,7 +98,6 @@ class _Checks:
         return Cost(text + _limits(run), answers, run.max_seconds is not None)
 
     def _evaluate(self, stage: Stage) -> Cost:
-
         settings = stage.settings
         config = settings.run_config()
         problems = self._at(config.problems, config.limit)

@@ -80,7 +80,6 @@ class Place:
 
     def runs(self, name: str) -> list[RunRecord]:
         """The stored runs of that name or of the comparison of that name; none where there is no database yet."""
-
         if self._missing():
             return []
         try:
@@ -99,7 +98,6 @@ class Place:
         self.runs("")
 
     def _missing(self) -> bool:
-
         url = parse_address(self.db)
         return url.drivername == "sqlite" and not Path(str(url.database)).exists()
 

@@ -111,7 +111,6 @@ def save(folder: Path, state: State) -> None:
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[int]:
     """Hold the directory; the lock's descriptor, which a stage's process inherits: it is free when both are gone."""
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evo.config.run import RunConfig
-from evo.errors import BadInput
+from evo.errors import BadInput, not_trainable
 from evo.search.learner import FrozenLearner, Learner
 from evo.search.operator_selection import Operator
 from evo.search.problem_run import ProblemRun
-from evo.search.resources import problems_at
+from evo.search.resources import check_apart, problems_at
 from evo.search.status import SearchStatus
 from islands.db.store import Store
 from islands.types import RunRecord
@@ -39,19 +39,16 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
             f"policy {config.policy} has its weights on a server: it can search and compare, not train; {later}"
         )
     if not isinstance(policy, TrainablePolicy) or not policy.has_logprobs:
-        raise BadInput(
-            f"policy {config.policy} has no weights here to train; name embedded:NAME, a hub id or a directory"
-        )
+        raise not_trainable(config.policy)
     if config.answers > 1 and not method.chain:
         raise BadInput(f"{config.train.method} learns from single answers: --answers must be 1, not {config.answers}")
     if config.rollouts < 2 and method.credit == "rollout":
         raise BadInput(f"{config.train.method} compares the rollouts of a prompt group: --rollouts must be 2 or more")
     if policy.temperature == 0:
         raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
-    held_out = {problem.name for problem in problems_at(config.train.check, config.train.check_limit)}
-    both = held_out & {problem.name for problem in problems_at(config.problems, config.limit)}
-    if both:
-        raise BadInput(f"{min(both)} would be searched and checked on; problems of train.check must be others")
+    searched = (problem.name for problem in problems_at(config.problems, config.limit))
+    held_out = problems_at(config.train.check, config.train.check_limit)
+    check_apart(searched, held_out, "searched and checked on; problems of train.check")
 
 
 def open_learner(

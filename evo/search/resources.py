@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from evo.config.parse import parse
@@ -89,6 +89,16 @@ def resolve_problems(config: RunConfig) -> list[Problem]:
 
     set_sandbox_mode(config.sandbox)
     return problems_at(config.problems, config.limit)
+
+
+def check_apart(
+    learned: Iterable[str],
+    held_out: Iterable[Problem],
+    told: str = "trained on and evaluated on; held-out problems",
+) -> None:
+    """BadInput where a problem is learned from (by name) and held out too."""
+    if both := {problem.name for problem in held_out}.intersection(learned):
+        raise BadInput(f"{min(both)} would be {told} must be others")
 
 
 def problems_at(addresses: Sequence[str], limit: int | None = None) -> list[Problem]:

@@ -54,7 +54,7 @@ class SteppedTraining(ABC):
     steps: where it ends at the latest
     log: called with one plain record a step, and one an evaluation
     evaluate: held-out metrics of the policy as it is
-    save: writes a checkpoint of the present state
+    save: writes a checkpoint of the present state; none is written before it is set
     rank, processes: among those that train together
     """
 
@@ -70,10 +70,10 @@ class SteppedTraining(ABC):
         *,
         log: Callable[[dict[str, Any]], None],
         evaluate: Evaluate | None = None,
-        save: Callable[[], None] | None = None,
     ):
         self.run_config, self.policy, self.trainer = run, policy, trainer
-        self.log, self.evaluate, self.save = log, evaluate, save
+        self.log, self.evaluate = log, evaluate
+        self.save: Callable[[], None] | None = None
         self.status = TrainingStatus(steps)
 
     @property

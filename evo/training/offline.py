@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,9 +54,8 @@ class OfflineTraining(SteppedTraining):
         *,
         log: Callable[[dict[str, Any]], None],
         evaluate: Evaluate | None = None,
-        save: Callable[[], None] | None = None,
     ):
-        super().__init__(run, plan_steps(run, traces), policy, trainer, log=log, evaluate=evaluate, save=save)
+        super().__init__(run, plan_steps(run, traces), policy, trainer, log=log, evaluate=evaluate)
         self.traces = traces
         self.status.left_out = dict(traces.left_out)
         self._archives: dict[int, npt.NDArray[np.float64]] = {}
@@ -273,8 +272,3 @@ def _vocabulary(policy: LocalPolicy) -> int:
 def _few(versions: Sequence[str]) -> str:
     shown = ", ".join(versions[:3])
     return shown if len(versions) <= 3 else f"{shown} and {len(versions) - 3} more versions"
-
-
-def describe(traces: Traces) -> list[Mapping[str, Any]]:
-    """What a training run remembers of its traces, so that a resume can tell whether they are the same."""
-    return [source.described() for source in traces.runs]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evo.config.train import TrainRun
 from evo.prompts.contract import PromptFormat
@@ -25,6 +25,9 @@ from problems.scoring import Scorer
 from problems.types import ScoredGroup
 from vpo.policies.contract import LocalPolicy
 from vpo.training.trainer import PolicyTrainer
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 
 class TrainingLoop(SteppedTraining):
@@ -45,10 +48,9 @@ class TrainingLoop(SteppedTraining):
         *,
         log: Callable[[dict[str, Any]], None],
         evaluate: Evaluate | None = None,
-        save: Callable[[], None] | None = None,
-        accelerator: Any = None,
+        accelerator: Accelerator | None = None,
     ):
-        super().__init__(run, run.steps, policy, trainer, log=log, evaluate=evaluate, save=save)
+        super().__init__(run, run.steps, policy, trainer, log=log, evaluate=evaluate)
         self.problems, self.styles, self.scorer = problems, styles, scorer
         self.rank: int = accelerator.process_index if accelerator else 0
         self.processes: int = accelerator.num_processes if accelerator else 1

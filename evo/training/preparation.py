@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import TrainRun
-from evo.errors import BadInput
+from evo.errors import BadInput, not_trainable
 from evo.evaluation.evaluate import open_formats
 from evo.prompts.contract import PromptFormat
-from evo.search.resources import open_policy, problems_at
+from evo.search.resources import check_apart, open_policy, problems_at
 from evo.training.offline import keep_fitting
 from evo.training.trace_selection import open_traces
 from evo.training.traces import Traces
@@ -21,6 +21,10 @@ from problems.sandbox.shared import set_sandbox_mode
 from vpo.policies.address import parse_address
 from vpo.policies.contract import LocalPolicy
 from vpo.policies.registry import load_policy
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+    from transformers import PreTrainedModel
 
 
 @dataclass
@@ -31,7 +35,7 @@ class Prepared:
     styles: list[PromptFormat]
     held_out: list[Problem]
     policy: LocalPolicy
-    reference: Any
+    reference: PreTrainedModel | None
     traces: Traces | None = None
 
 
@@ -43,17 +47,14 @@ def open_named_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None =
     return open_traces(run, began)
 
 
-def prepare(run: TrainRun, weights: str, accelerator: Any, traces: Traces | None) -> Prepared:
-
+def prepare(run: TrainRun, weights: str, accelerator: Accelerator | None, traces: Traces | None) -> Prepared:
     if not run.problems and traces is None:
         raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
     set_sandbox_mode(run.sandbox)
     problems = problems_at(run.problems, run.limit)
     held_out = problems_at(run.evaluate, run.evaluate_limit)
     learned = {problem.name for problem in problems} if traces is None else traces.problem_names
-    both = learned & {problem.name for problem in held_out}
-    if both:
-        raise BadInput(f"{min(both)} would be trained on and evaluated on; held-out problems must be others")
+    check_apart(learned, held_out)
     if (address := parse_address(run.policy)).kind == "vllm":
         raise BadInput(
             f"evo train samples from the model that it trains, which {run.policy} keeps in an engine of its own; name "
@@ -70,7 +71,7 @@ def prepare(run: TrainRun, weights: str, accelerator: Any, traces: Traces | None
     )
     policy = open_policy(asked, [*problems, *held_out])
     if not isinstance(policy, LocalPolicy):
-        raise BadInput(f"policy {run.policy} has no weights here to train; name embedded:NAME, a hub id or a directory")
+        raise not_trainable(run.policy)
     styles = open_formats(problems, policy, run.chain, PromptConfig())
     open_formats(held_out, policy, run.chain)  # raises where they do not go together
     reference = None

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
-def is_main(accelerator: Any) -> bool:
+
+def is_main(accelerator: Accelerator | None) -> bool:
     """Whether this process writes and prints."""
     return accelerator is None or accelerator.is_main_process
 
 
-def open_accelerator(run: TrainRun, folder: str) -> Any:
+def open_accelerator(run: TrainRun, folder: str) -> Accelerator | None:
     """accelerate's handle where several processes train together (`accelerate launch -m evo train ...`) or metrics go
     to a tracker; None otherwise, which spares its import."""
     for tracker in run.trackers:

@@ -65,7 +65,7 @@ class Promotion:
 
     def __init__(
         self,
-        candidate: Any,
+        candidate: Policy,
         problems: Sequence[Problem],
         scorer: Scorer,
         *,

@@ -5,9 +5,10 @@ Everything that can be wrong with the input is found here, before anything is wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from evo.config.parse import parse
 from evo.config.train import TrainRun
@@ -16,7 +17,7 @@ from evo.errors import BadInput
 from evo.evaluation.evaluate import evaluate as evaluate_policy
 from evo.search.defaults import source_commit
 from evo.training.loop import SteppedTraining
-from evo.training.offline import OfflineTraining, describe, plan_steps, resolve_settings
+from evo.training.offline import OfflineTraining, plan_steps, resolve_settings
 from evo.training.on_policy import TrainingLoop
 from evo.training.preparation import Prepared, open_named_traces, prepare
 from evo.training.processes import is_main, open_accelerator
@@ -25,9 +26,12 @@ from evo.training.traces import Traces
 from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.contract import LocalPolicy, Policy
-from vpo.training.checkpoint import load_state, save_checkpoint, save_model
+from vpo.training.checkpoint import load_state, save_checkpoint
 from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
 from vpo.training.trainer import PolicyTrainer
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 EVALUATION_STREAM_SEED = 1_000_003
 """Held-out answers are drawn with a seed of their own, the same in every evaluation of every run."""
@@ -43,7 +47,7 @@ class Training:
     run: TrainRun
     policy: LocalPolicy
     scorer: Scorer
-    accelerator: Any
+    accelerator: Accelerator | None
     about: dict[str, Any]
 
     @property
@@ -53,7 +57,6 @@ class Training:
 
     def save(self) -> None:
         """A checkpoint of this moment; older ones beyond `keep` go."""
-
         trainer, state = self.loop.trainer, self.loop.state()
         if self.accelerator is not None and self.accelerator.num_processes > 1:
             from accelerate.utils import gather_object
@@ -64,30 +67,21 @@ class Training:
         if not self.main:
             return
         step = self.loop.status.step
-        save_checkpoint(
-            trainer.model,
-            self.policy.tokenizer,
-            self.record.place(step),
-            self._card(),
-            {"loop": state, "curricula": curricula, "trainer": trainer.state()},
-            trained=self._trained(),
-        )
+        self._write(self.record.place(step), {"loop": state, "curricula": curricula, "trainer": trainer.state()})
         self.record.prune(self.run.keep)
 
     def finish(self) -> None:
         """The final policy with its card, at the top of the directory."""
-
         if self.main:
-            model, tokenizer = self.loop.trainer.model, self.policy.tokenizer
-            save_model(model, tokenizer, self.record.folder, self._card(), trained=self._trained())
+            self._write(self.record.folder)
         if self.accelerator is not None:
             self.accelerator.end_training()
 
-    def _card(self) -> str:
-        return self.record.card(self.run, self.about, self.loop.source, self.loop.notes())
-
-    def _trained(self) -> dict[str, Any]:
-        return {"method": self.run.method, "answers": self.run.chain, "start": self.about["start"]}
+    def _write(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
+        model, tokenizer = self.loop.trainer.model, self.policy.tokenizer
+        card = self.record.card(self.run, self.about, self.loop.source, self.loop.notes())
+        trained = {"method": self.run.method, "answers": self.run.chain, "start": self.about["start"]}
+        save_checkpoint(model, tokenizer, folder, card, state, trained=trained)
 
     async def close(self) -> None:
         await self.policy.close()
@@ -110,7 +104,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
             "commit": source_commit(),
             "start": prepared.policy.version,
             "config": run.stored(),
-            **({} if traces is None else {"traces": describe(traces)}),
+            **({} if traces is None else {"traces": [source.describe() for source in traces.runs]}),
         }
         record = TrainingRecord(output)
         training = _assemble(run, prepared, record, accelerator, about, on_log)
@@ -147,7 +141,6 @@ def _resumed(
     traces: Traces | None,
     on_log: Callable[[dict[str, Any]], None] | None,
 ) -> Training:
-
     accelerator = open_accelerator(run, folder)
     saved = record.checkpoints()
     if not saved:
@@ -175,11 +168,10 @@ def _assemble(
     run: TrainRun,
     prepared: Prepared,
     record: TrainingRecord,
-    accelerator: Any,
+    accelerator: Accelerator | None,
     about: dict[str, Any],
     on_log: Callable[[dict[str, Any]], None] | None,
 ) -> Training:
-
     policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
     # over many steps on traces the policy would drift from what wrote them as far as it likes, step by step
     steps = run.steps if traces is None else plan_steps(run, traces)

@@ -30,7 +30,7 @@ _TRAINED = re.compile(r"(.*)\+[a-z_]+\.(\d+)")
 def open_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Traces:
     """The traces that `run` asks for; read-only.
 
-    began: what TraceRun.described said when training began, for a resume: the same groups then, or BadInput
+    began: what TraceRun.describe said when training began, for a resume: the same groups then, or BadInput
     Raises BadInput, one line with the reason, where no group is left to learn from, or where those that are left are
     no training examples of the method; UnknownRun, DatabaseUnavailable.
     """
@@ -154,7 +154,6 @@ def _named(record: ProblemRecord, wanted: Sequence[str]) -> bool:
 
 def _resolved(wanted: Sequence[str], source: TraceRun) -> set[int]:
     """Problem ids of the run that the addresses of sets and parts of sets name."""
-
     known = {word for record in source.problems.values() for word in (record.name, record.address)}
     names = {problem.name for address in wanted if address not in known for problem in _problems(address, resolve)}
     return {id for id, record in source.problems.items() if record.name in names}

@@ -41,7 +41,7 @@ class TraceRun:
     def name(self) -> str:
         return f"{self.run.name} ({self.store.address})"
 
-    def described(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """What a training run remembers of it."""
         return {
             "run": self.run.name,

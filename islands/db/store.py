@@ -252,18 +252,15 @@ class Store:
 
     # -- policies and training
 
-    def policy_version(
-        self, run_id: int, version: str, tx: Transaction, *, address: str = "", parent: str | None = None
-    ) -> int:
-        """The id of a run's policy version, stored on first sight. `parent` is the version it was trained from."""
+    def policy_version(self, run_id: int, version: str, tx: Transaction) -> int:
+        """The id of a run's policy version, stored on first sight."""
         key = (run_id, version)
         if key in self._policy_ids:
             return self._policy_ids[key]
         query = select(PolicyVersion.id).where(PolicyVersion.run_id == run_id, PolicyVersion.version == version)
         found = tx.connection.execute(query).scalar()
         if found is None:
-            parent_id = self.policy_version(run_id, parent, tx) if parent is not None else None
-            values = dict(run_id=run_id, version=version, address=address, parent_id=parent_id, created=time.time())
+            values = dict(run_id=run_id, version=version, address="", created=time.time())
             found = tx.connection.execute(
                 insert(PolicyVersion).values(**values).returning(PolicyVersion.id)
             ).scalar_one()

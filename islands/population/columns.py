@@ -5,9 +5,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 
-import numpy as np
-import numpy.typing as npt
-
 
 class Columns:
     """Candidates of one problem, addressed by ordinal (0, 1, 2... in the order in which they were stored).
@@ -79,10 +76,6 @@ class Columns:
         """(d,)"""
         d = self.objectives
         return tuple(self._rewards[ordinal * d : ordinal * d + d])
-
-    def reward_rows(self, ordinals: list[int]) -> npt.NDArray[np.float64]:
-        """(len(ordinals), d)"""
-        return np.array([self.rewards(o) for o in ordinals]).reshape(len(ordinals), self.objectives)
 
     def measures(self, ordinal: int) -> tuple[float, ...]:
         """(f,) raw feature values; zeros for a failed candidate."""

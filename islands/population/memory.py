@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from islands.population.archipelago import Archipelago, Entry
 from islands.population.columns import Columns
@@ -19,9 +18,6 @@ from islands.population.features import FeatureSpace, check_features, default_di
 from islands.population.migration import Move
 from problems.contract import Score
 from problems.types import ScoredAnswer
-
-DIVERSITY_ROWS = 512
-"""The mean distance of elites is taken over at most this many, evenly spread, so that a screen may ask often."""
 
 
 class Memory:
@@ -131,7 +127,6 @@ class Memory:
     def stats(self) -> dict[str, Any]:
         """What Population.stats returns."""
         islands, space = self.archipelago, self.space
-        vectors = np.concatenate([island.archive.elites()[1] for island in islands.islands])
         grid = islands.config.archive == "grid"
         return {
             "candidates": len(self.columns),
@@ -141,23 +136,9 @@ class Memory:
             "generations": [island.generation for island in islands.islands],
             "migrations": islands.migrations,
             "copies": islands.copies,
-            "diversity": mean_pairwise_l1(vectors),
             "dimensions": {
                 name: (low, high)
                 for name, low, high in zip(space.dimensions or (), space.low, space.high, strict=True)
                 if low <= high
             },
         }
-
-
-def mean_pairwise_l1(vectors: npt.NDArray[np.float64]) -> float:
-    """Mean L1 distance over the pairs of rows of (n, d), 0 below two rows. O(d n log n), by sorting each component; of
-    more than DIVERSITY_ROWS rows an even sample is taken."""
-    if len(vectors) > DIVERSITY_ROWS:
-        vectors = vectors[np.linspace(0, len(vectors) - 1, DIVERSITY_ROWS).astype(int)]
-    n = len(vectors)
-    if n < 2:
-        return 0.0
-    # In a sorted column the k-th smallest is the larger one of k pairs and the smaller one of n - 1 - k
-    coefficients = 2 * np.arange(n) - n + 1
-    return float((np.sort(vectors, axis=0) * coefficients[:, None]).sum() / (n * (n - 1) / 2))

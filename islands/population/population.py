@@ -216,7 +216,7 @@ class Population:
 
     def stats(self) -> dict[str, Any]:
         """For a screen: candidates stored, members, cells filled per island and cells_possible, generations per island,
-        migrations, copies, diversity (mean pairwise L1 of the elites' reward vectors), dimensions with their ranges."""
+        migrations, copies, dimensions with their ranges."""
         with self._lock:
             return self._memory.stats()
 

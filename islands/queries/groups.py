@@ -71,11 +71,8 @@ def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[Score
     found: dict[int, ScoredGroup] = {}
     wanted = sorted(set(sequences))
     for start in range(0, len(wanted), PAGE):
-        query = _groups(run_id).where(PromptGroup.sequence.in_(wanted[start : start + PAGE]))
-        with store.read() as connection:
-            rows = connection.execute(query).all()
-            rollouts = _rollouts(connection, rows) if rows else {}
-        found |= {row.sequence: _group(row, rollouts.get(row.id, [])) for row in rows}
+        page = _read_page(store, _groups(run_id).where(PromptGroup.sequence.in_(wanted[start : start + PAGE])))
+        found |= {group.sequence: group for _, group in page}
     missing = [sequence for sequence in wanted if sequence not in found]
     if missing:
         raise LookupError(f"there is no group {missing[0]}" + (f", nor {len(missing) - 1} others" * bool(missing[1:])))
@@ -102,32 +99,29 @@ def _groups(run_id: int) -> Select[Any]:
 
 
 def read_groups(
-    store: Store,
-    run_id: int,
-    *,
-    problem_id: int | None = None,
-    after: int = -1,
-    upto: int | None = None,
+    store: Store, run_id: int, *, after: int = -1, upto: int | None = None
 ) -> Iterator[tuple[int, ScoredGroup]]:
-    """(group id, group) in order of sequence, of a run or of one of its problems, after < sequence <= upto.
+    """(group id, group) of a run in order of sequence, after < sequence <= upto.
 
     A group comes back as it was added, with two differences: every answer names its candidate, and the text of a repeat
     is that of the candidate it repeats, which may be laid out differently.
     """
     while True:
         query = _groups(run_id).where(PromptGroup.sequence > after).order_by(PromptGroup.sequence).limit(PAGE)
-        if problem_id is not None:
-            query = query.where(PromptGroup.problem_id == problem_id)
         if upto is not None:
             query = query.where(PromptGroup.sequence <= upto)
-        with store.read() as connection:
-            rows = connection.execute(query).all()
-            rollouts = _rollouts(connection, rows) if rows else {}
-        for row in rows:
-            yield row.id, _group(row, rollouts.get(row.id, []))
-        if len(rows) < PAGE:
+        page = _read_page(store, query)
+        yield from page
+        if len(page) < PAGE:
             return
-        after = rows[-1].sequence
+        after = page[-1][1].sequence
+
+
+def _read_page(store: Store, query: Select[Any]) -> list[tuple[int, ScoredGroup]]:
+    with store.read() as connection:
+        rows = connection.execute(query).all()
+        rollouts = _rollouts(connection, rows) if rows else {}
+    return [(row.id, _group(row, rollouts.get(row.id, []))) for row in rows]
 
 
 def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[ScoredRollout]]:

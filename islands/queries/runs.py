@@ -72,8 +72,8 @@ class EliteRecord:
 _STEP = (ImprovementRow.sequence, ImprovementRow.fitness, ImprovementRow.candidate_id)
 
 
-def overview(store: Store, comparison: str | None = None) -> list[RunOverview]:
-    """Every run, oldest first, or those of a comparison. O(groups + candidates) of index entries."""
+def overview(store: Store) -> list[RunOverview]:
+    """Every run, oldest first. O(groups + candidates) of index entries."""
     of_problems = select(
         Problem.run_id,
         func.count(),
@@ -83,13 +83,12 @@ def overview(store: Store, comparison: str | None = None) -> list[RunOverview]:
     ).group_by(Problem.run_id)
     of_groups = select(PromptGroup.run_id, func.count()).group_by(PromptGroup.run_id)
     of_candidates = select(Problem.run_id, func.count()).join(CandidateRow, CandidateRow.problem_id == Problem.id)
-    runs = store.runs(comparison)
     with store.read() as connection:
         problems = {row[0]: row[1:] for row in connection.execute(of_problems)}
         groups = {row[0]: row[1] for row in connection.execute(of_groups)}
         candidates = {row[0]: row[1] for row in connection.execute(of_candidates.group_by(Problem.run_id))}
     lines = []
-    for run in runs:
+    for run in store.runs():
         count, solved, best, failed = problems.get(run.id, (0, 0, None, 0))
         lines.append(RunOverview(run, count, solved, failed, groups.get(run.id, 0), candidates.get(run.id, 0), best))
     return lines

@@ -123,7 +123,7 @@ def pretrain(
     """
     import torch
 
-    from vpo.training.checkpoint import save_model
+    from vpo.training.checkpoint import save_checkpoint
 
     config = config or PretrainConfig()
     if config.steps < 1 or config.batch < 1 or config.width % config.heads or config.width // config.heads % 2:
@@ -139,7 +139,7 @@ def pretrain(
         done = _measured(config, model, history)
     finally:
         torch.set_num_threads(threads)
-    save_model(model, build_tokenizer(config.dialect), output, card(config, model, done))
+    save_checkpoint(model, build_tokenizer(config.dialect), output, card(config, model, done))
     return done
 
 

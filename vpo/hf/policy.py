@@ -8,7 +8,7 @@ import copy
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ _SMALL = 20_000_000
 """Parameters below which rows are so cheap that calls should be large."""
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 class TransformersPolicy:
@@ -51,7 +51,7 @@ class TransformersPolicy:
     def __init__(
         self,
         model: PreTrainedModel,
-        tokenizer: Any,
+        tokenizer: PreTrainedTokenizerBase,
         *,
         version: str,
         temperature: float = 1.0,

@@ -12,7 +12,7 @@ party can run on its own):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from problems.types import Prompt, Rollout
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 T = TypeVar("T")
 
@@ -70,12 +70,12 @@ class TrainablePolicy(Policy, Protocol):
 
     In a policy with a `batch` everything below takes its turn between two calls of `sample`.
 
-    tokenizer: of its model (transformers.PreTrainedTokenizerBase)
+    tokenizer: of its model
     top_p: of sampling
     context: the most tokens of a prompt and its answer
     """
 
-    tokenizer: Any
+    tokenizer: PreTrainedTokenizerBase
     top_p: float
     context: int
 

@@ -7,7 +7,7 @@ some hundred tokens would be spent before the first answer), base models in plai
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,15 @@ from problems.types import Prompt
 from vpo.policies.contract import PromptTooLong
 from vpo.policies.prompt_formats import MAZE_FORMATS, is_known
 
+if TYPE_CHECKING:
+    from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
+
 _LEAST_ROOM = 64
 """A prompt that leaves fewer tokens than this (or than the limit) is too long."""
 _END_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|end_of_turn|>", "<|endoftext|>", "</s>")
 
 
-def read_prompt_format(config: Any, name: str) -> str:
+def read_prompt_format(config: PreTrainedConfig, name: str) -> str:
     """The prompt format that a model's config names, chat where it names none. Raises BadAddress on an unknown one."""
     return check_prompt_format(named_prompt_format(config), name)
 
@@ -39,12 +42,12 @@ def check_prompt_format(prompt_format: str, name: str) -> str:
     return prompt_format
 
 
-def context_of(config: Any) -> int:
+def context_of(config: PreTrainedConfig) -> int:
     """The most tokens, prompt and answer, that a model was made for; boundless where its config does not say."""
     return int(getattr(config.get_text_config(decoder=True), "max_position_embeddings", 0) or 1 << 30)
 
 
-def encode_prompt(tokenizer: Any, prompt_format: str, prompt: Prompt) -> npt.NDArray[np.int32]:
+def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt_format: str, prompt: Prompt) -> npt.NDArray[np.int32]:
     """The prompt's token ids (P,), as the model is conditioned on them: its prefill too."""
     if prompt_format != "chat":
         ids = tokenizer(f"{prompt.user} {prompt.prefill}", add_special_tokens=False).input_ids
@@ -56,7 +59,7 @@ def encode_prompt(tokenizer: Any, prompt_format: str, prompt: Prompt) -> npt.NDA
     return np.asarray(ids, dtype=np.int32)
 
 
-def _chat(tokenizer: Any, prompt: Prompt) -> str:
+def _chat(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> str:
     messages = [{"role": "user", "content": prompt.user}]
     if prompt.system:
         messages.insert(0, {"role": "system", "content": prompt.system})
@@ -69,8 +72,9 @@ def _chat(tokenizer: Any, prompt: Prompt) -> str:
         return _apply_template(tokenizer, [{"role": "user", "content": f"{prompt.system}\n\n{prompt.user}"}])
 
 
-def _apply_template(tokenizer: Any, messages: list[dict[str, str]]) -> str:
-    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, enable_thinking=False)
+def _apply_template(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, str]]) -> str:
+    asked = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, enable_thinking=False)
+    return str(asked)
 
 
 def remaining_tokens(ids: npt.NDArray[np.int32], limit: int, context: int) -> int:
@@ -91,7 +95,7 @@ def default_limit(answers: int, prompt_format: str) -> int:
     return default_max_tokens("route" if prompt_format in MAZE_FORMATS else "python", answers, prompt_format)
 
 
-def end_tokens(generation_config: Any, tokenizer: Any) -> frozenset[int]:
+def end_tokens(generation_config: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Tokens that end a rollout: the generation config's, the tokenizer's, the template's ends of turns."""
     configured = getattr(generation_config, "eos_token_id", None)
     ends = set(configured if isinstance(configured, list) else [configured]) | {tokenizer.eos_token_id}
@@ -102,10 +106,12 @@ def end_tokens(generation_config: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(int(end) for end in ends if end is not None and end != tokenizer.unk_token_id)
 
 
-def decode_rollout(tokenizer: Any, ids: npt.NDArray[np.int32], stopped: bool, prompt_format: str, prefill: str) -> str:
+def decode_rollout(
+    tokenizer: PreTrainedTokenizerBase, ids: npt.NDArray[np.int32], stopped: bool, prompt_format: str, prefill: str
+) -> str:
     """The text of a rollout, its prefill before what was sampled, without its end token and other special ones."""
     kept = ids[:-1] if stopped else ids
-    text = tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    text = str(tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False))
     if not prefill:
         return text
     return f"{prefill} {text}" if prompt_format != "chat" else prefill + text  # words of a token language stand apart

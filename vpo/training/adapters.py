@@ -5,15 +5,25 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, cast
 
 import torch
 
 from problems.contract import BadAddress
 from vpo.training.config import LoraSettings
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-def with_adapter(model: Any, settings: LoraSettings, seed: int) -> Any:
+
+class Adapted(Protocol):
+    """What peft adds to the model that it wraps, which answers for everything else."""
+
+    def disable_adapter(self) -> contextlib.AbstractContextManager[None]: ...
+    def merge_and_unload(self) -> PreTrainedModel: ...
+
+
+def with_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> PreTrainedModel:
     """The model with a fresh adapter, drawn from `seed`, whose weights alone are trained. Raises BadAddress where peft
     is missing."""
     try:
@@ -28,31 +38,31 @@ def with_adapter(model: Any, settings: LoraSettings, seed: int) -> Any:
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return get_peft_model(model, config)
+        return cast("PreTrainedModel", get_peft_model(model, config))
 
 
-def has_adapter(model: Any) -> bool:
+def has_adapter(model: PreTrainedModel) -> bool:
     return hasattr(model, "disable_adapter") and hasattr(model, "peft_config")
 
 
 @contextlib.contextmanager
-def without_adapter(model: Any) -> Iterator[Any]:
+def without_adapter(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
     """The model as it was before its adapter."""
-    with model.disable_adapter():
+    with cast(Adapted, model).disable_adapter():
         yield model
 
 
-def merge_adapter(model: Any) -> Any:
+def merge_adapter(model: PreTrainedModel) -> PreTrainedModel:
     """A copy of the model with its adapter added into the weights: an ordinary checkpoint again."""
-    return copy.deepcopy(model).merge_and_unload()
+    return cast(Adapted, copy.deepcopy(model)).merge_and_unload()
 
 
-def adapter_weights(model: Any) -> dict[str, torch.Tensor]:
+def adapter_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:
     """The trained weights alone, by name."""
     return {name: weight.detach().cpu() for name, weight in model.named_parameters() if weight.requires_grad}
 
 
-def set_adapter_weights(model: Any, weights: Mapping[str, torch.Tensor]) -> None:
+def set_adapter_weights(model: PreTrainedModel, weights: Mapping[str, torch.Tensor]) -> None:
     """Put back what adapter_weights gave."""
     own = dict(model.named_parameters())
     with torch.no_grad():

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from vpo.training.config import TrainConfig
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 _SMALL = 20_000_000
 """Parameters below which eager attention trains faster on a CPU than the fused kernel."""
 
 
-def training_attention(model: Any, config: TrainConfig) -> str | None:
+def training_attention(model: PreTrainedModel, config: TrainConfig) -> str | None:
     """The implementation to train with: the configured one, "eager" for a small model on a CPU, else None, which keeps
     the model's own."""
     if config.attention is None and model.device.type == "cpu" and sum(p.numel() for p in model.parameters()) < _SMALL:
@@ -23,7 +26,7 @@ def training_attention(model: Any, config: TrainConfig) -> str | None:
 
 
 @contextlib.contextmanager
-def use_attention(model: Any, implementation: str | None, *, recompute: bool) -> Iterator[None]:
+def use_attention(model: PreTrainedModel, implementation: str | None, *, recompute: bool) -> Iterator[None]:
     """Switch the model's attention within the block, which must hold the backward pass too: that pass runs layers again
     where activations are recomputed.
 

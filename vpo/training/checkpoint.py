@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,35 +18,33 @@ from vpo.hf.progress_bars import without_bars
 from vpo.policies.checkpoint import write_trained
 from vpo.training.adapters import has_adapter, merge_adapter
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 STATE = "trainer.pt"
 _ANY_VERSION = {"TokenizersBackend": "PreTrainedTokenizerFast"}
 """Names that one version of transformers gives a tokenizer's class, and those that all versions (and vLLM) know."""
 
 
-def save_model(
-    model: Any, tokenizer: Any, folder: str | Path, card: str, *, trained: Mapping[str, Any] | None = None
-) -> None:
-    """Write an ordinary checkpoint with its card (README.md) into `folder`, an adapter merged into the weights.
-
-    trained: how it was trained, for vpo.policies.checkpoint
-    """
-    replace_directory(Path(folder), lambda place: _write(model, tokenizer, place, card, trained))
-
-
 def save_checkpoint(
-    model: Any,
-    tokenizer: Any,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
     folder: str | Path,
     card: str,
-    state: Mapping[str, Any],
+    state: Mapping[str, Any] | None = None,
     *,
     trained: Mapping[str, Any] | None = None,
 ) -> None:
-    """The same, with `state` (tensors, numbers, strings, lists and mappings of them) beside it."""
+    """Write an ordinary checkpoint with its card (README.md) into `folder`, an adapter merged into the weights.
+
+    state: tensors, numbers, strings, lists and mappings of them, which are kept beside it
+    trained: how it was trained, for vpo.policies.checkpoint
+    """
 
     def write(place: Path) -> None:
         _write(model, tokenizer, place, card, trained)
-        torch.save(dict(state), place / STATE)
+        if state is not None:
+            torch.save(dict(state), place / STATE)
 
     replace_directory(Path(folder), write)
 
@@ -56,7 +54,13 @@ def load_state(folder: str | Path) -> dict[str, Any]:
     return torch.load(Path(folder) / STATE, weights_only=True)
 
 
-def _write(model: Any, tokenizer: Any, folder: Path, card: str, trained: Mapping[str, Any] | None) -> None:
+def _write(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    card: str,
+    trained: Mapping[str, Any] | None,
+) -> None:
     with without_bars():
         (merge_adapter(model) if has_adapter(model) else model).save_pretrained(folder)
         tokenizer.save_pretrained(folder)

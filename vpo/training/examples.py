@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ Shown = Callable[[ScoredGroup], Sequence[Score]]
 """The parents that a group's prompt showed, as they were scored; none where it showed the task alone."""
 Archive = Callable[[ScoredGroup], npt.ArrayLike | None]
 """Reward vectors (A, d) that the search held when a group was asked for, for archive_vpo; None for none."""
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def example_group(
     archive: npt.ArrayLike | None = None,
     shown: Sequence[Score] = (),
     *,
-    tokenizer: Any = None,
+    tokenizer: PreTrainedTokenizerBase | None = None,
     prompt_format: str = "chat",
 ) -> ExampleGroup | None:
     """The group's training example; None where it teaches nothing (no spread, nothing sampled).
@@ -115,12 +118,13 @@ def example_group(
 
 
 def token_advantages(
-    group: ScoredGroup, credit: Floats, tokenizer: Any = None, prompt_format: str = "chat"
+    group: ScoredGroup, credit: Floats, tokenizer: PreTrainedTokenizerBase | None = None, prompt_format: str = "chat"
 ) -> list[npt.NDArray[np.float32]]:
     """The advantage of every token, (T,) for each rollout, from what group_advantages gave: (G,) or (G, m)."""
     tokens = []
     for rollout, advantage in zip(group.rollouts, credit, strict=True):
         if credit.ndim == 2:
+            assert tokenizer is not None, "credit for each answer needs the tokenizer"
             owner = answer_of_tokens(rollout, tokenizer, prompt_format)
             # what belongs to no answer (a repeat, what cannot be read) is blamed like the least useful answer
             advantage = np.where(owner >= 0, advantage[owner], min(float(credit.min()), 0.0))

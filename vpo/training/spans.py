@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,16 @@ from problems.types import ScoredRollout
 from vpo.chain import blocks, tags
 from vpo.policies.prompt_formats import MAZE_FORMATS
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 _COMPACT_START = re.compile(r"(?:^|\s)>")  # with its space, which decodes as part of the token
 _END = re.compile(r"</\s*\w+[\s_#-]*\d*\s*>|^(?:`{3,}|~{3,})[ \t]*$", re.MULTILINE)
 
 
-def answer_of_tokens(rollout: ScoredRollout, tokenizer: Any, prompt_format: str = "chat") -> npt.NDArray[np.int64]:
+def answer_of_tokens(
+    rollout: ScoredRollout, tokenizer: PreTrainedTokenizerBase, prompt_format: str = "chat"
+) -> npt.NDArray[np.int64]:
     """(T,) for every token the place of its answer in rollout.answers, -1 where it belongs to none (a repeat, a part
     that could not be read).
 
@@ -66,10 +71,10 @@ def _bare(text: str) -> str:
     return "".join(character for character in text if character.isalnum()).casefold()
 
 
-def _token_starts(ids: npt.NDArray[np.int32], tokenizer: Any) -> npt.NDArray[np.int64]:
+def _token_starts(ids: npt.NDArray[np.int32], tokenizer: PreTrainedTokenizerBase) -> npt.NDArray[np.int64]:
     """(T,) where in the decoded text each token begins."""
     return np.array([len(_decoded(ids[:i], tokenizer)) for i in range(len(ids))])
 
 
-def _decoded(ids: npt.NDArray[np.int32], tokenizer: Any) -> str:
-    return tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+def _decoded(ids: npt.NDArray[np.int32], tokenizer: PreTrainedTokenizerBase) -> str:
+    return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))

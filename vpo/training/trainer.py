@@ -55,6 +55,7 @@ from vpo.training.optimizer import make_optimizer
 from vpo.training.precision import multiplies_in_bf16
 
 if TYPE_CHECKING:
+    from accelerate import Accelerator
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
@@ -81,7 +82,7 @@ class PolicyTrainer:
         reference: PreTrainedModel | None = None,
         archive: Archive | None = None,
         shown: Shown | None = None,
-        accelerator: Any = None,
+        accelerator: Accelerator | None = None,
         folder: str | Path = ".",
     ) -> None:
         self.config = config

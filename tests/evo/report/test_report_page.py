@@ -148,7 +148,7 @@ def test_training_and_policy_versions(made, tmp_path, page_for):
     shutil.copy(made.removeprefix("sqlite:///"), tmp_path / "copy.db")
     with Store.open(address) as store, store.begin() as tx:
         run = store.run("made-up/grpo/s0")
-        new = store.policy_version(run.id, "made:grpo@1", tx, parent="made:grpo@0")
+        new = store.policy_version(run.id, "made:grpo@1", tx)
         tx.connection.execute(
             update(PromptGroup).where(PromptGroup.run_id == run.id, PromptGroup.iteration >= 6).values(
                 policy_version_id=new

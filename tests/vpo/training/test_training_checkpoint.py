@@ -6,7 +6,7 @@ from training_samples import tiny_model, tiny_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from vpo.training.adapters import with_adapter
-from vpo.training.checkpoint import STATE, load_state, replace_directory, save_checkpoint, save_model
+from vpo.training.checkpoint import STATE, load_state, replace_directory, save_checkpoint
 from vpo.training.config import LoraSettings
 
 
@@ -23,7 +23,7 @@ def test_a_checkpoint_is_an_ordinary_directory_with_its_card_and_state(tmp_path)
 
 
 def test_the_tokenizer_is_named_as_every_version_of_the_library_knows_it(tmp_path):
-    save_model(tiny_model(), tiny_tokenizer(), tmp_path / "one", "")
+    save_checkpoint(tiny_model(), tiny_tokenizer(), tmp_path / "one", "")
     assert '"PreTrainedTokenizerFast"' in (tmp_path / "one" / "tokenizer_config.json").read_text()
 
 
@@ -44,7 +44,7 @@ def test_what_fails_half_way_leaves_the_old_one(tmp_path):
 
 def test_a_directory_that_holds_other_things_keeps_them(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("{}")
-    save_model(tiny_model(), tiny_tokenizer(), tmp_path, "# final")
+    save_checkpoint(tiny_model(), tiny_tokenizer(), tmp_path, "# final")
     assert (tmp_path / "metrics.jsonl").read_text() == "{}"
     assert (tmp_path / "model.safetensors").exists() and not (tmp_path / STATE).exists()
 
@@ -57,7 +57,7 @@ def test_an_adapter_is_merged_into_an_ordinary_checkpoint(tmp_path):
         for name, weight in model.named_parameters():
             if "lora_B" in name:
                 weight.fill_(0.05)
-    save_model(model, tiny_tokenizer(), tmp_path / "one", "")
+    save_checkpoint(model, tiny_tokenizer(), tmp_path / "one", "")
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "one")
     ids = torch.arange(2, 12)[None]
     with torch.inference_mode():
