@@ -211,7 +211,7 @@ def test_every_candidate_is_where_a_viewer_looks(store, tmp_path):
 
 def test_an_import_is_stored_whole_or_not_at_all(store, checkpoint, monkeypatch):
     empty = rows(store)
-    monkeypatch.setattr("islands.interop.importing.packed", lambda *a: 1 / 0)
+    monkeypatch.setattr("islands.interop.importing.pack", lambda *a: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         bring_in(store, checkpoint)
     assert rows(store) == empty
