@@ -1,10 +1,12 @@
 """What fidelity is, on routes counted by hand and on operators whose fidelity is known."""
 
 import asyncio
+import itertools
 
 import numpy as np
 import pytest
 
+from evo.testing import PolicyContract
 from problems.maze.planner import moves_between
 from problems.types import Rollout
 from vpo.embedded.fidelity import KINDS, cases, fidelity, of_policy, of_teacher
@@ -29,7 +31,9 @@ def test_shares_by_hand(parent, child, shares):
 
 
 class Writes:
-    """A policy that writes the same answers whatever it is asked."""
+    """A policy that writes the same answers whatever it is asked: the i-th prompt of a call is given the i-th."""
+
+    version, temperature, has_logprobs, batch, max_tokens, continues = "writes", 1.0, False, 0, None, False
 
     def __init__(self, dialect, texts):
         self.prompt_format, self.texts, self.prompts = dialect, texts, []
@@ -39,8 +43,18 @@ class Writes:
         empty = np.zeros(0, np.int32)
         return [
             [Rollout(text, empty, np.zeros(0, np.float32), empty)] * rollouts
-            for _, text in zip(prompts, self.texts, strict=True)
+            for _, text in zip(prompts, itertools.cycle(self.texts), strict=False)
         ]
+
+    async def close(self):
+        pass
+
+
+class TestWrites(PolicyContract):
+    varied = False
+
+    def open_policy(self):
+        return Writes(DIALECT, ["> R"])
 
 
 def test_a_copying_policy_keeps_all_and_betters_nothing():

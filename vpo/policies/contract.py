@@ -113,7 +113,7 @@ class LocalPolicy(TrainablePolicy, Protocol):
     model: PreTrainedModel
 
 
-class Rounds(Protocol):
+class Stream(Protocol):
     """A sampling in rounds under way (see Streaming). Asleep until woken."""
 
     def wake(self) -> None:
@@ -143,7 +143,7 @@ class Streaming(Protocol):
         seed: int,
         take: Callable[[int], Sequence[tuple[int, Prompt]] | None],
         deliver: Callable[[int, list[tuple[int, list[Rollout] | Exception]]], None],
-    ) -> Rounds | None:
+    ) -> Stream | None:
         """Sample in rounds of some steps; None where this model cannot.
 
         take: before a round, by its number from 0: the prompts that join, numbered by the caller; None to sleep

@@ -10,6 +10,7 @@ import pytest
 
 from evo.search.batching import Batcher
 from evo.search.continuous_batching import LAG, ContinuousBatcher, sampler_for
+from evo.testing import PolicyContract
 from problems.types import Prompt, Rollout
 from vpo.policies.contract import PolicyUnavailable
 
@@ -20,17 +21,30 @@ class Rounds:
     """A policy whose group i takes 1 + (7 i) % 5 rounds; notes what joined each round."""
 
     version, prompt_format, temperature, has_logprobs, batch, streams = "rounds", "chat", 1.0, True, 4, True
+    max_tokens, continues = None, False
 
     def __init__(self, fail_in=None):
-        self.worker, self.joined, self.under_way, self.number = ThreadPoolExecutor(1), {}, {}, 0
-        self.fail_in, self.closed, self.slept = fail_in, False, 0
+        self.worker, self.joined, self.fail_in, self.slept = ThreadPoolExecutor(1), {}, fail_in, 0
+
+    async def sample(self, prompts, *, rollouts, answers, seed):
+        return [[rollout_of(prompt)] * rollouts for prompt in prompts]
+
+    async def close(self):
+        self.worker.shutdown()
 
     def stream(self, *, rollouts, answers, seed, take, deliver):
-        self.take, self.deliver, self.rollouts = take, deliver, rollouts
-        return self
+        return RoundStream(self, rollouts, take, deliver)
+
+
+class RoundStream:
+    """The policy's rounds under way, in its thread."""
+
+    def __init__(self, policy, rollouts, take, deliver):
+        self.policy, self.rollouts, self.take, self.deliver = policy, rollouts, take, deliver
+        self.under_way, self.number, self.closed = {}, 0, False
 
     def wake(self):
-        self.worker.submit(self.go)
+        self.policy.worker.submit(self.go)
 
     def close(self):
         self.closed = True
@@ -40,10 +54,10 @@ class Rounds:
             return
         due = self.take(self.number)
         if due is None:
-            self.slept += 1
+            self.policy.slept += 1
             return
         if due:
-            self.joined[self.number] = [prompt.user for _, prompt in due]
+            self.policy.joined[self.number] = [prompt.user for _, prompt in due]
         self.under_way.update({number: (1 + 7 * int(prompt.user) % 5, prompt) for number, prompt in due})
         back = []
         for number, (left, prompt) in list(self.under_way.items()):
@@ -51,11 +65,22 @@ class Rounds:
                 self.under_way[number] = (left - 1, prompt)
                 continue
             del self.under_way[number]
-            group = [Rollout(prompt.user, IDS, np.zeros(2, np.float32), IDS)] * self.rollouts
-            back.append((number, PolicyUnavailable("gone") if self.number == self.fail_in else group))
+            failed = self.number == self.policy.fail_in
+            back.append((number, PolicyUnavailable("gone") if failed else [rollout_of(prompt)] * self.rollouts))
         self.number += 1
         self.deliver(self.number - 1, back)
-        self.worker.submit(self.go)
+        self.wake()
+
+
+def rollout_of(prompt):
+    return Rollout(prompt.user, IDS, np.zeros(2, np.float32), IDS)
+
+
+class TestRounds(PolicyContract):
+    varied = False
+
+    def open_policy(self):
+        return Rounds()
 
 
 async def searched(policy, count=60, window=8, delay=lambda: 0.0, during=None):
