@@ -8,8 +8,10 @@ import click
 
 from evo.cli.execute_comparison import conduct
 from evo.cli.execute_run import drive
+from evo.cli.flags import flag
 from evo.cli.options import Manner, db_option, json_option, plain_option
 from evo.comparison.plan import seed_batches
+from evo.config.compare import CompareOptions
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
@@ -28,23 +30,19 @@ ASKED = {"policy", "rollouts", "answers"}
 @click.command()
 @click.argument("name", metavar="RUN")
 @click.option("--policy", help="who goes on with a run that evo import made; any policy of evo run")
-@click.option("--rollouts", type=click.IntRange(1, 1024), help="G, beside --policy")
-@click.option("--answers", type=click.IntRange(1, 32), help="m, beside --policy")
-@click.option("--iterations", type=click.IntRange(1), help="a new total per problem")
-@click.option("--max-answers", type=click.IntRange(1), help="a new budget of answers, those already spent included")
-@click.option("--max-tokens", type=click.IntRange(1), help="a new budget of tokens, those already spent included")
-@click.option("--max-cost", type=click.FloatRange(0, min_open=True), help="a new budget of cost, all of it included")
-@click.option(
-    "--max-seconds",
-    type=click.FloatRange(0, min_open=True),
-    help="a new budget of seconds, those searched already included",
-)
+@flag(RunConfig, "rollouts", help="G, beside --policy")
+@flag(RunConfig, "answers", help="m, beside --policy")
+@flag(RunConfig, "iterations", help="a new total per problem")
+@flag(RunConfig, "max_answers", help="a new budget of answers, those already spent included")
+@flag(RunConfig, "max_tokens", help="a new budget of tokens, those already spent included")
+@flag(RunConfig, "max_cost", help="a new budget of cost, all of it included")
+@flag(RunConfig, "max_seconds", help="a new budget of seconds, those searched already included")
 @click.option(
     "--rescore", is_flag=True, help="score all that is stored anew, as after an edit of the scorer or its data"
 )
 @click.option("--accept-change", is_flag=True, help="go on where the scorer was edited: old scores stay as they are")
 @db_option
-@click.option("--processes", type=click.IntRange(1, 64), help="of a comparison, as in evo compare")
+@flag(CompareOptions, "processes", help="of a comparison, as in evo compare")
 @plain_option
 @json_option
 def resume(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import Field, model_validator
 
 from vpo.training.config import TrainerSettings
@@ -47,3 +50,9 @@ class SearchTraining(TrainerSettings):
                 "groups are those of the version that was promoted last"
             )
         return self
+
+
+def complete_trainer(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A trainer's settings as they were stored, with what they leave unsaid: before there was a scale, training ran at
+    the plain one, and a resumed run goes on with it."""
+    return {"scale": "plain", **values}

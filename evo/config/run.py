@@ -10,10 +10,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from evo.config.colocated import SearchTraining
+from evo.config.colocated import SearchTraining, complete_trainer
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
 from evo.config.sampling import Count, Rollouts, SamplingConfig, Share
-from evo.config.trainer import complete_trainer
 from islands.population.config import PopulationConfig
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evo.config.colocated import complete_trainer
 from evo.config.parse import parse
 from evo.config.train import TrainRun
-from evo.config.trainer import complete_trainer
 from evo.errors import BadInput
 from evo.evaluation.evaluate import evaluate as evaluate_policy
 from evo.search.defaults import source_commit

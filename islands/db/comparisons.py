@@ -60,8 +60,7 @@ def plan(store: Store, name: str | None, runs: Sequence[PlannedRun], *, command:
 def comparison_names(store: Store) -> list[str]:
     """Every comparison, the last begun first."""
     query = select(Run.comparison).where(Run.comparison.is_not(None)).group_by(Run.comparison)
-    with store.read() as connection:
-        return [str(name) for (name,) in connection.execute(query.order_by(func.max(Run.id).desc()))]
+    return [str(name) for (name,) in store.rows(query.order_by(func.max(Run.id).desc()))]
 
 
 def runs_named(store: Store, name: str) -> list[RunRecord]:

@@ -44,5 +44,4 @@ def scorer_changes(store: Store, run_id: int) -> list[ScorerChangeRecord]:
         .where(Problem.run_id == run_id)
         .order_by(ScorerChange.id)
     )
-    with store.read() as connection:
-        return [ScorerChangeRecord(*row) for row in connection.execute(query)]
+    return [ScorerChangeRecord(*row) for row in store.rows(query)]

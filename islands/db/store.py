@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, insert, select, update
+from sqlalchemy import URL, Connection, Engine, Row, Select, insert, select, update
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
 from islands.db.engine import ensure_schema, mask_url, open_engines, parse_address, unavailable
@@ -114,6 +114,16 @@ class Store:
         except (OperationalError, InterfaceError) as error:
             raise unavailable(self.url, error) from error
 
+    def rows(self, query: Select[*tuple[Any, ...]]) -> Sequence[Row[*tuple[Any, ...]]]:
+        """What one query finds of what is committed. Raises as `read` does."""
+        with self.read() as connection:
+            return connection.execute(query).all()
+
+    def scalar(self, query: Select[*tuple[Any, ...]]) -> Any:
+        """The first value of the first row, None where there is none. Raises as `read` does."""
+        with self.read() as connection:
+            return connection.execute(query).scalar()
+
     def _in(self, tx: Transaction | None) -> AbstractContextManager[Transaction]:
         return self.begin() if tx is None else nullcontext(tx)
 
@@ -166,8 +176,7 @@ class Store:
         query = select(table(Run)).order_by(Run.id)
         if comparison is not None:
             query = query.where(Run.comparison == comparison)
-        with self.read() as connection:
-            return [run_record(row) for row in connection.execute(query)]
+        return [run_record(row) for row in self.rows(query)]
 
     def finish_run(
         self, run_id: int, status: str, reason: str = "", *, summary: Mapping[str, Any] | None = None,
@@ -230,8 +239,7 @@ class Store:
     def problems(self, run_id: int) -> list[ProblemRecord]:
         """The run's problems by index."""
         query = select(table(Problem)).where(Problem.run_id == run_id).order_by(Problem.index)
-        with self.read() as connection:
-            return [problem_record(row) for row in connection.execute(query)]
+        return [problem_record(row) for row in self.rows(query)]
 
     def set_problem_status(
         self,

@@ -21,16 +21,15 @@ class OriginalProgram:
 
 def source_of(store: Store, run_id: int) -> str | None:
     """The checkpoint that a run was imported from, None for a run that began here."""
-    with store.read() as connection:
-        query = select(Import.source).join(Problem, Problem.id == Import.problem_id).where(Problem.run_id == run_id)
-        return connection.execute(query).scalar()
+    query = select(Import.source).join(Problem, Problem.id == Import.problem_id).where(Problem.run_id == run_id)
+    source: str | None = store.scalar(query)
+    return source
 
 
 def originals_of(store: Store, candidate_id: int) -> list[OriginalProgram]:
     """The programs that a candidate was imported from, the first one first; none for one that was found here."""
-    with store.read() as connection:
-        query = select(ImportedProgram.name, ImportedProgram.record).where(ImportedProgram.candidate_id == candidate_id)
-        rows = connection.execute(query.order_by(ImportedProgram.position)).all()
+    query = select(ImportedProgram.name, ImportedProgram.record).where(ImportedProgram.candidate_id == candidate_id)
+    rows = store.rows(query.order_by(ImportedProgram.position))
     return [
         OriginalProgram(name, int(json.loads(record)["program"].get("iteration_found") or 0)) for name, record in rows
     ]

@@ -58,8 +58,7 @@ def trace_rows(store: Store, run_id: int, *, upto: int | None = None) -> Iterato
         )
         if upto is not None:
             query = query.where(PromptGroup.sequence <= upto)
-        with store.read() as connection:
-            rows = [TraceRow(*row) for row in connection.execute(query)]
+        rows = [TraceRow(*row) for row in store.rows(query)]
         yield from rows
         if len(rows) < INDEX_PAGE:
             return
@@ -85,8 +84,7 @@ def rewards_before(store: Store, problem_id: int, sequence: int) -> list[tuple[f
     query = select(Candidate.rewards).where(
         Candidate.problem_id == problem_id, Candidate.sequence < sequence, Candidate.error.is_(None)
     )
-    with store.read() as connection:
-        return sorted({tuple(rewards) for (rewards,) in connection.execute(query)})
+    return sorted({tuple(rewards) for (rewards,) in store.rows(query)})
 
 
 def _groups(run_id: int) -> Select[Any]:
@@ -189,9 +187,8 @@ def export_groups(store: Store, run_id: int, *, tokens: bool = True) -> Iterator
     Lists inside a rollout go by answer. `tokens` adds token ids and behaviour log-probabilities, which a trainer needs
     and which make most of the size.
     """
-    with store.read() as connection:
-        rows = connection.execute(select(Problem.id, Problem.address).where(Problem.run_id == run_id))
-        addresses = {row.id: row.address for row in rows}
+    rows = store.rows(select(Problem.id, Problem.address).where(Problem.run_id == run_id))
+    addresses = {row.id: row.address for row in rows}
     for id, group in read_groups(store, run_id):
         yield {
             "id": id,

@@ -43,23 +43,20 @@ _BORN = (
 def seeds(store: Store, problem_id: int) -> list[Row[Any]]:
     """The rows of candidates that no group brought."""
     query = select(*_BORN).where(Candidate.problem_id == problem_id, Candidate.sequence == -1).order_by(Candidate.id)
-    with store.read() as connection:
-        return list(connection.execute(query))
+    return list(store.rows(query))
 
 
 def texts(store: Store, ids: list[int]) -> list[str]:
     """The texts of candidates, in the order of the ids."""
-    with store.read() as connection:
-        rows = connection.execute(select(Candidate.id, Candidate.text).where(Candidate.id.in_(ids)))
-        found = {row.id: row.text for row in rows}
+    rows = store.rows(select(Candidate.id, Candidate.text).where(Candidate.id.in_(ids)))
+    found = {row.id: row.text for row in rows}
     return [found[id] for id in ids]
 
 
 def texts_after(store: Store, problem_id: int, after: int, limit: int) -> list[tuple[int, str]]:
     """(id, text) of the next candidates of a problem by id."""
     query = select(Candidate.id, Candidate.text).where(Candidate.problem_id == problem_id, Candidate.id > after)
-    with store.read() as connection:
-        return [(id, text) for id, text in connection.execute(query.order_by(Candidate.id).limit(limit))]
+    return [(id, text) for id, text in store.rows(query.order_by(Candidate.id).limit(limit))]
 
 
 class History:

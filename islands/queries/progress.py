@@ -79,8 +79,7 @@ def _counted(summary: Mapping[str, Any], key: str) -> Any:
 
 def groups_by_problem(store: Store, run_id: int) -> dict[int, int]:
     """Problem id -> its committed groups; problems that have none are left out."""
-    with store.read() as connection:
-        return {problem: n for problem, n, _ in connection.execute(_by_problem(run_id))}
+    return {problem: n for problem, n, _ in store.rows(_by_problem(run_id))}
 
 
 def _by_problem(run_id: int) -> Select[int, int, int]:

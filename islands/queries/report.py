@@ -75,8 +75,7 @@ def occupied_cells(store: Store, run_id: int) -> Iterator[tuple[int, int, str, i
 def sampling_seconds(store: Store, run_id: int) -> float:
     """Seconds that the policy sampled for the run's groups, summed."""
     query = select(func.coalesce(func.sum(PromptGroup.sampling_seconds), 0.0)).where(PromptGroup.run_id == run_id)
-    with store.read() as connection:
-        return float(connection.execute(query).scalar_one())
+    return float(store.scalar(query))
 
 
 def migrated_copies(store: Store, run_id: int) -> int:
@@ -87,8 +86,7 @@ def migrated_copies(store: Store, run_id: int) -> int:
         .join(Problem, Problem.id == Migration.problem_id)
         .where(Problem.run_id == run_id, Migration.candidate_id.is_not(None))
     )
-    with store.read() as connection:
-        return int(connection.execute(query).scalar_one())
+    return int(store.scalar(query))
 
 
 def error_heads(store: Store, run_id: int) -> list[tuple[str, int]]:
@@ -100,8 +98,7 @@ def error_heads(store: Store, run_id: int) -> list[tuple[str, int]]:
         .where(Problem.run_id == run_id, Candidate.error.is_not(None), Candidate.group_id.is_not(None))
         .group_by("head")
     )
-    with store.read() as connection:
-        return [(str(error), count) for error, count in connection.execute(query)]
+    return [(str(error), count) for error, count in store.rows(query)]
 
 
 def policy_versions(store: Store, run_id: int) -> dict[int, str]:
@@ -109,8 +106,7 @@ def policy_versions(store: Store, run_id: int) -> dict[int, str]:
     query = (
         select(PolicyVersion.id, PolicyVersion.version).where(PolicyVersion.run_id == run_id).order_by(PolicyVersion.id)
     )
-    with store.read() as connection:
-        return {id: version for id, version in connection.execute(query)}
+    return {id: version for id, version in store.rows(query)}
 
 
 def valid_measures(store: Store, problem_id: int) -> Iterator[list[float]]:

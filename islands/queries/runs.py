@@ -135,16 +135,14 @@ def lineage(store: Store, candidate_id: int) -> list[Candidate]:
     )
     # a parent is always older, so that falling ids are the order from child to root
     query = select(*COLUMNS).join(line, line.c.id == CandidateRow.id).order_by(CandidateRow.id.desc())
-    with store.read() as connection:
-        return [from_row(row) for row in connection.execute(query)]
+    return [from_row(row) for row in store.rows(query)]
 
 
 def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, Candidate | None]]:
     """Each problem by index with its fittest valid candidate, None where there is none. Two queries."""
     problems = store.problems(run_id)
     query = select(*COLUMNS).join(Problem, Problem.best == CandidateRow.id).where(Problem.run_id == run_id)
-    with store.read() as connection:
-        found = {row.id: from_row(row) for row in connection.execute(query)}
+    found = {row.id: from_row(row) for row in store.rows(query)}
     return [(p, None if p.best is None else found.get(p.best)) for p in problems]
 
 
@@ -161,10 +159,9 @@ def improvements_by_problem(store: Store, run_id: int) -> dict[int, list[Improve
         .order_by(ImprovementRow.problem_id, ImprovementRow.sequence)
     )
     found: dict[int, list[Improvement]] = {}
-    with store.read() as connection:
-        for problem, iteration, sequence, fitness, id in connection.execute(query):
-            step = Improvement(-1 if iteration is None else iteration, sequence, fitness, id)
-            found.setdefault(problem, []).append(step)
+    for problem, iteration, sequence, fitness, id in store.rows(query):
+        step = Improvement(-1 if iteration is None else iteration, sequence, fitness, id)
+        found.setdefault(problem, []).append(step)
     return found
 
 
@@ -178,11 +175,10 @@ def solved_iterations(store: Store, run_id: int) -> dict[int, int | None]:
         .where(Problem.run_id == run_id)
         .order_by(Problem.index)
     )
-    with store.read() as connection:
-        return {
-            id: None if sequence is None else 0 if iteration is None else iteration + 1
-            for id, sequence, iteration in connection.execute(query)
-        }
+    return {
+        id: None if sequence is None else 0 if iteration is None else iteration + 1
+        for id, sequence, iteration in store.rows(query)
+    }
 
 
 def elites(store: Store, problem_id: int) -> list[EliteRecord]:
@@ -193,8 +189,7 @@ def elites(store: Store, problem_id: int) -> list[EliteRecord]:
         .where(Elite.problem_id == problem_id)
         .order_by(Elite.island, Elite.cell)
     )
-    with store.read() as connection:
-        return [EliteRecord(i, c, id, fitness, tuple(r)) for i, c, id, fitness, r in connection.execute(query)]
+    return [EliteRecord(i, c, id, fitness, tuple(r)) for i, c, id, fitness, r in store.rows(query)]
 
 
 def elite_rewards(store: Store, run_id: int) -> dict[int, list[tuple[float, ...]]]:
@@ -208,9 +203,8 @@ def elite_rewards(store: Store, run_id: int) -> dict[int, list[tuple[float, ...]
         .order_by(Elite.problem_id, CandidateRow.id)
     )
     found: dict[int, list[tuple[float, ...]]] = {}
-    with store.read() as connection:
-        for problem, rewards in connection.execute(query):
-            found.setdefault(problem, []).append(tuple(rewards))
+    for problem, rewards in store.rows(query):
+        found.setdefault(problem, []).append(tuple(rewards))
     return found
 
 
@@ -222,5 +216,4 @@ def format_errors(store: Store, run_id: int) -> dict[str, int]:
         .where(PromptGroup.run_id == run_id, Rollout.format_error.is_not(None))
         .group_by(Rollout.format_error)
     )
-    with store.read() as connection:
-        return {str(reason): count for reason, count in connection.execute(query)}
+    return {str(reason): count for reason, count in store.rows(query)}

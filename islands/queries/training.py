@@ -81,5 +81,4 @@ def versions_used(store: Store, run_id: int) -> list[VersionUse]:
         .group_by(PolicyVersion.id, PolicyVersion.version, fitness.c.fitness, TrainingStep.checkpoint)
         .order_by(first)
     )
-    with store.read() as connection:
-        return [VersionUse(*row) for row in connection.execute(query)]
+    return [VersionUse(*row) for row in store.rows(query)]
