@@ -30,7 +30,7 @@ def read_prompt_format(config: PreTrainedConfig, name: str) -> str:
     return check_prompt_format(named_prompt_format(config), name)
 
 
-def named_prompt_format(config: Any) -> str:
+def named_prompt_format(config: PreTrainedConfig) -> str:
     """The same, whether it is known or not."""
     return str(getattr(config, "evo_dialect", "chat"))
 
