@@ -154,11 +154,18 @@ def multi_rlvr(group: GroupRewards, *, sample: bool = True) -> Floats:
 def vpo(group: GroupRewards) -> Floats:
     """R(S) = E_w[max_s w . r_s] over the rollout's answers, normalised (VPO, arXiv 2605.22817). -> (G,)
 
-    Where gains over shown parents are rewarded: E_w[max(0, max_s w.r_s - best_w(parents))].
+    Where gains over shown parents are rewarded: E_w[max(0, max_s w.r_s - best_w(parents))] + shaping R(S).
     """
     if len(group.shown):
-        return normalise(archive_gains(group.rewards, group.valid, group.weights, group.shown))
+        return normalise(_shaped_gains(group, group.shown))
     return normalise(set_rewards(group.rewards, group.valid, group.weights))
+
+
+def _shaped_gains(group: GroupRewards, held: Floats) -> Floats:
+    gains = archive_gains(group.rewards, group.valid, group.weights, held)
+    if len(group.shown) and group.shaping:
+        gains = gains + group.shaping * set_rewards(group.rewards, group.valid, group.weights)
+    return gains
 
 
 def entropic(group: GroupRewards) -> Floats:
@@ -200,6 +207,8 @@ def per_answer(group: GroupRewards) -> Floats:
     over the valid answers of the group; missing answers get 0.
     """
     gains = marginal_rewards(group.rewards, group.valid, group.weights, group.shown)
+    if len(group.shown) and group.shaping:
+        gains = gains + group.shaping * marginal_rewards(group.rewards, group.valid, group.weights)
     advantage = np.zeros_like(gains)
     if group.valid.any():
         advantage[group.valid] = normalise(gains[group.valid])
@@ -209,7 +218,7 @@ def per_answer(group: GroupRewards) -> Floats:
 def archive_vpo(group: GroupRewards) -> Floats:
     """The set's gain over the archive, E_w[max(0, max_s w.r_s - best_w(archive))], normalised. -> (G,)"""
     held = np.concatenate([group.archive, group.shown])
-    return normalise(archive_gains(group.rewards, group.valid, group.weights, held))
+    return normalise(_shaped_gains(group, held))
 
 
 Estimator = Callable[[GroupRewards], Floats]

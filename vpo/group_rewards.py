@@ -20,6 +20,7 @@ class GroupRewards:
     taste: (d,), the one random scalarization of random_weighting for this group
     archive: (A, d), reward vectors that the search holds already, for archive_vpo
     shown: (P, d), those of the parents in the prompt, where gains over them are rewarded; else none
+    shaping: what an answer's own value counts for beside its gain
     """
 
     rewards: Floats
@@ -29,6 +30,7 @@ class GroupRewards:
     taste: Floats
     archive: Floats
     shown: Floats
+    shaping: float = 0.0
 
     @classmethod
     def of(
@@ -41,6 +43,7 @@ class GroupRewards:
         taste: npt.ArrayLike | None = None,
         archive: npt.ArrayLike | None = None,
         shown: npt.ArrayLike | None = None,
+        shaping: float = 0.0,
     ) -> GroupRewards:
         """Fill in what is not given: all answers valid, one uniform weight, the mean, nothing held or shown.
 
@@ -71,6 +74,7 @@ class GroupRewards:
             taste=rows(taste, uniform, (d,), "taste"),
             archive=rows(archive, np.zeros((0, d)), (-1, d), "archive"),
             shown=rows(shown, np.zeros((0, d)), (-1, d), "shown"),
+            shaping=shaping,
         )
 
     @property

@@ -22,6 +22,7 @@ _OF_SAMPLING = (
     "under_way",
     "visits",
     "reward",
+    "shaping",
     "stop_at_chance",
 )
 """What decides which prompts are asked, and how; traces have been asked already."""
@@ -54,6 +55,7 @@ class TrainRun(TraceSettings, TrainerSettings):
     reward: Reward = Field(
         "value", description="of an answer to a prompt with a parent: its own value, or its gain over the parent"
     )
+    shaping: float = Field(0.0, ge=0.0, description="what an answer's own value counts for beside its gain")
 
     stop_at_chance: bool = Field(
         True, description="end where the policy does no more with a parent from an archive than without one"

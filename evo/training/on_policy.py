@@ -21,8 +21,9 @@ from evo.training.inheritance import InheritanceWatch, inheritance
 from evo.training.loop import Evaluate, SteppedTraining
 from islands.types import Candidate
 from problems.contract import Problem, Score
+from problems.identity import identity
 from problems.scoring import Scorer
-from problems.types import ScoredGroup
+from problems.types import ScoredAnswer, ScoredGroup
 from vpo.policies.contract import LocalPolicy
 from vpo.training.trainer import PolicyTrainer
 
@@ -59,10 +60,10 @@ class TrainingLoop(SteppedTraining):
         if run.parents_from == "archive":
             targets = [problem.target for problem in problems]
             self.curriculum = ArchiveCurriculum(*placed, targets=targets, under_way=run.under_way, visits=run.visits)
-        self._shown: dict[int, Candidate] = {}
+        self._shown: dict[int, list[ScoredAnswer]] = {}
         self._watch = InheritanceWatch()
         if run.reward == "gain":
-            trainer.shown = self._scores_shown
+            trainer.shown = self._answers_shown
 
     @property
     def source(self) -> str:
@@ -84,7 +85,7 @@ class TrainingLoop(SteppedTraining):
         groups, sampled, scored = await self._groups(questions)
         before = time.perf_counter()
         self._shown = {
-            group.sequence: question.selection.parent
+            group.sequence: [self._answer_of(question.problem, question.selection.parent)]
             for question, group in zip(questions, groups, strict=True)
             if question.selection.parent is not None
         }
@@ -141,9 +142,12 @@ class TrainingLoop(SteppedTraining):
         ]
         return groups, sampled - started, time.perf_counter() - sampled
 
-    def _scores_shown(self, group: ScoredGroup) -> list[Score]:
-        parent = self._shown.get(group.sequence)
-        return [] if parent is None else [Score(parent.rewards, parent.fitness)]
+    def _answer_of(self, problem: int, parent: Candidate) -> ScoredAnswer:
+        key = identity(parent.text, self.problems[problem].answer_format)
+        return ScoredAnswer(parent.text, key, Score(parent.rewards, parent.fitness))
+
+    def _answers_shown(self, group: ScoredGroup) -> list[ScoredAnswer]:
+        return self._shown.get(group.sequence, [])
 
     def state(self) -> dict[str, Any]:
         return {**super().state(), "curriculum": self.curriculum.state(), "watch": self._watch.state()}

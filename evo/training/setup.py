@@ -175,7 +175,9 @@ def _assemble(
     policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
     # over many steps on traces the policy would drift from what wrote them as far as it likes, step by step
     steps = run.steps if traces is None else plan_steps(run, traces)
-    config = TrainConfig.of(run, seed=run.seed, reward=run.reward, steps=steps, trust=traces is not None)
+    config = TrainConfig.of(
+        run, seed=run.seed, reward=run.reward, shaping=run.shaping, steps=steps, trust=traces is not None
+    )
     trainer = PolicyTrainer(
         policy.model,
         policy.tokenizer,

@@ -48,11 +48,13 @@ class Estimation(EstimationSettings):
     """How advantages are estimated.
 
     seed: with a group's place in the run it fixes that group's weights
-    reward: of an answer to a prompt that shows parents: its value, or its gain over them, which a copy has none of
+    reward: of an answer to a prompt that shows parents: its value, or its gain over them; a copy is worth nothing
+    shaping: what its own value counts for beside the gain, where gains are too rare to teach what a valid answer is
     """
 
     seed: int = Field(0, ge=0, description="decides every random choice")
     reward: Reward = "value"
+    shaping: float = Field(0.0, ge=0.0)
 
     @property
     def whitened(self) -> bool:

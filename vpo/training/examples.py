@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from problems.contract import Score
-from problems.types import ScoredGroup
+from problems.types import ScoredAnswer, ScoredGroup
 from vpo.advantage import METHODS, advantages, whitening
 from vpo.group_rewards import GroupRewards
 from vpo.scalarize import Floats, dirichlet_weights
 from vpo.training.config import Aggregation, Estimation
 from vpo.training.spans import answer_of_tokens
 
-Shown = Callable[[ScoredGroup], Sequence[Score]]
+Shown = Callable[[ScoredGroup], Sequence[ScoredAnswer]]
 """The parents that a group's prompt showed, as they were scored; none where it showed the task alone."""
 Archive = Callable[[ScoredGroup], npt.ArrayLike | None]
 """Reward vectors (A, d) that the search held when a group was asked for, for archive_vpo; None for none."""
@@ -52,39 +51,48 @@ def group_rewards(
     group: ScoredGroup,
     estimation: Estimation,
     archive: npt.ArrayLike | None = None,
-    shown: Sequence[Score] = (),
+    shown: Sequence[ScoredAnswer] = (),
 ) -> GroupRewards:
     """The group as the estimators take it. Methods of a fixed scalar see the answers' fitness as the one objective, so
     that the task's own deployment weighting counts; the others see the reward vectors.
 
     archive: what archive_vpo takes the gain over
-    shown: the parents in the prompt; where `estimation` rewards gains, a fixed scalar is the gain over the fittest of
-        them, and the methods of vectors have their vectors
+    shown: the parents in the prompt; where `estimation` rewards gains, a copy of one is worth nothing, a fixed scalar
+        is the gain over the fittest of them, and the methods of vectors have their vectors
     """
     gains = shown if estimation.reward == "gain" else ()
     answers = group.all_answers()
     d = len(answers[0].score.rewards) if answers else 1
     rewards, valid = group.rewards(d)
+    known = {answer.identity for answer in gains}
+    copied = np.zeros(valid.shape, dtype=bool)
+    for i, rollout in enumerate(group.rollouts):
+        copied[i, : len(rollout.answers)] = [answer.identity in known for answer in rollout.answers]
     if METHODS[estimation.method].scalar:
         rewards = np.zeros((*valid.shape, 1))
         for i, rollout in enumerate(group.rollouts):
             for j, answer in enumerate(rollout.answers):
                 rewards[i, j, 0] = answer.score.fitness
         if gains:
-            rewards = np.maximum(rewards - max(score.fitness for score in gains), 0.0)
+            best = max(answer.score.fitness for answer in gains)
+            rewards = np.maximum(rewards - best, 0.0) + estimation.shaping * rewards
+        rewards[copied] = 0.0
         return GroupRewards.of(rewards, valid)
     rng = np.random.default_rng([estimation.seed, group.problem, group.sequence])
     weights = dirichlet_weights(estimation.weights, d, alpha=estimation.alpha, seed=rng, sampler=estimation.sampler)
     taste = rng.dirichlet(np.ones(d))
-    vectors = [score.rewards for score in gains] or None
-    return GroupRewards.of(rewards, valid, weights=weights, taste=taste, archive=archive, shown=vectors)
+    rewards[copied] = 0.0
+    vectors = [answer.score.rewards for answer in gains] or None
+    return GroupRewards.of(
+        rewards, valid, weights=weights, taste=taste, archive=archive, shown=vectors, shaping=estimation.shaping
+    )
 
 
 def group_advantages(
     group: ScoredGroup,
     estimation: Estimation,
     archive: npt.ArrayLike | None = None,
-    shown: Sequence[Score] = (),
+    shown: Sequence[ScoredAnswer] = (),
 ) -> Floats:
     """One advantage per rollout (G,), or per answer (G, m) for the methods that credit answers."""
     return advantages(estimation.method, group_rewards(group, estimation, archive, shown), estimation.scale)
@@ -94,7 +102,7 @@ def example_group(
     group: ScoredGroup,
     estimation: Estimation,
     archive: npt.ArrayLike | None = None,
-    shown: Sequence[Score] = (),
+    shown: Sequence[ScoredAnswer] = (),
     *,
     tokenizer: PreTrainedTokenizerBase | None = None,
     prompt_format: str = "chat",

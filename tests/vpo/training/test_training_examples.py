@@ -7,6 +7,7 @@ import pytest
 from training_samples import scored_group, tokens
 
 from problems.contract import Score
+from problems.types import ScoredAnswer
 from vpo.advantage import METHODS, advantages, normalise
 from vpo.group_rewards import GroupRewards
 from vpo.scalarize import dirichlet_weights, set_rewards
@@ -150,7 +151,7 @@ def test_per_answer_credit_reaches_the_answers_own_tokens() -> None:
     np.testing.assert_allclose(second, [credit[1, 0]] * 2 + [worst] * 2 + [credit[1, 1]] * 4, rtol=1e-5)
 
 
-PARENT = Score((0.5, 0.0), 0.25)
+PARENT = ScoredAnswer("parent", b"parent", Score((0.5, 0.0), 0.25))
 FOUR = [*THREE, tokens(RNG, 3)]
 
 
@@ -172,7 +173,7 @@ def test_a_set_gains_under_every_weight_that_it_betters_the_parent() -> None:
     group = scored_group(PROMPT, THREE[:2], [[[0.0, 0.5]], [[0.5, 0.0]]])
     assert group_advantages(group, Estimation(method="vpo", reward="gain"), shown=[PARENT])[0] > 0.9
     assert not np.any(group_advantages(group, Estimation(method="grpo", reward="gain"), shown=[PARENT]))
-    both = [PARENT, Score((0.0, 0.5), 0.25)]
+    both = [PARENT, ScoredAnswer("other", b"other", Score((0.0, 0.5), 0.25))]
     assert not np.any(group_advantages(group, Estimation(method="vpo", reward="gain"), shown=both))
 
 
@@ -180,3 +181,20 @@ def test_per_answer_credit_of_gains_goes_to_the_answer_that_betters_the_parent()
     group = scored_group(PROMPT, THREE[:2], [[[1.0, 0.0], [0.5, 0.0]], [[0.25, 0.0], [0.1, 0.0]]])
     credit = group_advantages(group, Estimation(method="per_answer", reward="gain"), shown=[PARENT])
     assert credit[0, 0] > 0 and credit[0, 1] == credit[1, 0] == credit[1, 1] < 0
+
+
+@pytest.mark.parametrize("method", ["vpo", "archive_vpo", "grpo", "entropic", "per_answer"])
+def test_shaping_tells_a_worse_answer_from_none_and_a_copy_is_worth_nothing(method: str) -> None:
+    """Rollouts: better than the parent, the parent itself, worse, nothing."""
+    group = scored_group(PROMPT, FOUR, [[[1.0, 0.0]], [[0.5, 0.0]], [[0.25, 0.0]], []], answers=1)
+    copy = group.rollouts[1].answers[0]
+    parent = ScoredAnswer(copy.text, copy.identity, PARENT.score)
+    shaped = Estimation(method=method, reward="gain", shaping=0.2)
+    better, same, worse, missing = np.asarray(group_advantages(group, shaped, shown=[parent])).reshape(-1)
+    assert better > worse > same
+    if method == "per_answer":
+        assert missing == 0.0  # no token to credit
+    else:
+        assert same == missing
+    other = np.asarray(group_advantages(group, shaped, shown=[PARENT])).reshape(-1)
+    assert other[0] > other[1] > other[2]  # as good as the parent, yet another answer
