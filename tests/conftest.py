@@ -1,17 +1,47 @@
-"""What tests of several packages share: an empty PostgreSQL database on a server that the session starts, and one
-thread for small models."""
+"""What tests of several packages share: an empty PostgreSQL database on a server that the session starts, one thread
+for small models, and how two workers share the files."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is loaded, here and in the processes of tests
 sys.path.insert(0, str(Path(__file__).parent))
 
 from postgres import NoPostgres, PostgresServer  # noqa: E402
+
+LONGEST = (
+    *("evo/training", "vpo/policies", "evo/report", "evo/cli", "evo/search", "evo/pipelines", "problems/test_sandbox"),
+    *("vpo", "islands", "evo"),
+)
+"""Beginnings of the paths of files, those that take the most time first: what ends last should be short."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+
+    def place(item: pytest.Item) -> int:
+        path = item.path.relative_to(tests).as_posix()
+        return next((i for i, beginning in enumerate(LONGEST) if path.startswith(beginning)), len(LONGEST))
+
+    items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Whole files to each worker unless --dist says otherwise: a file's servers and models are made once."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False  # by the number of tests, which says little
+    return LoadFileScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """What the engine's process needs of vLLM, over a plain transformers model: the protocol around an engine can then be
 tested where vLLM is not installed. It samples as an engine does (one token a step for every request, a seed a request),
-with no batch, no cache and no speed. Never on the path of the tests themselves, only of the engine's process.
+with no cache, and no batch but for rows of one length. Never on the path of the tests themselves, only of the engine's
+process.
 
 Prompts that begin with token 13 fail the step; a model in a directory called `hungry` does not fit.
 """
@@ -64,11 +65,11 @@ class Model:
 
             self.inner = PeftModel.from_pretrained(self.inner, adapter).merge_and_unload()
 
-    def hidden(self, ids: list[int]) -> Any:
+    def hidden(self, rows: list[list[int]]) -> Any:
         import torch
 
         with torch.inference_mode():
-            return self.inner.model(torch.tensor([ids])).last_hidden_state[0]
+            return self.inner.model(torch.tensor(rows)).last_hidden_state
 
     def compute_logits(self, hidden: Any) -> Any:
         import torch
@@ -120,10 +121,8 @@ class LLMEngine:
 
     def step(self) -> list[Any]:
         finished = []
-        for inner, request in list(self.requests.items()):
-            if request.prompt[0] == 13:
-                raise RuntimeError("the step failed")
-            reason = self._draw(request)
+        for inner, (request, logits) in self._next_logits().items():
+            reason = self._draw(request, logits)
             if reason:
                 del self.requests[inner]
                 output = types.SimpleNamespace(token_ids=request.ids, logprobs=request.told, finish_reason=reason)
@@ -135,11 +134,25 @@ class LLMEngine:
                 )
         return finished
 
-    def _draw(self, request: Any) -> str:
+    def _next_logits(self) -> dict[str, tuple[Any, Any]]:
+        """Every request with the logits of its next token; rows of one length share a forward pass."""
+        by_length: dict[int, list[str]] = {}
+        for inner, request in self.requests.items():
+            if request.prompt[0] == 13:
+                raise RuntimeError("the step failed")
+            by_length.setdefault(len(request.prompt) + len(request.ids), []).append(inner)
+        found = {}
+        for names in by_length.values():
+            requests = [self.requests[inner] for inner in names]
+            hidden = self.model.hidden([request.prompt + request.ids for request in requests])
+            logits = self.model.compute_logits(hidden[:, -1]).float()
+            found.update(zip(names, zip(requests, logits, strict=True), strict=True))
+        return {inner: found[inner] for inner in self.requests}
+
+    def _draw(self, request: Any, logits: Any) -> str:
         import torch
 
         params = request.params
-        logits = self.model.compute_logits(self.model.hidden(request.prompt + request.ids)[-1:])[0].float()
         if params.temperature == 0:
             token, logprobs = int(logits.argmax()), logits.log_softmax(-1)
         else:
@@ -156,7 +169,7 @@ class LLMEngine:
         return "length" if len(request.ids) == params.max_tokens else ""
 
     def _prompt_logprobs(self, request: Any) -> list[Any]:
-        logprobs = self.model.compute_logits(self.model.hidden(request.prompt)).float().log_softmax(-1)
+        logprobs = self.model.compute_logits(self.model.hidden([request.prompt])[0]).float().log_softmax(-1)
         told = [
             {token: types.SimpleNamespace(logprob=float(row[token]))}
             for row, token in zip(logprobs, request.prompt[1:], strict=False)

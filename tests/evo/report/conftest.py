@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from matplotlib.figure import Figure
 from sqlalchemy import update
 
 from bench.report import made_up
+from evo.report.plots import style
 from islands.db.schema import Run
 from islands.db.store import Store
 from problems.contract import Problem, Score
@@ -73,6 +75,17 @@ def page_for():
 def finished(made, page_for):
     """The Report of the made-up comparison, and its page."""
     return page_for(made, "made-up")
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """Pictures in few pixels without an even layout, at a third of the time: everything is drawn all the same."""
+
+    def plain(*, figsize, layout):
+        return Figure(figsize=figsize)
+
+    monkeypatch.setattr(style, "Figure", plain)
+    monkeypatch.setattr(style, "DPI", 20)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def address(request, made, tmp_path):
     return address
 
 
-def test_the_live_bands_are_those_of_the_page(address, monkeypatch):
+def test_the_live_bands_are_those_of_the_page(address, coarse, monkeypatch):
     drawn = {}
     draw = curves.draw_curve
 

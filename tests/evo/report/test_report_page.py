@@ -111,14 +111,14 @@ def test_another_reference(made):
     }
 
 
-def test_a_run_by_itself(made, page_for):
+def test_a_run_by_itself(made, coarse, page_for):
     report, page = page_for(made, "made-up/grpo/s1")
     assert report.verdict == () and report.differences is None and report.settings is None
     assert "made:grpo, 5 problems, 1 seed, 12 iterations" in Elements(page).text
 
 
 def test_an_unfinished_comparison_says_how_far_it_has_come(
-    search_with, digits, digits_policy, as_comparison, tmp_path, page_for
+    search_with, digits, digits_policy, as_comparison, coarse, tmp_path, page_for
 ):
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     problems = [digits("one", target=2.0), digits("two", target=2.0)]
@@ -143,7 +143,7 @@ def test_an_unfinished_comparison_says_how_far_it_has_come(
     assert "late - grpo" in report.verdict[0]
 
 
-def test_training_and_policy_versions(made, tmp_path, page_for):
+def test_training_and_policy_versions(made, coarse, tmp_path, page_for):
     address = f"sqlite:///{tmp_path / 'copy.db'}"
     shutil.copy(made.removeprefix("sqlite:///"), tmp_path / "copy.db")
     with Store.open(address) as store, store.begin() as tx:
@@ -197,7 +197,7 @@ class TestHostilePolicy(PolicyContract):
 
 
 @pytest.fixture
-def hostile_page(search_with, any_text, hostile, as_comparison, page_for, tmp_path):
+def hostile_page(search_with, any_text, hostile, as_comparison, coarse, page_for, tmp_path):
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     runs = {}
     for arm in ("</script><b>", "$x_1$ & \"q\" 'q'"):
@@ -238,7 +238,7 @@ def test_reports_are_of_what_is_there(finished):
 
 
 def test_arms_of_different_cost_and_problems_without_targets(
-    search_with, any_text, digits_policy, as_comparison, tmp_path, page_for
+    search_with, any_text, digits_policy, as_comparison, coarse, tmp_path, page_for
 ):
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     problem = any_text("open", target=None)
@@ -255,7 +255,7 @@ def test_arms_of_different_cost_and_problems_without_targets(
     assert [column.title for column in report.problems.columns] == ["problem", "two best", "one best", "one − two"]
 
 
-def test_searches_that_stop_when_solved(search_with, digits, digits_policy, tmp_path, page_for):
+def test_searches_that_stop_when_solved(search_with, digits, digits_policy, coarse, tmp_path, page_for):
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     problems = [digits("easy", target=0.1), digits("hard", target=0.55), digits("never", target=2.0)]
     search_with(problems, digits_policy(), address, iterations=8, until_solved=True)

@@ -4,6 +4,7 @@ import asyncio
 import random
 
 import pytest
+from training_runs import SMALL_POLICY
 
 from evo.search.score import AnswerScores
 from problems.registry import resolve
@@ -24,7 +25,7 @@ def searched(search_with, tmp_path, monkeypatch):
             return await score(*arguments)
 
         monkeypatch.setattr(AnswerScores, "score", late)
-        policy = load_policy("embedded:base", max_tokens=48)
+        policy = load_policy(SMALL_POLICY, max_tokens=48)
         policy.streams = streams
         settings = settings if settings.get("resume") else dict(iterations=6, rollouts=2, answers=1, seed=3) | settings
         return search_with(resolve("maze:hard", limit=4), policy, f"sqlite:///{tmp_path}/{name}.db", **settings)
