@@ -35,6 +35,7 @@ class ArmConfig(BaseModel):
     device: str | None = None
     dtype: str | None = None
     show_parent: bool | None = Field(None, description="off: no evolution")
+    fresh: Share | None = Field(None, description="share of prompts that are the task alone")
     prefill: Share | None = Field(None, description="share of prompts that begin the answer")
     population: PopulationConfig | None = Field(
         None, description="settings of this arm's islands, over those that the arms have in common"

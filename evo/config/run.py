@@ -30,6 +30,7 @@ class PromptConfig(BaseModel):
     max_answer_chars: int = Field(8000, ge=100, description="longer programs are cut in the middle when shown")
     max_feedback_chars: int = Field(1500, ge=0, description="feedback shown per candidate")
     show_parent: bool = Field(True, description="off: every prompt is the task alone, i.e. best-of-n without evolution")
+    fresh: Share = Field(0.0, description="share of the prompts that are the task alone, beside those with a parent")
     prefill: Share = Field(0.0, description="share of the prompts that begin the answer with a part of the parent's")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from evo.prompts.contract import PromptFormat
 from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampled
-from evo.search.score import score_rollouts
+from evo.search.score import NOTHING_SHOWN, score_rollouts
 from islands.types import Selection
 from problems.types import Prompt, ScoredGroup
 
@@ -39,14 +39,16 @@ class Proposal:
         return self.problem_run.styles[self.operator]
 
 
-def propose(problem_run: ProblemRun, sequence: int, seed: int, operator: int = 0) -> Proposal:
-    """Choose a parent on the island whose turn it is and ask the operator. Draws from (seed, problem, iteration)
-    alone."""
+def propose(problem_run: ProblemRun, sequence: int, seed: int, operator: int = 0, fresh: float = 0.0) -> Proposal:
+    """Choose a parent on the island whose turn it is, or none with chance `fresh`, and ask the operator. Draws from
+    (seed, problem, iteration) alone."""
     iteration = problem_run.built
     problem_run.built += 1
     island = iteration % problem_run.population.config.islands
     rng = np.random.default_rng([seed, problem_run.record.index, iteration])
     selection = problem_run.population.select(island, rng)
+    if fresh and rng.random() < fresh:
+        selection = NOTHING_SHOWN
     stream = problem_run.record.index * STREAMS_PER_PROBLEM + iteration
     prompt = problem_run.styles[operator].build(selection, stream, rng)
     return Proposal(problem_run, sequence, iteration, island, selection, prompt, operator)

@@ -191,7 +191,7 @@ class Search:
         seed = self.config.seed
         number = self.operators.selection.choose(seed, problem_run.record.index, problem_run.built)
         operator = self.operators[number]
-        proposal = propose(problem_run, self.next_sequence, seed, number)
+        proposal = propose(problem_run, self.next_sequence, seed, number, operator.prompt.fresh)
         self.next_sequence += 1
         sampled = self.samplers[number].submit(proposal.prompt)
         scoring = score_group(

@@ -13,7 +13,7 @@ from evo.search.defaults import workers
 from evo.search.operator_selection import Operator
 from problems.contract import Problem
 from problems.scoring import Scorer
-from vpo.policies.address import PolicyAddress, parse_address, parse_addresses
+from vpo.policies.address import OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
 
@@ -52,12 +52,13 @@ class Shared:
     def _operator(
         self, address: PolicyAddress, config: RunConfig, problems: Sequence[Problem], alone: bool
     ) -> Operator:
-        """One policy as it is asked: with the share of begun answers that its address names, and, beside others, in
-        chains as it was trained to write."""
-        asked = address.without("prefill")
+        """One policy as it is asked: with the shares of fresh prompts and of begun answers that its address names, and,
+        beside others, in chains as it was trained to write."""
+        asked = address.without(*OF_ITS_PROMPTS)
         changes: dict[str, Any] = {"policy": str(asked)}
-        if address.common.prefill is not None:
-            changes["prompt"] = {**config.prompt.model_dump(), "prefill": address.common.prefill}
+        named = address.common.model_dump(include=set(OF_ITS_PROMPTS), exclude_none=True)
+        if named:
+            changes["prompt"] = {**config.prompt.model_dump(), **named}
         if not alone:
             answers = trained_answers(address) or config.answers
             total = config.rollouts * config.answers

@@ -52,9 +52,14 @@ class CommonOptions(BaseModel):
     dtype: str | None = None
     batch: int | None = Field(None, ge=1)
     threads: int | None = Field(None, ge=1)
+    fresh: float | None = Field(None, ge=0.0, le=1.0, description="share of a search's prompts that are the task alone")
     prefill: float | None = Field(
         None, ge=0.0, le=1.0, description="share of a search's prompts that begin the answer with a part of the parent"
     )
+
+
+OF_ITS_PROMPTS = ("fresh", "prefill")
+"""Options that say how a search asks, of no concern to the policy itself."""
 
 
 @dataclass(frozen=True)

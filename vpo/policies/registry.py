@@ -20,7 +20,7 @@ from importlib.metadata import EntryPoint
 
 from problems.contract import BadAddress
 from problems.plugins import find_entry_points, load_entry_point
-from vpo.policies.address import BUILT_IN, ENTRY_POINTS, PolicyAddress, parse_address
+from vpo.policies.address import BUILT_IN, ENTRY_POINTS, OF_ITS_PROMPTS, PolicyAddress, parse_address
 from vpo.policies.contract import Policy
 
 
@@ -69,7 +69,7 @@ def load_policy(
     if isinstance(address, str):
         address = parse_address(address)
     given = PolicySettings(temperature, top_p, max_tokens, device, dtype, batch, threads)
-    written = address.common.model_dump(exclude_none=True, exclude={"prefill"})
+    written = address.common.model_dump(exclude_none=True, exclude=set(OF_ITS_PROMPTS))
     settings = replace(given, **written)
     _check(settings)
     return _loader(address)(address, settings)
