@@ -108,3 +108,26 @@ class Placement:
     replaced: int | None
     improved: bool
     new: bool
+
+
+NO_PARENT, QUARTERS, AT_TARGET = -1, 4, 4
+"""Bins of a parent's fitness are 0 to QUARTERS - 1, beside these two (islands.population.operator_counts)."""
+
+
+@dataclass(frozen=True)
+class OperatorCount:
+    """Answers of one operator of a search to prompts that showed a parent of one bin of fitness.
+
+    operator: its place in the search's list of policies
+    better: than the parent; copies: equal to anything that the prompt showed; repeats: stored before
+    compared: those whose text was compared with the parent's; kept: their shares of it, summed
+    """
+
+    operator: int
+    bin: int
+    answers: int
+    better: int
+    copies: int
+    repeats: int
+    compared: int
+    kept: float

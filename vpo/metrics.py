@@ -6,12 +6,13 @@ of m counts m, and a missing or failed answer counts as one of fitness 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
 import numpy as np
 import numpy.typing as npt
+
+from problems.likeness import kept as kept
 
 BLOCK = 512
 
@@ -86,11 +87,3 @@ class Interval:
 
     def __str__(self) -> str:
         return f"{self.mean:+.3f} [{self.low:.3f}, {self.high:.3f}]"
-
-
-def kept(parent: Sequence[object], child: Sequence[object]) -> tuple[float, float]:
-    """The common beginning of two sequences and their common end beyond it, as shares of the length of `parent`."""
-    most = min(len(parent), len(child))
-    first = next((i for i in range(most) if parent[i] != child[i]), most)
-    last = next((i for i in range(most - first) if parent[-1 - i] != child[-1 - i]), most - first)
-    return first / max(len(parent), 1), last / max(len(parent), 1)

@@ -7,43 +7,25 @@ exactly; token ids and log-probabilities are bytes (islands.db.blobs).
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import (
     JSON,
-    BigInteger,
     Boolean,
-    Double,
     ForeignKey,
     Index,
-    LargeBinary,
     String,
-    Table,
     UniqueConstraint,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column
 
-from islands.db.column_types import BigId, ModelText
+from islands.db.base import Base as Base
+from islands.db.base import table as table
+from islands.db.column_types import BigId
 
-REVISION = "0005"
+REVISION = "0006"
 """The newest Alembic revision; a database that has it is opened without loading Alembic, and a new one is made of
 these tables, whose columns stand in the order in which the revisions added them."""
-
-
-def table(mapped: type[Base]) -> Table:
-    """The Core table of a mapped class, for bulk statements; the ORM's unit of work costs several times the insert."""
-    return cast(Table, mapped.__table__)
-
-
-class Base(DeclarativeBase):
-    type_annotation_map = {
-        dict[str, Any]: JSON,
-        list[Any]: JSON,
-        float: Double,
-        int: BigInteger,
-        str: ModelText,
-        bytes: LargeBinary,
-    }
 
 
 class Run(Base):
@@ -232,6 +214,22 @@ class Improvement(Base):
     fitness: Mapped[float]
 
 
+class OperatorCount(Base):
+    """Answers by operator and by the fitness of the parent shown, summed up as they are stored (islands.types)."""
+
+    __tablename__ = "operator_counts"
+
+    problem_id: Mapped[int] = mapped_column(BigId, ForeignKey("problems.id"), primary_key=True, autoincrement=False)
+    operator: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    bin: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    answers: Mapped[int]
+    better: Mapped[int]
+    copies: Mapped[int]
+    repeats: Mapped[int]
+    compared: Mapped[int]
+    kept: Mapped[float]
+
+
 class Migration(Base):
     """A copy from island to island after the group `sequence`. A migration that found nothing to copy leaves one row
     without source, target and candidate, because it too restarts the interval."""
@@ -277,8 +275,8 @@ class Import(Base):
 
 
 class ImportedProgram(Base):
-    """A program of a checkpoint, in the order of the import: the candidate that it is, which copies of it share; the
-    group that stands for its iteration, None for a seed or a copy; and what no other table holds of it (JSON text)."""
+    """A program of a checkpoint in the order of the import: its candidate, which copies share; the group of its
+    iteration, None for a seed or a copy; and what no other table holds of it (JSON text)."""
 
     __tablename__ = "imported_programs"
 

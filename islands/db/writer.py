@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, update
@@ -17,6 +18,7 @@ from islands.db.schema import (
     Elite,
     Improvement,
     Migration,
+    OperatorCount,
     Problem,
     PromptGroup,
     Rollout,
@@ -24,6 +26,7 @@ from islands.db.schema import (
 )
 from islands.db.store import Store
 from islands.db.transaction import Transaction
+from islands.types import OperatorCount as Counted
 from islands.types import ProblemRecord
 from problems.types import ScoredAnswer, ScoredGroup
 
@@ -45,11 +48,15 @@ _BEST = (
 )
 
 
-def _upsert(dialect: str, mapped: type[Base]) -> Any:
-    """Insert a row of this table, or replace the columns of the one with its primary key."""
+def _upsert(dialect: str, mapped: type[Base], add: bool = False) -> Any:
+    """Insert a row of this table, or replace the columns of the one with its primary key, or add to them."""
     of = table(mapped)
     statement = (sqlite if dialect == "sqlite" else postgresql).insert(of)
-    new = {column.name: statement.excluded[column.name] for column in of.columns if not column.primary_key}
+    new = {
+        column.name: column + statement.excluded[column.name] if add else statement.excluded[column.name]
+        for column in of.columns
+        if not column.primary_key
+    }
     return statement.on_conflict_do_update(index_elements=list(of.primary_key), set_=new)
 
 
@@ -61,6 +68,7 @@ class GroupWriter:
         self._problem = problem
         self._elites = _upsert(store.dialect, Elite)
         self._improvements = _upsert(store.dialect, Improvement)
+        self._counts = _upsert(store.dialect, OperatorCount, add=True)
 
     def write_group(
         self,
@@ -177,6 +185,11 @@ class GroupWriter:
         ]
         if rows:
             tx.connection.execute(self._improvements, rows)
+
+    def write_operator_count(self, tx: Transaction, count: Counted) -> None:
+        """Add a group's answers to those counted."""
+        if count.answers:
+            tx.connection.execute(self._counts, dict(problem_id=self._problem.id, **asdict(count)))
 
     def write_dimensions(self, tx: Transaction, dimensions: Sequence[str]) -> None:
         """The dimensions of the grid, once they are settled."""

@@ -20,6 +20,7 @@ from islands.db.transaction import Transaction
 from islands.db.writer import GroupWriter
 from islands.population.config import PopulationConfig
 from islands.population.memory import Memory
+from islands.population.operator_counts import recount
 from islands.types import ProblemRecord
 from problems.types import ScoredAnswer
 
@@ -119,6 +120,7 @@ class Adoption:
             tx.connection.execute(_BIRTHS, births)
         self.last = len(groups) - 1
         self._remember(tx, found, measures, order, born)
+        recount(tx.connection, self._problem, compare=False)
 
     def _candidate(self, one: Found, measured: tuple[float, ...], sequence: int) -> dict[str, Any]:
         score = one.answer.score

@@ -15,6 +15,7 @@ from islands.population import selection
 from islands.population.archipelago import Entry
 from islands.population.config import PopulationConfig
 from islands.population.memory import Memory
+from islands.population.operator_counts import count_group
 from islands.queries import history
 from islands.queries.candidates import CandidateReader
 from islands.types import Candidate, Placement, ProblemRecord, Selection
@@ -58,7 +59,6 @@ class Population:
 
     def add(self, group: ScoredGroup, tx: Transaction) -> list[Placement]:
         """Store a group and let its new answers compete on its island: one Placement per answer, rollout by rollout.
-
         A repeat of a stored answer is linked, not stored again; it joins the island only if it wins a cell there and is
         not a member. Sequences must rise. Raises ScorerFault for a number of rewards or a feature that does not fit.
         """
@@ -82,6 +82,8 @@ class Population:
             for id, entry in zip(stored, entries, strict=True):
                 placements.append(self._placement(id, group.island, entry, id in born))
                 born.discard(id)
+            parent = None if group.parent is None else self.candidate(group.parent)
+            self._writer.write_operator_count(tx, count_group(self.problem, group, parent, placements))
             return placements
 
     def seed(self, answer: ScoredAnswer, tx: Transaction) -> Placement:

@@ -18,6 +18,7 @@ from islands.db.transaction import Transaction
 from islands.db.writer import GroupWriter
 from islands.population.config import PopulationConfig
 from islands.population.memory import Memory
+from islands.population.operator_counts import recount
 from islands.queries import history
 from islands.types import ProblemRecord
 from problems.contract import Score
@@ -52,6 +53,7 @@ def rescore(
         connection.execute(_CANDIDATE, replay.rows)
     for kept in (Elite, Improvement):
         connection.execute(delete(table(kept)).where(kept.problem_id == problem.id))
+    recount(connection, problem, compare=True)
     memory, ids = replay.memory, replay.memory.columns.ids
     writer = GroupWriter(store, problem)
     for sequence, cells in replay.elites().items():
