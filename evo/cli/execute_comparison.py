@@ -15,6 +15,7 @@ from evo.cli.execute_run import handling_interrupts
 from evo.cli.live import show_live
 from evo.cli.options import Manner, db_suffix
 from evo.comparison.load import gather, load_results
+from evo.comparison.operators import load_operators
 from evo.comparison.runner import Ended, Runner, SeedBatch
 from evo.comparison.table import as_dict, costs_of, print_summary
 from evo.comparison.verdict import summarise
@@ -123,8 +124,9 @@ def report(name: str, manner: Manner, console: Console) -> None:
         comparison = gather(store, name, manner.against)
         found = load_results(store, comparison)
         costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
+        operators = load_operators(store, comparison)
     summary = summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds) if found else None
     if manner.as_json:
-        sys.stdout.write(json.dumps(as_dict(comparison, summary, costs)) + "\n")
+        sys.stdout.write(json.dumps(as_dict(comparison, summary, costs, operators)) + "\n")
     else:
-        print_summary(console, comparison, summary, costs)
+        print_summary(console, comparison, summary, costs, operators)

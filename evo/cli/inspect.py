@@ -16,6 +16,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from evo.cli.options import db_option, json_option
+from evo.comparison.load import gather
+from evo.comparison.operators import load_operators, operator_dict, pooled
+from evo.comparison.operators_table import print_operators
 from evo.search.progress import describe_usage
 from islands.db.address import hide_password
 from islands.db.scorer_changes import scorer_changes
@@ -121,6 +124,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     found = best(store, run.id)
     misread = format_errors(store, run.id)
     changes = scorer_changes(store, run.id)
+    comparison = gather(store, run.name)
+    operators = load_operators(store, comparison)[comparison.arms[0].name]
     if as_json:
         shown: dict[str, Any] = {
             "name": run.name,
@@ -139,6 +144,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             "format_errors": misread,
             "versions": [asdict(one) for one in versions],
             "scorer_changes": [asdict(one) for one in changes],
+            "operators": [operator_dict(one, crossed_seeds=comparison.crossed_seeds) for one in operators],
             "problems": [
                 {
                     **best_row(problem, candidate),
@@ -152,11 +158,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         }
         click.echo(json.dumps(shown))
         return
-    console = _console()
-    reason = f" ({run.reason})" if run.reason else ""
-    console.print(
-        f"{run.name}: {run.status}{reason}, started {_when(run.created)}, seed {run.seed}, commit {run.commit}"
-    )
+    console, why = _console(), f" ({run.reason})" if run.reason else ""
+    console.print(f"{run.name}: {run.status}{why}, started {_when(run.created)}, seed {run.seed}, commit {run.commit}")
     console.print(run.command, style="dim", soft_wrap=True)
     solved = sum(p.solved_at is not None for p in progress.problems.values())
     console.print(
@@ -185,6 +188,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             vector,
         )
     console.print(table)
+    print_operators(console, [pooled(one.policy, one) for one in operators])
     if len(versions) > 1:
         console.print(_versions_table(versions))
     if misread:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from evo.comparison.load import Arm, Comparison
+from evo.comparison.operators import OperatorCounts, labels, operator_dict, pooled, refinement_differences
+from evo.comparison.operators_table import print_operators
 from evo.comparison.verdict import METRICS, ArmSummary, Summary, verdict_lines
 from evo.search.progress import clock
-from evo.stats import mean_interval
+from evo.stats import Difference, mean_interval
 from islands.db.store import Store
 from islands.queries.progress import run_progress
 from islands.queries.runs import elite_rewards
@@ -60,10 +63,18 @@ def costs_of(store: Store, arm: Arm) -> Costs:
     )
 
 
+Operators = Mapping[str, Sequence[OperatorCounts]]
+"""By arm (evo.comparison.operators)."""
+
+
 def print_summary(
-    console: Console, comparison: Comparison, summary: Summary | None, costs: Mapping[str, Costs]
+    console: Console,
+    comparison: Comparison,
+    summary: Summary | None,
+    costs: Mapping[str, Costs],
+    operators: Operators = MappingProxyType({}),
 ) -> None:
-    """A table of the arms, what each alone solved, and the verdict.
+    """A table of the arms, what each alone solved, the verdict, and what the operators make of parents.
 
     area: under the solve curve; half: the iteration at which half were solved; best: mean best fitness; L1: diversity
     of the elites; time: spent sampling
@@ -106,8 +117,11 @@ def print_summary(
         console.print(f"\n{metric} after {known} iterations, 95% intervals over problems{several}:", soft_wrap=True)
         for line in lines:
             console.print(f"  [bold]{escape(line)}[/bold]", soft_wrap=True)
-        for line in other_lines(summary):
+        gaps = refinement_differences(operators, summary.reference, crossed_seeds=comparison.crossed_seeds)
+        for line in (*other_lines(summary), *refinement_lines(gaps, summary.reference)):
             console.print(f"  {escape(line)}", style="dim", soft_wrap=True)
+    named = [pair for arm, found in operators.items() for pair in zip(labels(arm, found), found, strict=True)]
+    print_operators(console, [pooled(name, one) for name, one in named])
 
 
 def other_lines(summary: Summary) -> list[str]:
@@ -125,8 +139,25 @@ def other_lines(summary: Summary) -> list[str]:
     return lines
 
 
-def as_dict(comparison: Comparison, summary: Summary | None, costs: Mapping[str, Costs]) -> dict[str, Any]:
+def refinement_lines(gaps: Mapping[str, Mapping[str, Difference]], reference: str | None) -> list[str]:
+    """Differences in the refinement rate that are shown."""
+    return [
+        f"{name.replace('refined', 'refined, parents')}: {arm} - {reference} = {one.interval.mean:+.3f} "
+        f"[{one.interval.low:.3f}, {one.interval.high:.3f}]"
+        for arm, rates in gaps.items()
+        for name, one in rates.items()
+        if one.shown
+    ]
+
+
+def as_dict(
+    comparison: Comparison,
+    summary: Summary | None,
+    costs: Mapping[str, Costs],
+    operators: Operators = MappingProxyType({}),
+) -> dict[str, Any]:
     """Everything that is printed, and the intervals and p-values behind it."""
+    crossed = comparison.crossed_seeds
     shown: dict[str, Any] = {
         "comparison": comparison.name,
         "reference": comparison.reference,
@@ -150,25 +181,31 @@ def as_dict(comparison: Comparison, summary: Summary | None, costs: Mapping[str,
                 "rollouts": arm.runs[0].config["rollouts"],
                 **_arm_dict(summary.arms[arm.name], comparison),
                 **_costs_dict(costs[arm.name]),
+                "operators": [operator_dict(one, crossed_seeds=crossed) for one in operators.get(arm.name, ())],
             }
             for arm in comparison.arms
         },
-        "against": {
-            arm: {
-                metric: {
-                    **asdict(one.interval),
-                    "p": one.p,
-                    "comparisons": one.comparisons,
-                    "pairs": one.pairs,
-                    "shown": one.shown,
-                }
-                for metric, one in metrics.items()
-            }
-            for arm, metrics in summary.against.items()
+        "against": {arm: _differences_dict(metrics) for arm, metrics in summary.against.items()},
+        "refinement_against": {
+            arm: _differences_dict(rates)
+            for arm, rates in refinement_differences(operators, summary.reference, crossed_seeds=crossed).items()
         },
         "solved_by_all": [comparison.problems[i].name for i in summary.by_all],
         "solved_by_none": [comparison.problems[i].name for i in summary.by_none],
         "verdicts": verdict_lines(summary),
+    }
+
+
+def _differences_dict(metrics: Mapping[str, Difference]) -> dict[str, Any]:
+    return {
+        metric: {
+            **asdict(one.interval),
+            "p": one.p,
+            "comparisons": one.comparisons,
+            "pairs": one.pairs,
+            "shown": one.shown,
+        }
+        for metric, one in metrics.items()
     }
 
 

@@ -11,6 +11,7 @@ the unit of every interval and test, under S seeds. Two kinds of seeds:
 
 from evo.stats.differences import Difference, difference, fewest_pairs, verdict
 from evo.stats.intervals import LEVEL, mean_band, mean_interval, wilson
+from evo.stats.ratios import ratio_difference, ratio_interval
 
 __all__ = [
     "LEVEL",
@@ -19,6 +20,8 @@ __all__ = [
     "fewest_pairs",
     "mean_band",
     "mean_interval",
+    "ratio_difference",
+    "ratio_interval",
     "verdict",
     "wilson",
 ]

@@ -22,6 +22,7 @@ from islands.interop.origin import originals_of, source_of
 from islands.interop.timeline import in_order, timeline
 from islands.population.population import Population
 from islands.queries.groups import read_groups
+from islands.queries.operators import summed_counts
 from islands.queries.runs import best, candidate, elites, lineage
 
 
@@ -88,6 +89,9 @@ def test_programs_become_candidates_with_their_parents_scores_and_prompts(store,
     assert {g.policy_version for g in groups} == {"openevolve"}
     ((_, top),) = best(store, imported.run.id)
     assert top.fitness == max(p.metrics.get("combined_score", 0) for p in theirs.values())
+    with store.read() as connection:
+        counted = summed_counts(connection, imported.run.id)
+    assert sum(one.answers for one in counted) == imported.groups and any(one.better for one in counted)
     assert store.run("from-openevolve").status == "done" and source_of(store, imported.run.id) == str(checkpoint)
 
 

@@ -1,0 +1,147 @@
+"""What operators make of the parents that they are shown: refinement rate by the parent's fitness, share kept, copies,
+repeats. Shares are of all answers together; their intervals are over problems (evo.stats.ratios).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.comparison.load import Arm, Comparison
+from evo.stats import Difference, ratio_difference, ratio_interval
+from islands.db.store import Store
+from islands.queries.operators import counts_by_problem
+from islands.types import AT_TARGET, NO_PARENT, QUARTERS, OperatorCount
+from vpo.metrics import Interval
+from vpo.policies.address import parse_addresses
+
+Floats = npt.NDArray[np.float64]
+
+BELOW = "below"
+"""All parents below the target together."""
+BINS: Mapping[int, str] = {0: "0-.25", 1: ".25-.5", 2: ".5-.75", 3: ".75-1", AT_TARGET: "solved"}
+"""Of a parent's fitness as a share of the target."""
+MEANING = "better than the parent shown (share of answers), by its share of the target"
+SHOWN = [*range(QUARTERS), AT_TARGET]
+_FIELDS = ("answers", "better", "copies", "repeats", "compared", "kept")
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorCounts:
+    """One operator of an arm. Arrays by field, each (P problems, S seeds, NO_PARENT and the bins)."""
+
+    policy: str
+    of: Mapping[str, Floats]
+
+    def at(self, name: str, bins: Sequence[int]) -> Floats:
+        """(P, S) a field over these bins."""
+        return np.asarray(self.of[name][:, :, [bin - NO_PARENT for bin in bins]].sum(axis=2))
+
+    def rates(self) -> dict[str, tuple[Floats, Floats]]:
+        """Name -> (P, S) hits and trials: `refined` of BELOW and of every bin, `kept`, `copies` (of the answers to a
+        parent), `repeats` and `alone` (of all answers; alone: without a parent shown)."""
+        found = {f"refined {name}": (self.at("better", [bin]), self.at("answers", [bin])) for bin, name in BINS.items()}
+        quarters, every = list(range(QUARTERS)), [NO_PARENT, *SHOWN]
+        return {
+            f"refined {BELOW}": (self.at("better", quarters), self.at("answers", quarters)),
+            **found,
+            "kept": (self.at("kept", SHOWN), self.at("compared", SHOWN)),
+            "copies": (self.at("copies", SHOWN), self.at("answers", SHOWN)),
+            "repeats": (self.at("repeats", every), self.at("answers", every)),
+            "alone": (self.at("answers", [NO_PARENT]), self.at("answers", every)),
+        }
+
+
+@dataclass(frozen=True)
+class OperatorShares:
+    """One operator in a line: the pooled shares by the names of OperatorCounts.rates, those that have any trial."""
+
+    name: str
+    answers: int
+    shares: Mapping[str, float]
+
+
+def load_operators(store: Store, comparison: Comparison) -> dict[str, list[OperatorCounts]]:
+    """Arm -> its operators, in the order of its configuration; those that no answer was counted of are left out."""
+    return {arm.name: _operators(store, arm, comparison) for arm in comparison.arms}
+
+
+def _operators(store: Store, arm: Arm, comparison: Comparison) -> list[OperatorCounts]:
+    rows = {problem.index: row for row, problem in enumerate(comparison.problems)}
+    policies = [str(address) for address in parse_addresses(arm.policy)]
+    shape = (len(policies), len(rows), len(arm.runs), len(BINS) + 1)
+    found = {name: np.zeros(shape) for name in _FIELDS}
+    for column, run in enumerate(arm.runs):
+        for index, count in counts_by_problem(store, run.id):
+            if index in rows and count.operator < len(policies):
+                for name in _FIELDS:
+                    found[name][count.operator, rows[index], column, count.bin - NO_PARENT] = getattr(count, name)
+    return [
+        OperatorCounts(policy, {name: values[number] for name, values in found.items()})
+        for number, policy in enumerate(policies)
+        if found["answers"][number].any()
+    ]
+
+
+def labels(arm: str, operators: Sequence[OperatorCounts]) -> list[str]:
+    """What an arm's operators are called: by the arm, where it has several by their policies too."""
+    return [arm] if len(operators) == 1 else [f"{arm}: {one.policy}" for one in operators]
+
+
+def pooled(name: str, operator: OperatorCounts) -> OperatorShares:
+    """All problems and seeds together."""
+    shares = {key: float(hits.sum() / trials.sum()) for key, (hits, trials) in operator.rates().items() if trials.any()}
+    return OperatorShares(name, int(operator.of["answers"].sum()), shares)
+
+
+def counted(policy: str, counts: Sequence[OperatorCount]) -> OperatorCounts:
+    """Counts of one operator over all problems of a run, as if these were one problem."""
+    of = {name: np.zeros((1, 1, len(BINS) + 1)) for name in _FIELDS}
+    for count in counts:
+        for name in _FIELDS:
+            of[name][0, 0, count.bin - NO_PARENT] += getattr(count, name)
+    return OperatorCounts(policy, of)
+
+
+def intervals(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str, Interval]:
+    """Every rate that has a trial, with its 95% interval over problems."""
+    return {
+        name: ratio_interval(hits, trials, crossed_seeds=crossed_seeds)
+        for name, (hits, trials) in operator.rates().items()
+        if trials.any()
+    }
+
+
+def refinement_differences(
+    operators: Mapping[str, Sequence[OperatorCounts]], reference: str | None, *, crossed_seeds: bool
+) -> dict[str, dict[str, Difference]]:
+    """Arm -> refinement rate -> arm - reference, paired over problems, corrected over the arms; of arms of one operator
+    alone, for the rates that both have."""
+    single = {arm: found[0].rates() for arm, found in operators.items() if len(found) == 1}
+    if reference not in single:
+        return {}
+    theirs = single.pop(reference)
+    gaps: dict[str, dict[str, Difference]] = {}
+    for arm, ours in single.items():
+        for name in (f"refined {bin}" for bin in (BELOW, *(BINS[quarter] for quarter in range(QUARTERS)))):
+            if (ours[name][1].sum(axis=1) * theirs[name][1].sum(axis=1)).any():
+                gaps.setdefault(arm, {})[name] = ratio_difference(
+                    *ours[name], *theirs[name], crossed_seeds=crossed_seeds, comparisons=len(single)
+                )
+    return gaps
+
+
+def operator_dict(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str, Any]:
+    """For programs: every rate with its interval and the answers that it is of."""
+    rates = operator.rates()
+    found = {
+        name: {**asdict(one), "of": int(rates[name][1].sum())}
+        for name, one in intervals(operator, crossed_seeds=crossed_seeds).items()
+    }
+    refined = {bin: found.get(f"refined {bin}") for bin in (BELOW, *BINS.values())}
+    rest = {name: found.get(name) for name in ("kept", "copies", "repeats", "alone")}
+    return {"policy": operator.policy, "answers": int(operator.of["answers"].sum()), "refined": refined, **rest}

@@ -1,0 +1,36 @@
+"""The operators of a run or a comparison as a table for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from evo.comparison.operators import BINS, MEANING, OperatorShares
+from islands.types import QUARTERS
+
+RATES = (*(f"refined {BINS[quarter]}" for quarter in range(QUARTERS)), "kept", "copies", "repeats", "alone")
+TITLES = (*(BINS[quarter] for quarter in range(QUARTERS)), "kept", "copies", "repeats", "alone")
+LEGEND = "kept: of the parent; copies: of what was shown; alone: without a parent shown"
+
+
+def print_operators(console: Console, operators: Sequence[OperatorShares]) -> None:
+    """A line for each; nothing where none has an answer counted."""
+    if not operators:
+        return
+    console.print(f"\n{MEANING}:", soft_wrap=True, markup=False)
+    table = Table(box=None, pad_edge=False)
+    for title in ("operator", *TITLES):
+        table.add_column(title, justify="left" if title == "operator" else "right", no_wrap=True)
+    for one in operators:
+        table.add_row(one.name, *(share_text(one.shares.get(name)) for name in RATES))
+    console.print(table, markup=False)
+    console.print(LEGEND, style="dim", soft_wrap=True, markup=False)
+
+
+def share_text(value: float | None) -> str:
+    """.043, 1.00, "-"."""
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if value >= 0.9995 else f"{value:.3f}"[1:]

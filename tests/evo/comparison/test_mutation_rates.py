@@ -1,0 +1,135 @@
+"""What operators make of the parents that they are shown: shares, intervals, differences, and how they are printed."""
+
+import json
+
+import numpy as np
+import pytest
+from command_line import evo
+
+from evo.comparison.load import gather
+from evo.comparison.operators import (
+    BELOW,
+    BINS,
+    OperatorCounts,
+    intervals,
+    labels,
+    load_operators,
+    operator_dict,
+    pooled,
+    refinement_differences,
+)
+from evo.comparison.table import refinement_lines
+from islands.db.store import Store
+from islands.types import AT_TARGET, NO_PARENT
+
+FIELDS = ("answers", "better", "copies", "repeats", "compared", "kept")
+
+
+def made(policy="a", problems=8, **fields):
+    """Counts by field: {bin: number for each problem}, one seed."""
+    of = {name: np.zeros((problems, 1, len(BINS) + 1)) for name in FIELDS}
+    for name, bins in fields.items():
+        for bin, values in bins.items():
+            of[name][:, 0, bin - NO_PARENT] = values
+    return OperatorCounts(policy, of)
+
+
+ONE = made(
+    answers={NO_PARENT: 10, 1: 20, 3: 40, AT_TARGET: 30},
+    better={1: 10, 3: 4},
+    copies={1: 2, AT_TARGET: 7},
+    repeats={NO_PARENT: 5, 3: 20},
+    compared={1: 20, 3: 40},
+    kept={1: 5.0, 3: 25.0},
+)
+
+
+def test_shares_are_of_the_answers_that_they_can_be_of():
+    shares = pooled("a", ONE).shares
+    assert shares["refined .25-.5"] == 0.5 and shares["refined .75-1"] == 0.1 and shares["refined solved"] == 0.0
+    assert "refined 0-.25" not in shares, "no parent was that unfit"
+    assert shares[f"refined {BELOW}"] == pytest.approx(14 / 60)
+    assert shares["kept"] == 0.5 and shares["copies"] == 0.1
+    assert shares["repeats"] == 0.25 and shares["alone"] == 0.1
+    assert pooled("a", ONE).answers == 800
+
+
+def test_an_operator_that_is_never_shown_a_parent_has_no_refinement_rate():
+    alone = pooled("best-of-n", made(answers={NO_PARENT: 10}, repeats={NO_PARENT: 1})).shares
+    assert alone == {"repeats": 0.1, "alone": 1.0}
+
+
+def test_every_share_has_an_interval_and_says_what_it_is_of():
+    found = intervals(ONE, crossed_seeds=False)
+    shares = pooled("a", ONE).shares
+    assert {name: one.mean for name, one in found.items()} == pytest.approx(dict(shares))
+    assert all(one.low <= one.mean <= one.high for one in found.values())
+    shown = operator_dict(ONE, crossed_seeds=False)
+    assert shown["refined"]["0-.25"] is None and shown["refined"][".75-1"]["of"] == 320
+    assert shown["kept"]["mean"] == 0.5 and shown["answers"] == 800
+    json.dumps(shown)
+
+
+def test_refinement_rates_are_compared_bin_by_bin():
+    answers = np.array([10.0, 40, 20, 30, 25, 60, 15, 35])
+    base = made(answers={1: answers, 3: answers}, better={1: 0.2 * answers, 3: 0.1 * answers})
+    more = made(answers={1: answers, 2: answers}, better={1: 0.5 * answers, 2: answers})
+    gaps = refinement_differences({"base": [base], "more": [more], "two": [base, more]}, "base", crossed_seeds=False)
+    assert set(gaps) == {"more"}, "an arm of two operators has no one rate"
+    assert set(gaps["more"]) == {f"refined {BELOW}", "refined .25-.5"}, "bins that both have parents in"
+    gap = gaps["more"]["refined .25-.5"]
+    assert gap.interval.mean == pytest.approx(0.3) and gap.shown and gap.comparisons == 1
+    lines = refinement_lines(gaps, "base")
+    assert "refined, parents .25-.5: more - base = +0.300 [0.300, 0.300]" in lines
+    assert refinement_differences({"base": [base]}, None, crossed_seeds=False) == {}
+
+
+def test_operators_are_named_by_their_arm_or_their_policies():
+    assert labels("vpo", [ONE]) == ["vpo"]
+    assert labels("mix", [made("a"), made("b")]) == ["mix: a", "mix: b"]
+
+
+ARGUMENTS = ["maze:test", "--limit", "4", "--iterations", "12", "--name", "c", "--plain"]
+ARMS = ["--arm", "classic=scripted:classic", "--arm", "echo=scripted:echo", "--baseline", "best-of-n"]
+
+
+def test_a_comparison_ends_with_its_operators(here, capsys):
+    code, out, err = evo(capsys, "compare", *ARGUMENTS, *ARMS, "--seeds", "2")
+    assert code == 0, err
+    table = out[out.index("better than the parent shown") :].splitlines()
+    assert table[1].split() == ["operator", "0-.25", ".25-.5", ".5-.75", ".75-1", "kept", "copies", "repeats", "alone"]
+    rows = {line.split()[0]: line.split()[1:] for line in table[2:5]}
+    assert rows["best-of-n"][:6] == ["-"] * 6 and rows["best-of-n"][-1] == "1.00"
+    assert all(len(line) <= 80 for line in table[:6])
+    with Store.open("sqlite:///evo.db", read_only=True) as store:
+        comparison = gather(store, "c")
+        found = load_operators(store, comparison)
+        assert {arm: len(operators) for arm, operators in found.items()} == {"classic": 1, "best-of-n": 1, "echo": 0}, (
+            "an echo of nothing is no answer"
+        )
+        (classic,) = found["classic"]
+        assert classic.of["answers"].shape == (4, 2, len(BINS) + 1)
+        assert classic.of["answers"].sum() == 4 * 2 * 12 * 3
+        assert 0.3 < pooled("classic", classic).shares["kept"] < 0.9
+
+
+def test_json_and_show_say_the_same(here, capsys):
+    code, out, err = evo(capsys, "compare", *ARGUMENTS, *ARMS[:2], "--baseline", "hill", "--json", "--seeds", "1")
+    assert code == 0, err
+    told = json.loads(out)
+    (operator,) = told["arms"]["classic"]["operators"]
+    assert operator["policy"] == "scripted:classic" and operator["answers"] == 4 * 12 * 3
+    assert set(told["refinement_against"]["hill"]) <= {f"refined {name}" for name in (BELOW, *BINS.values())}
+    assert told["refinement_against"]["hill"][f"refined {BELOW}"]["pairs"] <= 4
+    shown = json.loads(evo(capsys, "show", "c/classic/s0", "--json")[1])
+    assert shown["operators"] == [operator]
+    assert "scripted:classic" in evo(capsys, "show", "c/classic/s0")[1].split("better than the parent shown")[1]
+
+
+def test_several_operators_of_one_search_are_counted_apart(here, capsys):
+    policy = "scripted:classic,scripted:mutate"
+    code, _, err = evo(capsys, "run", *ARGUMENTS, "--policy", policy, "--answers", "1")
+    assert code == 0, err
+    operators = json.loads(evo(capsys, "show", "c", "--json")[1])["operators"]
+    assert [one["policy"] for one in operators] == ["scripted:classic", "scripted:mutate"]
+    assert sum(one["answers"] for one in operators) == 4 * 12 and min(one["answers"] for one in operators) > 0
