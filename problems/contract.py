@@ -48,7 +48,7 @@ class Score:
         """The zero Score of an answer at fault: `dimensions` zero rewards, fitness 0."""
         return cls((0.0,) * dimensions, 0.0, {}, feedback or error, error)
 
-    def checked(self, problem: Problem) -> Score:
+    def check(self, problem: Problem) -> Score:
         """Itself, or ScorerFault where the length is wrong or a number is not finite."""
         if len(self.rewards) != len(problem.objectives):
             raise ScorerFault(

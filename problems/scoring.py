@@ -87,7 +87,7 @@ def _judged(problem: Problem, answer: str) -> tuple[Score, float]:
         score = problem.score(answer)
         if not isinstance(score, Score):
             raise ScorerFault(f"{problem.name}: score() gave {score!r}; it must return a problems.Score")
-        return score.checked(problem), perf_counter() - start
+        return score.check(problem), perf_counter() - start
     except (ScorerFault, SandboxFault, SandboxUnavailable):
         raise
     except Exception as error:

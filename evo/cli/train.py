@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -18,6 +18,9 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.search.stop import StopReason
 from evo.training.display import Display
+
+if TYPE_CHECKING:
+    from evo.training.setup import Training
 
 _RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}
 """What a resume may change: budgets, and where the same traces lie."""
@@ -88,7 +91,7 @@ def train(
     return asyncio.run(drive_training(training, display, as_json=as_json))
 
 
-async def drive_training(training: Any, display: Any, *, as_json: bool) -> int:
+async def drive_training(training: Training, display: Display, *, as_json: bool) -> int:
     """Train to the end or to an interrupt; the exit code."""
     try:
         with display.show(training), handling_interrupts(training.loop.stop):

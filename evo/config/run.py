@@ -5,7 +5,7 @@ The object is stored with the run, so `evo resume` needs nothing but the databas
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -57,14 +57,12 @@ class RunConfig(SamplingConfig):
     scoring_workers: int | None = Field(None, ge=1, le=256, description="answers scored at once; default: CPU count")
 
 
-def load_config(path: str | None, overrides: Mapping[str, Any], besides: Collection[str] = ()) -> RunConfig:
+def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:
     """YAML at `path` (or none), then `overrides` (dotted keys reach into sections; None values are not given).
-
-    besides: keys of the file that are not a run's, and somebody else's to read
 
     Raises BadInput with one line naming the key and what is wrong with it.
     """
-    values = {key: value for key, value in read_yaml(path).items() if key not in besides}
+    values = read_yaml(path)
     source = f"--config {path}" if path else OPTIONS
     merge(values, overrides, source)
     return parse(RunConfig, values, source)

@@ -48,7 +48,6 @@ async def evaluate(
     total: int,
     seeds: Sequence[int],
     scorer: Scorer,
-    prompt: PromptConfig = TASK_ALONE,
     on_progress: Progress | None = None,
 ) -> Evaluation:
     """The figures of `sample_answers` over several seeds, one after another; arguments and errors as there.
@@ -70,7 +69,6 @@ async def evaluate(
                 total=total,
                 seed=seed,
                 scorer=scorer,
-                prompt=prompt,
                 on_progress=report,
             )
         )
@@ -85,7 +83,6 @@ async def sample_answers(
     total: int,
     seed: int,
     scorer: Scorer,
-    prompt: PromptConfig = TASK_ALONE,
     on_progress: Progress | None = None,
 ) -> Sampled:
     """`total` answers to each problem in chains of `answers`, scored. The policy and the scorer stay open.
@@ -96,7 +93,7 @@ async def sample_answers(
     judged, and whatever concerns all of them (PolicyUnavailable, SandboxUnavailable, SandboxFault).
     """
     check_request(problems, answers, total)
-    styles = open_formats(problems, policy, answers, prompt)
+    styles = open_formats(problems, policy, answers)
     chains = -(-total // answers)
     batcher = Batcher(policy, chains, answers, seed, prompts_a_call(policy, chains))
     sampled, started, scoring_before = Sampled(seed, answers), time.perf_counter(), scorer.busy_seconds

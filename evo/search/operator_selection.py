@@ -73,34 +73,29 @@ class RoundRobin:
         return {"asked": self.asked, "earned": self.earned}
 
 
-class Bandit:
+class Bandit(RoundRobin):
     """Discounted Thompson sampling over operators, all problems together."""
 
-    def __init__(self, count: int, discount: float = DISCOUNT) -> None:
-        self.discount = discount
-        self.asked, self.earned = [0.0] * count, [0.0] * count
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
         self._won, self._lost = np.zeros(count), np.zeros(count)
         self._waiting: deque[tuple[int, int, float]] = deque()
 
     def credit(self, sequence: int, operator: int, credit: float) -> None:
-        self.asked[operator] += 1
-        self.earned[operator] += credit
+        super().credit(sequence, operator, credit)
         self._waiting.append((sequence, operator, credit))
 
     def advance(self, upto: int | None) -> None:
         while self._waiting and (upto is None or self._waiting[0][0] <= upto):
             _, operator, credit = self._waiting.popleft()
-            self._won *= self.discount
-            self._lost *= self.discount
+            self._won *= DISCOUNT
+            self._lost *= DISCOUNT
             self._won[operator] += credit
             self._lost[operator] += 1 - credit
 
     def choose(self, seed: int, problem: int, iteration: int) -> int:
         rng = np.random.default_rng([seed, problem, iteration, STREAM])
         return int(np.argmax(rng.beta(1 + self._won, 1 + self._lost)))
-
-    def metrics(self) -> dict[str, list[float]]:
-        return {"asked": self.asked, "earned": self.earned}
 
 
 class ParetoFront:

@@ -74,7 +74,7 @@ class ProblemContract:
         problem = self.problem()
         for answer in self._all_answers(problem):
             score = problem.score(problem.canonical(answer))
-            assert isinstance(score, Score) and score.checked(problem) is score, answer
+            assert isinstance(score, Score) and score.check(problem) is score, answer
             assert isinstance(score.feedback, str) and all(isinstance(name, str) for name in score.features)
             assert score.error is None or (score.error and "\n" not in score.error), answer
 
@@ -99,7 +99,7 @@ class ProblemContract:
         problem = self.problem()
         metrics = dict.fromkeys(problem.objectives, 0.5) | {"combined_score": 0.5}
         score = problem.score_of_metrics(metrics, "seen", None)
-        assert score is None or (score.checked(problem) is score and score.feedback == "seen" and score.error is None)
+        assert score is None or (score.check(problem) is score and score.feedback == "seen" and score.error is None)
 
     def test_its_fingerprint_is_sixteen_digits_and_stays(self) -> None:
         problem = self.problem()

@@ -34,7 +34,7 @@ class Display:
         self._training: Training | None = None
         self._last = 0.0
 
-    def loading(self) -> Any:
+    def loading(self) -> contextlib.AbstractContextManager[object]:
         return self.console.status("loading") if self.live else contextlib.nullcontext()
 
     @contextlib.contextmanager

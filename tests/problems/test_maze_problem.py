@@ -45,7 +45,7 @@ def test_what_is_no_route_is_an_error_of_the_answer(text):
     with pytest.raises(UnreadableRoute):
         parse_moves(text)
     assert PROBLEM.canonical(text) == text
-    score = PROBLEM.score(text).checked(PROBLEM)
+    score = PROBLEM.score(text).check(PROBLEM)
     assert score.error and score.rewards == (0.0,) * 4 and score.fitness == 0.0
 
 
@@ -67,10 +67,10 @@ def test_the_contract():
 
 
 def test_score_features_and_fitness():
-    score = PROBLEM.score("RDDDRR").checked(PROBLEM)
+    score = PROBLEM.score("RDDDRR").check(PROBLEM)
     assert score.rewards == (1.0, 0.5, 0.5, 0.5) and score.fitness == 0.625 and score.error is None
     assert score.features == {"gold": 0.5, "diamond": 0.5, "length": 6 / 9}
-    stopped = PROBLEM.score("RR").checked(PROBLEM)
+    stopped = PROBLEM.score("RR").check(PROBLEM)
     assert stopped.fitness == 0.0 and stopped.error is None
     assert stopped.features == {"gold": 0.5, "diamond": 0.0, "length": 2 / 9}
 
@@ -120,7 +120,7 @@ def test_a_large_maze_states_scores_and_tells_seven_components():
     )
     assert text.count("Seven scores") == 1 and "8 steps, down to 0 for one of 12" in text
     assert all(name in text for name in problem.objectives) and max(map(len, text.splitlines())) <= 120
-    score = problem.score("DDRRDDRR").checked(problem)
+    score = problem.score("DDRRDDRR").check(problem)
     assert score.rewards == (1.0, 0.5, 1.0, 0.5, 0.0, 1.0, 1.0) and score.fitness == pytest.approx(5 / 7)
     assert score.features == {"gold": 0.5, "diamond": 1.0, "others": 0.25}
     assert score.feedback == (

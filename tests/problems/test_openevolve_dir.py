@@ -81,7 +81,7 @@ def test_every_numeric_metric_is_an_objective_and_their_mean_the_fitness(directo
     problem = directory()
     assert isinstance(problem, Problem) and problem.objectives == ("twice", "value") and problem.target is None
     assert problem.seed_answer() == PROGRAM and problem.answer_format == "python"
-    seed = problem.score(problem.seed_answer()).checked(problem)
+    seed = problem.score(problem.seed_answer()).check(problem)
     assert seed.rewards == (1.0, 0.5) and seed.fitness == 0.75 and "note: seen" in seed.feedback
     assert problem.score(problem.canonical(answer("return 4"))).rewards == (8.0, 4.0)
 
@@ -146,7 +146,7 @@ def test_artifacts_stay_out_of_prompts_when_the_config_says_so(directory):
 )
 def test_what_the_answer_does_wrong_is_a_zero_score(directory, body, says):
     problem = directory(config="evaluator:\n  timeout: 2\n")
-    score = problem.score(problem.canonical(answer(body))).checked(problem)
+    score = problem.score(problem.canonical(answer(body))).check(problem)
     assert score.rewards == (0.0, 0.0) and score.fitness == 0.0
     assert says in score.error and score.feedback
     assert problem.score(problem.canonical(answer("return 1"))).rewards == (2.0, 1.0)

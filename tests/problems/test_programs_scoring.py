@@ -31,10 +31,10 @@ def test_the_reference_solves_a_shipped_problem_and_the_wrong_solution_solves_a_
     assert isinstance(problem, Problem) and 5 <= len(problem.objectives) <= 16
     solved = problem.score(problem.task.reference)
     assert solved.fitness == problem.target == 1.0 and solved.feedback == "" and solved.error is None
-    wrong = problem.score(problem.task.extra["wrong"]).checked(problem)
+    wrong = problem.score(problem.task.extra["wrong"]).check(problem)
     assert 0 < wrong.fitness < 1, wrong.feedback
     assert problem.task.reference not in problem.statement() and problem.task.reference != problem.seed_answer()
-    assert problem.score(problem.seed_answer()).checked(problem).fitness < 0.5
+    assert problem.score(problem.seed_answer()).check(problem).fitness < 0.5
 
 
 def test_hard_problems_tell_partial_solutions_apart():

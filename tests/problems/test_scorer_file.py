@@ -46,7 +46,7 @@ def test_the_example_scores_and_is_a_problem():
 )
 def test_what_score_may_return(scorer, body, objectives, expected):
     problem = scorer(f"def score(answer):\n    {body}\n")
-    assert problem.score("x").checked(problem) == expected
+    assert problem.score("x").check(problem) == expected
     assert problem.objectives == objectives
 
 
