@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
-from problems.sandbox.child.wire import Malformed, decode
+from problems.sandbox.child.wire import RESULT, Malformed, decode
 from problems.sandbox.contract import CaseOutcome, CaseStatus, Limits
-from problems.sandbox.worker import Exit
+from problems.sandbox.worker import Exit, Worker
 
 STATUSES: tuple[CaseStatus, ...] = ("ok", "error", "timeout", "memory", "output", "crash")
 FAILED = "what it wrote is not a result"
@@ -38,6 +39,40 @@ def reason(ended: Exit, cpu_limit: float) -> tuple[CaseStatus, str]:
     if -code == signal.SIGKILL:
         return "memory", "killed by the kernel, most likely for memory"
     return "crash", f"killed by {signal.Signals(-code).name}"
+
+
+def hear_out(
+    worker: Worker, limits: Limits, read: Callable[[bytes], Any], *, bounded: bool
+) -> tuple[bytes, Any, tuple[CaseStatus, str] | None, Exit]:
+    """What a fork says until it ends or is ended: (its output up to the limit, what `read` made of its one RESULT or
+    None, why it was ended or None, how it ended).
+
+    read: may raise Malformed; bounded: whether more output than allowed ends it, else the rest is dropped
+    """
+    output, result, ended = bytearray(), None, None
+    failure: tuple[CaseStatus, str] | None = None
+    while ended is None:
+        try:
+            heard = worker.listen()
+            ended = heard.exit
+            output += heard.output[: max(0, limits.output + bounded - len(output))]
+            for kind, body in heard.frames:
+                if kind != RESULT or result is not None:
+                    raise Malformed("a message that nobody asked for")
+                result = read(body)
+            if heard.malformed:
+                raise Malformed("bytes that are no message")
+            if len(output) > limits.output:
+                failure = "output", too_much_output(limits)
+            elif heard.overfull:
+                failure = "output", too_much_scratch(limits)
+            elif ended is None and (over := worker.overdue()):
+                failure = "timeout", over
+        except Malformed:
+            failure = "crash", FAILED
+        if failure is not None and ended is None:
+            ended = worker.kill()
+    return bytes(output[: limits.output]), result, failure, ended
 
 
 def case_outcome(body: bytes) -> CaseOutcome:

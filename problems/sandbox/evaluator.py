@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from problems.sandbox import ending, scratch
-from problems.sandbox.child.wire import RESULT, Malformed, decode, encode
+from problems.sandbox.child.wire import Malformed, decode, encode
 from problems.sandbox.contract import (
     WALL_FACTOR,
-    CaseStatus,
     EvaluatorOutcome,
     EvaluatorSpec,
     Limits,
@@ -19,7 +18,7 @@ from problems.sandbox.contract import (
     ScratchFile,
 )
 from problems.sandbox.pool import start_worker
-from problems.sandbox.worker import Exit, Worker, WorkerDied
+from problems.sandbox.worker import Worker, WorkerDied
 from problems.sandbox.worker_pool import WorkerPool
 
 _STARTS = 3
@@ -94,38 +93,22 @@ class Evaluator:
     def _listen(self, worker: Worker, task: dict[str, Any], timeout: float) -> EvaluatorOutcome:
         limits = replace(self._limits, cpu_seconds=timeout, wall_seconds=timeout * WALL_FACTOR)
         worker.begin(task, limits, 0, ending.frame_limit(limits))
-        output = bytearray()
-        reply: list[Any] | None = None
-        failure: tuple[CaseStatus, str] | None = None
-        ended: Exit | None = None
-        while ended is None:
-            try:
-                heard = worker.listen()
-                ended = heard.exit
-                output += heard.output[: max(0, limits.output - len(output))]
-                for kind, body in heard.frames:
-                    if kind != RESULT or reply is not None:
-                        raise Malformed("a message that nobody asked for")
-                    reply = ending.plain_fields(body, (str, str, str))
-                    if reply[0] not in ("ok", "error", "memory"):
-                        raise Malformed("no such status")
-                    reply[1] = decode(reply[1])
-                if heard.malformed:
-                    raise Malformed("bytes that are no message")
-                if heard.overfull:
-                    failure = "output", ending.too_much_scratch(limits)
-                elif ended is None and (over := worker.overdue()):
-                    failure = "timeout", over
-            except Malformed:
-                failure = "crash", ending.FAILED
-            if failure is not None and ended is None:
-                ended = worker.kill()
-        stdout = bytes(output).decode("utf-8", "replace")
+        output, reply, failure, ended = ending.hear_out(worker, limits, _read_reply, bounded=False)
+        stdout = output.decode("utf-8", "replace")
         wall = worker.patience.wall
         if failure is None and reply is not None:
-            return EvaluatorOutcome(reply[0], reply[1], reply[2], stdout, wall, ended.cpu_seconds)
+            status, value, message = reply
+            return EvaluatorOutcome(status, value, message, stdout, wall, ended.cpu_seconds)
         if failure is None:
             failure = ending.reason(ended, 0)
         return EvaluatorOutcome(
             failure[0], message=failure[1], stdout=stdout, wall_seconds=wall, cpu_seconds=ended.cpu_seconds
         )
+
+
+def _read_reply(body: bytes) -> list[Any]:
+    """[status, value, message]. Raises Malformed."""
+    status, value, message = ending.plain_fields(body, (str, str, str))
+    if status not in ("ok", "error", "memory"):
+        raise Malformed("no such status")
+    return [status, decode(value), message]

@@ -123,33 +123,9 @@ class Trial:
             "cpu": limits.cpu_seconds,
         }
         worker.begin(task, limits, hard, ending.frame_limit(limits))
-        output = bytearray()
-        verdict: CaseOutcome | None = None
-        failure: tuple[CaseStatus, str] | None = None
-        ended: Exit | None = None
-        while ended is None:
-            try:
-                heard = worker.listen()
-                ended = heard.exit
-                output += heard.output
-                for kind, body in heard.frames:
-                    if kind != RESULT or verdict is not None:
-                        raise Malformed("a message that nobody asked for")
-                    verdict = ending.case_outcome(body)
-                if heard.malformed:
-                    raise Malformed("bytes that are no message")
-                if len(output) > limits.output:
-                    failure = "output", ending.too_much_output(limits)
-                elif heard.overfull:
-                    failure = "output", ending.too_much_scratch(limits)
-                elif ended is None and (over := worker.overdue()):
-                    failure = "timeout", over
-            except Malformed:
-                failure = "crash", ending.FAILED
-            if failure is not None and ended is None:
-                ended = worker.kill()
+        output, verdict, failure, ended = ending.hear_out(worker, limits, ending.case_outcome, bounded=True)
         wall = worker.patience.wall
-        text = output[: limits.output].decode("utf-8", "replace")
+        text = output.decode("utf-8", "replace")
         status: CaseStatus
         if failure is not None:
             status, message = failure
