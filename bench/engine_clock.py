@@ -99,7 +99,7 @@ def clocked(clock: Clock, launched: Launched) -> Iterator[None]:
         timed("database", search, "_land_ready")
         timed("proposing", search, "_propose")
         timed("reporting", search, "_report")
-        timed("scoring in the loop", scoring, "_judged")
+        timed("scoring in the loop", scoring, "_judge")
         timed("identity", iteration, "identity")
         for problem_run in launched.problem_runs:
             timed("selection", problem_run.population, "select")

@@ -21,14 +21,14 @@ def strip_fence(answer: str, language: str = "python", wanted: str = "") -> str:
     """
     text = answer.replace("\r\n", "\n").replace("\r", "\n")
     if "```" not in text or (language == "python" and parse_python(text) is not None):
-        return _framed(text)
+        return _frame(text)
     fences = [(mark.lower(), body) for mark, body in _FENCE.findall(text)]
     if fences:
         marked = [body for mark, body in fences if mark in _SHORT.get(language, (language,))]
         bodies = marked or [body for _, body in fences]
         text = next((body for body in bodies if wanted and wanted in body), bodies[0])
-    return _framed(text)
+    return _frame(text)
 
 
-def _framed(text: str) -> str:
+def _frame(text: str) -> str:
     return _BLANK_LINES.sub("", text.rstrip()) + "\n"

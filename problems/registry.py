@@ -78,8 +78,8 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
         found = list(problem_set(address, limit))
     elif kind == "programs" and colon:
         found = _programs(rest, limit, source)
-    elif (made := _named(kind)) is not None:
-        found = _made(kind, made, rest if colon else None)
+    elif (made := _find_named(kind)) is not None:
+        found = _make(kind, made, rest if colon else None)
     else:
         found = [_at_path(address, source)]
     return found[:limit]
@@ -184,14 +184,14 @@ def _closest(address: str, known: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
-def _named(name: str) -> Any | None:
+def _find_named(name: str) -> Any | None:
     if name in _registered:
         return _registered[name]
     point = find_entry_points(ENTRY_POINTS).get(name)
     return None if point is None else load_entry_point(point, name)
 
 
-def _made(name: str, made: Any, rest: str | None) -> list[Problem]:
+def _make(name: str, made: Any, rest: str | None) -> list[Problem]:
     problem = complete_problem(made)
     takes = problem is None and callable(made) and _takes_argument(made)
     if rest is not None and not takes:

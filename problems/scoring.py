@@ -48,7 +48,7 @@ class Scorer:
         if self._closed:
             raise RuntimeError("the scorer is closed")
         if problem.inline:
-            return [self._counted(_judged(problem, answer)) for answer in answers]
+            return [self._counted(_judge(problem, answer)) for answer in answers]
         tasks = [asyncio.ensure_future(self._one(problem, answer)) for answer in answers]
         try:
             return list(await asyncio.gather(*tasks))
@@ -66,7 +66,7 @@ class Scorer:
             self.queued -= 1
         try:
             loop = asyncio.get_running_loop()
-            return self._counted(await loop.run_in_executor(self._threads, _judged, problem, answer))
+            return self._counted(await loop.run_in_executor(self._threads, _judge, problem, answer))
         finally:
             self._slots.release()
 
@@ -81,7 +81,7 @@ class Scorer:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
 
-def _judged(problem: Problem, answer: str) -> tuple[Score, float]:
+def _judge(problem: Problem, answer: str) -> tuple[Score, float]:
     start = perf_counter()
     try:
         score = problem.score(answer)

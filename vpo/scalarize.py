@@ -71,7 +71,7 @@ def set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.Array
     Rows that are not valid count as the zero vector, and so does the empty set: an answer can never be worth less than
     no answer while rewards are not negative. Raises ValueError for shapes that do not fit or rewards not finite.
     """
-    r, v, w = _checked(rewards, valid, weights)
+    r, v, w = _check(rewards, valid, weights)
     if r.shape[1] == 0:
         return np.zeros(len(r))
     r = np.where(v[..., None], r, 0.0)
@@ -87,7 +87,7 @@ def marginal_rewards(
     Under each weight only the best answer adds anything: its lead over the second best, of its set or of the archive
     (A, d). The empty set and the empty archive are worth 0.
     """
-    r, v, w = _checked(rewards, valid, weights)
+    r, v, w = _check(rewards, valid, weights)
     g, m, _ = r.shape
     if m == 0:
         return np.zeros((g, 0))
@@ -110,7 +110,7 @@ def archive_gains(
 
     An empty archive (0, d) is worth 0 under every weight, so the gain is then R(S) (for rewards that are not negative).
     """
-    r, v, w = _checked(rewards, valid, weights)
+    r, v, w = _check(rewards, valid, weights)
     held = np.asarray(archive, dtype=np.float64).reshape(-1, w.shape[1])
     best = (held @ w.T).max(axis=0) if len(held) else np.zeros(len(w))
     if r.shape[1] == 0:
@@ -128,7 +128,7 @@ def exact_set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike) -> Floats:
     m = 2: with E_i iid Exp(1), E_w[max_s w.r_s] = E[max_s E.r_s] / d, and max(a, b) = b + (a - b)^+ leaves the mean
     positive part of a linear form in exponentials.
     """
-    r, v, _ = _checked(rewards, valid, np.ones((1, np.asarray(rewards).shape[-1])))
+    r, v, _ = _check(rewards, valid, np.ones((1, np.asarray(rewards).shape[-1])))
     g, m, d = r.shape
     if m == 0:
         return np.zeros(g)
@@ -205,7 +205,7 @@ def _complete_homogeneous(x: Floats, degree: int) -> float:
     return float(sums[degree])
 
 
-def _checked(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike) -> tuple[Floats, Bools, Floats]:
+def _check(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike) -> tuple[Floats, Bools, Floats]:
     r = np.asarray(rewards, dtype=np.float64)
     v = np.asarray(valid, dtype=bool)
     w = np.asarray(weights, dtype=np.float64)

@@ -30,7 +30,7 @@ def best(name: str, output: str | None, db: str, as_json: bool) -> None:
         found = best_of(store, store.run(name).id)
     rows = [best_row(problem, candidate) for problem, candidate in found]
     if output is not None:
-        click.echo(_written(rows, {p.name: p.answer_format for p, _ in found}, output))
+        click.echo(_write(rows, {p.name: p.answer_format for p, _ in found}, output))
     elif as_json:
         click.echo(json.dumps(rows))
     else:
@@ -42,7 +42,7 @@ def best(name: str, output: str | None, db: str, as_json: bool) -> None:
             click.echo(candidate.text.rstrip("\n"))
 
 
-def _written(rows: list[dict[str, Any]], formats: dict[str, str], output: str) -> str:
+def _write(rows: list[dict[str, Any]], formats: dict[str, str], output: str) -> str:
     answered = [row for row in rows if row["answer"] is not None]
     if not answered:
         raise BadInput("this run has no valid answer yet")

@@ -65,7 +65,7 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
         for method in policies:
             place = folder / f"{method}-{steps}-s{seed}"
             console.print(f"\nTraining {method} from embedded:base on {LESSONS}, {steps} steps:", soft_wrap=True)
-            code = _trained(method, place, steps, seed, console, plain)
+            code = _train(method, place, steps, seed, console, plain)
             if code:
                 return code
             policies[method] = str(place)
@@ -88,7 +88,7 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
     return conduct(lambda: begin(db, None, runs, configs, command), configs, Manner(db, plain), ending=ending)
 
 
-def _trained(method: str, place: Path, steps: int, seed: int, console: Console, plain: bool) -> int:
+def _train(method: str, place: Path, steps: int, seed: int, console: Console, plain: bool) -> int:
     """Train in `place`, or go on where that was interrupted, or find it done; the exit code."""
     from evo.training.setup import begin, resume
 

@@ -77,7 +77,7 @@ def evaluate(
     rival = read_evaluation(against, found, answers_total) if against else None
     console = Console(stderr=as_json, highlight=False, markup=False)
     try:
-        evaluation, version = asyncio.run(_evaluated(config, found, answers_total, settings.seeds, console, plain))
+        evaluation, version = asyncio.run(_evaluate(config, found, answers_total, settings.seeds, console, plain))
     except KeyboardInterrupt:
         print("evo: interrupted; nothing was written", file=sys.stderr)
         return 130
@@ -103,7 +103,7 @@ def evaluate(
     return 1 if evaluation.faults else 0
 
 
-async def _evaluated(
+async def _evaluate(
     config: RunConfig, problems: Sequence[Problem], total: int, seeds: int, console: Console, plain: bool
 ) -> tuple[Evaluation, str]:
     check_request(problems, config.answers, total)
@@ -173,7 +173,7 @@ def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> 
         low_high = record["intervals"].get(name)
         interval = f"[{low_high[0]:.3f}, {low_high[1]:.3f}]" if low_high else "-"
         means = [evaluation.per_seed[seed][name] for seed in apart]
-        table.add_row(name, _shown(record[name]), interval, *map(_shown, means))
+        table.add_row(name, _format(record[name]), interval, *map(_format, means))
     console.print(table)
     named = ", ".join(map(str, seeds)) if len(seeds) <= SEEDS_SHOWN else f"{seeds[0]} to {seeds[-1]}"
     count = record["problems"]
@@ -193,5 +193,5 @@ def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> 
         console.print("warning: --sandbox none: code written by the policy ran without isolation", style="yellow")
 
 
-def _shown(value: float | None) -> str:
+def _format(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"

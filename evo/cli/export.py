@@ -57,7 +57,7 @@ def _checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: boo
     console = Console(stderr=True)
     with Store.open(db, read_only=True) as store:
         run = store.run(name)
-        chosen = _chosen(store, run.id, name, wanted)
+        chosen = _choose(store, run.id, name, wanted)
         into = Path(folder)
         several = wanted is None and len(chosen) > 1
         if several and into.name.startswith("checkpoint_"):
@@ -79,7 +79,7 @@ def _checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: boo
             click.echo(f"{place}: {count:,} programs of {problem.name}{copies}")
 
 
-def _chosen(store: Store, run_id: int, name: str, wanted: str | None) -> list[ProblemRecord]:
+def _choose(store: Store, run_id: int, name: str, wanted: str | None) -> list[ProblemRecord]:
     """Those of the run's problems that are to be written and hold anything."""
     problems = store.problems(run_id)
     if not problems:

@@ -60,7 +60,7 @@ def pipeline(
     evo pipeline maze.yaml -o runs/maze --redo vpo
     """
     read = read_pipeline(file)
-    chosen = _chosen(read, only, first)
+    chosen = _choose(read, only, first)
     for name in redo:
         _check_stage(read, "--redo", name)
         if name not in chosen:
@@ -119,7 +119,7 @@ def _conduct(
     return {Status.DONE: 0, Status.FAILED: 1, Status.INTERRUPTED: 130}[outcome]
 
 
-def _chosen(read: Pipeline, only: Sequence[str], first: str | None) -> set[str]:
+def _choose(read: Pipeline, only: Sequence[str], first: str | None) -> set[str]:
     names = list(read.stages)
     if only and first is not None:
         raise BadInput("--only and --from cannot go together")

@@ -110,8 +110,8 @@ class Evaluation:
             "prompt_tokens": sum(sample.prompt_tokens for sample in samples),
             "cost": round(sum(sample.cost for sample in samples), 6),
             "missing_answers": sum(sample.missing for sample in samples),
-            "format_errors": _counted([sample.format_errors for sample in samples]),
-            "answer_errors": _counted([sample.answer_errors for sample in samples]),
+            "format_errors": _count([sample.format_errors for sample in samples]),
+            "answer_errors": _count([sample.answer_errors for sample in samples]),
             "faults": dict(self.faults),
             "seconds": round(sum(sample.seconds for sample in samples), 3),
             "sampling_seconds": round(sum(sample.sampling_seconds for sample in samples), 3),
@@ -194,5 +194,5 @@ def _or_none(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _counted(counters: Sequence[Counter[str]]) -> dict[str, int]:
+def _count(counters: Sequence[Counter[str]]) -> dict[str, int]:
     return dict(sum(counters, Counter[str]()).most_common(20))

@@ -90,7 +90,7 @@ class _Checks:
             text, answers = f"{run.steps} steps x {run.prompts} stored groups", 0
         else:
             text = f"{run.steps} steps x {run.prompts} prompts x {run.rollouts} rollouts x {_answers(run.chain)}"
-            answers = _capped(run.steps * run.prompts * run.rollouts * run.chain, run.max_answers)
+            answers = _cap(run.steps * run.prompts * run.rollouts * run.chain, run.max_answers)
         if held_out:
             times = 1 + -(-run.steps // run.evaluate_every)
             text += f"; held out {times} x {_problems(held_out)} x {run.evaluate_answers}"
@@ -122,7 +122,7 @@ class _Checks:
             f"{_span(iterations)} iterations x {_problems(problems)} x "
             f"{config.rollouts} rollout{'s' * (config.rollouts > 1)} x {_answers(config.answers)}"
         )
-        return Cost(text + _limits(config), _capped(sum(iterations) * each, config.max_answers), _early(config))
+        return Cost(text + _limits(config), _cap(sum(iterations) * each, config.max_answers), _early(config))
 
     def _compare(self, stage: Stage) -> Cost:
         config: CompareConfig = stage.settings
@@ -140,7 +140,7 @@ class _Checks:
             f"{_span(iterations)} iterations x {_problems(problems)} x {arms} arms x "
             f"{config.seeds} seed{'s' * (config.seeds > 1)} x {_answers(each)}"
         )
-        answers = len(runs) * _capped(sum(iterations) * each, config.search.max_answers)
+        answers = len(runs) * _cap(sum(iterations) * each, config.search.max_answers)
         return Cost(text + _limits(config.search), answers, _early(config.search))
 
     def _report(self, stage: Stage) -> Cost:
@@ -209,7 +209,7 @@ def _span(counts: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _capped(answers: int, budget: int | None) -> int:
+def _cap(answers: int, budget: int | None) -> int:
     return answers if budget is None else min(answers, budget)
 
 

@@ -124,7 +124,7 @@ def _difference(old: StageState, fresh: StageState) -> str:
     if old.kind != fresh.kind:
         return f"{old.kind} then, {fresh.kind} now"
     for key in dict.fromkeys([*old.settings, *fresh.settings]):
-        then, now = (_shown(record.settings.get(key)) for record in (old, fresh))
+        then, now = (_shorten(record.settings.get(key)) for record in (old, fresh))
         if then != now:
             return f"{key} was {then}, is {now}"
     for name in fresh.inputs:
@@ -133,7 +133,7 @@ def _difference(old: StageState, fresh: StageState) -> str:
     return "it reads other stages"
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     if value is None:
         return "not given"
     text = str(value)

@@ -77,7 +77,7 @@ class Runner:
             self.interrupted = True
             self._record(record, state=Status.INTERRUPTED, seconds=seconds)
         else:
-            self._record(record, state=Status.FAILED, seconds=seconds, reason=reason or _ended(code))
+            self._record(record, state=Status.FAILED, seconds=seconds, reason=reason or _describe_exit(code))
         self.report(planned, record, "ends")
 
     def _record(self, record: StageState, **changes: Any) -> None:
@@ -140,7 +140,7 @@ def _absolute(entry: str) -> str:
     return entry if entry else str(Path.cwd())
 
 
-def _ended(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code == -signal.SIGKILL:
         return "its process was killed (signal 9); out of memory?"
     return f"its process died of {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -73,7 +73,7 @@ class TrainingRecord:
             shutil.rmtree(half)
         path = self.folder / METRICS
         text = path.read_text(encoding="utf-8") if path.exists() else ""
-        self.lines = [line for line in map(_parsed, text.splitlines()) if line and line["step"] <= step]
+        self.lines = [line for line in map(_parse, text.splitlines()) if line and line["step"] <= step]
         path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
 
     def place(self, step: int) -> Path:
@@ -120,7 +120,7 @@ class TrainingRecord:
         return "\n\n".join(parts) + "\n"
 
 
-def _parsed(line: str) -> dict[str, Any] | None:
+def _parse(line: str) -> dict[str, Any] | None:
     try:
         parsed: dict[str, Any] = json.loads(line)
     except ValueError:

@@ -126,14 +126,14 @@ def resume(folder: str, overrides: dict[str, Any], on_log: Callable[[dict[str, A
     run = parse(TrainRun, {**complete_trainer(about["config"]), **overrides}, f"--resume {folder}")
     traces = open_named_traces(run, about.get("traces"))
     try:
-        return _resumed(run, folder, record, about, traces, on_log)
+        return _resume(run, folder, record, about, traces, on_log)
     except BaseException:
         if traces is not None:
             traces.close()
         raise
 
 
-def _resumed(
+def _resume(
     run: TrainRun,
     folder: str,
     record: TrainingRecord,

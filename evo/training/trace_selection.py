@@ -37,7 +37,7 @@ def open_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None)
     stores: dict[str, Store] = {}
     try:
         sources = _runs(run, stores, began)
-        traces = _chosen(run, sources)
+        traces = _choose(run, sources)
         if began is not None:
             _check_unchanged(traces, began)
         return traces
@@ -85,7 +85,7 @@ def _wanted(run: TrainRun) -> str:
     return "chains of several answers" if METHODS[run.method].chain else "single answers"
 
 
-def _chosen(run: TrainRun, sources: list[TraceRun]) -> Traces:
+def _choose(run: TrainRun, sources: list[TraceRun]) -> Traces:
     columns = [array("q") for _ in range(5)]
     versions: dict[str, int] = {}
     filtered: Counter[str] = Counter()
@@ -128,8 +128,8 @@ def _filters(run: TrainRun, source: TraceRun) -> list[tuple[str, Callable[[Trace
     """What the user does not want, by the flag that says so."""
     found: list[tuple[str, Callable[[TraceRow], bool]]] = []
     if run.trace_problems:
-        wanted = {id for id, record in source.problems.items() if _named(record, run.trace_problems)}
-        wanted |= _resolved(run.trace_problems, source)
+        wanted = {id for id, record in source.problems.items() if _is_named(record, run.trace_problems)}
+        wanted |= _resolve_names(run.trace_problems, source)
         found.append(("--trace-problems", lambda row: row.problem_id not in wanted))
     if run.trace_versions:
         prefixes = tuple(run.trace_versions)
@@ -148,11 +148,11 @@ def _filters(run: TrainRun, source: TraceRun) -> list[tuple[str, Callable[[Trace
     return found
 
 
-def _named(record: ProblemRecord, wanted: Sequence[str]) -> bool:
+def _is_named(record: ProblemRecord, wanted: Sequence[str]) -> bool:
     return record.name in wanted or record.address in wanted
 
 
-def _resolved(wanted: Sequence[str], source: TraceRun) -> set[int]:
+def _resolve_names(wanted: Sequence[str], source: TraceRun) -> set[int]:
     """Problem ids of the run that the addresses of sets and parts of sets name."""
     known = {word for record in source.problems.values() for word in (record.name, record.address)}
     names = {problem.name for address in wanted if address not in known for problem in _problems(address, resolve)}

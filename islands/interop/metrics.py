@@ -43,7 +43,7 @@ def score_of(program: Program, problem: Problem, features: tuple[str, ...] = ())
     for name in (*problem.objectives, FITNESS):
         if name in strange:
             return Score.failure(count, f"{name} = {strange[name]} is no finite number", feedback)
-    failed = _failed(program, problem)
+    failed = _find_failure(program, problem)
     given = [name for name in problem.objectives if name in numbers]
     if failed and not given:
         return Score.failure(count, failed, feedback)
@@ -62,7 +62,7 @@ def names_objective(program: Program, problem: Problem) -> bool:
 
 def failed_elsewhere(program: Program, problem: Problem) -> bool:
     """Whether the program failed, so that its metrics tell nothing of which problem it answers."""
-    return not names_objective(program, problem) and _failed(program, problem) is not None
+    return not names_objective(program, problem) and _find_failure(program, problem) is not None
 
 
 def feedback_of(program: Program) -> str:
@@ -115,7 +115,7 @@ def _finite(value: object) -> bool:
         return False
 
 
-def _failed(program: Program, problem: Problem) -> str | None:
+def _find_failure(program: Program, problem: Problem) -> str | None:
     """Why the evaluation failed, in one line; None where it did not. An `error` that is an objective is no mark."""
     mark = None if "error" in problem.objectives else program.metrics.get("error")
     if isinstance(mark, str) and mark.strip():

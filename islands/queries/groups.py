@@ -208,11 +208,11 @@ def export_groups(store: Store, run_id: int, *, tokens: bool = True) -> Iterator
             "temperature": group.temperature,
             "sampling_seconds": group.sampling_seconds,
             "scoring_seconds": group.scoring_seconds,
-            "rollouts": [_exported(rollout, tokens) for rollout in group.rollouts],
+            "rollouts": [_export(rollout, tokens) for rollout in group.rollouts],
         }
 
 
-def _exported(scored: ScoredRollout, tokens: bool) -> dict[str, Any]:
+def _export(scored: ScoredRollout, tokens: bool) -> dict[str, Any]:
     exported: dict[str, Any] = {
         "text": scored.rollout.text,
         "answers": [answer.text for answer in scored.answers],

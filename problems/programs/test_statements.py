@@ -43,14 +43,14 @@ def cases_of(
         local = _bound_names(preceding)
         call = None if assertions.mentions(statement, local) else assertions.call_case(statement, entries, shown)
         if call is not None:
-            cases.append(replace(call, expression=_renamed(call.expression, rename)))
+            cases.append(replace(call, expression=_rename(call.expression, rename)))
             continue
         if any(assertions.mentions(part, classes) for part in (*preceding, statement)):
             raise Unusable(
                 f"the test `{ast.unparse(statement)[:120]}` makes objects of a class, and a judge sees values"
             )
         case, function = assertions.judge_function(f"case_{len(cases) + 1}", preceding, statement)
-        cases.append(replace(case, source=_renamed(case.source, rename, "exec"), public=shown))
+        cases.append(replace(case, source=_rename(case.source, rename, "exec"), public=shown))
         functions.append(function)
     if not any(isinstance(case, JudgeCase) for case in cases):
         return tuple(cases), ""
@@ -75,7 +75,7 @@ def _bound_names(statements: Sequence[ast.stmt]) -> frozenset[str]:
     return frozenset(bound)
 
 
-def _renamed(source: str, rename: dict[str, str], mode: str = "eval") -> str:
+def _rename(source: str, rename: dict[str, str], mode: str = "eval") -> str:
     if not rename:
         return source
     tree = ast.parse(source, mode=mode)

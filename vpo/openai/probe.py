@@ -129,7 +129,7 @@ def _probe_logprobs(
         return True, True  # there is nothing that could be left out of them
     sharp = _complete(client, place, {**body, "temperature": 0.5})
     once, twice = (top_logprobs_in(found) for found in (plain, sharp))
-    exact = _spread(twice, once) > 1.5 * _spread(once, twice) > 0.0
+    exact = _measure_spread(twice, once) > 1.5 * _measure_spread(once, twice) > 0.0
     if not exact:
         warnings.warn(
             f"{place.url} gives log-probabilities before temperature and top_p, which nothing can be trained on; "
@@ -139,7 +139,7 @@ def _probe_logprobs(
     return True, exact
 
 
-def _spread(values: Mapping[str, float], others: Mapping[str, float]) -> float:
+def _measure_spread(values: Mapping[str, float], others: Mapping[str, float]) -> float:
     """How far apart they are at most, over what both have."""
     shared = [value for token, value in values.items() if token in others]
     return max(shared) - min(shared) if shared else 0.0

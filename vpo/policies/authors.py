@@ -26,7 +26,7 @@ Author = Callable[[Prompt, str, int, int], list[str]]
 
 def random_route(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     """Routes of 8 to 39 moves that lean towards one diagonal, as a maze's corners ask."""
-    return [_route(_mixed(bits, i)) for i in range(answers)]
+    return [_route(_mix(bits, i)) for i in range(answers)]
 
 
 def _route(bits: int) -> str:
@@ -52,9 +52,9 @@ def mutate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     """
     parent = parent_in(prompt.user)
     if form == "diff":
-        return [_mutated_edit(parent, bits)]
-    change = {"route": _mutated_route, "text": _mutated_text}.get(form, _mutated_program)
-    return [change(parent, _mixed(bits, i)) for i in range(answers)]
+        return [_mutate_edit(parent, bits)]
+    change = {"route": _mutate_route, "text": _mutate_text}.get(form, _mutate_program)
+    return [change(parent, _mix(bits, i)) for i in range(answers)]
 
 
 def classic(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
@@ -64,7 +64,7 @@ def classic(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     return reroutes(prompt.user, answers, random.Random(bits))
 
 
-def _mutated_program(parent: str, bits: int) -> str:
+def _mutate_program(parent: str, bits: int) -> str:
     head, tail, numbers = _anatomy(parent)
     if numbers:
         start, end = numbers[bits % len(numbers)]
@@ -91,7 +91,7 @@ def _other_number(written_number: str, bits: int) -> str:
     return str(max(0, int(written_number) + (-1, 1, 2, -2)[bits & 3]))
 
 
-def _mutated_edit(parent: str, bits: int) -> str:
+def _mutate_edit(parent: str, bits: int) -> str:
     lines = [line for line in parent.split("\n") if line.strip() and "EVOLVE-BLOCK" not in line]
     if not lines:
         return _edit("pass", "pass")
@@ -107,7 +107,7 @@ def _edit(search: str, replacement: str) -> str:
     return f"<<<<<<< SEARCH\n{search}\n=======\n{replacement}\n>>>>>>> REPLACE"
 
 
-def _mutated_route(parent: str, bits: int) -> str:
+def _mutate_route(parent: str, bits: int) -> str:
     moves = re.sub(r"[^UDLR]", "", parent)
     if not moves or bits >> 90 & 3 == 0:
         return _route(bits)
@@ -115,7 +115,7 @@ def _mutated_route(parent: str, bits: int) -> str:
     return moves[:place] + "UDLR"[bits >> 10 & 3] + moves[place + (bits >> 12 & 1) :]
 
 
-def _mutated_text(parent: str, bits: int) -> str:
+def _mutate_text(parent: str, bits: int) -> str:
     words = parent.split(" ")
     words[bits % len(words)] = f"w{bits >> 64 & (1 << 40) - 1:x}"
     return " ".join(words)
@@ -155,7 +155,7 @@ def _inside(blocks: Sequence[re.Match[str]], place: int) -> bool:
     return any(block.start() <= place < block.end() for block in blocks)
 
 
-def _mixed(bits: int, i: int) -> int:
+def _mix(bits: int, i: int) -> int:
     """The i-th answer's own 512 bits."""
     if i == 0:
         return bits

@@ -100,7 +100,7 @@ def _source(name: str) -> tuple[str, Adapter | None]:
     folder = Path(name).expanduser()
     if folder.is_dir():
         if (folder / ADAPTER).is_file():
-            return _adapted(name, folder)
+            return _read_adapter(name, folder)
         if not (folder / "config.json").is_file():
             raise BadAddress(f"policy 'vllm:{name}': the directory holds no config.json, so it is no model checkpoint")
         return str(folder.resolve()), None
@@ -109,7 +109,7 @@ def _source(name: str) -> tuple[str, Adapter | None]:
     return name, None
 
 
-def _adapted(name: str, folder: Path) -> tuple[str, Adapter]:
+def _read_adapter(name: str, folder: Path) -> tuple[str, Adapter]:
     try:
         said: dict[str, Any] = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
         base, kind, rank = str(said["base_model_name_or_path"]), said["peft_type"], int(said["r"])

@@ -220,7 +220,7 @@ class Host:
         )
         found: dict[int, npt.NDArray[np.float32]] = {}
         scale = 1.0 / max(temperature, 1e-6)
-        self._engine.apply_model(lambda model: _scaled(model, scale))
+        self._engine.apply_model(lambda model: _scale(model, scale))
         try:
             for i, (ids, _) in enumerate(rows):
                 self._engine.add_request(f"s.{i}", tokens_input(ids.tolist()), params, lora_request=self._adapter)
@@ -233,7 +233,7 @@ class Host:
                         values = [step[int(token)].logprob for step, token in zip(told, ids[-length:], strict=True)]
                         found[i] = np.array(values, dtype=np.float32)
         finally:
-            self._engine.apply_model(_unscaled)
+            self._engine.apply_model(_unscale)
         return [found[i] for i in range(len(rows))]
 
     def _sleep(self, _: None) -> None:
@@ -244,7 +244,7 @@ class Host:
         self._engine.wake_up()
 
 
-def _scaled(model: Any, scale: float) -> None:
+def _scale(model: Any, scale: float) -> None:
     """Log-probabilities of given tokens come from the model's logits as they are; the sampler's are at a temperature.
     Until `_unscaled`, the logits are at it too, in float32, as the sampler divides them."""
     original = model.compute_logits
@@ -256,7 +256,7 @@ def _scaled(model: Any, scale: float) -> None:
     model.compute_logits = compute_logits
 
 
-def _unscaled(model: Any) -> None:
+def _unscale(model: Any) -> None:
     vars(model).pop("compute_logits", None)
 
 
