@@ -16,7 +16,8 @@ from problems.sandbox.isolation import choose_mode
 from problems.sandbox.patience import Patience, processes_below
 from problems.sandbox.pool import Sandbox
 
-BURNERS = 6
+BURNERS = 4
+"""A fifth of a CPU is left: less than a time limit asks for, and more than a tenth, where wall time does decide."""
 WORK = """
 import time
 def f():
@@ -85,6 +86,14 @@ def test_an_evaluator_on_a_busy_cpu_is_not_timed_out(cpu: int, tmp_path: Path) -
         pin(worker.process.pid, cpu)
         outcome = evaluator.call("f", timeout=1.0)
         assert outcome.status == "ok" and outcome.wall_seconds > 1.0, outcome
+
+
+def test_an_evaluator_that_works_is_stopped_by_its_cpu_time_and_one_that_sleeps_by_the_clock(tmp_path: Path) -> None:
+    (tmp_path / "scorer.py").write_text(WORK)
+    with (
+        Sandbox(choose_mode(), 1) as sandbox,
+        sandbox.evaluator(EvaluatorSpec(str(tmp_path / "scorer.py"))) as evaluator,
+    ):
         spun = evaluator.call("spin", timeout=0.2)
         assert (spun.status, spun.message) == ("timeout", "more than 0.2 s of CPU time")
         slept = evaluator.call("sleep", timeout=0.2)

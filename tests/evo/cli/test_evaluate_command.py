@@ -5,10 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from command_line import evo
+from warm_processes import Forked
 
 FIGURES = {"best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid", "E_w[best]"}
 QUICK = ["evaluate", "maze:test", "--policy", "scripted:random-route", "--limit", "12", "--plain"]
@@ -152,18 +152,18 @@ def test_a_dead_policy_is_exit_code_1(here, capsys):
 
 
 def test_an_interrupt_is_one_line_and_exit_code_130(here):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "evo", *QUICK, "--policy", "scripted:random-route?latency=60", "-o", "x.json"],
+    process = Forked(
+        [sys.executable, "-m", "evo", *QUICK, "--policy", "scripted:random-route?latency=600", "-o", "x.json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"},
+        start_new_session=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     try:
         assert process.stdout.readline().startswith("scripted:random-route")
-        time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 130
