@@ -10,7 +10,7 @@ import keyword
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 
@@ -45,8 +45,10 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        with _uncollected():
-            module = importlib.import_module(COMMANDS[cmd_name][0])
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        if not gc.isenabled():  # by main: nothing that was imported is garbage, and nothing of it is looked at again
+            gc.freeze()
+            gc.enable()
         command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
         assert isinstance(command, click.Command)
         return command
@@ -67,6 +69,7 @@ def evo() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 a fault of ours, 2 bad input, 130 interrupted with everything committed."""
+    gc.disable()  # until the command is imported (LazyGroup)
     code = [1]  # of an exception that nobody caught
     atexit.register(_leave, code)
     code[0] = invoke(sys.argv[1:] if argv is None else argv)
@@ -80,18 +83,6 @@ def _leave(code: list[int]) -> None:
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
     os._exit(code[0])
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage collection while modules are imported: nothing of them is garbage, and looking takes its time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def invoke(argv: Sequence[str]) -> int:
