@@ -5,7 +5,7 @@
 Both sides evolve examples/valley with an author that answers at once with one number of the parent changed. Ours is
 `evo run` with scripted:mutate, every group committed and every evaluation sandboxed; OpenEvolve 0.4.0 runs its own
 controller with the directory's config and saves a checkpoint at the end. CPU seconds are of the process and all below
-it, those too that outlive it (the sandbox's, whose parents are killed). Both find their byte code compiled, as what is
+it, those too that outlive it. Both find their byte code compiled, as what is
 installed does. The ratios are of the medians, below 1 where ours takes less; `load` is the machine's before and after.
 """
 

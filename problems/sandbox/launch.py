@@ -8,9 +8,12 @@ import importlib.util
 import itertools
 import json
 import os
+import queue
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,10 +43,32 @@ sys.modules["_evo_child.zygote"].main(bundle["config"])
 _serial = itertools.count(1)
 
 
+class _Spawner:
+    """The one thread that starts workers: they die with the thread that made them, and a caller's may end early. No
+    executor's, which would end before the sandbox is closed at the end of the process, and kill them."""
+
+    def __init__(self) -> None:
+        self._asked: queue.SimpleQueue[tuple[Callable[[], subprocess.Popen[bytes]], Future[subprocess.Popen[bytes]]]]
+        self._asked = queue.SimpleQueue()
+        threading.Thread(target=self._serve, name="sandbox-spawner", daemon=True).start()
+
+    def submit(self, spawn: Callable[[], subprocess.Popen[bytes]]) -> Future[subprocess.Popen[bytes]]:
+        future: Future[subprocess.Popen[bytes]] = Future()
+        self._asked.put((spawn, future))
+        return future
+
+    def _serve(self) -> None:
+        while True:
+            spawn, future = self._asked.get()
+            try:
+                future.set_result(spawn())
+            except BaseException as error:  # noqa: BLE001 - raised where it was asked for
+                future.set_exception(error)
+
+
 @functools.cache
-def _spawner() -> ThreadPoolExecutor:
-    """The one thread that starts workers: they die with the thread that made them, and a caller's may end early."""
-    return ThreadPoolExecutor(1, thread_name_prefix="sandbox-spawner")
+def _spawner() -> _Spawner:
+    return _Spawner()
 
 
 os.register_at_fork(after_in_child=_spawner.cache_clear)  # threads do not cross a fork
