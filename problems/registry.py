@@ -96,7 +96,7 @@ def describe_sets() -> list[dict[str, Any]]:
         "compromise": "9x9 mazes whose optimum takes items of both zones and leaves some",
         "train": "9x9 mazes to learn from (seed 42)",
         "compromise-train": "mazes of the kind of maze:compromise, to learn from",
-        "large": "13x13 mazes, four zones of which a walk can have about two, seven objectives, exact optimum",
+        "large": "13x13 mazes, four zones of which a walk can have two or three, seven objectives",
         "large-train": "mazes of the kind of maze:large, to learn from",
     }
     sets: list[dict[str, Any]] = [
