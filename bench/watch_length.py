@@ -42,6 +42,9 @@ _FILL = (
     {_COUNT} SELECT i + 1, 0, i + 1, 0, 0.001 FROM n""",
     """INSERT INTO improvements (problem_id, sequence, candidate_id, fitness)
     SELECT problem_id, sequence, id, fitness FROM candidates WHERE sequence % :step = 0""",
+    """INSERT INTO operator_counts (problem_id, operator, bin, answers, better, copies, repeats, compared, kept)
+    SELECT :problem, 0, sequence, :iterations / 5, :rises / 5, 0, 0, :iterations / 5, :iterations / 10.0
+    FROM prompt_groups WHERE sequence < 5""",
     """INSERT INTO elites (problem_id, island, cell, candidate_id, sequence)
     SELECT problem_id, island, id, id, sequence FROM candidates WHERE id <= 50""",
     """UPDATE problems SET best = :last, best_fitness = (SELECT fitness FROM candidates WHERE id = :last)

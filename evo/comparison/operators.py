@@ -98,13 +98,18 @@ def pooled(name: str, operator: OperatorCounts) -> OperatorShares:
     return OperatorShares(name, int(operator.of["answers"].sum()), shares)
 
 
-def counted(policy: str, counts: Sequence[OperatorCount]) -> OperatorCounts:
-    """Counts of one operator over all problems of a run, as if these were one problem."""
-    of = {name: np.zeros((1, 1, len(BINS) + 1)) for name in _FIELDS}
-    for count in counts:
-        for name in _FIELDS:
-            of[name][0, 0, count.bin - NO_PARENT] += getattr(count, name)
-    return OperatorCounts(policy, of)
+def pooled_counts(arm: str, policy: str, counts: Sequence[OperatorCount]) -> tuple[OperatorShares, ...]:
+    """The same from counts of all of an arm's runs, each as if it were of one problem. policy: the arm's, or several
+    with commas."""
+    found = []
+    for number, address in enumerate(parse_addresses(policy)):
+        of = {name: np.zeros((1, 1, len(BINS) + 1)) for name in _FIELDS}
+        for count in counts:
+            for name in _FIELDS if count.operator == number else ():
+                of[name][0, 0, count.bin - NO_PARENT] += getattr(count, name)
+        if of["answers"].any():
+            found.append(OperatorCounts(str(address), of))
+    return tuple(pooled(name, one) for name, one in zip(labels(arm, found), found, strict=True))
 
 
 def intervals(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str, Interval]:

@@ -19,7 +19,8 @@ from evo.monitor.archive_survey import Survey
 from evo.monitor.snapshot import ImprovementLine, ProblemLine
 from islands.db.store import Store
 from islands.queries import live
-from islands.types import RunRecord
+from islands.queries.operators import summed_counts
+from islands.types import OperatorCount, RunRecord
 
 LOAD_SECONDS = 0.25
 """How long one call may read runs that were not read before; a run once begun is read to its end."""
@@ -48,6 +49,7 @@ class RunCache:
     every: int = 1
     metrics: dict[str, list[float]] = field(default_factory=dict)
     version: str = ""
+    counts: list[OperatorCount] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -159,6 +161,7 @@ class LiveCache:
                 steps = live.steps_between(connection, run_id, cached.last, upto)
                 for step in steps:
                     self._rise(cached, arm, step)
+                cached.counts = summed_counts(connection, run_id)
                 cached.last = upto if upto >= 0 else live.BEFORE_SEEDS
                 self.version += 1
 

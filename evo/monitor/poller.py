@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from evo.comparison.load import Comparison, gather, planned
+from evo.comparison.operators import pooled_counts
 from evo.comparison.survival import answer_axis
 from evo.monitor.candidate_detail import best_answer
 from evo.monitor.live_cache import LiveCache, RunCache
@@ -170,6 +171,7 @@ class Poller:
             populations=cache.survey.by_problem(number, self._chosen[0]),
             read=cache.survey.read_of(number),
             training=_training(own),
+            operators=pooled_counts(of.name, of.policy, [count for cached in own for count in cached.counts]),
         )
 
     def _rate(self, now: float, groups: int, loaded: bool) -> float | None:

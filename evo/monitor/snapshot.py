@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from evo.comparison.operators import OperatorShares
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve
 from evo.search.active_time import Period, seconds_until
@@ -80,6 +81,7 @@ class ArmSnapshot:
     failed: problem index -> what its scorer said
     read: searches whose archives have been read, of P x S
     populations: problem index -> its archives, for the problems that were read
+    operators: what its operators make of the parents that they are shown, all problems and seeds together
     """
 
     name: str
@@ -98,6 +100,7 @@ class ArmSnapshot:
     populations: Mapping[int, Population] = field(default_factory=dict)
     read: int = 0
     training: TrainingCurve | None = None
+    operators: tuple[OperatorShares, ...] = ()
 
     @property
     def answers_planned(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from evo.comparison.load import Comparison, gather, load_results
+from evo.comparison.operators import load_operators, refinement_differences
 from evo.comparison.results import Results
 from evo.comparison.verdict import ArmSummary, Summary, farthest, summarise, verdict_lines
 from evo.errors import BadInput
@@ -17,6 +18,7 @@ from evo.report.cells import Table
 from evo.report.lineage import Lineage, find_longest, load_texts
 from evo.report.load import RunReading, read_run
 from evo.report.measures import measured, relative_best
+from evo.report.operators import operators_table, refinement_table
 from evo.report.plots.curves import best_at_k_plot, diversity_plot, multiples_plot, solve_plot, training_plot
 from evo.report.plots.maps import archive_plot, heat_map_plot
 from evo.report.plots.rewards import reward_plot
@@ -69,6 +71,8 @@ class Report:
     verdict: tuple[str, ...]
     arms: Table
     differences: Table | None
+    operators: Table | None
+    refinement: Table | None
     solve: Plot
     best_at_k: Plot | None
     heat_map: Plot
@@ -114,6 +118,8 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
     reference = comparison.reference
     gaps = differences(summary, measures)
     apart_settings, shared_settings = settings_tables(comparison)
+    operators, crossed = load_operators(store, comparison), comparison.crossed_seeds
+    refinement = refinement_differences(operators, reference, crossed_seeds=crossed)
     with styled():
         return Report(
             name,
@@ -124,6 +130,8 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
             verdict=tuple(verdict_lines(summary)),
             arms=arms_table(comparison, summary, measures, readings),
             differences=differences_table(reference, gaps) if reference and any(gaps.values()) else None,
+            operators=operators_table(operators, crossed_seeds=crossed),
+            refinement=refinement_table(reference, refinement),
             solve=solve_plot(found, level, style, summary.horizon or summary.best_horizon, comparison.crossed_seeds),
             best_at_k=best_at_k_plot(measures, style),
             heat_map=heat_map_plot(

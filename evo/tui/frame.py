@@ -19,6 +19,7 @@ from evo.tui import head, side_panels
 from evo.tui.detail import draw_detail
 from evo.tui.help_page import draw_help
 from evo.tui.line import Line, Lines, text_of
+from evo.tui.operators_panel import draw_operators
 from evo.tui.palette import BAD, DIM, SELECTED, STRONG, look, spell
 from evo.tui.plot import Drawn, draw_plot
 from evo.tui.problem_table import draw_problem_table, visible
@@ -30,6 +31,7 @@ TITLES = {
     "problems": "problems",
     "curves": "curves",
     "population": "population",
+    "operators": "better than the parent, by its share of the target",
     "improvements": "last improvements",
     "training": "training",
     "errors": "errors",
@@ -168,6 +170,8 @@ def _panel(snapshot: Snapshot, view: View, panel: str, width: int, height: int, 
             return _curves(snapshot, width, height)
         case "population":
             return side_panels.draw_population(snapshot, view, width, height)
+        case "operators":
+            return draw_operators(snapshot, width, height)
         case "training":
             return side_panels.draw_training(snapshot, view, width, height)
         case "improvements":
@@ -215,7 +219,7 @@ def _span(snapshot: Snapshot, view: View, page: int) -> str:
 
 def _tabs(snapshot: Snapshot, view: View, panel: str, order: Sequence[str], width: int, page: int) -> Line:
     line = Line(width)
-    names = {"improvements": "improved"} if width < 100 else {}
+    names = {"operators": "operators"} | ({"improvements": "improved"} if width < 100 else {})
     for name in order:
         text = f" {names.get(name, _titled(snapshot, name))} "
         line.add(text, SELECTED if name == panel else DIM)

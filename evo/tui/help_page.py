@@ -21,6 +21,8 @@ READING = (
     "have solved it, else the difference in best fitness; = is neither.",
     "curves: solve rates (Kaplan-Meier) with 95% bands in dots; white where several",
     "arms share a cell; marks tell arms apart where colours do not.",
+    "operators: share of answers better than the parent shown, by its share of the",
+    "target; kept of the parent; copies of what was shown; alone: without a parent.",
     "verdict: an interval over problems without 0 and p <= .05, or none is shown.",
 )
 

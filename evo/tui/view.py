@@ -8,7 +8,7 @@ from typing import Literal
 from evo.monitor.snapshot import Snapshot
 
 Action = Literal["quit", "pause", "repaint"]
-PANELS = ("problems", "curves", "population", "improvements", "training", "errors")
+PANELS = ("problems", "curves", "population", "operators", "improvements", "training", "errors")
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class View:
 def panels(snapshot: Snapshot) -> list[str]:
     """Those that have something to show, in the order in which tab goes through them."""
     none = {"training"} if not any(arm.training for arm in snapshot.arms) else set()
+    if not any(arm.operators for arm in snapshot.arms):
+        none.add("operators")
     if not any(arm.telemetry.errors or arm.failed for arm in snapshot.arms):
         none.add("errors")
     return [panel for panel in PANELS if panel not in none]

@@ -105,6 +105,8 @@ def test_opening_a_screen_reads_rises_and_no_other_candidates(tmp_path):
             event.listen(store.reader, "connect", count)
             store.reader.dispose()
             snapshot = Poller(store, NAME).poll()
+        (operator,) = snapshot.arms[0].operators
+        assert (operator.answers, operator.shares["kept"]) == (iterations, 0.5)
         assert snapshot.arms[0].groups == iterations and snapshot.arms[0].results.best[0, 0, -1] == 1 - 1 / RISES
         work[iterations] = 10 * steps[0]
     assert work[RISES] > 1_000

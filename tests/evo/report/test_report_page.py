@@ -52,7 +52,8 @@ def test_the_page_says_what_was_found(finished):
     assert "3 arms, 5 problems, 2 seeds, 12 iterations of 3 answers" in found.text
     assert "Unfinished" not in found.text
     tables = {one["id"] for one in found.of("div") if one.get("class") == "table"}
-    assert tables == {"arms", "differences", "problems", "cost", "settings", "runs", "shared-settings"}
+    of_operators = {"operators", "refinement"}
+    assert tables == {"arms", "differences", "problems", "cost", "settings", "runs", "shared-settings"} | of_operators
     for arm in ("base", "best-of-n", "grpo"):
         assert f"made:{arm}" in found.text
     for n in range(5):

@@ -12,10 +12,11 @@ import pytest
 import screen_samples as samples
 from rich.cells import cell_len
 
+from evo.comparison.operators import OperatorShares
 from evo.monitor.snapshot import ArmSnapshot, Snapshot
 from evo.tui.frame import draw_frame
 from evo.tui.line import text_of
-from evo.tui.view import PANELS, View
+from evo.tui.view import PANELS, View, panels
 
 GOLDEN = Path(__file__).parent / "golden"
 CAPTURES = {
@@ -166,3 +167,31 @@ def test_deltas_are_earlier_iterations_where_both_solved_and_fitness_elsewhere()
         assert text == (f"{gap:+.0f}it" if round(gap) else "=") if both else not text.endswith("it")
     half = replace(vpo, results=replace(vpo.results, solved_at=np.array([[3.0, np.inf]] * 12)))
     assert solved_text(half, 0) == "1/2"
+
+
+def with_operators(snapshot):
+    def shares(name, **more):
+        return OperatorShares(name, 900, {"refined .5-.75": 0.25, "refined .75-1": 0.043, "repeats": 0.1, **more})
+
+    first, second, *others = snapshot.arms
+    mixed = (shares("grpo: embedded:grpo", kept=0.5), shares("grpo: embedded:vpo", copies=1.0, alone=0.0))
+    alone = OperatorShares("best-of-n", 900, {"repeats": 0.2, "alone": 1.0})
+    base = shares("base", kept=0.31, copies=0.02, alone=0.1)
+    shown = (replace(first, operators=(base,)), replace(second, operators=(alone,)))
+    return replace(snapshot, arms=(*shown, replace(others[0], operators=mixed), *others[1:]))
+
+
+def test_the_operators_of_every_arm_are_shown_where_they_fit():
+    snapshot = with_operators(samples.finished())
+    assert "operators" in panels(snapshot) and "operators" not in panels(samples.finished())
+    text = draw_frame(snapshot, View(panel="operators"), 80, 24, samples.NOW).text()
+    rows = {line.split()[1]: line.split()[2:] for line in text.splitlines() if line.count(" - ") > 1}
+    assert rows["base"] == ["-", "-", ".250", ".043", ".310", ".020", ".100", ".100"]
+    assert rows["best-of-n"] == [*"------", ".200", "1.00"]
+    (titles,) = (line.split() for line in text.splitlines() if "0-.25" in line)
+    assert titles == ["arm", "0-.25", ".25-.5", ".5-.75", ".75-1", "kept", "copy", "repeat", "alone"]
+    wide = draw_frame(snapshot, View(), 160, 50, samples.NOW).text()
+    assert "better than the parent, by its share of the target" in wide and "repeat alone" in wide
+    for size in ((40, 12), (60, 20), (80, 24), (116, 30), (160, 50)):
+        shown = draw_frame(snapshot, View(panel="operators"), *size, samples.NOW)
+        assert {cell_len(text_of(line)) for line in shown.lines} == {size[0]}
