@@ -1,0 +1,69 @@
+"""Parent choice: figures of finished comparisons whose arms differ in their islands alone, one section a comparison.
+
+    evo compare --config bench/selection/classic.yaml --db sqlite:///selection.db --name classic
+    evo compare --config bench/selection/packing.yaml --db sqlite:///selection.db --name packing
+    python bench/selection.py sqlite:///selection.db classic packing ...
+
+The arms of every comparison are named alike (STRATEGY-ISLANDS), so that the first table can set them side by side:
+the solve rate at the end, or the mean best fitness where the problem has no target.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.search import arms_table, differences, head  # noqa: E402
+from bench.tables import markdown  # noqa: E402
+from evo.comparison.load import gather, load_results  # noqa: E402
+from evo.comparison.table import as_dict, costs_of  # noqa: E402
+from evo.comparison.verdict import Summary, summarise  # noqa: E402
+from islands.db.store import Store  # noqa: E402
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("db")
+    parser.add_argument("names", nargs="+", metavar="NAME")
+    parser.add_argument("-o", "--output", default="bench/results/selection.md")
+    options = parser.parse_args()
+    sections, summaries, records = [], dict[str, Summary](), dict[str, Any]()
+    with Store.open(options.db, read_only=True) as store:
+        for name in options.names:
+            comparison = gather(store, name)
+            found = load_results(store, comparison)
+            summary = summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds)
+            costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
+            parts = [head(comparison), arms_table(comparison, found, summary, costs), differences(summary)]
+            # a section each: one heading level below the page's
+            sections.append("\n\n".join(parts).replace("\n## ", "\n### ").replace("# Search on", f"## {name}: ", 1))
+            summaries[name], records[name] = summary, as_dict(comparison, summary, costs)
+    output = Path(options.output)
+    page = ["# Parent choice, measured", side_by_side(summaries), *sections]
+    output.write_text("\n\n".join(page) + "\n", encoding="utf-8")
+    output.with_suffix(".json").write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+
+
+def side_by_side(summaries: Mapping[str, Summary]) -> str:
+    """Arms by comparisons."""
+    arms = list(dict.fromkeys(arm for summary in summaries.values() for arm in summary.arms))
+    rows = [["arm", *summaries]]
+    for arm in arms:
+        rows.append([arm, *(_figure(summary, arm) for summary in summaries.values())])
+    return markdown(rows)
+
+
+def _figure(summary: Summary, arm: str) -> str:
+    one = summary.arms.get(arm)
+    found = None if one is None else one.solved or one.best
+    return "-" if found is None else f"{found.mean:.3f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+if __name__ == "__main__":
+    main()
