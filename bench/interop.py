@@ -135,7 +135,7 @@ def measure(size: int, repeats: int, db: str | None) -> dict[str, Any]:
             scores = [score_of(program, problem) for program in line.first]
             with Store.open(db or f"sqlite:///{folder}/{turn}.db") as store:
                 plan = RunPlan(None, "bench", "", 0, {"policy": "openevolve"})
-                config = PopulationConfig(islands=ISLANDS, population_size=size + ISLANDS)
+                config = PopulationConfig(strategy="openevolve", islands=ISLANDS, population_size=size + ISLANDS)
                 imported = timed(
                     parts,
                     "store",

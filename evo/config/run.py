@@ -69,6 +69,13 @@ def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:
 
 
 def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's configuration as the database holds it, ready to be validated; see complete_trainer."""
-    train = values.get("train")
-    return {**values, **({"train": complete_trainer(train)} if train else {})}
+    """A run's configuration as the database holds it, ready to be validated; see complete_trainer.
+
+    Runs that name no strategy were made when openevolve was the default, and go on with it.
+    """
+    train, population = values.get("train"), values.get("population") or {}
+    return {
+        **values,
+        "population": {"strategy": "openevolve", **population},
+        **({"train": complete_trainer(train)} if train else {}),
+    }

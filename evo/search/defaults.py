@@ -40,6 +40,7 @@ def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
     a resume fills it up from the problems' directories as the start did."""
     kept = config.model_dump(mode="json")
     given = config.population.model_dump(mode="json", exclude_unset=True)
+    given.setdefault("strategy", config.population.strategy)  # the default changed once: see complete_run
     return {**kept, "population": given, "problems": list(addresses), "limit": None}
 
 

@@ -39,9 +39,10 @@ class PopulationConfig(BaseModel):
     diversity_reference_size: int = Field(
         20, ge=1, le=200, description="how many of the first valid answers diversity is measured against"
     )
-    strategy: Literal["openevolve", "weighted", "lexicase", "puct", "hill", "scs"] = Field(
-        "openevolve",
-        description="parent choice; two baselines without islands: hill shows the best answer so far and nothing else, "
+    strategy: Literal["auto", "openevolve", "weighted", "lexicase", "puct", "hill", "scs"] = Field(
+        "auto",
+        description="parent choice; auto: weighted where there are several objectives, openevolve where the reward is "
+        "one number; two baselines without islands: hill shows the best answer so far and nothing else, "
         "scs random successful ones",
     )
     exploration_ratio: float = Field(0.2, ge=0, le=1, description="share of uniform draws under openevolve")

@@ -1,9 +1,10 @@
 """How a parent and its company are chosen. Pure functions of the islands and a generator; nothing here changes state.
 
-Strategies: `openevolve` draws uniformly, from the hall of fame, or by fitness; `weighted` takes the elite that is best
-under a random scalarization w ~ Dir(1); `lexicase` filters elites by one objective after another in random order
-(Spector 2012; epsilon: La Cava et al. 2016); `puct` balances fitness rank against the number of groups that a member
-has already been parent of (AlphaZero's rule with the prior taken from ranks).
+Strategies: `auto` is `weighted` for several objectives, else `openevolve`; `openevolve` draws uniformly, from the hall
+of fame, or by fitness; `weighted` takes the elite that is best under a random scalarization w ~ Dir(1); `lexicase`
+filters elites by one objective after another in random order (Spector 2012; epsilon: La Cava et al. 2016); `puct`
+balances fitness rank against the number of groups that a member has already been parent of (AlphaZero's rule with the
+prior taken from ranks).
 
 Two baselines that an evolution has to beat use none of that: `hill` and `scs` choose a prompt's whole company
 themselves, from everything that was ever stored, evicted candidates too.
@@ -97,7 +98,14 @@ def puct(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     return found[int(np.argmax(np.asarray(scores) + config.puct_temperature * rng.gumbel(size=len(scores))))]
 
 
+def auto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
+    """What won where it was measured (bench/results/selection.md): `weighted` builds on what differs under a vector of
+    objectives; where there is one, it would always take the fittest, and OpenEvolve's choice stays."""
+    return (weighted if population.columns.objectives > 1 else openevolve)(population, number, rng)
+
+
 STRATEGIES: dict[str, Callable[[Archipelago, int, np.random.Generator], int]] = {
+    "auto": auto,
     "openevolve": openevolve,
     "weighted": weighted,
     "lexicase": lexicase,

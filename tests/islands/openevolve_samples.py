@@ -123,7 +123,8 @@ def bring_in(store: Store, path: Path, problem: Any = None, name: str | None = N
 
 
 def population(islands: int) -> PopulationConfig:
-    return PopulationConfig(islands=islands, feature_bins=5, archive_size=8, migration_interval=5)
+    own = {"islands": islands, "feature_bins": 5, "archive_size": 8, "migration_interval": 5}
+    return PopulationConfig(strategy="openevolve", **own)
 
 
 def replayed(store: Store, imported: Imported, islands: int) -> Population:

@@ -13,10 +13,10 @@ from islands.population.config import PopulationConfig
 from islands.population.memory import Memory
 
 
-def made(rewards: list[tuple[float, float]], island_of=lambda n: 0, fitness=None, **settings) -> Memory:
+def made(rewards: list[tuple[float, ...]], island_of=lambda n: 0, fitness=None, **settings) -> Memory:
     """A population of these candidates, each in a cell of its own. Ordinals follow the list."""
     config = {"feature_dimensions": ("rewards",), "feature_bins": 50, "population_size": None, **settings}
-    memory = Memory(small_config(**config), ("a", "b"))
+    memory = Memory(small_config(**config), ("a", "b")[: len(rewards[0])])
     for n, vector in enumerate(rewards):
         value = sum(vector) / 2 if fitness is None else fitness[n]
         measures = vector if memory.space.dimensions else ()
@@ -193,3 +193,15 @@ def test_baselines_have_no_islands(strategy):
     assert PopulationConfig.model_validate({"strategy": strategy}).model_dump(exclude_unset=True)["islands"] == 1
     with pytest.raises(ValueError, match=f"strategy {strategy} has no islands"):
         PopulationConfig.model_validate({"strategy": strategy, "islands": 3})
+
+
+def test_by_default_a_vector_is_weighed_and_one_number_is_chosen_as_openevolve_does():
+    assert PopulationConfig().strategy == "auto"
+    for vectors, same in ((GRID, selection.weighted), ([(v[0],) for v in GRID], selection.openevolve)):
+        memory = made(vectors)
+        draws = [
+            [choose(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(30)]
+            for choose in (selection.auto, same)
+        ]
+        assert draws[0] == draws[1]
+    assert draws[0] != [selection.weighted(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(30)]

@@ -4,6 +4,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run, load_config
 from evo.errors import BadInput
+from evo.search.defaults import to_stored
 
 
 def test_defaults_are_valid_and_survive_storage():
@@ -102,6 +103,14 @@ def test_a_wrong_value_is_one_line_however_deep_it_lies(values, said):
     with pytest.raises(BadInput) as raised:
         parse(Comparison, values, "file", inlined="search", reserved=("policy",))
     assert str(raised.value) == said
+
+
+def test_a_run_that_names_no_strategy_goes_on_with_openevolves_choice_and_new_ones_name_theirs():
+    old = parse(RunConfig, complete_run({"policy": "embedded:base", "population": {"islands": 2}}), "run old")
+    assert (old.population.strategy, old.population.islands) == ("openevolve", 2)
+    stored = to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"])
+    assert stored["population"] == {"strategy": "auto"}
+    assert parse(RunConfig, complete_run(stored), "run new").population.strategy == "auto"
 
 
 def test_a_run_stored_before_there_was_a_scale_trains_at_the_plain_one():

@@ -155,7 +155,7 @@ def test_a_share_of_fresh_prompts_shows_nothing_and_is_recorded_so(tmp_path):
     db = f"sqlite:///{tmp_path / 'evo.db'}"
     policy = "scripted:mutate,scripted:mutate?fresh=0.5"
     whole = searched(config(policy=policy, mixing="turns"), db, name="whole")
-    later = [one for one in whole if one.iteration > 3]  # the first of a problem are asked before anything is found
+    later = [one for one in whole if one.iteration > 6]  # earlier ones may be asked before anything is found
     first, second = ([one for one in later if one.operator == n] for n in (0, 1))
     assert all(one.parent is not None for one in first)
     fresh = [one for one in second if one.parent is None]
