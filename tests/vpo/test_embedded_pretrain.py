@@ -152,6 +152,8 @@ def test_a_pretraining_goes_on_in_the_edit_language(tmp_path):
         assert of.shown.answers == of.unshown.answers == 24
         assert of.teacher.valid == 1.0 and of.teacher.kept > 0.4
         assert f"24 answers to mazes of {kind}:" in (tmp_path / "edit" / "README.md").read_text()
+    said = (tmp_path / "edit" / "README.md").read_text()
+    assert "`evo pretrain maze-edit` with: dialect maze-edit, start base, " in said and str(tmp_path) not in said
     assert dialect_of(tmp_path / "edit") == EDIT_DIALECT
 
     from transformers import AutoModelForCausalLM, AutoTokenizer

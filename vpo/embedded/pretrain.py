@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vpo.embedded.checkpoint import PREFIX, build_model, build_tokenizer, checkpoint_path, dialect_of, fill
+from vpo.embedded.checkpoint import PREFIX, SHIPPED, build_model, build_tokenizer, checkpoint_path, dialect_of, fill
 from vpo.embedded.fidelity import KINDS, Comparison, compare
 from vpo.embedded.lessons import Lesson, Lessons
 from vpo.embedded.words import DIALECT, EDIT_DIALECT, vocabulary
@@ -245,24 +245,34 @@ def card(config: PretrainConfig, model: LlamaForCausalLM, done: Pretraining) -> 
     """The checkpoint's README.md: what it is, how it was made, how the loss went, how faithful it is."""
     history = done.history
     size = sum(p.numel() for p in model.parameters())
-    settings = ", ".join(f"{name} {value}" for name, value in asdict(config).items())
+    settings = ", ".join(f"{name} {value}" for name, value in (asdict(config) | {"start": _origin(config)}).items())
+    language = next(name for name, dialect in LANGUAGES.items() if dialect == config.dialect)
     shown = history[:: max(1, len(history) // 8)]
     if shown[-1] is not history[-1]:
         shown.append(history[-1])
     curve = "\n".join(f"| {p.step} | {p.tokens} | {p.seconds:.0f} | {p.loss:.4f} |" for p in shown)
     boards = "9x9 and 13x13" if config.large_share else "9x9"
-    return f"""# embedded:base
+    does = "or edits of the route that it is shown, " if config.dialect == EDIT_DIALECT else ""
+    return f"""# A base policy for mazes, `{language}`
 
-A Llama decoder of {size:,} parameters that writes routes through {boards} mazes in the `{config.dialect}` language
-(`vpo/embedded/language.py`). It imitates a planner that walks random shortest paths through random way-points and
-knows nothing of gold, diamonds or lava; training by reward starts from it.
+A Llama decoder of {size:,} parameters that writes routes {does}through {boards} mazes, in the
+`{config.dialect}` language (`vpo/embedded/language.py`). It imitates a planner that walks random shortest paths
+through random way-points and knows nothing of gold, diamonds or lava; training by reward starts from it.
 
-Made by `evo pretrain maze` with: {settings}.
+Made by `evo pretrain {language}` with: {settings}.
 
 | step | chain tokens | seconds | loss (nats a token) |
 |---|---|---|---|
 {curve}
 {fidelity_table(done)}"""
+
+
+def _origin(config: PretrainConfig) -> str | None:
+    """Where training started, without the folders that it lay in."""
+    if config.start is None:
+        return None
+    folder = Path(config.start)
+    return f"{PREFIX}{folder.name}" if folder.parent == SHIPPED else folder.name
 
 
 def fidelity_table(done: Pretraining) -> str:
