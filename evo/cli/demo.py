@@ -27,6 +27,7 @@ from islands.db.store import Store
 
 DEMO_PROBLEMS = "maze:hard"
 LESSONS = "maze:train/0-899"
+BASELINES = ["best-of-n", "hill", "classic"]
 TRAINING: Mapping[str, Mapping[str, Any]] = {
     "grpo": {"prompts": 18, "answers": 1, "lr": 1.25e-4},
     "vpo": {"prompts": 6, "answers": 3, "lr": 2.5e-4},
@@ -52,11 +53,12 @@ COMMON = {"rollouts": 16, "betas": (0.9, 0.95), "warm_up": 10, "token_budget": 4
 @db_option
 @plain_option
 def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, output: str, db: str, plain: bool) -> int:
-    """Base, best-of-n, GRPO and VPO search the same hard mazes, live, for 200 iterations of three answers.
+    """Base, GRPO, VPO and three baselines search the same hard mazes, live, for 200 iterations of three answers.
 
     Each maze hides gold and diamonds in opposite corners and leaves steps for one of them: the objectives conflict.
     The policies, small transformers that ship with the package, propose routes; island populations keep the best of
-    each kind and show them as parents, save to best-of-n. Solved means the exact optimum was reached.
+    each kind and show them as parents. The baselines: best-of-n shows the base no parent, hill shows it the best route
+    so far and nothing else, classic re-routes parents at random, without a model. Solved means the exact optimum.
     """
     folder = Path(output)
     policies = {"grpo": "embedded:grpo", "vpo": "embedded:vpo"}
@@ -73,6 +75,7 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
         None,
         {"problems": (DEMO_PROBLEMS,), "limit": limit, "iterations": iterations, "seed": seed, "until_solved": True},
         arms={name: {"policy": policy} for name, policy in {"base": "embedded:base", **policies}.items()},
+        baselines=BASELINES,
         seeds=1,
     )
     runs = planned_runs(config)
