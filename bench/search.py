@@ -88,8 +88,8 @@ def head(comparison: Comparison) -> str:
 
 def set_of(problem: str) -> str:
     """The address of the set that a problem is of, without the folders that its file lay in."""
-    kind, _, rest = problem.rpartition("/")[0].partition(":")
-    return f"{kind}:{Path(rest).name}"
+    kind, colon, rest = problem.rpartition("/")[0].partition(":")
+    return f"{kind}:{Path(rest).name}" if colon else Path(problem).name  # a directory is a set of one
 
 
 def by_set(comparison: Comparison, found: Mapping[str, Results], t: int) -> str:
@@ -121,7 +121,8 @@ def arms_table(
     ]
     for arm in comparison.arms:
         one, cost = summary.arms[arm.name], costs[arm.name]
-        rates = [f"{found[arm.name].solved_by(t).mean():.3f}" for t in shown]
+        solved = found[arm.name].solved_by if one.solved is not None else None  # None where no problem has a target
+        rates = ["-" if solved is None else f"{solved(t).mean():.3f}" for t in shown]
         rows.append(
             [
                 arm.name, *rates, _brackets(one.solved), _mean(one.area), _mean(one.best), _mean(cost.diversity, 2),
@@ -141,8 +142,8 @@ def differences(summary: Summary) -> str:
     for arm, figures in summary.against.items():
         cells = [f"{arm} - {summary.reference}"]
         for figure in ("solved", "area", "best"):
-            one = figures[figure]
-            cells += [signed(one.interval), f"{one.p:.3g}"]
+            one = figures.get(figure)  # no solve rate without a target
+            cells += ["-", "-"] if one is None else [signed(one.interval), f"{one.p:.3g}"]
         rows.append(cells)
     return f"## Against {summary.reference}\n\n" + markdown(rows) + "\n\nVerdicts:\n\n" + _lines(verdict_lines(summary))
 
