@@ -113,6 +113,6 @@ def test_no_process_of_ours_is_left() -> None:
         b"resource_tracker",
         b"forkserver",
         b"warm_processes.py",
-    )  # multiprocessing's, and the session's warm servers
+    )  # the last: the session's
     commands = [one for one in commands if not any(name in part for part in one for name in ours)]
     assert not [one for one in commands if Path(one[0].decode()).name.startswith(("bwrap", "python"))]
