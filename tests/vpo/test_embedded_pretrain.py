@@ -1,5 +1,6 @@
 """Lessons, a tiny pretraining, and the files that come of it."""
 
+import asyncio
 import hashlib
 import json
 import math
@@ -14,6 +15,7 @@ from problems.maze.planner import moves_between
 from problems.maze.sets import held_out_tiles
 from vpo.embedded import checkpoint_path, dialect_of, prompt_text, routes, shipped
 from vpo.embedded.checkpoint import LARGEST_MB, SHIPPED, build_model, fill
+from vpo.embedded.fidelity import cases, of_policy
 from vpo.embedded.language import encode_edit, encode_prompt
 from vpo.embedded.lessons import Lessons, edit, mutate
 from vpo.embedded.pretrain import PretrainConfig, Progress, make_config, pretrain
@@ -209,7 +211,7 @@ def test_a_config_without_sense_is_refused(tmp_path):
 
 
 def test_only_what_ships_has_an_address():
-    assert shipped() == ["base", "grpo", "vpo"]
+    assert shipped() == ["base", "edit", "grpo", "vpo"]
     assert checkpoint_path("embedded:base") == checkpoint_path("base") == SHIPPED / "base"
     for name in ("embedded:none", "embedded:", "embedded:../embedded", "embedded:base/.."):
         with pytest.raises(BadAddress, match="embedded:base"):
@@ -222,7 +224,7 @@ def test_a_folder_without_the_mark_speaks_english(tmp_path):
     assert dialect_of(tmp_path) == "chat"
 
 
-@pytest.mark.parametrize("name", ["base", "grpo", "vpo"])
+@pytest.mark.parametrize("name", ["base", "edit", "grpo", "vpo"])
 def test_a_shipped_policy_is_small_and_complete(name):
     folder = checkpoint_path(name)
     files = {path.name: path.stat().st_size for path in folder.iterdir()}
@@ -235,7 +237,7 @@ def test_a_shipped_policy_is_small_and_complete(name):
         "README.md",
     } <= set(files)
     assert sum(files.values()) <= LARGEST_MB * 1e6
-    assert dialect_of(folder) == "maze-compact"
+    assert dialect_of(folder) == (EDIT_DIALECT if name == "edit" else "maze-compact")
     settings = json.loads((folder / "generation_config.json").read_text())
     assert settings["top_k"] == 0 and settings["do_sample"]  # transformers would cut to the 50 likeliest otherwise
 
@@ -259,6 +261,21 @@ def test_the_shipped_base_walks_mazes():
     assert sum(len(chain) == 2 for chain in chains) >= 25
     reached = [simulate(p.maze, chain[0]).reached for p, chain in zip(problems, chains, strict=True) if chain]
     assert sum(reached) >= 18
+
+
+@pytest.mark.parametrize("kind", ["maze:train", "maze:large-train"])
+def test_the_shipped_mutator_keeps_its_parents(kind):
+    from vpo.policies.registry import load_policy
+
+    asked = cases(12, kind=kind)
+    policy = load_policy("embedded:edit", threads=1)
+
+    async def measured():
+        return await of_policy(policy, asked), await of_policy(policy, asked, shown=False)
+
+    shown, unshown = asyncio.run(measured())
+    asyncio.run(policy.close())
+    assert shown.kept > 0.5 and shown.kept > 1.5 * unshown.kept and shown.valid > 0.5
 
 
 def test_the_trained_policies_know_what_gold_is_worth():
