@@ -1,0 +1,58 @@
+"""Colours and marks of arms: told apart without colour vision, and on light and dark ground."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from evo.monitor.arm_style import COLOURS, MARKS, style_of
+
+LIGHT, DARK = "#ffffff", "#16161a"
+LEAST_CONTRAST = 2.1
+"""Of a line on its ground. 3 is WCAG's advice; Okabe and Ito's orange and sky blue fall short of it on white, which is
+why they come late and every line carries marks."""
+
+
+def _luminance(colour: str) -> float:
+    def linear(part: float) -> float:
+        return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+
+    red, green, blue = (linear(int(colour[at : at + 2], 16) / 255) for at in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_no_two_of_the_first_arms_share_colour_and_mark() -> None:
+    looks = [(style.colour, style.mark) for style in map(style_of, range(len(COLOURS) * len(MARKS)))]
+    assert len(set(looks)) == len(looks)
+
+
+def test_the_first_arms_differ_by_mark_alone() -> None:
+    assert len({style_of(index).mark for index in range(len(MARKS))}) == len(MARKS)
+
+
+@pytest.mark.parametrize("ground", [LIGHT, DARK])
+def test_every_colour_is_seen_on_both_grounds(ground: str) -> None:
+    for place, colour in enumerate(COLOURS):
+        assert contrast(colour, ground) >= (3.0 if place < 4 else LEAST_CONTRAST), colour
+
+
+def test_terminal_and_page_have_the_same_colour() -> None:
+    for index in range(len(COLOURS)):
+        style = style_of(index)
+        assert style.rich.get_truecolor().hex == style.colour.lower()
+
+
+def test_neighbours_differ_in_colour() -> None:
+    for one, other in itertools.pairwise(range(20)):
+        assert style_of(one).colour != style_of(other).colour
+
+
+def test_places_before_the_first_are_refused() -> None:
+    with pytest.raises(ValueError, match="from 0"):
+        style_of(-1)
