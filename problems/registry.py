@@ -7,6 +7,7 @@
     PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
     PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve.directory)
     PATH/directory/program.py                    the same, where several files may be its initial program
+    score:NAME                                   a Python function, where the caller gives it (see `given`)
     NAME  NAME:REST                              registered with @problems.register("NAME"), or under the entry point
                                                  group "evo.problems"
 
@@ -16,11 +17,14 @@ after NAME: where it takes an argument.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from problems.contract import MEMBERS, BadAddress, Problem, complete_problem
@@ -30,13 +34,22 @@ from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shar
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
 
-__all__ = ["close_shared_sandbox", "describe_sets", "register", "resolve", "set_sandbox_mode", "shared_sandbox"]
+__all__ = [
+    "close_shared_sandbox",
+    "describe_sets",
+    "given",
+    "register",
+    "resolve",
+    "set_sandbox_mode",
+    "shared_sandbox",
+]
 
 ENTRY_POINTS = "evo.problems"
 _PART = re.compile(r"((?:maze|programs):.+)/([0-9]+)-([0-9]+)")
 _MAZES = ("test", "hard", "compromise", "large", "train", "compromise-train", "large-train")
 _PROGRAMS = ("shipped", "easy", "medium", "hard")
 _registered: dict[str, Any] = {}
+_given: ContextVar[Mapping[str, Problem]] = ContextVar("problems given by name", default=MappingProxyType({}))
 _Made = TypeVar("_Made")
 
 
@@ -44,7 +57,7 @@ def register(name: str) -> Callable[[_Made], _Made]:
     """Decorator: `name` is an address of what the decorated class or function makes."""
     if not name or any(mark in name for mark in ":/ "):
         raise ValueError(f"{name!r} cannot be registered: a name has no colon, slash or space")
-    if name in ("maze", "programs"):
+    if name in ("maze", "programs", "score"):
         raise ValueError(f"{name!r} is built in")
 
     def remember(made: _Made) -> _Made:
@@ -52,6 +65,16 @@ def register(name: str) -> Callable[[_Made], _Made]:
         return made
 
     return remember
+
+
+@contextlib.contextmanager
+def given(problems: Iterable[Problem]) -> Iterator[None]:
+    """Within the block, and in the tasks and threads that asyncio starts there, each problem's name is its address."""
+    token = _given.set({**_given.get(), **{problem.name: problem for problem in problems}})
+    try:
+        yield
+    finally:
+        _given.reset(token)
 
 
 def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbox] | None = None) -> list[Problem]:
@@ -62,6 +85,8 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
     """
     if limit is not None and limit < 1:
         raise BadAddress(f"a limit of {limit} leaves no problems")
+    if (problem := _given.get().get(address)) is not None:
+        return [problem]
     source = sandbox or shared_sandbox
     part = _PART.fullmatch(address)
     if part:
@@ -78,6 +103,11 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
         found = list(problem_set(address, limit))
     elif kind == "programs" and colon:
         found = _programs(rest, limit, source)
+    elif kind == "score" and colon:
+        raise BadAddress(
+            f"{address} is a function that was given in Python, and has to be given again: "
+            f'evo.resume("RUN", score={rest}) in Python goes on with its run'
+        )
     elif (made := _find_named(kind)) is not None:
         found = _make(kind, made, rest if colon else None)
     else:

@@ -20,8 +20,8 @@ SHIMS = Path(__file__).parent / "shims"
 class ScorerProcess:
     """Calls functions of the shim that stands before a user's file. Thread-safe."""
 
-    def __init__(self, file: Path, spec: EvaluatorSpec, limits: Limits, sandbox: Callable[[], Sandbox]) -> None:
-        """file: the user's, named in faults"""
+    def __init__(self, file: Path | str, spec: EvaluatorSpec, limits: Limits, sandbox: Callable[[], Sandbox]) -> None:
+        """file: the user's, or what else faults name"""
         self.file, self._spec, self._limits, self._sandbox = file, spec, limits, sandbox
         self._lock = threading.Lock()
         self._opened: tuple[Sandbox, Evaluator] | None = None

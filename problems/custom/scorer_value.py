@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from problems.contract import Score, ScorerFault
@@ -17,16 +16,16 @@ RESERVED = ("fitness", "combined_score", "feedback", "features", "error", "rewar
 
 @dataclass(frozen=True)
 class ScorerShape:
-    """How one file's scores are read.
+    """How one scorer's scores are read.
 
-    path: the file, named in faults
+    where: the file or function, named in faults
     objectives: the names that every score must have, no more and no fewer
     weights: of the objectives in the fitness, None for the plain mean
     directions: "min" for objectives that are better when lower (problems.directions)
     left_out: further names that a score may have, which count for nothing
     """
 
-    path: Path
+    where: str
     objectives: tuple[str, ...]
     weights: tuple[float, ...] | None = None
     directions: Mapping[str, str] = field(default_factory=dict)
@@ -37,17 +36,17 @@ class ScorerShape:
         given = {k: v for k, v in numbers(value, self.objectives).items() if k not in self.left_out}
         if set(given) != set(self.objectives):
             raise ScorerFault(
-                f"{self.path}: score() returned {clip(value)} with the names {', '.join(given) or '(none)'}; the "
+                f"{self.where}: score() returned {clip(value)} with the names {', '.join(given) or '(none)'}; the "
                 f"objectives are {', '.join(self.objectives)}"
             )
         extra = value if isinstance(value, dict) else {}
         named = {**given, **{key: extra[key] for key in ("fitness", "combined_score") if extra.get(key) is not None}}
         features = extra.get("features") or {}
         if not isinstance(features, dict):
-            raise ScorerFault(f"{self.path}: score() returned features = {clip(features)}, not numbers by name")
+            raise ScorerFault(f"{self.where}: score() returned features = {clip(features)}, not numbers by name")
         for name, number in {**named, **features}.items():
             if not isinstance(number, int | float) or not math.isfinite(number):
-                raise ScorerFault(f"{self.path}: score() returned {name} = {clip(number)}; it must be a finite number")
+                raise ScorerFault(f"{self.where}: score() returned {name} = {clip(number)}; it must be a finite number")
         rewards = tuple(reward_of(float(given[name]), self.directions.get(name)) for name in self.objectives)
         fitness = next((float(named[key]) for key in ("fitness", "combined_score") if key in named), None)
         if fitness is None:
@@ -73,29 +72,31 @@ def numbers(value: Any, objectives: Sequence[str] = ()) -> dict[str, Any]:
     return plain or {key: value[key] for key in ("combined_score", "fitness") if key in value}
 
 
-def objective_names(path: Path, value: Any, asked: Sequence[str] = ()) -> tuple[str, ...]:
+def objective_names(where: str, value: Any, asked: Sequence[str] = ()) -> tuple[str, ...]:
     """The objectives that the seed's score tells: its names, sorted; a list's places in order. `asked` are names that
-    the file gives a direction."""
+    have a direction."""
     names = tuple(numbers(value, asked))
     if not names:
-        raise ScorerFault(f"{path}: score() returned {clip(value)}, which holds no number")
+        raise ScorerFault(f"{where}: score() returned {clip(value)}, which holds no number")
     positional = isinstance(value, dict) and isinstance(value.get("rewards"), list | tuple)
     return names if positional else tuple(sorted(names))
 
 
-def check_weights(path: Path, weights: Any, objectives: Sequence[str]) -> tuple[float, ...] | None:
-    """The file's `weights` in the order of the objectives."""
+def check_weights(where: str, weights: Any, objectives: Sequence[str]) -> tuple[float, ...] | None:
+    """`weights` in the order of the objectives."""
     if weights is None:
         return None
     if isinstance(weights, dict):
         if unknown := sorted(map(str, set(weights) - set(objectives))):
-            raise ScorerFault(f"{path}: weights names {', '.join(unknown)}; the objectives are {', '.join(objectives)}")
+            raise ScorerFault(
+                f"{where}: weights names {', '.join(unknown)}; the objectives are {', '.join(objectives)}"
+            )
         weights = [weights.get(name, 0.0) for name in objectives]
     fits = isinstance(weights, list | tuple) and len(weights) == len(objectives)
     if not fits or not all(isinstance(w, int | float) and 0 <= w < math.inf for w in weights):
-        raise ScorerFault(f"{path}: weights is {clip(weights)}, not {len(objectives)} numbers of at least 0")
+        raise ScorerFault(f"{where}: weights is {clip(weights)}, not {len(objectives)} numbers of at least 0")
     if sum(weights) <= 0:
-        raise ScorerFault(f"{path}: weights sum to 0")
+        raise ScorerFault(f"{where}: weights sum to 0")
     return tuple(float(w) for w in weights)
 
 

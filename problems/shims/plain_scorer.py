@@ -55,25 +55,8 @@ def describe() -> dict[str, Any]:
 
 
 def score(answer: str) -> dict[str, Any]:
-    """{"value": what the file's score() gave, "type"}, {"answer_error": text}, or {"fault", "line"}."""
-    try:
-        value = _target.score(answer)
-    except MemoryError:
-        raise  # a limit of the sandbox, reported as such
-    except Exception as error:
-        if isinstance(error, ValueError) and any(kind.__name__ == "AnswerError" for kind in type(error).__mro__):
-            return {"answer_error": str(error) or "rejected by the scorer"}
-        return user_file.fault(error, FILE)
-    kind = type(value).__name__
-    if hasattr(value, "rewards") and hasattr(value, "fitness"):
-        value = {
-            "rewards": list(value.rewards),
-            "fitness": value.fitness,
-            "features": dict(getattr(value, "features", None) or {}),
-            "feedback": getattr(value, "feedback", ""),
-            "error": getattr(value, "error", None),
-        }
-    return {"value": value, "type": kind}
+    """What user_file.ask gives."""
+    return user_file.ask(_target.score, answer, FILE)
 
 
 def canonical(answer: str) -> Any:

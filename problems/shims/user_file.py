@@ -1,10 +1,11 @@
-"""What both shims do with a user's file: load it under a name, and tell of an exception in plain data."""
+"""What the shims do with a user's code: load a file under a name, ask a scorer, tell of an exception in plain data."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 import traceback
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,28 @@ def load(path: str, name: str) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def ask(score: Callable[[str], Any], answer: str, path: str) -> dict[str, Any]:
+    """{"value": what score() gave, "type"}, {"answer_error": text}, or {"fault", "line"}. path: of score's own code"""
+    try:
+        value = score(answer)
+    except MemoryError:
+        raise  # a limit of the sandbox, reported as such
+    except Exception as error:
+        if isinstance(error, ValueError) and any(kind.__name__ == "AnswerError" for kind in type(error).__mro__):
+            return {"answer_error": str(error) or "rejected by the scorer"}
+        return fault(error, path)
+    kind = type(value).__name__
+    if hasattr(value, "rewards") and hasattr(value, "fitness"):
+        value = {
+            "rewards": list(value.rewards),
+            "fitness": value.fitness,
+            "features": dict(getattr(value, "features", None) or {}),
+            "feedback": getattr(value, "feedback", ""),
+            "error": getattr(value, "error", None),
+        }
+    return {"value": value, "type": kind}
 
 
 def fault(error: BaseException, path: str) -> dict[str, Any]:

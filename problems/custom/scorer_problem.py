@@ -1,0 +1,207 @@
+"""A user's scorer as a Problem, whatever it is written as: what it declares, its scores, whose fault a failure is.
+
+It runs out of process, each call in a fork of its own (problems.sandbox.evaluator). A file is read by
+problems.custom.scorer_file, a function by problems.custom.scorer_function.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault
+from problems.custom.scorer_value import ScorerShape, check_weights, clip, numbers, objective_names
+from problems.directions import check_directions, choose_objectives, describe_directions, warn_of_objectives
+from problems.sandbox.contract import Limits
+from problems.scorer_process import ScorerProcess
+
+ROOT = Path(__file__).parents[2]
+"""What problems.* is imported from, in the scorer's process too."""
+TIMEOUT = 30.0
+"""Seconds per answer where the user names none."""
+LIMITS = Limits(memory=4 << 30, output=16 << 20, file=256 << 20, scratch=256 << 20, processes=64)
+
+
+class ScorerProblem(Problem):
+    """A scorer in its process.
+
+    The seed is scored once when the problem is made: it tells the objectives, and a scorer that cannot score its own
+    seed is found out at once. That fault is raised when the problem is scored, so that others in the run go on.
+    """
+
+    _UNSEEN = 'a scorer sees its own file alone: name what else it needs, as in `readable = ["."]`'
+
+    def __init__(self, where: str, process: ScorerProcess, timeout: float, isolated: bool) -> None:
+        """where: what faults begin with, a file or a function. timeout: seconds per answer. isolated: not trusted."""
+        self.where = where
+        self._process, self._timeout, self._isolated = process, timeout, isolated
+        self.objectives: tuple[str, ...] = ("score",)
+        self._statement, self._seed_text, self._own_canonical = "", "", False
+        self._shape = ScorerShape(self.where, self.objectives)
+        self._seed: Score | None = None
+        try:
+            self._learn()
+        except ScorerFault as fault:
+            self.fault = fault
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {', '.join(self.objectives)})"
+
+    def statement(self) -> str:
+        """What the scorer says, else that there is a score to raise."""
+        about = self._statement or f"Write an answer that scores high on: {', '.join(self.objectives)}."
+        return "\n\n".join(filter(None, (about, describe_directions(self.objectives, self._shape.directions))))
+
+    def seed_answer(self) -> str:
+        """The scorer's seed, "" without one."""
+        return self._seed_text
+
+    def canonical(self, answer: str) -> str:
+        """Python out of its fence, text stripped; or what the user's own Problem object makes of it."""
+        if self._own_canonical:
+            try:
+                outcome = self._process.call("canonical", answer, timeout=self._timeout)
+            except ScorerFault:
+                return answer
+            return outcome.value if outcome.status == "ok" and isinstance(outcome.value, str) else answer
+        return super().canonical(answer)
+
+    def score(self, answer: str) -> Score:
+        """Ask the scorer. Raises ScorerFault naming it, the line and the value where it fails by itself."""
+        if self.fault is not None:
+            raise self.fault
+        if self._seed is not None and answer == self._seed_text:
+            return self._seed
+        value = self._asked(answer)
+        if isinstance(value, Failed):
+            return Score.failure(len(self.objectives), " ".join(value.reason.split())[:300], value.reason)
+        return self._shape.score(value)
+
+    # -- the first look at it ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _declared(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the scorer declares: statement, seed_answer, canonical, objectives, target, answer_format, weights,
+        directions. described: what its process says of it"""
+
+    def _learn(self) -> None:
+        described = self._call("describe")
+        if isinstance(described, Failed):
+            raise ScorerFault(f"{self.where}: {described.reason} while it was loaded")
+        self._raise_fault(described, "")
+        about = self._declared(described)
+        self._statement = _text(self.where, "statement", about["statement"])
+        self._seed_text = _text(self.where, "seed_answer", about["seed_answer"])
+        self._own_canonical = bool(about["canonical"])
+        self.answer_format = about["answer_format"] or "text"
+        if self.answer_format not in ANSWER_FORMATS:
+            raise ScorerFault(
+                f"{self.where}: answer_format is {self.answer_format!r}; it is {' or '.join(ANSWER_FORMATS)}"
+            )
+        target = about["target"]
+        if target is not None and (isinstance(target, bool) or not isinstance(target, int | float)):
+            raise ScorerFault(f"{self.where}: target is {target!r}, not a number")
+        self.target = None if target is None else float(target)
+        self._seed_text = self.canonical(self._seed_text) if self._seed_text else ""
+        declared, weights = about["objectives"], about["weights"]
+        try:
+            directions = check_directions(about["directions"])
+        except ValueError as error:
+            raise ScorerFault(f"{self.where}: {error}") from None
+        if declared is not None:
+            if not declared or not all(isinstance(name, str) for name in declared):
+                raise ScorerFault(f"{self.where}: objectives is {declared!r}, not a list of names")
+            self._shaped(tuple(declared), (), weights, directions)
+            return
+        value = self._asked(self._seed_text)
+        if isinstance(value, Failed):
+            raise ScorerFault(
+                f"{self.where}: the seed answer itself fails ({value.reason}), so its score tells no objectives; "
+                "define `objectives`, or a seed_answer that can be scored"
+            )
+        names = objective_names(self.where, value, tuple(directions))
+        kept = choose_objectives(names, (*directions, *(weights if isinstance(weights, dict) else ())))
+        self._shaped(kept, tuple(name for name in names if name not in kept), weights, directions)
+        self._seed = self._shape.score(value)
+
+    def _shaped(
+        self, names: tuple[str, ...], left_out: tuple[str, ...], weights: Any, directions: dict[str, str]
+    ) -> None:
+        """Take these as the objectives."""
+        if unknown := sorted(set(directions) - set(names)):
+            raise ScorerFault(
+                f"{self.where}: directions names {', '.join(unknown)}; the objectives are {', '.join(names)}"
+            )
+        self.objectives = names
+        self._shape = ScorerShape(self.where, names, check_weights(self.where, weights, names), directions, left_out)
+        warn_of_objectives(self.where, names, left_out, directions)
+
+    def _asked(self, answer: str) -> Any:
+        told = self._call("score", answer)
+        if isinstance(told, Failed):
+            return told
+        if "answer_error" in told:
+            return Failed(str(told["answer_error"]))
+        self._raise_fault(told, f" for an answer of {len(answer)} characters")
+        value = told["value"]
+        if isinstance(value, dict) and isinstance(value.get("error"), str) and not numbers(value):
+            return Failed("\n".join(filter(None, (value["error"], str(value.get("feedback") or "")))))
+        if value is None:
+            raise ScorerFault(f"{self.where}: score() returned None; it must return numbers by name, or one number")
+        return value
+
+    # -- the worker ----------------------------------------------------------------------------------------------
+
+    def _call(self, function: str, *arguments: Any) -> Any:
+        outcome = self._process.call(function, *arguments, timeout=self._timeout)
+        if outcome.status == "ok":
+            return outcome.value
+        if outcome.status == "error":
+            raise ScorerFault(f"{self.where}: {function}(): {outcome.message}")
+        limit = f" (timeout is {self._timeout:g} s)" if outcome.status == "timeout" else ""
+        return Failed(f"{outcome.message or outcome.status}{limit}")
+
+    def _raise_fault(self, told: Mapping[str, Any], when: str) -> None:
+        if "fault" in told:
+            unseen = str(told["fault"]).startswith(("ModuleNotFoundError", "FileNotFoundError", "PermissionError"))
+            hint = f"; {self._UNSEEN}" if unseen else ""
+            raise ScorerFault(f"{self._at(told.get('line'))}: {told['fault']}{when}{hint if self._isolated else ''}")
+
+    def _at(self, line: int | None) -> str:
+        """Where a fault is."""
+        return f"{self.where}, line {line}" if line else self.where
+
+
+class Failed:
+    """The answer's own failure, told by the scorer or by a limit."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+def _text(where: str, name: str, value: Any) -> str:
+    if value is not None and not isinstance(value, str):
+        raise ScorerFault(f"{where}: {name} is {clip(value)}, not text")
+    return value or ""
+
+
+def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> tuple[float, bool, tuple[str, ...]]:
+    """timeout, isolated and readable, the last relative to `folder`. Raises BadAddress, which begins with `where`."""
+    timeout, isolated = options.get("timeout", TIMEOUT), options.get("isolated", True)
+    readable = options.get("readable", ())
+    if isinstance(readable, str):
+        readable = (readable,)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise BadAddress(f"{where}: timeout is {timeout!r}, not a number of seconds")
+    if not isinstance(isolated, bool):
+        raise BadAddress(f"{where}: isolated is {isolated!r}, not True or False")
+    if not isinstance(readable, list | tuple) or not all(isinstance(item, str) for item in readable):
+        raise BadAddress(f"{where}: readable is {readable!r}, not a list of paths")
+    found = [(folder / item).resolve() for item in readable]
+    for item in found:
+        if not item.exists():
+            raise BadAddress(f"{where}: readable names {item}, which does not exist")
+    return float(timeout), isolated, tuple(map(str, found))
