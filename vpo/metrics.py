@@ -6,6 +6,7 @@ of m counts m, and a missing or failed answer counts as one of fitness 0.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from math import comb
 
@@ -79,11 +80,25 @@ def pareto_fraction(rewards: npt.ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its interval."""
+    """A mean with its interval. low, high: NaN where there is none, as of a single value."""
 
     mean: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.mean:+.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.mean:+.3f}{self.ends('.3f')}"
+
+    @property
+    def known(self) -> bool:
+        """Whether it has ends."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    def ends(self, form: str) -> str:
+        """` [0.03, 0.21]` in that format, to stand behind the mean; nothing where there is no interval."""
+        return f" [{self.low:{form}}, {self.high:{form}}]" if self.known else ""
+
+    def as_dict(self) -> dict[str, float | None]:
+        """As JSON takes it: null for an end that there is not."""
+        ends = (self.low, self.high) if self.known else (None, None)
+        return {"mean": self.mean, "low": ends[0], "high": ends[1]}

@@ -5,7 +5,7 @@ repeats. Shares are of all answers together; their intervals are over problems (
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -144,7 +144,7 @@ def operator_dict(operator: OperatorCounts, *, crossed_seeds: bool) -> dict[str,
     """For programs: every rate with its interval and the answers that it is of."""
     rates = operator.rates()
     found = {
-        name: {**asdict(one), "of": int(rates[name][1].sum())}
+        name: {**one.as_dict(), "of": int(rates[name][1].sum())}
         for name, one in intervals(operator, crossed_seeds=crossed_seeds).items()
     }
     refined = {bin: found.get(f"refined {bin}") for bin in (BELOW, *BINS.values())}

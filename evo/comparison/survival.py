@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.comparison.results import Results, common_best_horizon, common_horizon
-from evo.stats import LEVEL, Difference, difference, mean_band, wilson
+from evo.stats import LEVEL, Difference, by_unit, difference, mean_band, wilson
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -65,7 +65,10 @@ class SolveCurve(Curve):
         """When this share of searches was solved, the median time by default; None where that is not known to be."""
         least = share - 1e-9  # rates are products, right to the last bits only
         times = [self._first(values >= least) for values in (self.mean, self.high, self.low)]
-        return None if times[0] is None else Crossing(times[0], times[1] or times[0], times[2] or math.inf)
+        if times[0] is None:
+            return None
+        known = np.isfinite(self.low).any()
+        return Crossing(times[0], times[1] or times[0], times[2] or math.inf) if known else Crossing(times[0])
 
     def _first(self, mask: npt.NDArray[np.bool_]) -> int | None:
         """The iteration of the first True."""
@@ -75,11 +78,11 @@ class SolveCurve(Curve):
 @dataclass(frozen=True)
 class Crossing:
     """The iteration at which a curve first reached a share, with the interval read off its band (Brookmeyer and
-    Crowley 1982); high is inf where the band's lower edge has not come there."""
+    Crowley 1982); high is inf where the band's lower edge has not come there, both are NaN where there is no band."""
 
     at: int
-    low: int
-    high: float
+    low: float = math.nan
+    high: float = math.nan
 
 
 def solve_curve(arm: Results, *, crossed_seeds: bool = False, level: float = LEVEL) -> SolveCurve:
@@ -92,11 +95,13 @@ def solve_curve(arm: Results, *, crossed_seeds: bool = False, level: float = LEV
     rate over problems: by the infinitesimal jackknife, a problem's seeds kept together (with crossed seeds a seed's
     problems too: Cameron, Gelbach and Miller 2011), never below that of independent searches. For one seed and
     finished searches it is Wilson's interval as it is in books. Unlike a bootstrap's it has a width at rates of 0 and
-    1, and it is cheap enough for every refresh. Raises ValueError where no problem has a target.
+    1, and it is cheap enough for every refresh. Of one problem it is over its seeds; one search has none.
+    Raises ValueError where no problem has a target.
     """
     solved_at, done = arm.solved_at[arm.judged], arm.done[arm.judged]  # (J, S)
     if not len(done):
         raise ValueError("none of the problems has a target")
+    solved_at, done = by_unit(solved_at), by_unit(done)
     followed = np.where(np.isfinite(solved_at), np.maximum(done, solved_at), done)  # the two may be read apart
     times = np.concatenate([[0], arm.times])  # from 0: a seed answer may be a solution
     solved_by = np.searchsorted(times, solved_at)[..., None]  # places in `times`
@@ -123,7 +128,7 @@ def solve_curve(arm: Results, *, crossed_seeds: bool = False, level: float = LEV
         last = int(np.argmax(unsolved == 0))
         size[last:] = min(size[last - 1], len(done)) if last else len(done)
     rate = np.where(known, 1 - unsolved, np.nan)
-    low, high = wilson(rate, size, level, df)
+    low, high = wilson(rate, size, level, df) if len(done) > 1 else (np.full_like(rate, np.nan),) * 2
     return SolveCurve(arm.times, rate[1:], low[1:], high[1:], reached[1:])
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from evo.comparison.load import Arm, Comparison
 from evo.comparison.operators import OperatorCounts, labels, operator_dict, pooled, refinement_differences
 from evo.comparison.operators_table import print_operators
-from evo.comparison.verdict import METRICS, ArmSummary, Summary, verdict_lines
+from evo.comparison.verdict import METRICS, ArmSummary, Summary, interval_unit, verdict_lines
 from evo.search.progress import clock
 from evo.stats import Difference, mean_interval
 from islands.db.store import Store
@@ -51,7 +51,8 @@ def costs_of(store: Store, arm: Arm) -> Costs:
         index_of = {problem.id: problem.index for problem in store.problems(run.id)}
         for problem, rewards in elite_rewards(store, run.id).items():
             spread.setdefault(index_of[problem], []).append(diversity(np.array(rewards)))
-    by_problem = [float(np.mean(seeds)) for seeds in spread.values()]
+    single = next(iter(spread.values())) if len(spread) == 1 else None  # one problem's interval is over its seeds
+    by_problem = [single] if single else [[float(np.mean(seeds))] for seeds in spread.values()]
     return Costs(
         answers=sum(one.answers for one in progress),
         tokens=sum(one.tokens for one in progress),
@@ -114,7 +115,8 @@ def print_summary(
     if lines:
         metric = "solve rate" if summary.horizon else "mean best fitness"
         several = f"; intervals and p allow for {len(lines)} arms (Bonferroni)" if len(lines) > 1 else ""
-        console.print(f"\n{metric} after {known} iterations, 95% intervals over problems{several}:", soft_wrap=True)
+        over = f"95% intervals over {interval_unit(summary)}{several}"
+        console.print(f"\n{metric} after {known} iterations, {over}:", soft_wrap=True)
         for line in lines:
             console.print(f"  [bold]{escape(line)}[/bold]", soft_wrap=True)
         gaps = refinement_differences(operators, summary.reference, crossed_seeds=comparison.crossed_seeds)
@@ -130,11 +132,10 @@ def other_lines(summary: Summary) -> list[str]:
     for arm, metrics in summary.against.items():
         for metric, one in metrics.items():
             if metric in ("area", "time", "best") and one.shown:
-                mean, low, high = one.interval.mean, one.interval.low, one.interval.high
                 digits = 1 if metric == "time" else 3
                 lines.append(
                     f"{METRICS[metric]}: {arm} - {summary.reference} = "
-                    f"{mean:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+                    f"{one.interval.mean:+.{digits}f}{one.interval.ends(f'.{digits}f')}"
                 )
     return lines
 
@@ -142,8 +143,8 @@ def other_lines(summary: Summary) -> list[str]:
 def refinement_lines(gaps: Mapping[str, Mapping[str, Difference]], reference: str | None) -> list[str]:
     """Differences in the refinement rate that are shown."""
     return [
-        f"{name.replace('refined', 'refined, parents')}: {arm} - {reference} = {one.interval.mean:+.3f} "
-        f"[{one.interval.low:.3f}, {one.interval.high:.3f}]"
+        f"{name.replace('refined', 'refined, parents')}: {arm} - {reference} = "
+        f"{one.interval.mean:+.3f}{one.interval.ends('.3f')}"
         for arm, rates in gaps.items()
         for name, one in rates.items()
         if one.shown
@@ -199,7 +200,7 @@ def as_dict(
 def _differences_dict(metrics: Mapping[str, Difference]) -> dict[str, Any]:
     return {
         metric: {
-            **asdict(one.interval),
+            **one.interval.as_dict(),
             "p": one.p,
             "comparisons": one.comparisons,
             "pairs": one.pairs,
@@ -212,16 +213,16 @@ def _differences_dict(metrics: Mapping[str, Difference]) -> dict[str, Any]:
 def _arm_dict(one: ArmSummary, comparison: Comparison) -> dict[str, Any]:
     median = one.median
     return {
-        "solved": None if one.solved is None else asdict(one.solved),
-        "area": None if one.area is None else asdict(one.area),
+        "solved": None if one.solved is None else one.solved.as_dict(),
+        "area": None if one.area is None else one.area.as_dict(),
         "half_solved_at": None if median is None else median.at,
-        "best": None if one.best is None else asdict(one.best),
+        "best": None if one.best is None else one.best.as_dict(),
         "only": [comparison.problems[i].name for i in one.only],
     }
 
 
 def _costs_dict(costs: Costs) -> dict[str, Any]:
-    return asdict(costs)
+    return {**asdict(costs), "diversity": None if costs.diversity is None else costs.diversity.as_dict()}
 
 
 def short(count: float) -> str:
@@ -233,7 +234,7 @@ def short(count: float) -> str:
 
 
 def _interval(found: Interval | None) -> str:
-    return "-" if found is None else f"{found.mean:.2f} [dim]\\[{found.low:.2f}, {found.high:.2f}][/dim]"
+    return "-" if found is None else f"{found.mean:.2f}[dim]{escape(found.ends('.2f'))}[/dim]"
 
 
 def _mean(found: Interval | None, digits: int = 2) -> str:

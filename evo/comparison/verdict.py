@@ -137,6 +137,12 @@ def summarise(results: Mapping[str, Results], reference: str | None, *, crossed_
     )
 
 
+def interval_unit(found: Summary) -> str:
+    """What the verdict's intervals are over: problems, or the seeds of the one that there is."""
+    sizes = {one.pairs for metrics in found.against.values() for one in metrics.values()}
+    return "the seeds of one problem" if sizes == {1} else "problems"
+
+
 def verdict_lines(found: Summary) -> list[str]:
     """A line for every arm against the reference, by solve rate; by mean best fitness where nothing has a target. It
     names the iteration that it is of where that is not the last one."""

@@ -93,7 +93,7 @@ def comparison_record(path: str, rival: Mapping[str, Any], differences: Mapping[
         "differences": {
             name: {
                 "mean": difference.interval.mean,
-                "interval": [difference.interval.low, difference.interval.high],
+                "interval": [difference.interval.low, difference.interval.high] if difference.interval.known else None,
                 "p": difference.p,
                 "problems": difference.pairs,
                 "shown": difference.shown,

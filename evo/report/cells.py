@@ -52,4 +52,4 @@ def number(value: float | None, form: str = ".3f", mark: str = "") -> Cell:
 def interval(found: Interval | None, form: str = ".3f") -> Cell:
     if found is None:
         return Cell(NONE)
-    return Cell(f"{found.mean:{form}}", round(found.mean, 9), note=f"[{found.low:{form}}, {found.high:{form}}]")
+    return Cell(f"{found.mean:{form}}", round(found.mean, 9), note=found.ends(form).strip())

@@ -123,6 +123,8 @@ def banded(values: Floats, at: Ints, level: float = LEVEL) -> Curve:
     if not with_any.any():
         nothing = np.full(values.shape[-1], np.nan)
         return Curve(at, nothing, nothing, nothing)
+    if with_any.sum() == 1:  # the band of one problem is over its seeds
+        return Curve(at, *mean_band(values[known][None], level=level))
     weight = known[with_any][..., None]
     by_problem = np.where(weight, values[with_any], 0.0).sum(axis=1) / weight.sum(axis=1)  # (P', T)
     return Curve(at, *mean_band(by_problem[:, None], level=level))

@@ -42,7 +42,7 @@ def refinement_table(reference: str | None, gaps: Mapping[str, Mapping[str, Diff
             word(f"{arm} − {reference}", "arm"),
             word("all below the target" if rate == f"refined {BELOW}" else rate.removeprefix("refined ")),
             Cell(
-                f"{one.interval.mean:+.3f} [{one.interval.low:+.3f}, {one.interval.high:+.3f}]",
+                f"{one.interval.mean:+.3f}{one.interval.ends('+.3f')}",
                 round(one.interval.mean, 9),
                 "shown" if one.shown else "",
             ),

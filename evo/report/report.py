@@ -11,7 +11,7 @@ import numpy as np
 from evo.comparison.load import Comparison, gather, load_results
 from evo.comparison.operators import load_operators, refinement_differences
 from evo.comparison.results import Results
-from evo.comparison.verdict import ArmSummary, Summary, farthest, summarise, verdict_lines
+from evo.comparison.verdict import ArmSummary, Summary, farthest, interval_unit, summarise, verdict_lines
 from evo.errors import BadInput
 from evo.report.archive import archive_maps
 from evo.report.cells import Table
@@ -91,6 +91,10 @@ class Report:
     shared_settings: Table
     runs: Table
     commands: tuple[str, ...]
+
+    @property
+    def interval_unit(self) -> str:
+        return interval_unit(self.summary)
 
     @property
     def plots(self) -> list[Plot]:

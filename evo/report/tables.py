@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evo.comparison.load import Comparison
 from evo.comparison.results import Results
+from evo.comparison.survival import Crossing
 from evo.comparison.verdict import METRICS, Summary
 from evo.report.cells import NONE, Cell, Column, Table, interval, number, word
 from evo.report.load import RunReading
@@ -32,8 +33,6 @@ def arms_table(
     for arm in comparison.arms:
         standing, runs = summary.arms[arm.name], readings[arm.name]
         measure = measures.get(arm.name)
-        median = standing.median
-        high = None if median is None else "?" if math.isinf(median.high) else f"{median.high:.0f}"
         seconds = sum(run.sampling_seconds + run.scoring_seconds for run in runs)
         rows.append(
             (
@@ -41,7 +40,7 @@ def arms_table(
                 word(arm.policy),
                 interval(standing.solved, ".2f"),
                 interval(standing.area, ".2f"),
-                Cell(NONE) if median is None else Cell(str(median.at), median.at, note=f"[{median.low}, {high}]"),
+                _crossing(standing.median, summary.horizon),
                 interval(standing.best),
                 interval(None if measure is None else _mean(measure.diversity), ".2f"),
                 number(None if measure is None else _average(measure.distinct), ".1f"),
@@ -57,7 +56,7 @@ def arms_table(
         Column("policy", number=False),
         Column("solve rate", "share of searches solved by the horizon, with its 95% interval"),
         Column("area", "mean solve rate over all iterations up to the horizon"),
-        Column("median time", "iteration by which half of the searches were solved; ? where the interval has no end"),
+        Column("median time", "iteration by which half of the searches were solved"),
         Column("mean best", "best fitness at the horizon; a search without a valid answer counts 0"),
         Column("diversity", "mean L1 distance of two valid answers' reward vectors"),
         Column("vectors", "different reward vectors of valid answers, a search"),
@@ -74,6 +73,17 @@ def arms_table(
     return Table("arms", caption, columns, tuple(rows))
 
 
+def _crossing(found: Crossing | None, horizon: int) -> Cell:
+    """When half were solved. Its interval has no end where its edge has not come to half by the horizon."""
+    if found is None:
+        return Cell(NONE)
+    if math.isnan(found.low):
+        return Cell(str(found.at), found.at)
+    open_end = math.isinf(found.high)
+    note = f"from {found.low:.0f} to beyond {horizon}" if open_end else f"[{found.low:.0f}, {found.high:.0f}]"
+    return Cell(str(found.at), found.at, note=note)
+
+
 def differences(summary: Summary, measures: Mapping[str, ArmMeasures]) -> dict[str, dict[str, Difference]]:
     """arm -> figure -> arm - reference: those of the summary, and diversity, each corrected over the arms."""
     found = {arm: dict(figures) for arm, figures in summary.against.items()}
@@ -81,7 +91,7 @@ def differences(summary: Summary, measures: Mapping[str, ArmMeasures]) -> dict[s
     if reference in measures:
         for arm, figures in found.items():
             ours, theirs = (_by_problem(measures[name].diversity) for name in (arm, str(reference)))
-            if (np.isfinite(ours) & np.isfinite(theirs)).any():
+            if (np.isfinite(ours).all(axis=1) & np.isfinite(theirs).all(axis=1)).any():
                 figures["diversity"] = difference(ours, theirs, comparisons=len(found))
     return found
 
@@ -95,7 +105,7 @@ def differences_table(reference: str, found: Mapping[str, Mapping[str, Differenc
                     word(f"{arm} − {reference}", "arm"),
                     word({**METRICS, "diversity": "diversity of valid answers"}[figure]),
                     Cell(
-                        f"{one.interval.mean:+.3f} [{one.interval.low:+.3f}, {one.interval.high:+.3f}]",
+                        f"{one.interval.mean:+.3f}{one.interval.ends('+.3f')}",
                         round(one.interval.mean, 9),
                         "shown" if one.shown else "",
                     ),
@@ -256,13 +266,14 @@ def _total(summaries: Sequence[Mapping[str, object]], key: str) -> float | None:
 
 
 def _by_problem(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """(P, S) -> (P,) over the seeds that are known."""
-    return seed_mean(values[..., None])[:, 0]
+    """(P, S) -> (P, 1) over the seeds that are known; of one problem the seeds themselves, (1, S')."""
+    known = np.isfinite(values)
+    return values[known][None] if len(values) == 1 and known.any() else seed_mean(values[..., None])
 
 
 def _mean(values: npt.NDArray[np.float64]) -> Interval | None:
-    by_problem = _by_problem(values)
-    return mean_interval(by_problem) if np.isfinite(by_problem).any() else None
+    found = _by_problem(values)
+    return mean_interval(found) if np.isfinite(found).any() else None
 
 
 def _average(values: npt.NDArray[np.float64]) -> float | None:

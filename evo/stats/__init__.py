@@ -7,15 +7,19 @@ the unit of every interval and test, under S seeds. Two kinds of seeds:
 - `crossed_seeds=True` where a seed acts on all problems at once, because it trained the policy or the policy learns
   from all problems while it searches. Then the variance is that of problems and of seeds (Cameron, Gelbach and Miller
   2011), and few seeds make wide intervals.
+
+Of one problem alone, intervals and tests are over its seeds and hold for that problem only; one problem under one seed
+has neither.
 """
 
 from evo.stats.differences import Difference, difference, fewest_pairs, verdict
-from evo.stats.intervals import LEVEL, mean_band, mean_interval, wilson
+from evo.stats.intervals import LEVEL, by_unit, mean_band, mean_interval, wilson
 from evo.stats.ratios import ratio_difference, ratio_interval
 
 __all__ = [
     "LEVEL",
     "Difference",
+    "by_unit",
     "difference",
     "fewest_pairs",
     "mean_band",

@@ -6,6 +6,8 @@ that act on all problems, have a second test: Student's, for rates with one prob
 solved (Agresti and Min 2005), without which few discordant problems give too narrow an interval. The interval is the
 hull of both and p is the larger, so an interval keeps clear of 0 exactly where p is at most 1 - level.
 
+One problem alone is compared over its seeds (evo.stats.one_problem).
+
 Where several arms are measured against one, interval and p both allow for all of them (Bonferroni).
 """
 
@@ -19,6 +21,7 @@ import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
 from evo.stats.intervals import LEVEL, Floats, moments, with_seeds
+from evo.stats.one_problem import seed_difference, splits
 from vpo.metrics import Interval
 
 SIGNIFICANCE = 1 - LEVEL
@@ -32,14 +35,17 @@ BLOCK = 512
 class Difference:
     """First minus second over `pairs` problems.
 
-    interval: 95%, simultaneous with those of the other arms that `comparisons` counts
+    interval: 95%, simultaneous with those of the other arms that `comparisons` counts; without ends where nothing tells
+        noise from difference
     p: two-sided, corrected likewise
+    seeds: of both arms where there is one problem, whose seeds the interval is over
     """
 
     interval: Interval
     pairs: int
     p: float
     comparisons: int = 1
+    seeds: tuple[int, int] = (1, 1)
 
     @property
     def shown(self) -> bool:
@@ -48,8 +54,19 @@ class Difference:
 
     @property
     def possible(self) -> bool:
-        """Whether so few problems could show a difference at all."""
+        """Whether so few problems, or seeds of one problem, could show a difference at all."""
+        if self.pairs == 1:
+            return min(self.seeds) > 1 and 2 * self.comparisons <= SIGNIFICANCE * splits(*self.seeds) + 1e-12
         return self.pairs >= fewest_pairs(self.comparisons)
+
+    @property
+    def unknown(self) -> str:
+        """Why there is no interval; nothing where there is one."""
+        if self.interval.known:
+            return ""
+        if min(self.seeds) < 2:
+            return "one problem under one seed has no interval"
+        return "the seeds of one problem do not differ, which leaves no interval"
 
 
 def fewest_pairs(comparisons: int = 1) -> int:
@@ -82,6 +99,12 @@ def difference(
     gaps = first.mean(axis=1) - second.mean(axis=1)
     mean, pairs = float(gaps.mean()), len(gaps)
     alpha = SIGNIFICANCE / comparisons
+    if pairs == 1:
+        low, high, p = seed_difference(first[0], second[0], alpha, rate, seed=seed)
+        if rate and not math.isnan(low):
+            low, high = max(-1.0, low), min(1.0, high)
+        seeds = (first.shape[1], second.shape[1])
+        return Difference(Interval(mean, low, high), 1, min(1.0, p * comparisons), comparisons, seeds)
     low, high, p = sign_flips(gaps, alpha, seed=seed)
     crossed = crossed_seeds and max(first.shape[1], second.shape[1]) > 1
     unbounded = math.isinf(low)
@@ -152,13 +175,20 @@ def verdict(a_name: str, b_name: str, difference: Difference, digits: int = 2) -
     inner = min(abs(interval.low), abs(interval.high))
     while difference.shown and digits < 4 and round(inner, digits) == 0:
         digits += 1
-    mean, low, high = (round(x, digits) + 0.0 for x in (interval.mean, interval.low, interval.high))  # never -0.00
-    numbers = f"{a_name} - {b_name} = {mean:+.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    # never -0.00
+    mean, low, high = (round(x, digits) + 0.0 for x in (interval.mean, interval.low, interval.high))
+    numbers = f"{a_name} - {b_name} = {mean:+.{digits}f}"
+    if not interval.known and min(difference.seeds) < 2:
+        return f"no difference shown ({numbers}; {difference.unknown})"
+    numbers += f" [{low:.{digits}f}, {high:.{digits}f}]" if interval.known else ""
     if difference.shown:
-        return numbers
-    few = "" if difference.possible else f"; {_counted(difference.pairs)} cannot show one"
-    return f"no difference shown ({numbers}, p = {difference.p:.2f}{few})"
+        return f"{numbers} ({difference.unknown}; p = {difference.p:.2g})" if difference.unknown else numbers
+    why = f"; {difference.unknown}" if difference.unknown else ""
+    few = "" if difference.possible else f"; {_counted(difference)} cannot show one"
+    return f"no difference shown ({numbers}, p = {difference.p:.2f}{why}{few})"
 
 
-def _counted(problems: int) -> str:
-    return "1 problem" if problems == 1 else f"{problems} problems"
+def _counted(difference: Difference) -> str:
+    if difference.pairs > 1:
+        return f"{difference.pairs} problems"
+    return f"{min(difference.seeds)} seeds of one problem"

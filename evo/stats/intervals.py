@@ -1,8 +1,10 @@
-"""Intervals of means over problems: Student's, and Wilson's for rates."""
+"""Intervals of means over problems: Student's, and Wilson's for rates. Of one problem alone they are over its seeds,
+which says nothing of other problems; of one problem under one seed there is none."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +13,7 @@ from scipy.special import ndtri, stdtrit
 from vpo.metrics import Interval
 
 Floats = npt.NDArray[np.float64]
+_Number = TypeVar("_Number", np.float64, np.int64)
 
 LEVEL = 0.95
 
@@ -83,11 +86,16 @@ def mean_band(
     Student's interval. rate: of values in [0, 1], whose interval has a width at 0 and 1 too: Wilson's, with the sample
     size at which a proportion would vary as these values do together with a problem at 0 and one at 1 (Agresti and
     Coull 1998), since those are possible that were not seen; but not as if there were less noise than between seeds.
+    One problem: over its seeds. low and high are NaN for one seed, and where seeds of equal value leave no width.
     """
-    array = with_seeds(values)
+    array = by_unit(with_seeds(values))
     of = moments(array, crossed_seeds=crossed_seeds)
+    if len(array) == 1:
+        return of.mean, np.full_like(of.mean, np.nan), np.full_like(of.mean, np.nan)
     if not rate:
         half = stdtrit(of.df, (1 + level) / 2) * np.sqrt(of.variance)
+        if np.shape(values)[0] == 1:  # the variance of equal values is not 0 to the last bit
+            half = np.where(np.ptp(array.mean(axis=1), axis=0) > 0, half, np.nan)
         return of.mean, of.mean - half, of.mean + half
     ends = np.broadcast_to(np.reshape([0.0, 1.0], (2,) + (1,) * (array.ndim - 1)), (2, *array.shape[1:]))
     padded = moments(np.concatenate([array, ends]), crossed_seeds=crossed_seeds)
@@ -112,6 +120,11 @@ def mean_interval(
         raise ValueError("no problem has a value under every seed")
     mean, low, high = mean_band(known, rate=rate, crossed_seeds=crossed_seeds, level=level)
     return Interval(float(mean), float(low), float(high))
+
+
+def by_unit(values: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
+    """(P, S, ...) with what an interval is over in front: problems, but of one problem alone its seeds."""
+    return np.swapaxes(values, 0, 1) if len(values) == 1 else values
 
 
 def with_seeds(values: npt.ArrayLike) -> Floats:

@@ -8,11 +8,13 @@ and problems do not.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
 from evo.stats.differences import Difference, difference
-from evo.stats.intervals import LEVEL, Floats, moments, wilson, with_seeds
+from evo.stats.intervals import LEVEL, Floats, by_unit, moments, wilson, with_seeds
 from vpo.metrics import Interval
 
 
@@ -26,15 +28,20 @@ def ratio_interval(hits: npt.ArrayLike, trials: npt.ArrayLike, *, crossed_seeds:
     """All hits by all trials with the 95% interval over problems: (P,) or (P, S) of each -> Interval.
 
     hits: from 0 to `trials`, not necessarily whole; problems without a trial are left out
-    Wilson's interval with the sample size at which a proportion would vary as this rate does together with a problem
+    Of one problem over its seeds; none where it has one seed.
+    Wilson's with the sample size at which a proportion would vary as this rate does together with a problem
     of hits alone and one of none, as evo.stats.mean_band has it. Raises ValueError where there is no trial at all.
     """
     h, n = with_seeds(hits), with_seeds(trials)
     known = n.sum(axis=1) > 0
     if not known.any():
         raise ValueError("a rate needs at least one trial")
-    h, n = h[known], n[known]
+    h, n = by_unit(h[known]), by_unit(n[known])
+    tried = n.sum(axis=1) > 0  # a problem's seeds may have none
+    h, n = h[tried], n[tried]
     mean = min(1.0, float(h.sum() / n.sum()))
+    if len(n) == 1:
+        return Interval(mean, math.nan, math.nan)
     ends = np.full((1, n.shape[1]), n.mean())
     padded_hits, padded = np.concatenate([h, ends, 0 * ends]), np.concatenate([n, ends, ends])
     of = moments(linearised(padded_hits, padded), crossed_seeds=crossed_seeds)

@@ -90,8 +90,8 @@ class Promotion:
         harmful = gap.interval.high < 0
         metrics = {
             "check": gap.interval.mean,
-            "check_low": gap.interval.low,
-            "check_high": gap.interval.high,
+            # one problem has no interval, and never calls a version harmful
+            **({"check_low": gap.interval.low, "check_high": gap.interval.high} if gap.interval.known else {}),
             "check_p": gap.p,
             "promoted": float(not harmful),
         }

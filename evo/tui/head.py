@@ -177,7 +177,8 @@ def _rate(snapshot: Snapshot, arm: ArmSnapshot) -> str:
     if not len(at):
         return "-"
     mean, low, high = (float(values[at[-1]]) for values in (arm.curve.mean, arm.curve.low, arm.curve.high))
-    return f"{mean:.0%} [{100 * low:.0f}, {100 * high:.0f}]"
+    band = f" [{100 * low:.0f}, {100 * high:.0f}]" if np.isfinite([low, high]).all() else ""
+    return f"{mean:.0%}{band}"
 
 
 def _percent(value: float | None) -> str:

@@ -6,7 +6,7 @@ from scipy.stats import binomtest
 
 from evo.comparison.results import Results
 from evo.comparison.table import other_lines, short
-from evo.comparison.verdict import farthest, summarise, verdict_lines
+from evo.comparison.verdict import farthest, interval_unit, summarise, verdict_lines
 
 T = 10
 
@@ -106,3 +106,17 @@ def test_arms_of_different_cost_are_levelled():
 @pytest.mark.parametrize(("count", "said"), [(950, "950"), (14_400, "14.4k"), (2_310_000, "2.31M")])
 def test_counts_are_short(count, said):
     assert short(count) == said
+
+
+def test_one_problem_is_judged_over_its_seeds_and_one_seed_not_at_all():
+    several = summarise({"a": arm([[1, 1, 2, 1, 3]]), "grpo": arm([[0, 0, 0, 9, 0]])}, "grpo")
+    assert interval_unit(several) == "the seeds of one problem"
+    assert verdict_lines(several)[0].startswith("a - grpo = +0.80 [")
+    assert 0 < several.arms["grpo"].solved.low < 0.2 < several.arms["grpo"].solved.high < 1
+    single = summarise({"a": arm([[1]], best=[1.0]), "grpo": arm([[4]], best=[0.5])}, "grpo")
+    assert not any(one.known for one in (single.arms["a"].solved, single.arms["a"].area, single.arms["a"].best))
+    assert verdict_lines(single) == [
+        "no difference shown (a - grpo = +0.00; one problem under one seed has no interval)"
+    ]
+    assert other_lines(single) == []
+    assert interval_unit(summarise({"a": arm([[1]] * 3), "b": arm([[1]] * 3)}, "b")) == "problems"

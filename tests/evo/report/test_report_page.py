@@ -7,9 +7,11 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 from sqlalchemy import insert, update
 
 from evo.comparison.load import gather, load_results
+from evo.comparison.table import as_dict, costs_of, print_summary
 from evo.comparison.verdict import summarise, verdict_lines
 from evo.report.page import page_of
 from evo.report.tables import differences, differences_table, problems_table
@@ -265,3 +267,34 @@ def test_searches_that_stop_when_solved(search_with, digits, digits_policy, coar
     solved = [row[2].sort for row in report.problems.rows]
     assert solved[0] == 1 and solved[2] is None
     assert report.summary.horizon == 8
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_one_problem_has_intervals_over_seeds_or_none_and_never_of_no_width(
+    search_with, digits, digits_policy, as_comparison, coarse, tmp_path, page_for, capsys, seeds
+):
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+    runs = {}
+    for arm, batch in (("grpo", 1), ("vpo", 2)):
+        for seed in range(seeds):
+            name = f"{arm}{seed}"
+            search_with([digits("one", target=0.8)], digits_policy(batch=batch), address, name=name, seed=seed,
+                        iterations=6)  # fmt: skip
+            runs[name] = (arm, seed)
+    as_comparison(address, runs)
+    report, page = page_for(address, "both")
+    found = Elements(page).text
+    assert ("one problem under one seed has no interval" in found) == (seeds == 1)
+    assert "over the seeds of one problem" in found and "nan" not in found.lower()
+    for low, high in re.findall(r"\[([-+.0-9]+), ([-+.0-9]+)\]", found):
+        assert float(low) < float(high), (low, high)
+    with Store.open(address, read_only=True) as store:
+        comparison = gather(store, "both")
+        stand = summarise(load_results(store, comparison), comparison.reference)
+        costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
+    said = as_dict(comparison, stand, costs)
+    json.dumps(said, allow_nan=False)
+    solved = said["arms"]["grpo"]["solved"]
+    assert (solved["low"] is None) == (seeds == 1) == (said["against"]["vpo"]["solved"]["low"] is None)
+    print_summary(Console(width=100), comparison, stand, costs)
+    assert "nan" not in capsys.readouterr().out.lower()

@@ -147,6 +147,9 @@ def test_interval_and_p_agree(crossed, rate, comparisons):
         chance = rng.random((problems, 1))
         a, b = ((rng.random((problems, 3)) < np.clip(chance + shift, 0, 1)) * 1.0 for shift in (rng.random() / 2, 0.0))
         found = difference(a, b, crossed_seeds=crossed, rate=rate, comparisons=comparisons)
+        if not found.interval.known:  # seeds of one problem that do not differ
+            assert problems == 1 and found.unknown
+            continue
         clear = found.interval.low > 0 or found.interval.high < 0
         assert clear == found.shown == (found.p <= 0.05), found
         assert found.interval.low <= found.interval.mean <= found.interval.high

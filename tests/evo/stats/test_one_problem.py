@@ -1,0 +1,150 @@
+"""One problem alone: intervals and tests are over its seeds, and one seed has neither."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from evo.comparison.results import Results
+from evo.comparison.survival import solve_curve
+from evo.stats import difference, mean_interval, ratio_difference, ratio_interval, verdict
+from evo.stats.one_problem import exchange_test, splits
+
+
+def test_a_mean_over_several_seeds_has_students_interval_over_them() -> None:
+    seeds = np.array([0.2, 0.5, 0.9, 0.4])
+    found = mean_interval(seeds[None])
+    low, high = stats.t.interval(0.95, 3, seeds.mean(), stats.sem(seeds))
+    assert (found.mean, found.low, found.high) == pytest.approx((0.5, low, high))
+
+
+@pytest.mark.parametrize("values", [[[0.7]], [[0.7, 0.7, 0.7]]])
+def test_a_mean_without_spread_over_seeds_has_no_interval(values: list[list[float]]) -> None:
+    found = mean_interval(values)
+    assert found.mean == pytest.approx(0.7)
+    assert not found.known
+    assert str(found) == "+0.700"
+    assert json.loads(json.dumps(found.as_dict(), allow_nan=False)) == {"mean": found.mean, "low": None, "high": None}
+
+
+def test_a_rate_over_several_seeds_has_a_width_and_under_one_seed_no_interval() -> None:
+    several = mean_interval([[1.0, 1.0, 0.0, 1.0, 1.0]], rate=True)
+    by_seeds = mean_interval([[1.0], [1.0], [0.0], [1.0], [1.0]], rate=True)
+    assert (several.low, several.high) == pytest.approx((by_seeds.low, by_seeds.high))
+    assert 0 < several.low < 0.8 < several.high < 1
+    assert mean_interval([[1.0, 1.0]], rate=True).low < 1.0
+    assert not mean_interval([[1.0]], rate=True).known
+
+
+def test_rates_of_answers_are_over_seeds_that_have_any() -> None:
+    by_seeds = ratio_interval([[3.0], [5.0]], [[10.0], [20.0]])
+    found = ratio_interval([[3.0, 5.0, 0.0]], [[10.0, 20.0, 0.0]])
+    assert found == by_seeds
+    assert not ratio_interval([[3.0]], [[10.0]]).known
+
+
+def _curve(solved_at: list[list[float]]):
+    solved = np.array(solved_at)
+    return solve_curve(Results(solved, np.full(solved.shape, 10), 10))
+
+
+def test_a_solve_curve_is_over_the_seeds_of_one_problem() -> None:
+    many, few = _curve([[2.0, 4.0, math.inf, 3.0]]), _curve([[2.0], [4.0], [math.inf], [3.0]])
+    assert many.low == pytest.approx(few.low) and many.high == pytest.approx(few.high)
+    assert many.mean[-1] == 0.75
+
+
+def test_one_search_has_a_curve_without_a_band_and_a_time_without_an_interval() -> None:
+    curve = _curve([[7.0]])
+    assert list(curve.mean) == [0.0] * 6 + [1.0] * 4
+    assert np.isnan(curve.low).all() and np.isnan(curve.high).all()
+    half = curve.reaches()
+    assert half is not None and half.at == 7
+    assert math.isnan(half.low) and math.isnan(half.high)
+
+
+def test_the_exchange_of_seeds_is_scipys_permutation_test() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        a, b = rng.normal(size=4).round(1), rng.normal(1, size=5).round(1)
+        theirs = stats.permutation_test((a, b), lambda x, y: x.mean() - y.mean(), n_resamples=np.inf)
+        assert exchange_test(a, b) == pytest.approx(theirs.pvalue)
+
+
+def test_many_seeds_are_exchanged_at_random_with_the_same_p() -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(0.8, size=12), rng.normal(size=12)
+    assert splits(12, 12) > 1_000_000
+    assert exchange_test(a, b) == pytest.approx(stats.ttest_ind(a, b).pvalue, abs=0.02)
+    assert exchange_test(a, b) == exchange_test(a, b)
+
+
+def test_a_difference_over_seeds_by_hand() -> None:
+    a, b = np.array([0.9, 0.8, 1.0, 0.95]), np.array([0.4, 0.5, 0.45, 0.3])
+    found = difference(a[None], b[None])
+    welch = stats.ttest_ind(a, b, equal_var=False)
+    ends = welch.confidence_interval()
+    assert (found.interval.low, found.interval.high) == pytest.approx((ends.low, ends.high))
+    assert found.p == pytest.approx(max(welch.pvalue, 2 / math.comb(8, 4)))
+    assert found.shown and found.possible and found.seeds == (4, 4)
+    assert verdict("a", "b", found).startswith("a - b = +0.50 [")
+
+
+def test_few_seeds_show_nothing_and_say_so() -> None:
+    found = difference([[0.9, 0.8, 1.0]], [[0.1, 0.2, 0.15]])
+    assert not found.shown and not found.possible
+    assert found.interval.low == 0.0 < found.interval.mean
+    assert verdict("a", "b", found).endswith("p = 0.10; 3 seeds of one problem cannot show one)")
+
+
+@pytest.mark.parametrize("rate", [False, True])
+def test_one_seed_has_no_interval_and_the_verdict_says_why(rate: bool) -> None:
+    found = difference([[1.0]], [[0.0]], rate=rate)
+    assert not found.interval.known and not found.shown and found.p == 1.0
+    assert verdict("vpo", "grpo", found) == (
+        "no difference shown (vpo - grpo = +1.00; one problem under one seed has no interval)"
+    )
+
+
+def test_seeds_that_do_not_differ_leave_no_interval_but_a_test() -> None:
+    found = difference([[0.5] * 5], [[0.75] * 5])
+    assert not found.interval.known and found.p == pytest.approx(2 / math.comb(10, 5)) and found.shown
+    assert "do not differ" in verdict("a", "b", found) and verdict("a", "b", found).startswith("a - b = -0.25 (")
+
+
+def test_a_rate_of_five_seeds_to_none_is_a_difference_within_its_bounds() -> None:
+    found = difference(np.ones((1, 5)), np.zeros((1, 5)), rate=True)
+    assert found.shown and 0 < found.interval.low < found.interval.high == 1.0
+
+
+def test_rates_of_answers_on_one_problem_are_compared_over_seeds() -> None:
+    hits, trials = np.array([[8.0, 9.0, 7.0, 8.0]]), np.full((1, 4), 10.0)
+    found = ratio_difference(hits, trials, hits - 6, trials)
+    assert found.shown and found.interval.mean == pytest.approx(0.6) and found.pairs == 1
+
+
+@pytest.mark.parametrize("rate", [False, True])
+@pytest.mark.parametrize("comparisons", [1, 3])
+def test_interval_and_p_agree(rate: bool, comparisons: int) -> None:
+    rng = np.random.default_rng(5)
+    shown = 0
+    for _ in range(200):
+        seeds = int(rng.integers(2, 9))
+        a = rng.random((1, seeds)) if not rate else (rng.random((1, seeds)) < 0.9) * 1.0
+        b = rng.random((1, seeds)) - 0.6 if not rate else (rng.random((1, seeds)) < 0.2) * 1.0
+        found = difference(a, b, rate=rate, comparisons=comparisons)
+        assert (found.interval.low > 0 or found.interval.high < 0) == found.shown
+        assert found.interval.low <= found.interval.mean <= found.interval.high
+        assert found.possible or not found.shown
+        shown += found.shown
+    assert 20 < shown < 180
+
+
+def test_false_calls_over_seeds_are_rare() -> None:
+    rng = np.random.default_rng(6)
+    called = sum(difference(rng.random((1, 6)), rng.random((1, 6))).shown for _ in range(600))
+    assert called / 600 < 0.07
