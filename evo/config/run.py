@@ -71,11 +71,14 @@ def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:
 def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
     """A run's configuration as the database holds it, ready to be validated; see complete_trainer.
 
-    Runs that name no strategy were made when openevolve was the default, and go on with it.
+    Runs that name no strategy were made when openevolve was the default, and go on with it; `auto` was of `weighted`
+    before there was a pareto_pool.
     """
-    train, population = values.get("train"), values.get("population") or {}
+    train, population = values.get("train"), {"strategy": "openevolve", **(values.get("population") or {})}
+    if population["strategy"] == "auto" and "pareto_pool" not in population:
+        population["strategy"] = "auto_weighted"
     return {
         **values,
-        "population": {"strategy": "openevolve", **population},
+        "population": population,
         **({"train": complete_trainer(train)} if train else {}),
     }

@@ -40,7 +40,8 @@ def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
     a resume fills it up from the problems' directories as the start did."""
     kept = config.model_dump(mode="json")
     given = config.population.model_dump(mode="json", exclude_unset=True)
-    given.setdefault("strategy", config.population.strategy)  # the default changed once: see complete_run
+    given.setdefault("strategy", config.population.strategy)  # the default has changed: see complete_run
+    given.setdefault("pareto_pool", config.population.pareto_pool)
     return {**kept, "population": given, "problems": list(addresses), "limit": None}
 
 

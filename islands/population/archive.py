@@ -6,6 +6,7 @@ them all at once. Neither knows about databases or other islands.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -47,6 +48,7 @@ class Archive(Protocol):
     def rescale(self) -> list[int]: ...
     def near(self, ordinal: int, rng: np.random.Generator) -> int | None: ...
     def elites(self) -> tuple[Sequence[int], npt.NDArray[np.float64]]: ...
+    def front(self) -> Sequence[int]: ...
 
 
 def cell_name(cell: Cell, kind: str) -> str:
@@ -65,6 +67,7 @@ class Elites:
         self._rows: list[int] = []
         self._row_of: dict[int, int] = {}
         self._matrix = np.zeros((8, columns.objectives))
+        self._front: list[int] | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -79,6 +82,32 @@ class Elites:
         """Ordinals (E,) and their reward vectors (E, d), row by row; views, not to be kept."""
         return self._rows, self._matrix[: len(self._rows)]
 
+    def front(self) -> Sequence[int]:
+        """The elites whose reward vectors no other elite dominates, in order; of equal vectors the oldest. A view, not to
+        be kept. Says the same of the same elites, however they came to be that. O(1) between changes."""
+        if self._front is None:
+            self._front = []
+            for ordinal in sorted(self._rows):
+                self._add_to_front(ordinal)
+        return self._front
+
+    def _add_to_front(self, ordinal: int) -> None:
+        front = self._front
+        if front is None:
+            return
+        vector = self.columns.rewards(ordinal)
+        matrix = self._matrix[[self._row_of[member] for member in front]]
+        above = (matrix >= vector).all(axis=1)
+        below = (matrix <= vector).all(axis=1)
+        equal = np.flatnonzero(above & below)
+        if len(equal):
+            if ordinal < front[int(equal[0])]:
+                del front[int(equal[0])]
+                insort(front, ordinal)
+        elif not above.any():
+            self._front = [member for member, worse in zip(front, below.tolist(), strict=True) if not worse]
+            insort(self._front, ordinal)
+
     def put(self, ordinal: int, cell: Cell) -> None:
         self.cells[cell] = ordinal
         self._cell_of[ordinal] = cell
@@ -89,8 +118,11 @@ class Elites:
         self._matrix[row] = self.columns.rewards(ordinal)
         self._rows.append(ordinal)
         self._row_of[ordinal] = row
+        self._add_to_front(ordinal)
 
     def take(self, ordinal: int) -> None:
+        if self._front is not None and ordinal in self._front:
+            self._front = None  # what it dominated may be on the front now
         cell = self._cell_of.pop(ordinal)
         del self.cells[cell]
         self.changed.add(cell)

@@ -39,11 +39,13 @@ class PopulationConfig(BaseModel):
     diversity_reference_size: int = Field(
         20, ge=1, le=200, description="how many of the first valid answers diversity is measured against"
     )
-    strategy: Literal["auto", "openevolve", "weighted", "lexicase", "puct", "hill", "scs"] = Field(
+    strategy: Literal[
+        "auto", "auto_weighted", "openevolve", "weighted", "pareto", "lexicase", "puct", "hill", "scs"
+    ] = Field(
         "auto",
-        description="parent choice; auto: weighted where there are several objectives, openevolve where the reward is "
-        "one number; two baselines without islands: hill shows the best answer so far and nothing else, "
-        "scs random successful ones",
+        description="parent choice; auto: pareto where there are several objectives, openevolve where the reward is "
+        "one number (auto_weighted: weighted in the place of pareto); two baselines without islands: hill shows the "
+        "best answer so far and nothing else, scs random successful ones",
     )
     exploration_ratio: float = Field(0.2, ge=0, le=1, description="share of uniform draws under openevolve")
     exploitation_ratio: float = Field(
@@ -55,6 +57,7 @@ class PopulationConfig(BaseModel):
     weights: Literal["draw", "island"] = Field(
         "draw", description="draw: a new scalarization per selection; island: a fixed one per island"
     )
+    pareto_pool: int = Field(8, ge=1, description="fittest of an island's front that pareto draws from")
     lexicase_pool: int = Field(64, ge=2, le=4096, description="candidates in one lexicase tournament")
     lexicase_epsilon: float = Field(0.0, ge=0, description="how far below the best still passes")
     puct_exploration: float = Field(1.0, ge=0, description="c of the exploration term")

@@ -1,7 +1,8 @@
 """How a parent and its company are chosen. Pure functions of the islands and a generator; nothing here changes state.
 
-Strategies: `auto` is `weighted` for several objectives, else `openevolve`; `openevolve` draws uniformly, from the hall
-of fame, or by fitness; `weighted` takes the elite that is best under a random scalarization w ~ Dir(1); `lexicase`
+Strategies: `auto` is `pareto` for several objectives, else `openevolve`; `openevolve` draws uniformly, from the hall
+of fame, or by fitness; `pareto` draws from the elites that no other dominates; `weighted` takes the elite that is best
+under a random scalarization w ~ Dir(1); `lexicase`
 filters elites by one objective after another in random order (Spector 2012; epsilon: La Cava et al. 2016); `puct`
 balances fitness rank against the number of groups that a member has already been parent of (AlphaZero's rule with the
 prior taken from ranks).
@@ -57,6 +58,19 @@ def island_weights(number: int, objectives: int) -> np.ndarray:
     return np.random.default_rng([0x15A4D, number, objectives]).dirichlet(np.ones(objectives))
 
 
+def pareto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
+    """Uniform over the elites whose reward vectors no other elite dominates, of equal vectors the oldest; over the
+    pareto_pool fittest of them where they are more. Reaches compromises that are best under no weighting (GEPA, arXiv
+    2507.19457, draws from such a front); with many objectives most of a front is poor in most of them, hence the pool."""
+    front = population.islands[number].archive.front()
+    if not front:
+        return population.islands[number].members.draw(rng)
+    pool = population.config.pareto_pool
+    if len(front) > pool:
+        front = sorted(front, key=population.columns.rank_key, reverse=True)[:pool]
+    return front[index_below(len(front), rng)]
+
+
 def lexicase(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     """Lexicase over at most lexicase_pool random elites: objectives in random order, each keeps those within
     lexicase_epsilon of its best; a random one of the survivors. O(pool x objectives)."""
@@ -99,15 +113,22 @@ def puct(population: Archipelago, number: int, rng: np.random.Generator) -> int:
 
 
 def auto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
-    """What won where it was measured (bench/results/selection.md): `weighted` builds on what differs under a vector of
+    """What won where it was measured (bench/results/selection.md): `pareto` builds on what differs under a vector of
     objectives; where there is one, it would always take the fittest, and OpenEvolve's choice stays."""
+    return (pareto if population.columns.objectives > 1 else openevolve)(population, number, rng)
+
+
+def auto_weighted(population: Archipelago, number: int, rng: np.random.Generator) -> int:
+    """`auto` as it was before `pareto` joined, for the runs that were begun then."""
     return (weighted if population.columns.objectives > 1 else openevolve)(population, number, rng)
 
 
 STRATEGIES: dict[str, Callable[[Archipelago, int, np.random.Generator], int]] = {
     "auto": auto,
+    "auto_weighted": auto_weighted,
     "openevolve": openevolve,
     "weighted": weighted,
+    "pareto": pareto,
     "lexicase": lexicase,
     "puct": puct,
 }

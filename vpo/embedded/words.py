@@ -30,8 +30,9 @@ BUDGETS = range(16, 49)
 """Budgets that have a token; another board's budget is written as the nearest."""
 COUNTED = range(1, BUDGETS[-1] + 1)
 """Steps of a parent that have a token."""
-MOST_NEW = 12
-"""New steps of an edit. Random edits of this size solve as many of maze:hard in 200 iterations as unbounded ones."""
+MOST_NEW = 24
+"""New steps of an edit. Random edits of this size solve as many of maze:hard and maze:compromise in 1,000 iterations as
+unbounded ones; of 12, a third of the mazes whose optimum is a compromise (bench/results/mutation.md)."""
 LEFT = range(33)
 """Steps left by a parent that have a token; other numbers are written as the nearest."""
 COUNTS: Mapping[str, str] = {GOLD: "g", DIAMOND: "d", LAVA: "l", JADE: "j", PEARL: "p"}
