@@ -11,7 +11,7 @@ from evo.config.traces import TraceSettings
 from islands.db.address import DEFAULT_DB, drop_password
 from problems.sandbox.contract import Mode
 from vpo.advantage import METHODS
-from vpo.training.config import Reward, TrainerSettings
+from vpo.training.config import IMPROVE, Reward, TrainerSettings
 
 _OF_SAMPLING = (
     "problems",
@@ -73,6 +73,9 @@ class TrainRun(TraceSettings, TrainerSettings):
 
     @model_validator(mode="after")
     def _sensible(self) -> TrainRun:
+        if self.method == IMPROVE:
+            self._by_examples()
+            return self
         if self.answers is not None and self.answers > 1 and not METHODS[self.method].chain:
             raise ValueError(f"{self.method} learns from single answers: answers must be 1, not {self.answers}")
         if self.rollouts < 2 and METHODS[self.method].credit == "rollout":
@@ -84,6 +87,15 @@ class TrainRun(TraceSettings, TrainerSettings):
         else:
             self._without_traces()
         return self
+
+    def _by_examples(self) -> None:
+        if not self.from_traces:
+            raise ValueError(f"{IMPROVE} learns from what searches stored: name them with --from-traces RUN")
+        self._as_stored()
+        for name in TraceSettings.model_fields:
+            default = TraceSettings.model_fields[name].get_default(call_default_factory=True)
+            if name not in ("from_traces", "db", "trace_problems") and getattr(self, name) != default:
+                raise ValueError(f"{name.replace('_', '-')} chooses among prompt groups; {IMPROVE} takes all answers")
 
     def _as_stored(self) -> None:
         for name in _OF_SAMPLING:
@@ -105,4 +117,4 @@ class TrainRun(TraceSettings, TrainerSettings):
     @property
     def chain(self) -> int:
         """m, as the method needs it."""
-        return self.answers or (3 if METHODS[self.method].chain else 1)
+        return self.answers or (3 if self.method == IMPROVE or METHODS[self.method].chain else 1)

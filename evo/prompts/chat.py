@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evo.config.run import PromptConfig
@@ -56,14 +57,27 @@ class MessageFormat:
         return draw_prefill(parent.text, self.problem.answer_format, rng)
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
+        return self._read(rollout.text, selection, truncated=rollout.finish == "length")
+
+    def write(self, answers: Sequence[str], selection: Selection) -> str | None:
+        from vpo.chain import write_chain, write_edits
+
+        if self.diff:
+            text = write_edits(self._edited(selection), answers[0])
+        else:
+            text = write_chain(answers, self.problem.answer_format)
+        return text if list(self._read(text, selection).answers) == list(answers) else None
+
+    def _read(self, text: str, selection: Selection, truncated: bool = False) -> Chain:
         from vpo.chain import parse
 
-        edited = None
-        if self.diff:
-            parent = self.select_shown(selection).parent
-            edited = self.problem.seed_answer() if parent is None else parent.text
-        truncated = rollout.finish == "length"
-        return parse(rollout.text, self.problem.answer_format, self.answers, diff_parent=edited, truncated=truncated)
+        edited = self._edited(selection) if self.diff else None
+        return parse(text, self.problem.answer_format, self.answers, diff_parent=edited, truncated=truncated)
+
+    def _edited(self, selection: Selection) -> str:
+        """The program that edits are of."""
+        parent = self.select_shown(selection).parent
+        return self.problem.seed_answer() if parent is None else parent.text
 
 
 class ChatFormat(MessageFormat):

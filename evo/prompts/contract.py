@@ -13,7 +13,7 @@ package adds with an entry point whose name is the format:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from evo.config.run import PromptConfig
@@ -49,6 +49,12 @@ class PromptFormat(Protocol):
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
         """The answers of a rollout of that prompt. Never raises on what was written."""
+        ...
+
+    def write(self, answers: Sequence[str], selection: Selection) -> str | None:
+        """The rollout of that prompt that `parse` reads as these answers, which are distinct and as many as the prompt
+        asks for; None where this format cannot say them. What a policy is taught by examples
+        (evo.training.improvement); a format without it can do all else."""
         ...
 
 

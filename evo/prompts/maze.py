@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evo.config.run import PromptConfig
@@ -63,6 +64,12 @@ class MazeFormat:
 
         shown = self._text(self.select_shown(selection).parent)
         return parse(rollout.text, self.problem.answer_format, self.answers, prompt_format=self.name, prompt=shown)
+
+    def write(self, answers: Sequence[str], selection: Selection) -> str | None:
+        from vpo.embedded.writing import write_routes
+
+        shown = self._text(self.select_shown(selection).parent)
+        return write_routes(self.problem.maze, answers, shown, self.name)
 
     def _text(self, parent: Candidate | None) -> str:
         from vpo.embedded import prompt_text

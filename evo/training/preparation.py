@@ -13,14 +13,16 @@ from evo.errors import BadInput, not_trainable
 from evo.evaluation.evaluate import open_formats
 from evo.prompts.contract import PromptFormat
 from evo.search.resources import check_apart, open_policy, problems_at
+from evo.training.improvement import Improvements
 from evo.training.offline import keep_fitting
-from evo.training.trace_selection import open_traces
+from evo.training.trace_selection import open_improvements, open_traces
 from evo.training.traces import Traces
 from problems.contract import Problem
 from problems.sandbox.shared import set_sandbox_mode
 from vpo.policies.address import parse_address
 from vpo.policies.contract import LocalPolicy
 from vpo.policies.registry import load_policy
+from vpo.training.config import IMPROVE
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -36,18 +38,20 @@ class Prepared:
     held_out: list[Problem]
     policy: LocalPolicy
     reference: PreTrainedModel | None
-    traces: Traces | None = None
+    traces: Traces | Improvements | None = None
 
 
-def open_named_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Traces | None:
+def open_named_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Traces | Improvements | None:
     if not run.from_traces:
         return None
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise BadInput("training from traces runs in one process; start it without accelerate launch")
-    return open_traces(run, began)
+    return open_improvements(run, began) if run.method == IMPROVE else open_traces(run, began)
 
 
-def prepare(run: TrainRun, weights: str, accelerator: Accelerator | None, traces: Traces | None) -> Prepared:
+def prepare(
+    run: TrainRun, weights: str, accelerator: Accelerator | None, traces: Traces | Improvements | None
+) -> Prepared:
     if not run.problems and traces is None:
         raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
     set_sandbox_mode(run.sandbox)
@@ -79,6 +83,6 @@ def prepare(run: TrainRun, weights: str, accelerator: Accelerator | None, traces
         start = load_policy(run.policy, device=device)
         assert isinstance(start, LocalPolicy)  # as the one that is trained
         reference = start.model.float().requires_grad_(False)
-    if traces is not None:
+    if isinstance(traces, Traces):
         keep_fitting(traces, policy)
     return Prepared(problems, styles, held_out, policy, reference, traces)

@@ -16,6 +16,9 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.evaluation.evaluate import evaluate as evaluate_policy
 from evo.search.defaults import source_commit
+from evo.search.resources import problems_at
+from evo.training.imitation import ImitationTraining, problems_of
+from evo.training.improvement import Improvements
 from evo.training.loop import SteppedTraining
 from evo.training.offline import OfflineTraining, plan_steps, resolve_settings
 from evo.training.on_policy import TrainingLoop
@@ -93,7 +96,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
     """A new training run in the directory `output`."""
     traces = open_named_traces(run)
     try:
-        run = resolve_settings(run, traces) if traces is not None else run
+        run = resolve_settings(run, traces) if isinstance(traces, Traces) else run
         accelerator = open_accelerator(run, output)
         prepared = prepare(run, run.policy, accelerator, traces)
         if run.lr is None:
@@ -108,7 +111,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
         }
         record = TrainingRecord(output)
         training = _assemble(run, prepared, record, accelerator, about, on_log)
-        if isinstance(training.loop, OfflineTraining):
+        if isinstance(training.loop, OfflineTraining | ImitationTraining):
             training.loop.check_teaches()
         if training.main:
             TrainingRecord.create(output, about)
@@ -138,7 +141,7 @@ def _resume(
     folder: str,
     record: TrainingRecord,
     about: dict[str, Any],
-    traces: Traces | None,
+    traces: Traces | Improvements | None,
     on_log: Callable[[dict[str, Any]], None] | None,
 ) -> Training:
     accelerator = open_accelerator(run, folder)
@@ -174,10 +177,9 @@ def _assemble(
 ) -> Training:
     policy, scorer, traces = prepared.policy, Scorer(), prepared.traces
     # over many steps on traces the policy would drift from what wrote them as far as it likes, step by step
-    steps = run.steps if traces is None else plan_steps(run, traces)
-    config = TrainConfig.of(
-        run, seed=run.seed, reward=run.reward, shaping=run.shaping, steps=steps, trust=traces is not None
-    )
+    stored = isinstance(traces, Traces)
+    steps = plan_steps(run, traces) if isinstance(traces, Traces) else run.steps
+    config = TrainConfig.of(run, seed=run.seed, reward=run.reward, shaping=run.shaping, steps=steps, trust=stored)
     trainer = PolicyTrainer(
         policy.model,
         policy.tokenizer,
@@ -209,7 +211,10 @@ def _assemble(
 
     evaluate = held_out if prepared.held_out else None
     loop: SteppedTraining
-    if traces is not None:
+    if isinstance(traces, Improvements):
+        known = problems_of(traces, problems_at)
+        loop = ImitationTraining(run, traces, known, policy, trainer, log=log, evaluate=evaluate)
+    elif traces is not None:
         loop = OfflineTraining(run, traces, policy, trainer, log=log, evaluate=evaluate)
     else:
         problems, styles = prepared.problems, prepared.styles

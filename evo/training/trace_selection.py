@@ -6,7 +6,7 @@ import hashlib
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,12 @@ import numpy as np
 from evo.config.traces import run_and_address, span, timestamp
 from evo.config.train import TrainRun
 from evo.errors import BadInput
+from evo.training.improvement import CACHE_BYTES, Improvements, Source, find_improvements
 from evo.training.traces import Chosen, TraceRun, Traces
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
+from islands.queries.candidates import CandidateReader
+from islands.queries.children import last_sequence
 from islands.queries.groups import TraceRow, trace_rows
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import BadAddress
@@ -47,6 +50,57 @@ def open_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None)
         raise
 
 
+def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Improvements:
+    """What the runs that `run` names have to teach by example; read-only. Arguments and errors as of open_traces."""
+    stores: dict[str, Store] = {}
+    try:
+        sources: list[Source] = []
+        for record, store in _records(run, stores):
+            problems = {problem.id: problem for problem in store.problems(record.id)}
+            sources.append(Source(store, record, problems, -1, CandidateReader(store, CACHE_BYTES)))
+        if began is None:
+            for source in sources:
+                source.upto = last_sequence(source.store, source.run.id)
+        else:
+            _check_names([source.run.name for source in sources], began)
+            for source, one in zip(sources, began, strict=True):
+                source.upto = one["upto"]
+        named = {id(s): _resolve_wanted(run.trace_problems, s.problems) for s in sources}
+        found = find_improvements(sources, lambda source, record: record.id in named[id(source)])
+        if began is not None:
+            for source, one in zip(sources, began, strict=True):
+                if source.digest != one["digest"]:
+                    raise BadInput(
+                        f"the traces of {source.name} are not those that training began with; an exact resume is not "
+                        "possible"
+                    )
+        return found
+    except BaseException:
+        for store in stores.values():
+            store.close()
+        raise
+
+
+def _records(run: TrainRun, stores: dict[str, Store]) -> Iterator[tuple[RunRecord, Store]]:
+    """Every run named, each once, of a comparison all; `stores` gets what was opened."""
+    seen: set[tuple[str, str]] = set()
+    for given in run.from_traces:
+        name, address = run_and_address(given, run.db)
+        if address not in stores:
+            stores[address] = Store.open(address, read_only=True)
+        store = stores[address]
+        for record in runs_named(store, name):
+            if (store.address, record.name) not in seen:
+                seen.add((store.address, record.name))
+                yield record, store
+
+
+def _check_names(names: Sequence[str], began: Sequence[Mapping[str, Any]]) -> None:
+    then = [one["run"] for one in began]
+    if list(names) != then:
+        raise BadInput(f"the traces are of {', '.join(names)}; training began with those of {', '.join(then)}")
+
+
 def _runs(run: TrainRun, stores: dict[str, Store], began: Sequence[Mapping[str, Any]] | None) -> list[TraceRun]:
     """Every run named, each once; of a comparison those whose chains are of a length that the method learns from."""
     found: dict[tuple[str, str], TraceRun] = {}
@@ -64,9 +118,7 @@ def _runs(run: TrainRun, stores: dict[str, Store], began: Sequence[Mapping[str, 
             found.setdefault((store.address, record.name), TraceRun(store, record, problems, upto=-1))
     sources = list(found.values())
     if began is not None:
-        names, then = [s.run.name for s in sources], [one["run"] for one in began]
-        if names != then:
-            raise BadInput(f"the traces are of {', '.join(names)}; training began with those of {', '.join(then)}")
+        _check_names([source.run.name for source in sources], began)
         for source, one in zip(sources, began, strict=True):
             source.upto = one["upto"]
     return sources
@@ -128,8 +180,7 @@ def _filters(run: TrainRun, source: TraceRun) -> list[tuple[str, Callable[[Trace
     """What the user does not want, by the flag that says so."""
     found: list[tuple[str, Callable[[TraceRow], bool]]] = []
     if run.trace_problems:
-        wanted = {id for id, record in source.problems.items() if _is_named(record, run.trace_problems)}
-        wanted |= _resolve_names(run.trace_problems, source)
+        wanted = _resolve_wanted(run.trace_problems, source.problems)
         found.append(("--trace-problems", lambda row: row.problem_id not in wanted))
     if run.trace_versions:
         prefixes = tuple(run.trace_versions)
@@ -152,11 +203,14 @@ def _is_named(record: ProblemRecord, wanted: Sequence[str]) -> bool:
     return record.name in wanted or record.address in wanted
 
 
-def _resolve_names(wanted: Sequence[str], source: TraceRun) -> set[int]:
-    """Problem ids of the run that the addresses of sets and parts of sets name."""
-    known = {word for record in source.problems.values() for word in (record.name, record.address)}
+def _resolve_wanted(wanted: Sequence[str], problems: Mapping[int, ProblemRecord]) -> set[int]:
+    """Ids of those of a run's problems that names, addresses, sets and parts of sets name; of all where there is none
+    of those."""
+    if not wanted:
+        return set(problems)
+    known = {word for record in problems.values() for word in (record.name, record.address)}
     names = {problem.name for address in wanted if address not in known for problem in _problems(address, resolve)}
-    return {id for id, record in source.problems.items() if record.name in names}
+    return {id for id, record in problems.items() if record.name in names or _is_named(record, wanted)}
 
 
 def _problems(address: str, resolve: Callable[[str], list[Any]]) -> list[Any]:

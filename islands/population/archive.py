@@ -83,8 +83,8 @@ class Elites:
         return self._rows, self._matrix[: len(self._rows)]
 
     def front(self) -> Sequence[int]:
-        """The elites whose reward vectors no other elite dominates, in order; of equal vectors the oldest. A view, not to
-        be kept. Says the same of the same elites, however they came to be that. O(1) between changes."""
+        """The elites whose reward vectors no other elite dominates, in order; of equal vectors the oldest. A view, not
+        to be kept. Says the same of the same elites, however they came to be that. O(1) between changes."""
         if self._front is None:
             self._front = []
             for ordinal in sorted(self._rows):

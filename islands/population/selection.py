@@ -59,9 +59,9 @@ def island_weights(number: int, objectives: int) -> np.ndarray:
 
 
 def pareto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
-    """Uniform over the elites whose reward vectors no other elite dominates, of equal vectors the oldest; over the
+    """Uniform over the elites whose reward vectors no other dominates, of equal vectors the oldest; over the
     pareto_pool fittest of them where they are more. Reaches compromises that are best under no weighting (GEPA, arXiv
-    2507.19457, draws from such a front); with many objectives most of a front is poor in most of them, hence the pool."""
+    2507.19457, draws from such a front). With many objectives most of a front is poor in most: hence the pool."""
     front = population.islands[number].archive.front()
     if not front:
         return population.islands[number].members.draw(rng)

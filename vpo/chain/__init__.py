@@ -8,5 +8,14 @@ nothing is guessed at, and whatever is left out is named in `Chain.error`.
 from vpo.chain.parsing import Chain, parse
 from vpo.chain.prefill import draw_prefill
 from vpo.chain.wording import default_max_tokens, instructions
+from vpo.chain.writing import write_chain, write_edits
 
-__all__ = ["Chain", "default_max_tokens", "draw_prefill", "instructions", "parse"]
+__all__ = [
+    "Chain",
+    "default_max_tokens",
+    "draw_prefill",
+    "instructions",
+    "parse",
+    "write_chain",
+    "write_edits",
+]

@@ -17,6 +17,8 @@ from vpo.scalarize import Sampler
 Aggregation = Literal["token", "sequence"]
 Reward = Literal["value", "gain"]
 Precision = Literal["auto", "fp32", "bf16"]
+IMPROVE = "improve"
+"""The method that learns by examples from traces, and estimates no advantages."""
 PAPER_RATE, EMBEDDED_RATE = 1e-6, 2.5e-4
 """The learning rate of VPO's models of some billion parameters, and one for the embedded policy's million."""
 
@@ -39,8 +41,8 @@ class EstimationSettings(_Settings):
     @field_validator("method")
     @classmethod
     def _known(cls, method: str) -> str:
-        if method not in METHODS:
-            raise ValueError(f"no method {method!r}; there is {', '.join(METHODS)}")
+        if method not in METHODS and method != IMPROVE:
+            raise ValueError(f"no method {method!r}; there is {', '.join(METHODS)} and, from traces, {IMPROVE}")
         return method
 
 
@@ -59,7 +61,7 @@ class Estimation(EstimationSettings):
     @property
     def whitened(self) -> bool:
         """Whether advantages are whitened over the batch once its groups have theirs."""
-        return self.scale == "official" and METHODS[self.method].whitened
+        return self.scale == "official" and self.method != IMPROVE and METHODS[self.method].whitened
 
 
 class LossSettings(_Settings):

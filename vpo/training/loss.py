@@ -11,7 +11,7 @@ import torch
 
 from vpo.training.config import LossConfig
 
-FIGURES = ("ratio", "clipped", "behaviour_kl", "importance", "truncated", "log_ratio")
+FIGURES = ("ratio", "clipped", "behaviour_kl", "importance", "truncated", "log_ratio", "surprisal")
 """What policy_loss always reports; `kl` too where there is a KL term."""
 
 _LARGEST = 20.0
@@ -30,14 +30,16 @@ def policy_loss(
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The loss, a scalar that carries gradient, and weighted sums of what a log shows.
 
-    logprobs: of the policy that is trained, with gradient; behaviour: of the policy that sampled, as recorded
+    logprobs: of the policy that is trained, with gradient; behaviour: of the policy that sampled, as recorded; NaN
+        where that is unknown, and taken to be the present one: with advantages of 1 that is maximum likelihood
     start: of the policy at the start of the step, used with `truncate`; None = the present one, which is the same
         thing for the first update on a batch
     reference: of the reference policy, needed where config.kl > 0
     Returns sums over tokens of weight x (ratio, clipped, kl, behaviour_kl = k1 of behaviour || policy; and of how far
     the sampled tokens are from the policy: importance = policy / behaviour before any cap, truncated = whether the cap
-    took some of it, log_ratio = its size in nats).
+    took some of it, log_ratio = its size in nats), and surprisal = -logprobs.
     """
+    behaviour = torch.where(behaviour.isnan(), logprobs.detach(), behaviour)
     stale = logprobs.detach() if start is None else start
     apart = stale - behaviour
     raw = apart.clamp(-_LARGEST, _LARGEST).exp()
@@ -65,6 +67,7 @@ def policy_loss(
         "importance": (weights * raw).sum(),
         "truncated": (weights * truncated).sum(),
         "log_ratio": (weights * apart.abs()).sum(),
+        "surprisal": -(weights * logprobs.detach()).sum(),
     }
     if config.kl > 0:
         if reference is None:

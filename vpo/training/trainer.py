@@ -120,7 +120,14 @@ class PolicyTrainer:
         """
         fresh = [group for group in groups if not self._stale(group)]
         examples = self._examples(fresh)
-        metrics = group_metrics(groups, fresh, examples, self.add_up)
+        return self._learn(examples, group_metrics(groups, fresh, examples, self.add_up))
+
+    def imitate(self, examples: Sequence[ExampleGroup]) -> TrainStats:
+        """One step of maximum likelihood on examples whose behaviour is NaN and whose advantages are their weights.
+        Raises as `step`."""
+        return self._learn(list(examples), {"tokens": self.add_up(sum(group.tokens for group in examples))})
+
+    def _learn(self, examples: list[ExampleGroup], metrics: dict[str, float]) -> TrainStats:
         total = self.add_up(batch_total(examples, self.config.aggregation))
         if not total:
             return TrainStats(metrics=metrics)

@@ -1,0 +1,224 @@
+"""Pairs of a parent and a better child out of stored searches, whoever found them: what `evo train improve` teaches.
+
+    children of a problem, in order -> those that improve -> by parent -> by the parent's level -> examples
+
+A child improves where it is fitter than the parent that its prompt showed, or, by hindsight, where it was the best that
+the search had found under some weighting of the reward vector: it is what a search under that weighting wanted. The
+answers are written anew in the form in which the policy that learns would have written them, so that one policy, or an
+operator that is no policy at all, can teach another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.errors import BadInput
+from evo.prompts.contract import PromptFormat
+from islands.db.store import Store
+from islands.queries.candidates import CandidateReader
+from islands.queries.children import Child, children
+from islands.types import NO_PARENT, QUARTERS, Candidate, ProblemRecord, RunRecord, Selection
+from vpo.scalarize import dirichlet_weights
+
+WEIGHTINGS = 64
+"""Under which hindsight looks, drawn evenly from Dir(1)."""
+LEAST = 1e-9
+"""What a gain is at least."""
+CACHE_BYTES = 64 << 20
+UNWRITABLE = "that the policy's language cannot say"
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A parent and the children that improve it, by id. run: its source's place; level: quarter of the way from zero to
+    the target (or to the best that was found), at which the parent stood."""
+
+    run: int
+    problem: int
+    parent: int
+    inspirations: tuple[int, ...]
+    children: tuple[int, ...]
+    level: int
+
+
+@dataclass
+class Source:
+    """A run that lessons come from. upto: its last group that counts; digest: of the pairs."""
+
+    store: Store
+    run: RunRecord
+    problems: Mapping[int, ProblemRecord]
+    upto: int
+    reader: CandidateReader
+    answers: int = 0
+    pairs: int = 0
+    digest: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.run.name} ({self.store.address})"
+
+    def describe(self) -> dict[str, Any]:
+        """What a training run remembers of it."""
+        return {
+            "run": self.run.name,
+            "database": self.store.address,
+            "upto": self.upto,
+            "pairs": self.pairs,
+            "digest": self.digest,
+        }
+
+
+@dataclass
+class Improvements:
+    """All lessons of a training run. by_level: their places, by the parent's level."""
+
+    runs: list[Source]
+    lessons: list[Lesson]
+    by_level: list[list[int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        levels = sorted({lesson.level for lesson in self.lessons})
+        self.by_level = [[i for i, one in enumerate(self.lessons) if one.level == level] for level in levels]
+
+    def __len__(self) -> int:
+        return len(self.lessons)
+
+    @property
+    def pairs(self) -> int:
+        return sum(source.pairs for source in self.runs)
+
+    @property
+    def problem_names(self) -> set[str]:
+        return {record.name for record in self.records().values()}
+
+    @property
+    def example(self) -> str:
+        """The address of one of the problems."""
+        return next(iter(self.records().values())).address
+
+    def records(self) -> dict[tuple[int, int], ProblemRecord]:
+        """The problems of the lessons, by the run's place and the problem's id."""
+        return {(one.run, one.problem): self.runs[one.run].problems[one.problem] for one in self.lessons}
+
+    def draw(self, rng: np.random.Generator) -> Lesson:
+        """A lesson: every level of parents alike, then every parent of it alike."""
+        level = self.by_level[int(rng.integers(len(self.by_level)))]
+        return self.lessons[level[int(rng.integers(len(level)))]]
+
+    def read(self, lesson: Lesson, chosen: Sequence[int]) -> tuple[Selection, list[Candidate]]:
+        """What the prompt shows, and the chosen children."""
+        wanted = (lesson.parent, *lesson.inspirations, *chosen)
+        parent, *others = self.runs[lesson.run].reader.fetch(wanted)
+        beside = others[: len(lesson.inspirations)]
+        return Selection(parent, tuple(beside), ()), others[len(lesson.inspirations) :]
+
+    def close(self) -> None:
+        for store in {id(source.store): source.store for source in self.runs}.values():
+            store.close()
+
+
+def find_improvements(sources: Sequence[Source], wanted: Callable[[Source, ProblemRecord], bool]) -> Improvements:
+    """The lessons of the wanted problems of all sources. BadInput where there is none."""
+    lessons: list[Lesson] = []
+    for place, source in enumerate(sources):
+        digest = hashlib.blake2b(digest_size=16)
+        for record in source.problems.values():
+            if not wanted(source, record):
+                continue
+            rows = list(children(source.store, record.id, upto=source.upto if source.upto >= 0 else None))
+            source.answers += len(rows)
+            for lesson in _lessons(place, record, rows):
+                lessons.append(lesson)
+                source.pairs += len(lesson.children)
+                digest.update(repr((record.id, lesson.parent, lesson.children)).encode())
+        source.digest = digest.hexdigest()
+    if not lessons:
+        names = ", ".join(source.name for source in sources)
+        raise BadInput(f"no answer of {names} improves on a parent that it was shown; search longer")
+    return Improvements(list(sources), lessons)
+
+
+def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[Lesson]:
+    by_id = {row.id: row for row in rows}
+    better: dict[int, list[Child]] = {}
+    for row, hindsight in zip(rows, _best_under_some(rows, len(record.objectives)), strict=True):
+        parent = by_id.get(row.parent) if row.parent is not None else None
+        if parent is None or row.failed or parent.failed:
+            continue
+        if hindsight or row.fitness > parent.fitness + LEAST:
+            better.setdefault(parent.id, []).append(row)
+    top = max((row.fitness for row in rows if not row.failed), default=0.0)
+    target = record.target if record.target is not None else top
+    return [
+        Lesson(
+            place,
+            record.id,
+            parent,
+            found[0].inspirations,
+            tuple(row.id for row in found),
+            level_of(by_id[parent].fitness, target),
+        )
+        for parent, found in better.items()
+    ]
+
+
+def level_of(fitness: float, target: float) -> int:
+    """The quarter of the way to the target, 0 to QUARTERS - 1; NO_PARENT + 1 = 0 where the target is not positive."""
+    if target <= 0:
+        return NO_PARENT + 1
+    return min(max(int(QUARTERS * fitness / target), 0), QUARTERS - 1)
+
+
+def _best_under_some(rows: Sequence[Child], objectives: int) -> npt.NDArray[np.bool_]:
+    """(N,) whether a row, when it was found, was better under some weighting than everything before it."""
+    weights = dirichlet_weights(WEIGHTINGS, objectives, seed=np.random.default_rng(0), sampler="sobol")
+    found = np.zeros(len(rows), dtype=bool)
+    best = np.full(len(weights), -np.inf)
+    for i, row in enumerate(rows):
+        if row.failed:
+            continue
+        values = weights @ np.asarray(row.rewards)
+        found[i] = bool((values > best + LEAST).any())
+        best = np.maximum(best, values)
+    return found
+
+
+def draw_children(lesson: Lesson, most: int, rng: np.random.Generator) -> list[int]:
+    """At most `most` of the children, in a random order."""
+    count = min(most, len(lesson.children))
+    return [lesson.children[int(i)] for i in rng.permutation(len(lesson.children))[:count]]
+
+
+class Writer:
+    """Lessons as a policy would be asked them and would have answered.
+
+    formats: the prompt format of a problem for so many answers
+    """
+
+    def __init__(self, formats: Callable[[tuple[int, int], int], PromptFormat]) -> None:
+        self._formats = formats
+        self.left_out = Counter[str]()
+
+    def write(
+        self, lesson: Lesson, improvements: Improvements, most: int, rng: np.random.Generator
+    ) -> tuple[PromptFormat, Selection, str] | None:
+        """(format, what is shown, the rollout) of a lesson with at most `most` of its children; those that the format
+        cannot say are left out, None where it can say none."""
+        ids = draw_children(lesson, most, rng)
+        selection, found = improvements.read(lesson, ids)
+        one = self._formats((lesson.run, lesson.problem), 1)
+        sayable = [child.text for child in found if one.write([child.text], selection) is not None]
+        self.left_out[UNWRITABLE] += len(found) - len(sayable)
+        if not sayable:
+            return None
+        several = self._formats((lesson.run, lesson.problem), len(sayable))
+        text = several.write(sayable, selection)
+        return None if text is None else (several, selection, text)

@@ -1,0 +1,58 @@
+"""What became of parents: every candidate of a problem with the parent that it was an answer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sqlalchemy import func, select
+
+from islands.db.schema import Candidate, PromptGroup
+from islands.db.store import Store
+
+BATCH = 2000
+
+
+class Child(NamedTuple):
+    """A candidate in a few numbers. parent: the candidate that its prompt showed, None where it showed none and of a
+    seed; inspirations: those beside it; sequence: of the group that gave it first, -1 of a seed."""
+
+    id: int
+    sequence: int
+    parent: int | None
+    inspirations: tuple[int, ...]
+    rewards: tuple[float, ...]
+    fitness: float
+    failed: bool
+
+
+def children(store: Store, problem_id: int, *, upto: int | None = None) -> Iterator[Child]:
+    """Every distinct candidate of a problem in the order in which they were stored, up to the group `upto`."""
+    query = (
+        select(
+            Candidate.id,
+            Candidate.sequence,
+            Candidate.parent_id,
+            PromptGroup.inspirations,
+            Candidate.rewards,
+            Candidate.fitness,
+            Candidate.error,
+        )
+        .outerjoin(PromptGroup, PromptGroup.id == Candidate.group_id)
+        .where(Candidate.problem_id == problem_id)
+        .order_by(Candidate.sequence, Candidate.id)
+        .execution_options(yield_per=BATCH)
+    )
+    if upto is not None:  # seeds have -1
+        query = query.where(Candidate.sequence <= upto)
+    with store.read() as connection:
+        for id, sequence, parent, beside, rewards, fitness, error in connection.execute(query):
+            inspirations = tuple(other for other in beside or () if other != parent)
+            yield Child(id, sequence, parent, inspirations, tuple(rewards), fitness, error is not None)
+
+
+def last_sequence(store: Store, run_id: int) -> int:
+    """Of the newest group of a run, -1 where it has none."""
+    with store.read() as connection:
+        newest = connection.execute(select(func.max(PromptGroup.sequence)).where(PromptGroup.run_id == run_id)).scalar()
+    return -1 if newest is None else int(newest)

@@ -1,0 +1,32 @@
+"""Chains of answers written out as their parser reads them (vpo.chain.parsing): what a policy learns to write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+CONTEXT = 3
+"""Lines around a change that a SEARCH part begins with; more where those occur elsewhere too."""
+
+
+def write_chain(answers: Sequence[str], answer_format: str) -> str:
+    """The reply that holds these answers, laid out as the request asks for them (vpo.chain.wording)."""
+    if answer_format == "python":
+        return "\n\n".join(f"```python\n{answer.strip(chr(10))}\n```" for answer in answers)
+    tag = "route" if answer_format == "route" else "answer"
+    within = "\n" if tag == "answer" else ""
+    return "\n".join(
+        f"<{tag}_{number}>{within}{answer}{within}</{tag}_{number}>" for number, answer in enumerate(answers, 1)
+    )
+
+
+def write_edits(parent: str, child: str) -> str:
+    """SEARCH/REPLACE blocks that make `parent` into `child`, one for each stretch of changed lines."""
+    old, new = parent.split("\n"), child.split("\n")
+    blocks: list[str] = []
+    groups = SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT)
+    for group in groups:
+        first, last = group[0], group[-1]
+        search, replacement = old[first[1] : last[2]], new[first[3] : last[4]]
+        blocks.append("\n".join(["<<<<<<< SEARCH", *search, "=======", *replacement, ">>>>>>> REPLACE"]))
+    return "\n\n".join(blocks)
