@@ -45,10 +45,12 @@ class TrainRun(TraceSettings, TrainerSettings):
     temperature: float = Field(1.0, gt=0.0, le=5.0, description="of sampling, in training")
     max_new_tokens: int | None = Field(None, ge=1, description="per rollout; default by answer format and count")
     parents: Share = Field(0.25, description="share of prompts that show a parent")
-    parents_from: Literal["step", "archive"] = Field(
+    parents_from: str = Field(
         "step",
+        pattern=r"^(step|archive|archive:.+)$",
         description="step: an answer of the step before; archive: of archives that grow while their problems are asked "
-        "again, as a search's do",
+        "again, as a search's do; archive:RUN (RUN@DATABASE): archives that begin with what a search had found at a "
+        "random moment",
     )
     under_way: int = Field(32, ge=1, description="problems with an archive at a time")
     visits: int = Field(16, ge=1, description="prompts that a problem gets, unless it is solved, before another's turn")
@@ -104,15 +106,21 @@ class TrainRun(TraceSettings, TrainerSettings):
                 raise ValueError(f"traces are learned from as they are stored: no {name} can be named{instead}")
 
     def _without_traces(self) -> None:
-        self.db = DEFAULT_DB  # of no concern, whatever the environment says
+        if self.archive_run is None:
+            self.db = DEFAULT_DB  # of no concern, whatever the environment says
         for name, field in TraceSettings.model_fields.items():
-            if getattr(self, name) != field.get_default(call_default_factory=True):
+            if name != "db" and getattr(self, name) != field.get_default(call_default_factory=True):
                 raise ValueError(f"{name.replace('_', '-')} is for --from-traces RUN, which is not given")
 
     def stored(self) -> dict[str, Any]:
         """Plain values as they may be kept: without the passwords of databases."""
         kept = self.model_dump(mode="json")
         return kept | {"db": drop_password(self.db), "from_traces": [drop_password(one) for one in self.from_traces]}
+
+    @property
+    def archive_run(self) -> str | None:
+        """The run whose archives training begins with, None for none."""
+        return self.parents_from.removeprefix("archive:") if ":" in self.parents_from else None
 
     @property
     def chain(self) -> int:

@@ -41,7 +41,8 @@ def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
     kept = config.model_dump(mode="json")
     given = config.population.model_dump(mode="json", exclude_unset=True)
     given.setdefault("strategy", config.population.strategy)  # the default has changed: see complete_run
-    given.setdefault("pareto_pool", config.population.pareto_pool)
+    if given["strategy"] == "auto":
+        given.setdefault("pareto_pool", config.population.pareto_pool)
     return {**kept, "population": given, "problems": list(addresses), "limit": None}
 
 

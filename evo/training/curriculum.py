@@ -7,17 +7,20 @@ A policy that is trained as a mutation operator has to learn from parents too. T
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evo.search.score import NOTHING_SHOWN
 from islands.types import Candidate, Selection
 from problems.types import ScoredGroup
 
 PER_VECTOR = 3
+FRONT = 8
+"""Of a front's members those that are drawn from, as a search's pareto_pool."""
 
 
 @dataclass(frozen=True)
@@ -93,26 +96,32 @@ class ArchiveCurriculum(Curriculum):
     """Asks some problems again and again, as a search does: a prompt with a parent shows an answer that was found for
     its problem in any step before, and what is answered can be a parent in turn.
 
-    Half of the parents are the best under a random weighting w ~ Dir(1); the others are drawn over all reward vectors
-    alike, so that parents of every level are seen. A problem that is solved or has had its visits makes place for the
+    Half of the parents are of the front, as a search draws them; the others are drawn over all reward vectors alike, so
+    that parents of every level are seen. A problem that is solved or has had its visits makes place for the
     next of the shuffled order.
 
     targets: per problem the fitness that solves it, None for none
     under_way: problems that are asked at a time; visits: prompts of each
     asks: problem under way -> the prompts it has had
     pool: problem -> its archive, at most PER_VECTOR newest answers of a reward vector
+    stored: what a problem's archive begins with; None = nothing
     """
 
     targets: Sequence[float | None] = ()
     under_way: int = 32
     visits: int = 16
     asks: dict[int, int] = field(default_factory=dict)
+    stored: Callable[[int, np.random.Generator], list[Candidate]] | None = None
 
     def questions(self, step: int, count: int) -> list[Question]:
         rng = np.random.default_rng([self.seed, 1, step, self.rank])
         share = len(range(self.rank, self.problems, self.processes))
         while len(self.asks) < min(max(self.under_way, count), share):
-            self.asks.setdefault(self._next(), 0)
+            problem = self._next()
+            self.asks.setdefault(problem, 0)
+            if self.stored is not None and problem not in self.pool:
+                moment = np.random.default_rng([self.seed, 5, self.asked, self.rank])
+                self.pool[problem] = self.stored(problem, moment)
         waiting = list(self.asks)
         turns = [waiting[i] for _ in range(-(-count // len(waiting))) for i in rng.permutation(len(waiting))]
         return [self._question(problem, rng) for problem in turns[:count]]
@@ -130,7 +139,8 @@ class ArchiveCurriculum(Curriculum):
         vectors = sorted({c.rewards for c in found if any(c.rewards)} or {c.rewards for c in found})
         place = int(rng.integers(len(vectors)))
         if rng.random() < 0.5:
-            place = int(np.argmax(np.array(vectors) @ rng.dirichlet(np.ones(len(vectors[0])))))
+            best = front(np.array(vectors), [sum(vector) for vector in vectors])
+            place = best[int(rng.integers(len(best)))]
         alike = [c for c in found if c.rewards == vectors[place]]
         return alike[int(rng.integers(len(alike)))]
 
@@ -157,6 +167,13 @@ class ArchiveCurriculum(Curriculum):
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.asks = {int(problem): count for problem, count in state["asks"].items()}
+
+
+def front(vectors: npt.NDArray[np.float64], fitness: Sequence[float], most: int = FRONT) -> list[int]:
+    """Places of the rows (N, d) that no other row dominates, the `most` fittest of them. The rows are distinct."""
+    held = [int(i) for i in np.argsort(-np.asarray(fitness), kind="stable")]
+    found = [i for i in held if not ((vectors >= vectors[i]).all(axis=1) & (vectors > vectors[i]).any(axis=1)).any()]
+    return found[:most]
 
 
 def _newest(found: Sequence[Candidate]) -> list[Candidate]:

@@ -19,6 +19,7 @@ from evo.search.score import score_all
 from evo.training.curriculum import ArchiveCurriculum, Curriculum, Question
 from evo.training.inheritance import InheritanceWatch, inheritance
 from evo.training.loop import Evaluate, SteppedTraining
+from evo.training.stored_archives import StoredArchives
 from islands.types import Candidate
 from problems.contract import Problem, Score
 from problems.identity import identity
@@ -36,6 +37,7 @@ class TrainingLoop(SteppedTraining):
 
     styles: how each of the problems is put to the policy
     accelerator: accelerate.Accelerator where several processes train together; each asks its share of the prompts
+    stored: what the archives begin with; closed with the loop
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class TrainingLoop(SteppedTraining):
         log: Callable[[dict[str, Any]], None],
         evaluate: Evaluate | None = None,
         accelerator: Accelerator | None = None,
+        stored: StoredArchives | None = None,
     ):
         super().__init__(run, run.steps, policy, trainer, log=log, evaluate=evaluate)
         self.problems, self.styles, self.scorer = problems, styles, scorer
@@ -57,9 +60,12 @@ class TrainingLoop(SteppedTraining):
         self.processes: int = accelerator.num_processes if accelerator else 1
         placed = (len(problems), run.parents, run.seed, self.rank, self.processes)
         self.curriculum = Curriculum(*placed)
-        if run.parents_from == "archive":
+        if run.parents_from != "step":
             targets = [problem.target for problem in problems]
-            self.curriculum = ArchiveCurriculum(*placed, targets=targets, under_way=run.under_way, visits=run.visits)
+            self.curriculum = ArchiveCurriculum(
+                *placed, targets=targets, under_way=run.under_way, visits=run.visits, stored=stored
+            )
+        self._stored = stored
         self._shown: dict[int, list[ScoredAnswer]] = {}
         self._watch = InheritanceWatch()
         if run.reward == "gain":
@@ -72,6 +78,10 @@ class TrainingLoop(SteppedTraining):
     @property
     def example(self) -> str:
         return self.run_config.problems[0]
+
+    def close(self) -> None:
+        if self._stored is not None:
+            self._stored.close()
 
     def _next_answers(self) -> int:
         run = self.run_config

@@ -25,6 +25,7 @@ from evo.training.on_policy import TrainingLoop
 from evo.training.preparation import Prepared, open_named_traces, prepare
 from evo.training.processes import is_main, open_accelerator
 from evo.training.run_directory import TrainingRecord
+from evo.training.stored_archives import open_stored_archives
 from evo.training.traces import Traces
 from problems.contract import Problem
 from problems.scoring import Scorer
@@ -219,7 +220,16 @@ def _assemble(
     else:
         problems, styles = prepared.problems, prepared.styles
         loop = TrainingLoop(
-            run, problems, styles, policy, trainer, scorer, log=log, evaluate=evaluate, accelerator=accelerator
+            run,
+            problems,
+            styles,
+            policy,
+            trainer,
+            scorer,
+            log=log,
+            evaluate=evaluate,
+            accelerator=accelerator,
+            stored=open_stored_archives(run, problems),
         )
     training = Training(loop, record, run, policy, scorer, accelerator, about)
     loop.save = training.save

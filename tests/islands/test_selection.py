@@ -16,7 +16,7 @@ from islands.population.memory import Memory
 def made(rewards: list[tuple[float, ...]], island_of=lambda n: 0, fitness=None, **settings) -> Memory:
     """A population of these candidates, each in a cell of its own. Ordinals follow the list."""
     config = {"feature_dimensions": ("rewards",), "feature_bins": 50, "population_size": None, **settings}
-    memory = Memory(small_config(**config), ("a", "b")[: len(rewards[0])])
+    memory = Memory(small_config(**config), ("a", "b", "c")[: len(rewards[0])])
     for n, vector in enumerate(rewards):
         value = sum(vector) / 2 if fitness is None else fitness[n]
         measures = vector if memory.space.dimensions else ()
@@ -195,9 +195,41 @@ def test_baselines_have_no_islands(strategy):
         PopulationConfig.model_validate({"strategy": strategy, "islands": 3})
 
 
+def test_pareto_draws_from_what_nothing_dominates_and_of_equals_the_oldest():
+    # the third is best under no weighting of the first two; the fourth is dominated, the last equals the first
+    memory = made([(1.0, 0.0), (0.0, 1.0), (0.4, 0.4), (0.3, 0.3), (1.0, 0.0)], strategy="pareto", islands=1)
+    memory.archipelago.islands[0].archive.front()
+    draws = {selection.pareto(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
+    assert draws == {0, 1, 2}
+    assert 2 not in {selection.weighted(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
+
+
+def test_of_a_large_front_pareto_draws_from_the_fittest():
+    memory = made([(i / 10, 1 - i / 10) for i in range(11)], fitness=list(range(11)), strategy="pareto", pareto_pool=3)
+    draws = {selection.pareto(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(60)}
+    assert draws == {8, 9, 10}
+
+
+def test_a_front_follows_its_elites():
+    rng = np.random.default_rng(3)
+    vectors = [tuple(row) for row in rng.integers(0, 4, (60, 3)) / 4]
+    memory = made(vectors, strategy="pareto", islands=1)
+    archive = memory.archipelago.islands[0].archive
+    for step in range(40):
+        rows, matrix = archive.elites()
+        beaten = [bool(((matrix >= v).all(axis=1) & (matrix > v).any(axis=1)).any()) for v in matrix]
+        oldest = {tuple(v): min(o for o, w in zip(rows, matrix, strict=True) if (w == v).all()) for v in matrix}
+        expected = sorted({oldest[tuple(v)] for v, worse in zip(matrix, beaten, strict=True) if not worse})
+        assert list(archive.front()) == expected
+        if step % 2:
+            archive.discard(expected[int(rng.integers(len(expected)))])
+        else:
+            archive.discard(rows[int(rng.integers(len(rows)))])
+
+
 def test_by_default_a_vector_is_weighed_and_one_number_is_chosen_as_openevolve_does():
     assert PopulationConfig().strategy == "auto"
-    for vectors, same in ((GRID, selection.weighted), ([(v[0],) for v in GRID], selection.openevolve)):
+    for vectors, same in ((GRID, selection.pareto), ([(v[0],) for v in GRID], selection.openevolve)):
         memory = made(vectors)
         draws = [
             [choose(memory.archipelago, 0, np.random.default_rng(seed)) for seed in range(30)]

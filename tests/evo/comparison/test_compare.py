@@ -38,7 +38,7 @@ def test_what_is_not_the_arms_own_is_the_same_for_all():
     common = [{key: value for key, value in run.config.items() if key not in own} for run in runs]
     assert all(one == common[0] for one in common)
     assert common[0]["iterations"] == 7 and common[0]["seed"] == 5
-    assert common[0]["population"] == {"islands": 2, "strategy": "auto"}
+    assert common[0]["population"] == {"islands": 2, "strategy": "auto", "pareto_pool": 8}
     assert common[0]["problems"] == ["maze:test/0", "maze:test/1"]
 
 
@@ -67,7 +67,11 @@ def test_baselines_by_name_repeat_the_first_arm_or_another_after_it():
     runs = planned_runs(config(seeds=1, baselines=named, overrides=shared))
     by_arm = {run.arm: run.config for run in runs}
     assert list(by_arm) == ["base", "hill-base", "scs", "grpo", "vpo", "hill-vpo", "classic"]
-    assert by_arm["base"]["population"] == by_arm["classic"]["population"] == {"islands": 3, "strategy": "auto"}
+    assert (
+        by_arm["base"]["population"]
+        == by_arm["classic"]["population"]
+        == {"islands": 3, "strategy": "auto", "pareto_pool": 8}
+    )
     assert by_arm["hill-vpo"]["population"] == {"islands": 1, "strategy": "hill"}
     assert by_arm["scs"]["population"] == {"islands": 1, "strategy": "scs"}
     assert by_arm["hill-vpo"]["policy"] == "embedded:vpo" and by_arm["classic"]["policy"] == "scripted:classic"
@@ -162,7 +166,7 @@ def test_an_arms_islands_are_its_own_over_those_that_all_have():
     arms = {**THREE, "puct": {"policy": "embedded:vpo", "population": {"strategy": "puct"}}}
     by_arm = {run.arm: run.config for run in planned_runs(config(arms, seeds=1, overrides={"population.islands": 2}))}
     assert by_arm["puct"]["population"] == {"islands": 2, "strategy": "puct"}
-    assert by_arm["vpo"]["population"] == {"islands": 2, "strategy": "auto"}
+    assert by_arm["vpo"]["population"] == {"islands": 2, "strategy": "auto", "pareto_pool": 8}
     with pytest.raises(BadInput, match="unknown key arms.puct.population.strategie; known: .*strategy"):
         config({"puct": {"policy": "embedded:vpo", "population": {"strategie": "puct"}}})
 

@@ -109,8 +109,10 @@ def test_a_run_that_names_no_strategy_goes_on_with_openevolves_choice_and_new_on
     old = parse(RunConfig, complete_run({"policy": "embedded:base", "population": {"islands": 2}}), "run old")
     assert (old.population.strategy, old.population.islands) == ("openevolve", 2)
     stored = to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"])
-    assert stored["population"] == {"strategy": "auto"}
+    assert stored["population"] == {"strategy": "auto", "pareto_pool": 8}
     assert parse(RunConfig, complete_run(stored), "run new").population.strategy == "auto"
+    between = {"policy": "embedded:base", "population": {"strategy": "auto"}}  # when auto was of weighted
+    assert parse(RunConfig, complete_run(between), "run between").population.strategy == "auto_weighted"
 
 
 def test_a_run_stored_before_there_was_a_scale_trains_at_the_plain_one():

@@ -82,11 +82,11 @@ def test_an_archive_grows_over_steps_and_shows_every_level():
     assert shown == {f"{problem} level {level / 10}" for problem in range(3) for level in range(5)}
 
 
-def test_half_of_the_parents_are_best_under_a_random_weighting():
+def test_half_of_the_parents_are_of_the_front():
     curriculum = archives(1, under_way=1, visits=10_000)
     questions = curriculum.questions(0, 1)
     curriculum.learn(
-        questions, [scored(0, ("a", (1.0, 0.0)), ("b", (0.0, 1.0)), ("low", (0.1, 0.1)), ("0", (0.0, 0.0)))]
+        questions, [scored(0, ("a", (1.0, 0.0)), ("b", (0.0, 1.0)), ("low", (0.1, 0.0)), ("0", (0.0, 0.0)))]
     )
     texts = [q.selection.parent.text for step in range(1, 400) for q in curriculum.questions(step, 1)]
     shares = {text: texts.count(text) / len(texts) for text in ("a", "b", "low", "0")}

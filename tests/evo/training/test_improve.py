@@ -1,0 +1,121 @@
+"""`evo train improve`: better children of a stored search, found by another operator, taught to a policy."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from training_runs import SMALL_POLICY, read_metrics, weights
+
+from evo.cli import invoke
+from evo.config.parse import parse
+from evo.config.train import TrainRun
+from evo.errors import BadInput
+from evo.training.improvement import level_of
+from evo.training.trace_selection import open_improvements
+from islands.db.store import Store
+from islands.queries.children import children
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory):
+    """A database with the run `a` of the re-router, which is no policy that could be trained."""
+    torch.set_num_threads(1)
+    address = f"sqlite:///{tmp_path_factory.mktemp('improve') / 'evo.db'}"
+    command = ["run", "maze:train/0-3", "--policy", "scripted:classic", "--iterations", "30", "--name", "a", "--plain"]
+    assert invoke([*command, "--db", address]) == 0
+    return address
+
+
+def settings(db, **changes):
+    return parse(TrainRun, {"method": "improve", "from_traces": ["a"], "db": db, **changes}, "a test")
+
+
+def test_a_child_improves_on_its_parent_or_was_the_best_under_some_weighting(db):
+    found = open_improvements(settings(db))
+    with Store.open(db, read_only=True) as store:
+        rows = {
+            record.id: {row.id: row for row in children(store, record.id)}
+            for record in store.problems(store.run("a").id)
+        }
+    fitter = hindsight = 0
+    for lesson in found.lessons:
+        of = rows[lesson.problem]
+        for child in (of[id] for id in lesson.children):
+            assert child.parent == lesson.parent and not child.failed
+            fitter += child.fitness > of[lesson.parent].fitness
+            if child.fitness <= of[lesson.parent].fitness:
+                hindsight += 1
+                before = [r.rewards for r in of.values() if r.sequence < child.sequence and not r.failed]
+                assert not any(np.all(np.array(other) >= child.rewards) for other in before)
+    found.close()
+    assert fitter > 20 and fitter + hindsight == found.pairs
+
+
+def test_levels_are_drawn_alike(db):
+    found = open_improvements(settings(db))
+    rng = np.random.default_rng(0)
+    levels = [found.draw(rng).level for _ in range(3000)]
+    shares = [levels.count(level) / len(levels) for level in sorted(set(levels))]
+    assert len(shares) == len(found.by_level) > 1 and max(shares) - min(shares) < 0.08
+    found.close()
+    assert [level_of(fitness, 1.0) for fitness in (-1, 0, 0.3, 0.8, 1.5)] == [0, 0, 1, 3, 3]
+    assert level_of(0.5, 0.0) == 0
+
+
+def test_a_policy_learns_them_and_a_stopped_run_goes_on_to_the_same_weights(db, tmp_path):
+    common = ["--from-traces", "a", "--db", db, "--policy", SMALL_POLICY, "--prompts", "8", "--lr", "3e-3", "--kl", "0"]
+    common += ["--precision", "fp32", "--save-every", "5", "--plain"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert invoke(["train", "improve", *common, "--steps", "20", "-o", str(whole)]) == 0
+    surprisal = [line["surprisal"] for line in read_metrics(whole) if line["kind"] == "step"]
+    assert np.mean(surprisal[-5:]) < np.mean(surprisal[:5]) - 0.05
+    assert invoke(["train", "improve", *common, "--steps", "10", "-o", str(parts)]) == 0
+    assert invoke(["train", "--resume", str(parts), "--steps", "20", "--plain"]) == 0
+    one, other = weights(whole), weights(parts)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert "different answers" in (whole / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"from_traces": []}, "name them with --from-traces RUN"),
+        ({"trace_versions": ["x"]}, "trace-versions chooses among prompt groups"),
+        ({"rollouts": 4}, "no rollouts can be named"),
+    ],
+)
+def test_what_it_does_not_take_is_said(db, changes, said):
+    with pytest.raises(BadInput, match=said):
+        settings(db, **changes)
+
+
+def test_beside_a_search_it_is_refused(db, tmp_path, capsys):
+    given = ["run", "maze:train/0", "--policy", SMALL_POLICY, "--train", "improve", "--rollouts", "2", "--plain"]
+    assert invoke([*given, "--db", f"sqlite:///{tmp_path / 'x.db'}"]) == 2
+    assert "evo train improve --from-traces" in capsys.readouterr().err
+
+
+def test_archives_of_a_run_are_where_parents_come_from(db, tmp_path):
+    out = tmp_path / "late"
+    given = ["train", "vpo", "maze:train/0-3", "--policy", SMALL_POLICY, "--prompts", "4", "--rollouts", "2"]
+    given += [
+        "--parents",
+        "1",
+        "--parents-from",
+        "archive:a",
+        "--reward",
+        "gain",
+        "--steps",
+        "2",
+        "--precision",
+        "fp32",
+    ]
+    assert invoke([*given, "--db", db, "--plain", "-o", str(out)]) == 0
+    first = next(line for line in read_metrics(out) if line["kind"] == "step")
+    assert "kept" in first  # the first step shows parents already
+    assert json.loads((out / "train.json").read_text())["config"]["parents_from"] == "archive:a"
+    given[2] = "maze:train/0-9"
+    assert invoke([*given, "--db", db, "--plain", "-o", str(tmp_path / "other")]) == 2
