@@ -5,6 +5,7 @@ from __future__ import annotations
 from evo.errors import BadInput, SearchFailed
 from islands.errors import (
     BadCheckpoint,
+    BadName,
     DatabaseUnavailable,
     RunBusy,
     RunExists,
@@ -17,7 +18,8 @@ from vpo.policies.contract import PolicyUnavailable
 from vpo.training.contract import TrainingDiverged
 
 _INPUT = (
-    BadInput, BadAddress, BadCheckpoint, DatabaseUnavailable, RunBusy, RunExists, UnknownRun, SandboxUnavailable,
+    BadInput, BadAddress, BadCheckpoint, BadName, DatabaseUnavailable, RunBusy, RunExists, UnknownRun,
+    SandboxUnavailable,
 )  # fmt: skip
 _FAULTS = (SearchFailed, ScorerFault, SandboxFault, PolicyUnavailable, TrainingDiverged, OSError)
 

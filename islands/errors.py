@@ -15,6 +15,10 @@ class RunExists(Exception):
     """A run of that name is in the database already."""
 
 
+class BadName(ValueError):
+    """What was given as a name cannot be one; one line that says what can."""
+
+
 class UnknownRun(Exception):
     """No run of that name; the message lists close names."""
 

@@ -15,6 +15,8 @@ from evo.config.compare import CompareOptions, load_comparison, parse_arm
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
+from evo.runs.preflight import check_policies, check_unused
+from islands.db.names import check_name
 
 
 @click.command()
@@ -95,8 +97,12 @@ def compare(
         against=against,
         processes=processes,
     )
+    if name is not None:
+        check_name(name)
     runs = planned_runs(config)
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
+    check_policies(one.policy for one in configs)
+    check_unused(db, name)
     manner = Manner(db, plain, as_json, config.processes, config.against)
     return conduct(lambda: begin(db, name, runs, configs, command_line()), configs, manner)
 

@@ -39,6 +39,8 @@ from evo.search.progress import clock, describe_usage
 from evo.search.resources import open_policy, resolve_problems
 from problems.contract import Problem
 from problems.scoring import Scorer
+from vpo.policies.address import parse_address
+from vpo.policies.registry import check_policy
 
 PLAIN_SECONDS = 10.0
 SEEDS_SHOWN = 5
@@ -72,6 +74,7 @@ def evaluate(
     config, answers_total, against = settings.run_config(), settings.answers_total, settings.against
     if output:
         check_writable(output)
+    check_policy(parse_address(config.policy))
     found = resolve_problems(config)
     config = resolve_settings(config, found)
     rival = read_evaluation(against, found, answers_total) if against else None
@@ -108,7 +111,7 @@ async def _evaluate(
 ) -> tuple[Evaluation, str]:
     check_request(problems, config.answers, total)
     live = console.is_terminal and not plain
-    with console.status("loading") if live else contextlib.nullcontext():
+    with console.status(f"loading {config.policy}") if live else contextlib.nullcontext():
         policy = open_policy(config, problems)
     scorer = Scorer(workers(config, problems))
     try:

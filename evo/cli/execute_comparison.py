@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from rich.console import Console
+from rich.markup import escape
 
 from evo.cli.execute_run import handling_interrupts
 from evo.cli.live import show_live
@@ -65,8 +66,9 @@ async def _conduct(
     ended: list[Ended] = []
     try:
         with handling_interrupts(runner.interrupt):
+            loading = "loading " + escape(", ".join(dict.fromkeys(config.policy for config in configs)))
             live = not manner.plain and can_show(console)
-            with console.status("loading") if live else contextlib.nullcontext():
+            with console.status(loading) if live else contextlib.nullcontext():
                 await runner.prepare(configs)
             if runner.stopping:
                 return 130  # nothing was begun, nothing is stored

@@ -32,11 +32,15 @@ def drive(
     db: str,
     plain: bool,
     as_json: bool,
+    loading: str = "the run",
     ending: Callable[[Console, Launched], None] | None = None,
 ) -> int:
-    """Launch and run a search; returns the exit code. Everything committed stays, however it ends."""
+    """Launch and run a search; returns the exit code. Everything committed stays, however it ends.
+
+    loading: what is said to be loading until the search begins
+    """
     console = Console(stderr=as_json, highlight=False)
-    return asyncio.run(_drive(prepare, db, plain, as_json, console, ending))
+    return asyncio.run(_drive(prepare, db, plain, as_json, console, loading, ending))
 
 
 async def _drive(
@@ -45,10 +49,11 @@ async def _drive(
     plain: bool,
     as_json: bool,
     console: Console,
+    loading: str,
     ending: Callable[[Console, Launched], None] | None,
 ) -> int:
-    waiting = console.status("loading") if not plain and can_show(console) else contextlib.nullcontext()
-    with waiting:
+    live = not plain and can_show(console)
+    with console.status(f"loading {escape(loading)}") if live else contextlib.nullcontext():
         launched = await prepare()
     search, status = launched.search, launched.status
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
 from rich.console import Console
 
@@ -21,7 +22,7 @@ PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
 async def print_lines(db: str, name: str, console: Console, against: str | None, began: float) -> None:
     """Lines of what runs on this event loop, until cancelled. began: on the loop's clock"""
     with await asyncio.to_thread(Store.open, db, read_only=True) as store:
-        poller = await asyncio.to_thread(Poller, store, name, against)
+        poller = await asyncio.to_thread(partial(Poller, store, name, against, statistics=False))
         while True:
             snapshot = await asyncio.to_thread(poller.poll)
             for line in plain_lines(snapshot, time.time()):

@@ -136,9 +136,13 @@ def _check_stage(read: Pipeline, flag: str, name: str) -> None:
         raise BadInput(f"{flag} {name}: there is no such stage; there are {', '.join(read.stages)}")
 
 
+MOST_OF_FOLDER = 36
+"""Characters of the directory's name; with a stage's 40 it stays a name for a run (islands.db.names)."""
+
+
 def _run_prefix(folder: Path) -> str:
     """What runs are named after: the directory, in characters that need no quoting."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name).strip("-") or "pipeline"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:MOST_OF_FOLDER].strip("-") or "pipeline"
 
 
 def _again(file: str, output: str | None, db: str | None) -> str:

@@ -73,7 +73,9 @@ def resume(
             check_budgets(run, run_progress(store, run.id), changed)
     if runs[0].comparison == name:
         return _resume_comparison(name, runs, changes, Manner(db, plain, as_json, processes))
-    return drive(lambda: relaunch(name, db=db, changes=changes), db=db, plain=plain, as_json=as_json)
+    return drive(
+        lambda: relaunch(name, db=db, changes=changes), db=db, plain=plain, as_json=as_json, loading=f"run {name}"
+    )
 
 
 def _resume_comparison(name: str, runs: list[RunRecord], changes: Changes, manner: Manner) -> int:

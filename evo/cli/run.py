@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from evo.cli.execute_run import drive
 from evo.cli.flags import collect_given
 from evo.cli.options import command_line, db_option, json_option, plain_option
 from evo.cli.search_flags import search_flags
 from evo.config.run import load_config
-from evo.runs.launch import launch
+from evo.runs.preflight import check_new_run
+from evo.search.resources import Shared
 
 
 @click.command()
@@ -40,5 +40,15 @@ def run(
     evo run my_scorer.py --policy DIR --until-solved
     """
     config = load_config(config_path, {**collect_given(options), "problems": problems})
-    command = command_line()
-    return drive(lambda: launch(config, db=db, name=name, command=command), db=db, plain=plain, as_json=as_json)
+    command, parts = command_line(), Shared()
+    check_new_run(config, parts, db, name)
+    from evo.cli.execute_run import drive  # the database's library, and what draws the screen
+    from evo.runs.launch import launch
+
+    return drive(
+        lambda: launch(config, db=db, name=name, command=command, parts=parts),
+        db=db,
+        plain=plain,
+        as_json=as_json,
+        loading=f"{config.policy} for {' '.join(config.problems)}",
+    )

@@ -16,8 +16,11 @@ from evo.cli.options import command_line, json_option, plain_option
 from evo.config.parse import parse, read_yaml
 from evo.config.train import TrainRun
 from evo.errors import BadInput
+from evo.runs.preflight import check_policies
+from evo.search.resources import problems_at
 from evo.search.stop import StopReason
 from evo.training.display import Display
+from evo.training.run_directory import TrainingRecord
 
 if TYPE_CHECKING:
     from evo.training.setup import Training
@@ -65,8 +68,6 @@ def train(
     evo train --resume runs/vpo --steps 600
     """
 
-    from evo.training.setup import begin, resume
-
     named = collect_given(options)
     console = Console(highlight=False, stderr=as_json)
     display = Display(console, plain)
@@ -75,7 +76,10 @@ def train(
         if method or problems or output or config_file or fixed:
             what = f"--{fixed[0].replace('_', '-')}" if fixed else "METHOD, PROBLEMSET, -o and --config"
             raise BadInput(f"--resume goes on as the run began: {what} cannot change (budgets can)")
+        TrainingRecord.open(folder)
         with display.loading():
+            from evo.training.setup import resume
+
             training = resume(folder, named, display.log)
     else:
         values = {**read_yaml(config_file), **named}
@@ -86,9 +90,19 @@ def train(
         if "method" not in values:
             raise BadInput("which method? evo train vpo maze:train -o DIR")
         run = parse(TrainRun, values, f"--config {config_file}" if config_file else "the options")
+        check_new_training(run, output)
         with display.loading():
+            from evo.training.setup import begin  # torch
+
             training = begin(run, output, command_line(), display.log)
     return asyncio.run(drive_training(training, display, as_json=as_json))
+
+
+def check_new_training(run: TrainRun, output: str) -> None:
+    """What can be wrong with a training, before torch is loaded. Raises BadInput or BadAddress, one line."""
+    TrainingRecord(output).check_new()
+    problems_at([*run.problems, *run.evaluate], 1)
+    check_policies([run.policy])
 
 
 async def drive_training(training: Training, display: Display, *, as_json: bool) -> int:

@@ -35,9 +35,11 @@ class Throttled:
 
 
 class LiveMetrics:
-    """results: by arm, as of the last update; curves, verdict: of that time or a little earlier."""
+    """results: by arm, as of the last update; curves, verdict: of that time or a little earlier, and none without
+    `statistics`."""
 
-    def __init__(self) -> None:
+    def __init__(self, statistics: bool = True) -> None:
+        self._statistics = statistics
         self.results: dict[str, Results] = {}
         self.curves: dict[str, Curve] = {}
         self.verdict: tuple[str, ...] = ()
@@ -57,6 +59,8 @@ class LiveMetrics:
                 for of, arm in zip(cache.comparison.arms, cache.arms, strict=True)
             }  # fmt: skip
             self._version = cache.version
+        if not self._statistics:
+            return
         # at the end, and once everything that was there at the start has been read, nothing waits for its turn
         at_once = (final and not self._final) or (loaded and not self._loaded)
         self._final, self._loaded = final, loaded

@@ -34,11 +34,12 @@ RATE_SECONDS = 30.0
 class Poller:
     """Reads a comparison, or a run, for a screen. Not for several threads at once; never writes.
 
+    statistics: off for who shows neither curves nor a verdict, and then loads nothing that makes them
     Raises UnknownRun and BadInput where there is no such run or arm, as evo.comparison.load.gather does.
     """
 
-    def __init__(self, store: Store, name: str, against: str | None = None) -> None:
-        self.store, self.name, self.against = store, name, against
+    def __init__(self, store: Store, name: str, against: str | None = None, *, statistics: bool = True) -> None:
+        self.store, self.name, self.against, self.statistics = store, name, against, statistics
         self._chosen: tuple[int, str | None] = (0, None)
         self._begin()
 
@@ -46,7 +47,7 @@ class Poller:
         """Forget everything and look at which runs there are."""
         self.comparison: Comparison = gather(self.store, self.name, self.against)
         self._cache = LiveCache(self.store, self.comparison)
-        self._metrics = LiveMetrics()
+        self._metrics = LiveMetrics(self.statistics)
         self._pace: deque[tuple[float, int]] = deque()
         self._details: dict[tuple[int, str], Detail] = {}
         self._detail_version: tuple[tuple[int, str] | None, bytes] = (None, b"")

@@ -12,8 +12,9 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.search.defaults import iterations_for, population_config, resolve_settings, source_commit, to_stored, workers
 from evo.search.resources import resolve_problems
+from islands.db.comparisons import check_free
+from islands.db.names import check_name
 from islands.db.store import Store
-from islands.errors import RunExists, UnknownRun
 from islands.interop.checkpoint import Checkpoint, read_checkpoint
 from islands.interop.importing import POLICY, Imported, RunPlan, import_checkpoint
 from islands.interop.metrics import failed_elsewhere, feature_names, names_objective, score_of
@@ -41,6 +42,8 @@ async def import_run(
     """Import the checkpoint at `path`, or the newest in that output folder. `progress` is told of the programs that are
     scored. Raises BadCheckpoint, BadInput, BadAddress, RunExists, DatabaseUnavailable, each in one line, and
     ScorerFault; no run is there then."""
+    if name is not None:
+        check_name(name)
     checkpoint = read_checkpoint(Path(path))
     config = parse(RunConfig, {"problems": [address], "policy": POLICY, "sandbox": sandbox}, "the options")
     problem = the_problem(config, address)
@@ -133,12 +136,3 @@ def run_config(config: RunConfig, problem: Problem, checkpoint: Checkpoint, line
         grid["population_size"] = members
     changes = {"population": grid, "iterations": asked + iterations_for(config, problem)}
     return parse(RunConfig, {**config.model_dump(exclude_unset=True), **changes}, str(checkpoint.path))
-
-
-def check_free(store: Store, name: str) -> None:
-    """RunExists before anything is scored for a name that is taken."""
-    try:
-        store.run(name)
-    except UnknownRun:
-        return
-    raise RunExists(f"{store.address} has a run named {name} already; choose another name")

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from evo.config.run import RunConfig
-from evo.errors import BadInput
 from evo.runs.learner import open_learner
+from evo.runs.preflight import check_new_run
 from evo.runs.problem_runs import add_problems, check_together
-from evo.search.defaults import in_flight, resolve_settings, source_commit, to_stored
+from evo.search.defaults import resolve_settings, source_commit, to_stored
 from evo.search.loop import Search
 from evo.search.operator_selection import Operator, Operators, operator_selection
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import Shared
 from evo.search.status import ProblemStatus, SearchStatus
+from evo.search.window import in_flight
 from islands.db.store import Store
 from islands.types import RunRecord
 from problems.scoring import Scorer
@@ -55,14 +56,18 @@ class Launched:
         self.store.close()
 
 
-async def launch(config: RunConfig, *, db: str, name: str | None, command: str) -> Launched:
-    """A new run, its seed answers scored and stored. Raises BadInput before anything is written."""
-    if not config.problems:
-        raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for what there is")
-    parts = Shared()
+async def launch(
+    config: RunConfig, *, db: str, name: str | None, command: str, parts: Shared | None = None
+) -> Launched:
+    """A new run, its seed answers scored and stored. Raises BadInput before anything is written.
+
+    parts: what check_new_run has opened already; from here on they are the run's own
+    """
+    parts = parts or Shared()
     store: Store | None = None
     try:
         # 1) resolve the problems, and the settings that they decide
+        check_new_run(config, parts, db, name)
         problems = parts.problems(config)
         config = resolve_settings(config, problems)
         # 2) load the policies

@@ -11,11 +11,8 @@ from typing import Any
 from evo import __version__
 from evo.config.parse import parse
 from evo.config.run import RunConfig
-from evo.search.loop import Window
-from evo.search.problem_run import ProblemRun
 from islands.population.config import PopulationConfig
 from problems.contract import Problem
-from vpo.policies.contract import Policy
 
 DEFAULT_ITERATIONS = 100
 
@@ -63,24 +60,6 @@ def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
         return config.scoring_workers
     asked = [p.settings.get("parallel_evaluations") or 0 for p in problems]
     return max([os.cpu_count() or 1, *asked])
-
-
-def in_flight(config: RunConfig, policy: Policy, problem_runs: Sequence[ProblemRun]) -> Window:
-    """How many prompts go into a policy call, and how many groups are in flight.
-
-    Two calls' worth keep the policy busy while the other call's answers are scored. A smaller search takes smaller
-    calls: with more groups in flight than islands and problems, prompts would show parents that are long outdated.
-    """
-    breadth = max(
-        len(problem_runs), max((problem_run.population.config.islands for problem_run in problem_runs), default=1)
-    )
-    if policy.batch == 0:
-        return Window(config.parallel or max(8, 2 * breadth), 0)
-    if config.parallel:
-        batch = max(1, min(policy.batch, (config.parallel + 1) // 2))
-        return Window(config.parallel, batch)
-    batch = max(1, min(policy.batch, breadth))
-    return Window(2 * batch, batch)
 
 
 def source_commit() -> str:

@@ -25,6 +25,7 @@ from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampled, Sampler
 from evo.search.status import SUMMARY_SECONDS, SearchStatus
 from evo.search.stop import FINISHED, SOLVED, Stop
+from evo.search.window import Window
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.errors import DatabaseUnavailable, RunBusy
@@ -38,14 +39,6 @@ WAITING_SECONDS = 5.0
 """How long nothing may be committed before a search says how many groups are sampled and wait for the oldest."""
 GROUPS_PER_TRANSACTION = 32
 """Groups that are ready together share a transaction, up to this many; a group is never split."""
-
-
-@dataclass(frozen=True)
-class Window:
-    """groups: in flight at most; batch: prompts a policy call"""
-
-    groups: int
-    batch: int
 
 
 @dataclass

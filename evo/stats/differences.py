@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr, stdtrit
 
 from evo.stats.intervals import LEVEL, Floats, moments, with_seeds
 from evo.stats.one_problem import seed_difference, splits
@@ -155,6 +154,8 @@ def _subset_means(values: Floats, seed: int) -> Floats:
 
 def _student(first: Floats, second: Floats, alpha: float, rate: bool, crossed: bool) -> tuple[float, float, float]:
     """Low, high and two-sided p of Student's test; rates with a problem more that each arm alone solved."""
+    from scipy.special import stdtr, stdtrit  # here: a search that shows no interval is spared scipy
+
     if rate:
         first, second = (
             np.concatenate([arm, np.full((1, arm.shape[1]), ours), np.full((1, arm.shape[1]), 1.0 - ours)])

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri, stdtrit
 
 from vpo.metrics import Interval
 
@@ -27,6 +26,8 @@ def wilson(
     df: degrees of freedom where n was estimated: Student's quantile in the place of the normal's
     Raises ValueError for a share outside [0, 1] or a size that is not positive; NaN goes through.
     """
+    from scipy.special import ndtri, stdtrit  # here: a search that shows no interval is spared scipy
+
     p, size = np.asarray(rate, dtype=np.float64), np.asarray(n, dtype=np.float64)
     if ((p < 0) | (p > 1)).any() or (size <= 0).any():
         raise ValueError("a Wilson interval needs shares in [0, 1] and sizes above 0")
@@ -88,6 +89,8 @@ def mean_band(
     Coull 1998), since those are possible that were not seen; but not as if there were less noise than between seeds.
     One problem: over its seeds. low and high are NaN for one seed, and where seeds of equal value leave no width.
     """
+    from scipy.special import stdtrit
+
     array = by_unit(with_seeds(values))
     of = moments(array, crossed_seeds=crossed_seeds)
     if len(array) == 1:

@@ -35,16 +35,24 @@ class TrainingRecord:
     def create(cls, folder: str | Path, about: Mapping[str, Any]) -> TrainingRecord:
         """A new run's directory. BadInput where it holds one, or a checkpoint, already."""
         record = cls(folder)
-        if (record.folder / SETTINGS).exists():
-            raise BadInput(f"-o {folder}: holds a training run already; go on with `evo train --resume {folder}`")
-        if (record.folder / "config.json").exists():
-            raise BadInput(f"-o {folder}: holds a checkpoint already; name another directory")
+        record.check_new()
         try:
             record.folder.mkdir(parents=True, exist_ok=True)
             record.write_settings(about)
         except OSError as error:
             raise BadInput(f"-o {folder}: {error.strerror or error}") from error
         return record
+
+    def check_new(self) -> None:
+        """BadInput where the directory holds a run or a checkpoint already."""
+        if (self.folder / SETTINGS).exists():
+            raise BadInput(
+                f"-o {self.folder}: holds a training run already; go on with `evo train --resume {self.folder}`"
+            )
+        if (self.folder / "config.json").exists():
+            raise BadInput(f"-o {self.folder}: holds a checkpoint already; name another directory")
+        if self.folder.exists() and not self.folder.is_dir():
+            raise BadInput(f"-o {self.folder}: is a file")
 
     @classmethod
     def open(cls, folder: str | Path) -> tuple[TrainingRecord, dict[str, Any]]:

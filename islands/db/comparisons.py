@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import func, insert, or_, select
 
-from islands.db.names import readable_name
+from islands.db.names import check_name, readable_name
 from islands.db.schema import Run
 from islands.db.store import Store
 from islands.errors import RunExists, UnknownRun
@@ -34,6 +34,8 @@ def run_name(comparison: str, arm: str, seed: int) -> str:
 def plan(store: Store, name: str | None, runs: Sequence[PlannedRun], *, command: str, commit: str) -> str:
     """Write down the runs of a comparison, in the order in which they are to be begun; returns its name, a fresh one
     where none is given. Raises RunExists where a run or comparison has it already."""
+    if name is not None:
+        check_free(store, name)
     now = time.time()
     for attempt in range(20):
         fresh = name if name is not None else readable_name(attempt)
@@ -55,6 +57,17 @@ def plan(store: Store, name: str | None, runs: Sequence[PlannedRun], *, command:
         if name is not None:
             raise RunExists(f"{store.address} has something named {name} already; resume it, or choose another name")
     raise RunExists(f"{store.address}: no unused name was found; give one")
+
+
+def check_free(store: Store, name: str) -> str:
+    """A name that nothing has yet. Raises BadName where it can be none, RunExists where a run or comparison has it."""
+    taken = select(Run.id).where(or_(Run.name == check_name(name), Run.comparison == name))
+    if store.scalar(taken.limit(1)) is not None:
+        raise RunExists(
+            f"{store.address} has something named {name} already; go on with it by `evo resume {name}`, choose "
+            f"another name, or remove it by `evo runs delete {name}`"
+        )
+    return name
 
 
 def comparison_names(store: Store) -> list[str]:

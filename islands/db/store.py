@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
 from islands.db.engine import ensure_schema, mask_url, open_engines, parse_address, unavailable
 from islands.db.lease import Lease
-from islands.db.names import readable_name
+from islands.db.names import check_name, readable_name
 from islands.db.rows import problem_record, run_record
 from islands.db.schema import PolicyVersion, Problem, Run, TrainingStep, table
 from islands.db.transaction import Transaction
@@ -141,7 +141,9 @@ class Store:
         arm: str | None = None,
         tx: Transaction | None = None,
     ) -> RunRecord:
-        """Begin a run. Without a name it gets a fresh one. Raises RunExists."""
+        """Begin a run. Without a name it gets a fresh one. Raises BadName, RunExists."""
+        if name is not None:
+            check_name(name)
         now = time.time()
         for attempt in range(20):
             fresh = name if name is not None else readable_name(attempt)

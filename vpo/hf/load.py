@@ -7,8 +7,8 @@ import torch
 from problems.contract import BadAddress
 from vpo.hf.policy import TransformersPolicy
 from vpo.hf.progress_bars import without_bars
-from vpo.policies.address import NoOptions, PolicyAddress
-from vpo.policies.checkpoint import find_checkpoint
+from vpo.policies.address import PolicyAddress
+from vpo.policies.checkpoint import check_checkpoint, find_checkpoint
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.registry import PolicySettings
@@ -18,14 +18,14 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
     """The policy of a directory, a hub id, or a checkpoint that ships. Raises BadAddress in one line."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    address.own_options(NoOptions)
+    cached = check_checkpoint(address)
     source, name = find_checkpoint(address), address.plain
     place = _device(settings.device)
     kind = _dtype(settings.dtype, place)
     try:
         with without_bars():
-            tokenizer = AutoTokenizer.from_pretrained(source)
-            model = AutoModelForCausalLM.from_pretrained(source, dtype=kind)
+            tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)
+            model = AutoModelForCausalLM.from_pretrained(source, dtype=kind, local_files_only=cached)
             model = torch.nn.Module.to(model, place)
     except torch.OutOfMemoryError as error:
         raise PolicyUnavailable(f"policy {name!r} does not fit on {place}: {error}") from None

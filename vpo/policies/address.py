@@ -35,6 +35,13 @@ BUILT_IN = {
     "scripted": "vpo.policies.scripted:load_scripted",
 }
 """The loader of each kind (vpo.policies.registry.Loader)."""
+CHECKS = {
+    "embedded": "vpo.policies.checkpoint:check_checkpoint",
+    TRANSFORMERS: "vpo.policies.checkpoint:check_checkpoint",
+    "vllm": "vpo.vllm.address:check_vllm",
+    "scripted": "vpo.policies.scripted:load_scripted",
+}
+"""What tells, before the loader's libraries are loaded, that an address names nothing."""
 FORMS = "embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, or scripted:NAME"
 
 _Options = TypeVar("_Options", bound=BaseModel)

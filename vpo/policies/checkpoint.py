@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from problems.contract import BadAddress
-from vpo.policies.address import FORMS, PolicyAddress
+from vpo.policies.address import FORMS, NoOptions, PolicyAddress
+from vpo.policies.hub import only_cached
 
 TRAINED = "evo.json"
 
@@ -36,6 +37,14 @@ def find_checkpoint(address: PolicyAddress) -> str:
     if folder.exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1 or name.endswith("/"):
         raise BadAddress(f"policy {name!r}: no such directory (a policy is {FORMS})")
     return name
+
+
+def check_checkpoint(address: PolicyAddress, settings: object = None) -> bool:
+    """What can be told before the model's library is loaded; whether the files are to be taken from the hub's cache.
+    Raises BadAddress where there is no such model."""
+    address.own_options(NoOptions)
+    source = find_checkpoint(address)
+    return not Path(source).is_dir() and only_cached(source)
 
 
 def write_trained(folder: Path, trained: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from importlib.metadata import EntryPoint
 
 from problems.contract import BadAddress
 from problems.plugins import find_entry_points, load_entry_point
-from vpo.policies.address import BUILT_IN, ENTRY_POINTS, OF_ITS_PROMPTS, PolicyAddress, parse_address
+from vpo.policies.address import BUILT_IN, CHECKS, ENTRY_POINTS, OF_ITS_PROMPTS, PolicyAddress, parse_address
 from vpo.policies.contract import Policy
 
 
@@ -69,10 +69,23 @@ def load_policy(
     if isinstance(address, str):
         address = parse_address(address)
     given = PolicySettings(temperature, top_p, max_tokens, device, dtype, batch, threads)
+    settings = _with_options(address, given)
+    return _loader(address)(address, settings)
+
+
+def check_policy(address: PolicyAddress) -> None:
+    """Raises BadAddress, one line, where an address names nothing, as far as that can be told in a moment: before the
+    seconds that a model's library takes to load. A hub is asked whether it has a model, a server nothing."""
+    settings = _with_options(address, PolicySettings())
+    if address.kind in CHECKS:
+        load_entry_point(EntryPoint(address.kind, CHECKS[address.kind], ENTRY_POINTS), address.plain)(address, settings)
+
+
+def _with_options(address: PolicyAddress, given: PolicySettings) -> PolicySettings:
     written = address.common.model_dump(exclude_none=True, exclude=set(OF_ITS_PROMPTS))
     settings = replace(given, **written)
     _check(settings)
-    return _loader(address)(address, settings)
+    return settings
 
 
 def _check(settings: PolicySettings) -> None:

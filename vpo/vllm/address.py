@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from problems.contract import BadAddress
 from vpo.policies.address import PolicyAddress, parse_address
+from vpo.policies.hub import only_cached
 from vpo.policies.registry import PolicySettings
 
 ADAPTER = "adapter_config.json"
@@ -89,6 +90,13 @@ def engine_settings(address: PolicyAddress, settings: PolicySettings) -> EngineS
     options = address.own_options(Options)
     model, adapter = _source(address.model)
     return EngineSettings(model, adapter, settings.device, settings.dtype, settings.threads, options)
+
+
+def check_vllm(address: PolicyAddress, settings: PolicySettings) -> None:
+    """What can be told before the engine begins. Raises BadAddress where there is no such model."""
+    model = engine_settings(address, settings).model
+    if not Path(model).is_dir():
+        only_cached(model)
 
 
 def _source(name: str) -> tuple[str, Adapter | None]:

@@ -10,6 +10,8 @@ import pytest
 from completion_server import completion_server
 from vllm_stubbed import STUBS
 
+from evo.cli import invoke
+
 HEAVY = ("torch", "transformers", "matplotlib", "vllm")
 SPARED = (
     "alembic",
@@ -68,15 +70,45 @@ def test_a_search_whose_policy_is_an_engine_beside_it_leaves_torch_to_the_engine
     assert loaded(here, ["run", *FEW, "--iterations", "2", "--policy", "vllm:embedded:base?threads=1"]) == []
 
 
-def loaded(here, command, heavy=HEAVY):
+def loaded(here, command, heavy=HEAVY, *, code=0, before=""):
     """Which of the heavy packages a process has loaded when its command has ended."""
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(heavy=heavy), "loaded.json", *command],
+        [sys.executable, "-c", before + SCRIPT.format(heavy=heavy), "loaded.json", *command],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 0, done.stderr
-    code, found = json.loads((here / "loaded.json").read_text())
-    assert code == 0, done.stderr
+    ended, found = json.loads((here / "loaded.json").read_text())
+    assert ended == code, done.stderr
     return found
+
+
+@pytest.mark.parametrize(
+    ("command", "heavy"),
+    [
+        (["run", "nosuch"], ("sqlalchemy",)),
+        (["run", "maze:test", "--policy", "./nowhere"], ("sqlalchemy",)),
+        (["run", "maze:test", "--policy", "embedded:nothing"], ("sqlalchemy",)),
+        (["run", "maze:test", "--name", "taken"], ()),
+        (["compare", "maze:test", "--arm", "embedded:base", "--name", "taken"], ()),
+        (["compare", "maze:test", "--arm", "embedded:nothing"], ()),
+        (["evaluate", "maze:test", "--policy", "embedded:nothing"], ()),
+        (["train", "vpo", "maze:train"], ()),
+        (["train", "vpo", "maze:train", "--policy", "embedded:nothing", "-o", "new"], ()),
+        (["train", "vpo", "maze:nothing", "-o", "new"], ()),
+        (["train", "--resume", "nothing"], ()),
+    ],
+    ids=" ".join,
+)
+def test_bad_input_is_answered_before_a_library_is_loaded(here, command, heavy):
+    assert invoke(["run", *FEW, "--iterations", "1", "--policy", "scripted:mutate", "--name", "taken"]) == 0
+    assert loaded(here, command, (*HEAVY, *heavy), code=2) == []
+    assert not (here / "new").exists()
+
+
+def test_the_lines_of_a_plain_run_load_no_statistics(here):
+    """A line for every arm is read and printed, and nothing that makes curves, intervals or verdicts is loaded."""
+    hasten = "import evo.cli.live\nevo.cli.live.FIRST_LINES_SECONDS = 0.0\n"
+    command = ["run", *FEW, "--iterations", "20", "--policy", "scripted:mutate?latency=0.02"]
+    assert loaded(here, command, ("scipy", "evo.monitor.poller"), before=hasten) == ["evo.monitor.poller"]

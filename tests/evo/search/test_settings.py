@@ -4,8 +4,8 @@ import pytest
 from python_problem import PythonProblem
 
 from evo.config.run import RunConfig
-from evo.search.defaults import in_flight, iterations_for, population_config, resolve_settings, to_stored, workers
-from evo.search.loop import Window
+from evo.search.defaults import iterations_for, population_config, resolve_settings, to_stored, workers
+from evo.search.window import Window, in_flight
 
 
 class Directory(PythonProblem):
