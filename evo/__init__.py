@@ -1,3 +1,67 @@
-"""Evolutionary search driven by policies trained to be searched."""
+"""Evolutionary search driven by policies trained to be searched.
 
-__version__ = "0.1.0"
+    import evo
+
+    result = evo.run("maze:hard", policy="embedded:vpo", limit=5, iterations=50)
+    result.best, result.frame()
+    evo.compare("maze:hard", arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"}, limit=20, seeds=3).verdict
+    evo.train("vpo", "maze:train", policy="embedded:base", steps=20, output="runs/vpo")
+    evo.evaluate("maze:test", policy="runs/vpo")["best@30"]
+
+The functions are the verbs of the command line and take its flags as keywords: `--max-answers 500` is
+`max_answers=500`. They are in evo.api. Nothing is imported before it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evo.api.compare import compare as compare
+    from evo.api.compare import load_comparison as load_comparison
+    from evo.api.comparison_result import ComparisonResult as ComparisonResult
+    from evo.api.errors import Interrupted as Interrupted
+    from evo.api.errors import ScorerWarning as ScorerWarning
+    from evo.api.evaluate import EvaluateResult as EvaluateResult
+    from evo.api.evaluate import evaluate as evaluate
+    from evo.api.load import load_policy as load_policy
+    from evo.api.load import load_problems as load_problems
+    from evo.api.result import Answer as Answer
+    from evo.api.result import RunResult as RunResult
+    from evo.api.resume import resume as resume
+    from evo.api.run import load_run as load_run
+    from evo.api.run import run as run
+    from evo.api.train import TrainResult as TrainResult
+    from evo.api.train import train as train
+    from evo.errors import BadInput as BadInput
+    from evo.version import __version__ as __version__
+    from problems.contract import ScorerFault as ScorerFault
+    from problems.custom.scorer_file import AnswerError as AnswerError
+else:
+    _HOMES = {
+        "evo.api.compare": "compare load_comparison",
+        "evo.api.comparison_result": "ComparisonResult",
+        "evo.api.errors": "Interrupted ScorerWarning",
+        "evo.api.evaluate": "EvaluateResult evaluate",
+        "evo.api.load": "load_policy load_problems",
+        "evo.api.result": "Answer RunResult",
+        "evo.api.resume": "resume",
+        "evo.api.run": "load_run run",
+        "evo.api.train": "TrainResult train",
+        "evo.errors": "BadInput",
+        "evo.version": "__version__",
+        # these two reach a scorer's sandbox, which has no other room of this package
+        "problems.contract": "ScorerFault",
+        "problems.custom.scorer_file": "AnswerError",
+    }
+    _FOUND = {name: home for home, names in _HOMES.items() for name in names.split()}
+    __all__ = sorted(_FOUND)
+
+    def __getattr__(name: str) -> Any:
+        if name not in _FOUND:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_FOUND[name]), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import click
 
-from evo import __version__
+from evo.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("evo.cli.demo", "Search held-out mazes with the policy that ships, start to summary."),

@@ -7,8 +7,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -22,25 +21,9 @@ from evo.cli.options import command_line, json_option, plain_option
 from evo.cli.search_flags import sampling_flags
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
-from evo.config.run import RunConfig
-from evo.evaluation.evaluate import check_request, open_formats
-from evo.evaluation.evaluate import evaluate as evaluate_policy
-from evo.evaluation.file import (
-    check_writable,
-    comparison_record,
-    name_beside,
-    read_evaluation,
-    verdicts,
-    write_evaluation,
-)
-from evo.evaluation.metrics import Evaluation, compare_problems
-from evo.search.defaults import resolve_settings, source_commit, workers
+from evo.evaluation.execute import execute_evaluation, prepare_evaluation
+from evo.evaluation.metrics import Evaluation
 from evo.search.progress import clock, describe_usage
-from evo.search.resources import open_policy, resolve_problems
-from problems.contract import Problem
-from problems.scoring import Scorer
-from vpo.policies.address import parse_address
-from vpo.policies.registry import check_policy
 
 PLAIN_SECONDS = 10.0
 SEEDS_SHOWN = 5
@@ -71,65 +54,31 @@ def evaluate(
     evo evaluate maze:test --policy DIR --answers 1 --against base.json
     """
     settings = parse(EvaluateConfig, {**collect_given(options), "problems": problems}, OPTIONS)
-    config, answers_total, against = settings.run_config(), settings.answers_total, settings.against
-    if output:
-        check_writable(output)
-    check_policy(parse_address(config.policy))
-    found = resolve_problems(config)
-    config = resolve_settings(config, found)
-    rival = read_evaluation(against, found, answers_total) if against else None
+    request = prepare_evaluation(settings, output)
     console = Console(stderr=as_json, highlight=False, markup=False)
+    live = console.is_terminal and not plain
+    loading = f"loading {request.config.policy}"
     try:
-        evaluation, version = asyncio.run(_evaluate(config, found, answers_total, settings.seeds, console, plain))
+        found = asyncio.run(
+            execute_evaluation(
+                request,
+                command_line(),
+                loading=lambda: console.status(loading) if live else contextlib.nullcontext(),
+                showing=lambda config: _progress(console, live, f"{config.policy} on {' '.join(config.problems)}"),
+            )
+        )
     except KeyboardInterrupt:
         print("evo: interrupted; nothing was written", file=sys.stderr)
         return 130
-    record = {"policy": config.policy, "policy_version": version, "set": list(problems), **evaluation.record()}
-    record |= provenance(config)
-    lines: list[str] = []
-    if against and rival is not None:
-        differences = compare_problems(evaluation, rival["per_problem"])
-        record["against"] = comparison_record(against, rival, differences)
-        told = f"{rival.get('policy')}, chains of {rival.get('answers')}, temperature {rival.get('temperature')}"
-        lines = ["", f"against {against}: {told}"]
-        lines += verdicts(differences, config.policy, name_beside(config.policy, rival, against))
-    if output:
-        write_evaluation(Path(output), {**record, "per_problem": evaluation.problem_records()})
     if as_json:
-        sys.stdout.write(json.dumps(record) + "\n")
+        sys.stdout.write(json.dumps(found.record) + "\n")
     else:
-        _print(console, record, evaluation)
-        for line in lines:
+        _print(console, found.record, found.evaluation)
+        for line in ["", *found.against] if found.against else []:
             console.print(line, soft_wrap=True)
-    for name, reason in evaluation.faults.items():
+    for name, reason in found.evaluation.faults.items():
         print(f"evo: {name} is left out: {' '.join(reason.split())}", file=sys.stderr)
-    return 1 if evaluation.faults else 0
-
-
-async def _evaluate(
-    config: RunConfig, problems: Sequence[Problem], total: int, seeds: int, console: Console, plain: bool
-) -> tuple[Evaluation, str]:
-    check_request(problems, config.answers, total)
-    live = console.is_terminal and not plain
-    with console.status(f"loading {config.policy}") if live else contextlib.nullcontext():
-        policy = open_policy(config, problems)
-    scorer = Scorer(workers(config, problems))
-    try:
-        open_formats(problems, policy, config.answers)  # raises where they do not go together, before anything is shown
-        with _progress(console, live, f"{config.policy} on {' '.join(config.problems)}") as report:
-            evaluation = await evaluate_policy(
-                policy,
-                problems,
-                answers=config.answers,
-                total=total,
-                seeds=range(config.seed, config.seed + seeds),
-                scorer=scorer,
-                on_progress=report,
-            )
-        return evaluation, policy.version
-    finally:
-        await policy.close()
-        scorer.close()
+    return 1 if found.evaluation.faults else 0
 
 
 @contextlib.contextmanager
@@ -152,18 +101,6 @@ def _progress(console: Console, live: bool, title: str) -> Iterator[Callable[[in
             console.print(f"{now - started:.0f} s  {done}/{of} problems", soft_wrap=True)
 
     yield line
-
-
-def provenance(config: RunConfig) -> dict[str, Any]:
-    """How to get the figures again."""
-    return {
-        "temperature": 1.0 if config.temperature is None else config.temperature,
-        "top_p": config.top_p,
-        "max_new_tokens": config.max_new_tokens,
-        "sandbox": config.sandbox,
-        "commit": source_commit(),
-        "command": command_line(),
-    }
 
 
 def _print(console: Console, record: dict[str, Any], evaluation: Evaluation) -> None:

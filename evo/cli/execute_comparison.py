@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -17,18 +16,14 @@ from evo.cli.live import show_live
 from evo.cli.options import Manner, db_suffix
 from evo.comparison.load import gather, load_results
 from evo.comparison.operators import load_operators
-from evo.comparison.runner import Ended, Runner, SeedBatch
+from evo.comparison.runner import Ended, SeedBatch
+from evo.comparison.runner_choice import runner_for
 from evo.comparison.table import as_dict, costs_of, print_summary
 from evo.comparison.verdict import summarise
-from evo.comparison.workers import Workers
 from evo.config.run import RunConfig
 from evo.runs.scorer_change import UNCHANGED, Changes
-from evo.search.resources import policy_key
 from evo.tui.detection import can_show
 from islands.db.store import Store
-from vpo.embedded import dialect_of
-from vpo.policies.address import parse_addresses
-from vpo.policies.prompt_formats import MAZE_FORMATS
 
 Begin = Callable[[], tuple[str, Sequence[SeedBatch]]]
 """Stores what is to be searched; the comparison's name and its seed batches."""
@@ -95,29 +90,6 @@ async def _conduct(
     for fault in dict.fromkeys(fault for one in ended for fault in one.faults):
         print(f"evo: {fault}", file=sys.stderr)
     return 130 if interrupted else 1 if failed or any(one.faults for one in ended) else 0
-
-
-def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | Workers:
-    """Processes side by side where every policy is small and on the CPU, or as many as asked; else this one alone,
-    where all searches of a policy share one engine."""
-    asked = [(policy_key(config), config.prompt, config.population, config.train) for config in configs]
-    arms = len(set(map(repr, asked)))
-    if processes is None:
-        small = all(_small(config) for config in configs)
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        processes = cores if small else 1
-    processes = min(processes, arms)
-    return Workers(processes) if processes > 1 else Runner()
-
-
-def _small(config: RunConfig) -> bool:
-    if config.device not in (None, "cpu"):
-        return False
-    return all(
-        address.kind in ("embedded", "scripted")
-        or (address.folder is not None and dialect_of(address.folder) in MAZE_FORMATS)
-        for address in parse_addresses(config.policy)
-    )
 
 
 def report(name: str, manner: Manner, console: Console) -> None:

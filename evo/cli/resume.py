@@ -10,21 +10,10 @@ from evo.cli.execute_comparison import conduct
 from evo.cli.execute_run import drive
 from evo.cli.flags import flag
 from evo.cli.options import Manner, db_option, json_option, plain_option
-from evo.comparison.plan import seed_batches
+from evo.comparison.resume import plan_resume
 from evo.config.compare import CompareOptions
-from evo.config.parse import parse
-from evo.config.run import RunConfig, complete_run
-from evo.errors import BadInput
-from evo.runs.budgets import check_budgets
+from evo.config.run import RunConfig
 from evo.runs.resume import relaunch
-from evo.runs.scorer_change import Changes, OnScorerChange
-from islands.db.comparisons import runs_named
-from islands.db.store import Store
-from islands.interop.origin import source_of
-from islands.queries.progress import run_progress
-from islands.types import RunRecord
-
-ASKED = {"policy", "rollouts", "answers"}
 
 
 @click.command()
@@ -58,31 +47,17 @@ def resume(
     """Go on with RUN after its last committed group, on the same seed; nothing committed is scored again. RUN may be a
     comparison: all its runs go on, and those begin that have not. A run that evo import made is given a policy. A run
     whose scorer or data was edited is refused without --rescore or --accept-change."""
-    if rescore and accept_change:
-        raise BadInput("--rescore and --accept-change exclude each other")
-    on_change = OnScorerChange.RESCORE if rescore else OnScorerChange.ACCEPT if accept_change else OnScorerChange.REFUSE
     changed = {key: value for key, value in settings.items() if value is not None}
-    changes = Changes(changed, on_change)
-    with Store.open(db, must_exist=True) as store:  # not for reading alone: a resume upgrades an older schema
-        runs = runs_named(store, name)
-        if changed.keys() & ASKED and source_of(store, runs[0].id) is None:
-            raise BadInput(
-                f"{name} keeps its policy, rollouts and answers; only a run that evo import made is given others"
-            )
-        for run in runs:
-            check_budgets(run, run_progress(store, run.id), changed)
-    if runs[0].comparison == name:
-        return _resume_comparison(name, runs, changes, Manner(db, plain, as_json, processes))
+    planned = plan_resume(name, db, changed, rescore=rescore, accept_change=accept_change)
+    if planned.is_comparison:
+        configs = planned.configs()
+        manner = Manner(db, plain, as_json, processes)
+        order = planned.batches(configs)
+        return conduct(lambda: (name, order), list(configs.values()), manner, changes=planned.changes)
     return drive(
-        lambda: relaunch(name, db=db, changes=changes), db=db, plain=plain, as_json=as_json, loading=f"run {name}"
+        lambda: relaunch(name, db=db, changes=planned.changes),
+        db=db,
+        plain=plain,
+        as_json=as_json,
+        loading=f"run {name}",
     )
-
-
-def _resume_comparison(name: str, runs: list[RunRecord], changes: Changes, manner: Manner) -> int:
-    unfinished = [run for run in runs if run.status != "done" or changes]
-    configs = {
-        run.name: parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {run.name}")
-        for run in unfinished
-    }
-    order = seed_batches([(run.name, run.seed, configs[run.name]) for run in unfinished])
-    return conduct(lambda: (name, order), list(configs.values()), manner, changes=changes)

@@ -13,20 +13,15 @@ from rich.console import Console
 from evo.cli.execute_run import handling_interrupts
 from evo.cli.flags import collect_given, flag, together
 from evo.cli.options import command_line, json_option, plain_option
-from evo.config.parse import parse, read_yaml
-from evo.config.train import TrainRun
+from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
-from evo.runs.preflight import check_policies
-from evo.search.resources import problems_at
+from evo.runs.training_preflight import check_new_training
 from evo.search.stop import StopReason
 from evo.training.display import Display
 from evo.training.run_directory import TrainingRecord
 
 if TYPE_CHECKING:
     from evo.training.setup import Training
-
-_RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}
-"""What a resume may change: budgets, and where the same traces lie."""
 
 
 _FLAGS = [
@@ -72,37 +67,22 @@ def train(
     console = Console(highlight=False, stderr=as_json)
     display = Display(console, plain)
     if folder:
-        fixed = sorted(set(named) - _RESUMABLE)
-        if method or problems or output or config_file or fixed:
-            what = f"--{fixed[0].replace('_', '-')}" if fixed else "METHOD, PROBLEMSET, -o and --config"
-            raise BadInput(f"--resume goes on as the run began: {what} cannot change (budgets can)")
+        check_resumable(named, "METHOD, PROBLEMSET, -o and --config", bool(method or problems or output or config_file))
         TrainingRecord.open(folder)
         with display.loading():
             from evo.training.setup import resume
 
             training = resume(folder, named, display.log)
     else:
-        values = {**read_yaml(config_file), **named}
-        values |= {"method": method} if method else {}
-        values |= {"problems": list(problems)} if problems else {}
         if not output:
             raise BadInput("where to? name a directory with -o DIR")
-        if "method" not in values:
-            raise BadInput("which method? evo train vpo maze:train -o DIR")
-        run = parse(TrainRun, values, f"--config {config_file}" if config_file else "the options")
+        run = plan_training(config_file, named, method, problems)
         check_new_training(run, output)
         with display.loading():
             from evo.training.setup import begin  # torch
 
             training = begin(run, output, command_line(), display.log)
     return asyncio.run(drive_training(training, display, as_json=as_json))
-
-
-def check_new_training(run: TrainRun, output: str) -> None:
-    """What can be wrong with a training, before torch is loaded. Raises BadInput or BadAddress, one line."""
-    TrainingRecord(output).check_new()
-    problems_at([*run.problems, *run.evaluate], 1)
-    check_policies([run.policy])
 
 
 async def drive_training(training: Training, display: Display, *, as_json: bool) -> int:

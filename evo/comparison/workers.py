@@ -11,7 +11,9 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import traceback
+import types
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
@@ -43,7 +45,7 @@ class Workers:
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Start the processes and let them load every policy once between them, to find what is wrong."""
         different = list({policy_key(config): config for config in configs}.values())
-        with _interrupts_ignored():  # children start with that too: a Ctrl-C is the parent's to pass on
+        with _interrupts_blocked(), _main_hidden():  # a Ctrl-C is the parent's to pass on
             for worker in self._workers:
                 worker.start()
         for seat, worker in enumerate(self._workers):
@@ -143,13 +145,24 @@ class Worker:
 
 
 @contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT,)}
+def _interrupts_blocked() -> Iterator[None]:
+    """What this thread starts meanwhile has SIGINT blocked. Any thread may do this, unlike setting a handler."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _main_hidden() -> Iterator[None]:
+    """Processes that are spawned meanwhile do not import the caller's script, which need not be written for that."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _work(pipe: Connection) -> None:

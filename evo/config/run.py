@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from evo.config.colocated import SearchTraining, complete_trainer
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
 from evo.config.sampling import Count, Rollouts, SamplingConfig, Share
+from evo.config.scorer import ScorerSettings
 from islands.population.config import PopulationConfig
 
 
@@ -54,6 +55,7 @@ class RunConfig(SamplingConfig):
     population: PopulationConfig = Field(default_factory=PopulationConfig)
     prompt: PromptConfig = Field(default_factory=PromptConfig)
     train: SearchTraining | None = Field(None, description="train the policy beside the search")
+    scorer: ScorerSettings | None = Field(None, description="what is declared of a function given in Python")
     scoring_workers: int | None = Field(None, ge=1, le=256, description="answers scored at once; default: CPU count")
 
 

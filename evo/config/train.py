@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from evo.config.parse import OPTIONS, parse, read_yaml
 from evo.config.sampling import Answers, Count, Rollouts, Share
 from evo.config.traces import TraceSettings
+from evo.errors import BadInput
 from islands.db.address import DEFAULT_DB, drop_password
 from problems.sandbox.contract import Mode
 from vpo.advantage import METHODS
@@ -126,3 +129,27 @@ class TrainRun(TraceSettings, TrainerSettings):
     def chain(self) -> int:
         """m, as the method needs it."""
         return self.answers or (3 if self.method == IMPROVE or METHODS[self.method].chain else 1)
+
+
+RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}
+"""What a resume may change: budgets, and where the same traces lie."""
+
+
+def plan_training(
+    config_file: str | None, named: Mapping[str, Any], method: str | None, problems: Sequence[str]
+) -> TrainRun:
+    """A YAML file, then settings by name, then the method and the problem sets. Raises BadInput with one line."""
+    values = {**read_yaml(config_file), **named}
+    values |= {"method": method} if method else {}
+    values |= {"problems": list(problems)} if problems else {}
+    if "method" not in values:
+        raise BadInput("which method? evo train vpo maze:train -o DIR")
+    return parse(TrainRun, values, f"--config {config_file}" if config_file else OPTIONS)
+
+
+def check_resumable(named: Iterable[str], fixed: str, others: bool) -> None:
+    """BadInput where a resume is given what cannot change. others: whether any of `fixed` was"""
+    changed = sorted(set(named) - RESUMABLE)
+    if others or changed:
+        what = f"--{changed[0].replace('_', '-')}" if changed else fixed
+        raise BadInput(f"--resume goes on as the run began: {what} cannot change (budgets can)")

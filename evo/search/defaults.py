@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evo import __version__
 from evo.config.parse import parse
 from evo.config.run import RunConfig
+from evo.version import __version__
 from islands.population.config import PopulationConfig
 from problems.contract import Problem
 

@@ -111,19 +111,25 @@ class Display:
         else:
             tried = (training.run.evaluate or [training.loop.example])[0]
             self.console.print(f"the policy: {folder}   try: evo evaluate {tried} --policy {folder}", soft_wrap=True)
-        return {
-            "outcome": "interrupted" if interrupted else "done",
-            "reason": reason,
-            "policy": str(folder),
-            "method": training.run.method,
-            "steps": status.step,
-            "answers": status.answers,
-            "tokens": status.tokens,
-            "seconds": round(status.seconds, 3),
-            "figures": status.metrics,
-            "held_out": status.evaluation,
-            **({"groups": status.groups, "left_out": status.left_out} if training.run.from_traces else {}),
-        }
+        return summarize(training, stop)
+
+
+def summarize(training: Training, stop: Stop) -> dict[str, Any]:
+    """How a training run ended, as plain values."""
+    status, interrupted = training.loop.status, stop.reason is StopReason.INTERRUPTED
+    return {
+        "outcome": "interrupted" if interrupted else "done",
+        "reason": str(stop),
+        "policy": str(training.record.folder),
+        "method": training.run.method,
+        "steps": status.step,
+        "answers": status.answers,
+        "tokens": status.tokens,
+        "seconds": round(status.seconds, 3),
+        "figures": status.metrics,
+        "held_out": status.evaluation,
+        **({"groups": status.groups, "left_out": status.left_out} if training.run.from_traces else {}),
+    }
 
 
 def format_metrics(line: dict[str, Any], names: tuple[str, ...]) -> str:

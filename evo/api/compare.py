@@ -1,0 +1,153 @@
+"""`evo.compare`: several policies search the same problems under the same budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+from evo.api.arguments import (
+    FLAGS,
+    OF_RUNS,
+    OF_SCORERS,
+    Problems,
+    call_text,
+    check_names,
+    database,
+    plain,
+    settings_of_run,
+    split_problems,
+)
+from evo.api.comparison_result import ComparisonResult, read_comparison
+from evo.api.scorer import Score, open_function, take_scorer_settings
+from evo.api.search import search_comparison
+from evo.comparison.plan import begin, planned_runs
+from evo.config.compare import OF_EACH_ARM, OWN
+from evo.config.compare import load_comparison as load_settings
+from evo.config.parse import parse
+from evo.config.run import RunConfig
+from evo.errors import BadInput
+from evo.runs.preflight import check_policies, check_unused
+from islands.db.names import check_name
+from problems.registry import given
+
+Arm = str | PathLike[str] | Mapping[str, Any]
+"""A policy's address, or a mapping with `policy` and settings of the arm's own."""
+
+
+def compare(
+    address: Problems | None = None,
+    *,
+    arms: Mapping[str, Arm] | None = None,
+    iterations: int | None = None,
+    seeds: int | None = None,
+    baselines: str | Sequence[str] | None = None,
+    score: Score | None = None,
+    name: str | None = None,
+    db: str | None = None,
+    config: str | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> ComparisonResult:
+    """Let several policies search the same problems under one budget of answers, with the same islands, prompts and
+    seeds, as `evo compare` does.
+
+    Args:
+        address: what to search, as for `evo.run`.
+        arms: name -> policy, or name -> {"policy": ..., "answers": 3, "temperature": 0.8, "fresh": ..., "population":
+            {...}, "train": METHOD}.
+        iterations: prompt groups per problem, 100 by default. Every arm is asked for the same number of answers in
+            each, in chains of its own length.
+        seeds: how many, from `seed` on; 3 by default.
+        baselines: "best-of-n" (the default), "hill", "scs", each of the first arm or as in "hill=ARM", and "classic"
+            for mazes; [] for none.
+        score: a function of your own in the place of the address, as for `evo.run`, with the same settings. All arms
+            then search in this process.
+        name: of the comparison; a readable one is made up.
+        db: the database, "sqlite:///evo.db" by default, or EVO_DB.
+        config: a YAML file with the same settings, which arguments override.
+        progress: off shows nothing.
+        settings: every other flag of `evo compare` by its name: against (the reference arm), answers_per_iteration,
+            processes, limit, seed, answers, temperature, until_solved, max_answers, islands ...
+
+    Returns:
+        The verdict, the figures and tables; everything is in the database.
+
+    Raises:
+        ValueError, TypeError, Interrupted and others as `evo.run`. SearchFailed where a run of an arm failed.
+
+    Example:
+        found = evo.compare("maze:hard", arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"},
+                            limit=20, iterations=100, seeds=3)
+        print(found.verdict)          # vpo - grpo = +0.12 [0.03, 0.21]
+        found.report("comparison.html")
+    """
+    own = set(OWN) - {"arms", "seeds", "baselines"}
+    check_names("compare", settings, (OF_RUNS - set(OF_EACH_ARM)) | own | FLAGS.keys() - {"train"} | OF_SCORERS)
+    command = call_text(
+        "compare", address, arms=arms, iterations=iterations, seeds=seeds, baselines=baselines, score=score,
+        config=config, **settings,
+    )  # fmt: skip
+    addresses, objects = split_problems(address)
+    declared = take_scorer_settings("compare", score, settings)
+    of_comparison = {key: plain(settings.pop(key)) for key in list(settings) if key in own}
+    shared = settings_of_run({**settings, "iterations": iterations})
+    training = {key.removeprefix("train."): shared.pop(key) for key in list(shared) if key.startswith("train.")}
+    if score is not None:
+        if addresses:
+            raise BadInput("give an address or score=, not both")
+        objects = [open_function(score, declared or {}, shared.get("sandbox", "auto"))]
+        addresses, shared = [objects[0].name], {**shared, "scorer": declared}
+    planned = load_settings(
+        plain(config),
+        {**shared, "problems": addresses or None},
+        arms=_arms(arms) if arms is not None else None,
+        seeds=plain(seeds),
+        baselines=[baselines] if isinstance(baselines, str) else plain(baselines),
+        **{**of_comparison, "training": {**of_comparison.get("training", {}), **training} or None},
+    )
+    db, processes = database(db), planned.processes
+    if objects:
+        if (processes or 1) > 1:
+            raise BadInput("problems that are objects of this process are searched in it: leave out processes=")
+        processes = 1
+    if name is not None:
+        check_name(name)
+    with given(objects):
+        runs = planned_runs(planned)
+    configs = [parse(RunConfig, run.config, run.arm) for run in runs]
+    check_policies(one.policy for one in configs)
+    check_unused(db, name)
+    return search_comparison(
+        lambda: begin(db, name, runs, configs, command),
+        configs,
+        objects,
+        db=db,
+        progress=progress,
+        processes=processes,
+        against=planned.against,
+    )
+
+
+def load_comparison(name: str, *, db: str | None = None, against: str | None = None) -> ComparisonResult:
+    """A stored comparison, finished or not.
+
+    Args:
+        name: of the comparison.
+        db: the database, "sqlite:///evo.db" by default, or EVO_DB.
+        against: the arm to measure the others against; "grpo" or the first by default.
+
+    Raises:
+        UnknownRun: with close names. DatabaseUnavailable: there is no such database. ValueError: an unknown arm.
+
+    Example:
+        evo.load_comparison("calm-otter", against="base").verdict
+    """
+    return read_comparison(name, database(db), against)
+
+
+def _arms(arms: Mapping[str, Arm]) -> dict[str, Any]:
+    """As a comparison's settings take them. Raises TypeError for what is no mapping."""
+    if not isinstance(arms, Mapping):
+        raise TypeError(f'arms maps names to policies, as in arms={{"vpo": "embedded:vpo"}}, not {arms!r}')
+    return {str(name): plain(arm) if isinstance(arm, Mapping) else {"policy": plain(arm)} for name, arm in arms.items()}

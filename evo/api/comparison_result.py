@@ -1,0 +1,142 @@
+"""What a comparison has come to, read from its database."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from evo.api.frames import candidate_rows, data_frame
+from evo.comparison.load import Comparison, gather, load_results, searches
+from evo.comparison.operators import load_operators
+from evo.comparison.table import as_dict, costs_of
+from evo.comparison.verdict import summarise
+from evo.report.files import write_report
+from islands.db.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pandas import DataFrame
+
+NOT_YET = "no search has begun yet"
+ALONE = "one arm alone: nothing to compare"
+
+
+@dataclass(frozen=True)
+class ComparisonResult:
+    """A comparison as it was when this was made; `evo.load_comparison(name)` reads it again.
+
+    name, db: what `evo.resume`, `evo.load_comparison` and the command line take
+    against: the arm that the others are measured against
+    verdicts: a line for every other arm, as in "vpo - grpo = +0.12 [0.03, 0.21]" (difference in the solve rate, or in
+        the mean best fitness where nothing has a target, with its 95% interval) or "no difference shown"
+    summary: all figures with intervals and p-values, as `evo compare --json` prints them
+
+    Example:
+        found = evo.compare("maze:hard", arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"}, limit=20, seeds=3)
+        print(found.verdict)
+        found.frame().groupby("arm").solved.mean()
+    """
+
+    name: str
+    db: str
+    against: str | None
+    verdicts: list[str]
+    summary: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def verdict(self) -> str:
+        """The verdicts, one a line."""
+        if not self.summary["arms"]:
+            return NOT_YET
+        return "\n".join(self.verdicts) or ALONE
+
+    def frame(self, *, candidates: bool = False) -> DataFrame:
+        """A row for every search: arm, seed, problem, policy, status (of its run), iterations (done), solved, solved_at
+        (iterations it took; 0 for the seed answer), best (fitness).
+
+        candidates: a row for every candidate of all searches instead, as RunResult.frame() has them, with arm and seed
+
+        Raises ImportError without pandas.
+        """
+        with Store.open(self.db, read_only=True) as store:
+            comparison = gather(store, self.name, self.against)
+            rows = candidate_rows(store, comparison.runs) if candidates else _search_rows(store, comparison)
+        return data_frame(rows, ("arm", "seed", "problem"))
+
+    def curves(self) -> DataFrame:
+        """Best fitness so far: a row for every arm, seed, problem and iteration (0 is the seed answer) at which it
+        rose, and one at the last iteration. Raises ImportError without pandas."""
+        with Store.open(self.db, read_only=True) as store:
+            rows = _curve_rows(store, gather(store, self.name, self.against))
+        return data_frame(rows, ("arm", "seed", "problem", "iteration", "best"))
+
+    def report(self, path: str) -> Path:
+        """Write the comparison as one HTML page with its plots, as `evo report` does. Raises BadInput."""
+        with Store.open(self.db, read_only=True) as store:
+            return write_report(store, self.name, path, against=self.against).page
+
+    def __str__(self) -> str:
+        """Name and verdict."""
+        return f"{self.name}: {self.verdict}"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the verdict, and a row an arm."""
+        arms = self.summary["arms"]
+        rows = [(name, arm["policy"], _interval(arm["solved"]), _interval(arm["best"])) for name, arm in arms.items()]
+        head = "".join(f"<th>{title}</th>" for title in ("arm", "policy", "solved", "mean best"))
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        lines = "<br>".join(html.escape(line) for line in str(self).splitlines())
+        return f"<p>{lines}</p><table><tr>{head}</tr>{body}</table>"
+
+
+def read_comparison(name: str, db: str, against: str | None = None) -> ComparisonResult:
+    """The comparison as the database has it now. Raises UnknownRun, DatabaseUnavailable, BadInput."""
+    with Store.open(db, read_only=True) as store:
+        comparison = gather(store, name, against)
+        found = load_results(store, comparison)
+        costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
+        operators = load_operators(store, comparison)
+    summary = summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds) if found else None
+    figures = as_dict(comparison, summary, costs, operators)
+    return ComparisonResult(name, db, comparison.reference, figures["verdicts"], figures)
+
+
+def _search_rows(store: Store, comparison: Comparison) -> list[dict[str, Any]]:
+    rows = []
+    for arm in comparison.arms:
+        for run in arm.runs:
+            for problem, search in zip(comparison.problems, searches(store, run, comparison.problems), strict=True):
+                rows.append(
+                    {
+                        "arm": arm.name,
+                        "seed": run.seed,
+                        "problem": problem.name,
+                        "policy": arm.policy,
+                        "status": run.status,
+                        "iterations": search.done,
+                        "solved": search.solved_at is not None if search.has_target else None,
+                        "solved_at": search.solved_at,
+                        "best": search.improvements[-1][1] if search.improvements else None,
+                    }
+                )
+    return rows
+
+
+def _curve_rows(store: Store, comparison: Comparison) -> list[dict[str, Any]]:
+    rows = []
+    for arm in comparison.arms:
+        for run in arm.runs:
+            for problem, search in zip(comparison.problems, searches(store, run, comparison.problems), strict=True):
+                steps = [(iteration + 1, fitness) for iteration, fitness in search.improvements]
+                if steps and steps[-1][0] < search.done:
+                    steps.append((search.done, steps[-1][1]))
+                of = {"arm": arm.name, "seed": run.seed, "problem": problem.name}
+                rows += [{**of, "iteration": iteration, "best": fitness} for iteration, fitness in steps]
+    return rows
+
+
+def _interval(found: Mapping[str, float] | None) -> str:
+    return "-" if found is None else f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"

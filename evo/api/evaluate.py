@@ -1,0 +1,140 @@
+"""`evo.evaluate`: how good a policy is without search."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from evo.api.arguments import Problems, call_text, check_names, plain, split_problems
+from evo.api.background import Job, run_in_background
+from evo.api.errors import Interrupted, ScorerWarning
+from evo.api.frames import data_frame
+from evo.api.progress import Progress, open_display
+from evo.config.evaluate import EvaluateConfig
+from evo.config.parse import OPTIONS, parse
+from evo.config.run import RunConfig
+from evo.evaluation.evaluate import Progress as OnProgress
+from evo.evaluation.execute import Evaluated, execute_evaluation, prepare_evaluation
+from problems.registry import given
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+OF_EVALUATIONS = frozenset(EvaluateConfig.model_fields) - {"problems"}
+
+
+@dataclass(frozen=True)
+class EvaluateResult(Mapping[str, float | None]):
+    """An evaluation: a mapping from metrics to their means over problems (None where no problem has it).
+
+    best@k, solve@k: expected best fitness, and chance of a solution, among k answers; diversity: mean L1 distance of
+    two answers' vectors; written, valid: shares of the answers; and more (evo.evaluation.metrics.metrics_of)
+
+    intervals: metric -> (low, high), 95% over problems; missing for a single problem
+    per_problem: each problem's metrics, averaged over seeds
+    record: everything as `evo evaluate --json` prints it
+    against: lines of the comparison with `against=`, [] without
+
+    Example:
+        found = evo.evaluate("maze:test", policy="embedded:vpo", limit=50)
+        found["best@30"], found.intervals["best@30"]
+    """
+
+    policy: str
+    metrics: Mapping[str, float | None]
+    intervals: Mapping[str, tuple[float, float]] = field(repr=False)
+    per_problem: list[dict[str, Any]] = field(repr=False)
+    record: Mapping[str, Any] = field(repr=False)
+    against: list[str] = field(repr=False)
+
+    def __getitem__(self, metric: str) -> float | None:
+        return self.metrics[metric]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.metrics)
+
+    def __len__(self) -> int:
+        return len(self.metrics)
+
+    def frame(self) -> DataFrame:
+        """A row for every problem: problem, objectives, target, and its metrics. Raises ImportError without pandas."""
+        return data_frame(self.per_problem, ("problem",))
+
+
+def evaluate(
+    address: Problems,
+    *,
+    policy: str | os.PathLike[str] | None = None,
+    answers_total: int | None = None,
+    seeds: int | None = None,
+    against: str | None = None,
+    output: str | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> EvaluateResult:
+    """Ask a policy for answers to each problem, without search and with no parent shown, as `evo evaluate` does.
+
+    Args:
+        address: the problems, as for `evo.run`.
+        policy: who is asked; "embedded:base" by default. What `evo.train` returned will do.
+        answers_total: answers per problem, 30 by default, in chains of `answers`.
+        seeds: how many, from `seed` on; 1 by default.
+        against: a file that `output` wrote, to be compared with problem by problem.
+        output: FILE.json to write everything to.
+        progress: off shows nothing.
+        settings: answers (m of a chain, 3), seed, limit, temperature, top_p, max_new_tokens, sandbox, device, dtype.
+
+    Returns:
+        Metrics with their intervals, over all problems and of each.
+
+    Raises:
+        ValueError: something given cannot be used; one line, the command line's.
+        TypeError: an unknown argument.
+        ScorerFault: no problem could be scored. One that could not among others is left out, with a ScorerWarning.
+        Interrupted: a KeyboardInterrupt; nothing is written.
+
+    Example:
+        evo.evaluate("maze:test", policy="embedded:vpo", limit=50, seeds=3, output="vpo.json")["solve@30"]
+    """
+    check_names("evaluate", settings, OF_EVALUATIONS)
+    addresses, objects = split_problems(address)
+    named = {**settings, "policy": policy, "answers_total": answers_total, "seeds": seeds, "against": against}
+    values = {name: plain(value) for name, value in named.items() if value is not None}
+    request_settings = parse(EvaluateConfig, {**values, "problems": addresses}, OPTIONS)
+    command = call_text(
+        "evaluate", address, policy=policy, answers_total=answers_total, seeds=seeds, against=against, output=output,
+        **settings,
+    )  # fmt: skip
+
+    async def work(job: Job) -> Evaluated:
+        @contextlib.contextmanager
+        def showing(config: RunConfig) -> Iterator[OnProgress]:
+            title = f"{config.policy} on {' '.join(config.problems[:3])}"
+
+            def report(done: int, of: int) -> None:
+                job.progress = lambda: Progress(title, done, of, "problems")
+
+            yield report
+
+        return await execute_evaluation(request, command, showing=showing)
+
+    with given(objects):
+        request = prepare_evaluation(request_settings, plain(output))
+        _, ended = run_in_background(work, open_display(progress))
+    if ended.interrupts:
+        raise Interrupted("interrupted; nothing was written")
+    assert ended.value is not None
+    for name, reason in ended.value.evaluation.faults.items():
+        warnings.warn(f"{name} is left out: {' '.join(reason.split())}", ScorerWarning, stacklevel=2)
+    return _result(ended.value)
+
+
+def _result(found: Evaluated) -> EvaluateResult:
+    evaluation, record = found.evaluation, found.record
+    metrics = {name: evaluation.mean(name) for name in evaluation.metrics}
+    intervals = {name: (low, high) for name, (low, high) in record["intervals"].items()}
+    return EvaluateResult(record["policy"], metrics, intervals, evaluation.problem_records(), record, found.against)

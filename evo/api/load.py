@@ -1,0 +1,53 @@
+"""Policies and problems by their addresses, as objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evo.api.arguments import Problems, check_names, plain, split_problems
+from evo.search.resources import problems_at
+from problems.contract import Problem
+from problems.registry import given
+from vpo.policies.contract import Policy
+from vpo.policies.registry import PolicySettings
+from vpo.policies.registry import load_policy as load
+
+
+def load_policy(address: str, **settings: Any) -> Policy:
+    """The policy that an address names, ready to sample.
+
+    Args:
+        address: embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, scripted:NAME; options follow a
+            question mark, as in "embedded:vpo?temperature=0.7".
+        settings: those of vpo.policies.registry.PolicySettings: temperature, top_p, max_tokens (of a rollout), device,
+            dtype, batch (prompts a call), threads.
+
+    Raises:
+        ValueError: one line, where the address names nothing or a setting cannot be.
+        TypeError: an unknown setting.
+
+    Example:
+        policy = evo.load_policy("embedded:base", temperature=0.8)
+        groups = await policy.sample([prompt], rollouts=4, answers=3, seed=0)
+    """
+    check_names("load_policy", settings, PolicySettings.__dataclass_fields__)
+    return load(plain(address), **{name: plain(value) for name, value in settings.items() if value is not None})
+
+
+def load_problems(address: Problems, *, limit: int | None = None) -> list[Problem]:
+    """The problems that addresses name, each once, in order.
+
+    Args:
+        address: "maze:hard", "programs:easy/3", "my_scorer.py" ..., or several.
+        limit: only the first so many of each address.
+
+    Raises:
+        ValueError: one line, where an address names nothing.
+
+    Example:
+        problem = evo.load_problems("maze:test/17")[0]
+        problem.score(problem.seed_answer()).fitness
+    """
+    addresses, objects = split_problems(address)
+    with given(objects):
+        return problems_at(addresses, limit)

@@ -1,0 +1,143 @@
+"""What a run has come to, read from its database."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from evo.api.frames import candidate_rows, data_frame
+from evo.errors import BadInput
+from evo.report.files import write_report
+from evo.search.progress import clock
+from islands.db.store import Store
+from islands.queries.runs import best
+from islands.types import Candidate, ProblemRecord
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The best answer to one problem.
+
+    text: as it is scored, a program without its fence
+    fitness: what the search maximises; rewards: the vector by objective, higher is better
+    target: the fitness that solves the problem; None where that is not known
+    candidate: its id, as `evo show RUN ID` takes it
+    """
+
+    problem: str
+    text: str
+    fitness: float
+    rewards: Mapping[str, float]
+    target: float | None
+    candidate: int
+
+    @property
+    def solved(self) -> bool:
+        """Whether the fitness is at least the target; False without one."""
+        return self.target is not None and self.fitness >= self.target
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run as it was when this was made; `evo.load_run(name)` reads it again.
+
+    name, db: what `evo.resume`, `evo.load_run` and the command line take
+    outcome: done, interrupted or failed; running while another process searches on
+    reason: why it ended, where there is more to say
+    best: the best valid answer of every problem that has one, in the problems' order
+    problems: every problem's name with its status (solved, done, failed, active)
+    summary: counts and rates of the search: groups, answers, tokens, seconds (searched), errors by kind ...
+
+    Example:
+        result = evo.run("maze:hard", limit=3, iterations=20)
+        result.best[0].fitness, result.best[0].rewards
+        result.frame().groupby("problem").fitness.max()
+    """
+
+    name: str
+    db: str
+    outcome: str
+    reason: str
+    best: list[Answer]
+    problems: Mapping[str, str]
+    summary: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def best_answer(self) -> Answer:
+        """The best answer of a run of one problem. Raises ValueError for several problems, or no valid answer."""
+        if len(self.problems) != 1:
+            raise BadInput(f"{self.name} searched {len(self.problems)} problems; result.best has an answer of each")
+        if not self.best:
+            raise BadInput(f"{self.name} has no valid answer yet; result.frame() says why the others failed")
+        return self.best[0]
+
+    @property
+    def solved(self) -> int:
+        """Problems whose target was reached."""
+        return sum(status == "solved" for status in self.problems.values())
+
+    def frame(self) -> DataFrame:
+        """All candidates, one row each: problem, candidate, iteration (missing for seeds), sequence, island,
+        generation, parent, policy_version, fitness, error, feedback, answer, created (seconds since 1970), a column
+        reward.NAME for every objective and feature.NAME for every feature. Raises ImportError without pandas."""
+        with Store.open(self.db, read_only=True) as store:
+            rows = candidate_rows(store, [store.run(self.name)])
+        return data_frame(rows, ("problem", "candidate", "fitness", "answer"))
+
+    def report(self, path: str) -> Path:
+        """Write the run as one HTML page with its plots, as `evo report` does. Raises BadInput."""
+        with Store.open(self.db, read_only=True) as store:
+            return write_report(store, self.name, path).page
+
+    def __str__(self) -> str:
+        """In one line."""
+        count = len(self.problems)
+        parts = [f"{self.solved} of {count} solved" if count > 1 else "", _figures(self.summary)]
+        if len(self.best) == 1:
+            parts.insert(0, f"best {self.best[0].fitness:.6g}")
+        why = f" ({self.reason})" if self.reason and self.reason != self.outcome else ""
+        return f"{self.outcome}{why}: run {self.name}, {', '.join(filter(None, parts))}"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the line above, and a row a problem."""
+        found = {answer.problem: answer for answer in self.best}
+        rows = [
+            (name, status, f"{found[name].fitness:.6g}" if name in found else "-", _vector(found.get(name)))
+            for name, status in self.problems.items()
+        ]
+        head = "".join(f"<th>{title}</th>" for title in ("problem", "status", "best", "rewards"))
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        return f"<p>{html.escape(str(self))}</p><table><tr>{head}</tr>{body}</table>"
+
+
+def read_run(name: str, db: str) -> RunResult:
+    """The run as the database has it now. Raises UnknownRun, DatabaseUnavailable."""
+    with Store.open(db, read_only=True) as store:
+        run = store.run(name)
+        found = best(store, run.id)
+    answers = [_answer(problem, candidate) for problem, candidate in found if candidate is not None]
+    problems = {problem.name: problem.status for problem, _ in found}
+    return RunResult(run.name, db, run.status, run.reason, answers, problems, dict(run.summary))
+
+
+def _answer(problem: ProblemRecord, candidate: Candidate) -> Answer:
+    rewards = dict(zip(problem.objectives, candidate.rewards, strict=True))
+    return Answer(problem.name, candidate.text, candidate.fitness, rewards, problem.target, candidate.id)
+
+
+def _figures(summary: Mapping[str, Any]) -> str:
+    if "groups" not in summary:
+        return ""
+    seconds = clock(float(summary.get("seconds", 0.0)))
+    return f"{summary['groups']:,} prompt groups, {summary.get('answers', 0):,} answers in {seconds}"
+
+
+def _vector(answer: Answer | None) -> str:
+    return "" if answer is None else ", ".join(f"{name} {value:.4g}" for name, value in answer.rewards.items())

@@ -1,0 +1,179 @@
+"""`evo.train`: fine-tune a policy by reward."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from evo.api.arguments import Problems, call_text, check_names, plain, split_problems
+from evo.api.background import Job, run_in_background
+from evo.api.errors import Interrupted
+from evo.api.frames import data_frame
+from evo.api.progress import Progress, open_display
+from evo.config.train import TrainRun, check_resumable, plan_training
+from evo.errors import BadInput
+from evo.runs.training_preflight import check_new_training
+from evo.search.progress import clock
+from evo.search.stop import FINISHING
+from evo.training.display import format_metrics, summarize
+from evo.training.run_directory import TrainingRecord
+from problems.contract import Problem
+from problems.registry import given
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from evo.training.setup import Training
+
+SHOWN = ("fitness", "best_of_rollout", "kl", "nll", "grad_norm")
+OF_TRAINING = frozenset(TrainRun.model_fields) - {"method", "problems"}
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """A training run that has ended.
+
+    policy: the directory of the trained policy, a Hugging Face checkpoint with its card: an address for
+        `policy=`, `arms=` and `evo.load_policy`, as this object is itself (it is a path)
+    outcome, reason: "done", and why it ended before its steps where it did
+    steps, answers, tokens: how many; seconds: of training, held-out evaluations left out
+    figures: metrics of the last step; held_out: of the last held-out evaluation, {} without one
+    log: one record a step or evaluation, as in metrics.jsonl
+
+    Example:
+        trained = evo.train("vpo", "maze:train", steps=20, output="runs/vpo")
+        trained.frame().plot("step", "fitness")
+        evo.evaluate("maze:test", policy=trained)
+    """
+
+    policy: str
+    method: str
+    outcome: str
+    reason: str
+    steps: int
+    answers: int
+    tokens: int
+    seconds: float
+    figures: Mapping[str, float] = field(repr=False)
+    held_out: Mapping[str, float] = field(repr=False)
+    log: list[dict[str, Any]] = field(repr=False)
+
+    def __fspath__(self) -> str:
+        return self.policy
+
+    def frame(self) -> DataFrame:
+        """A row for every step and held-out evaluation (`kind` says which), with its metrics. Raises ImportError
+        without pandas."""
+        return data_frame(self.log, ("kind", "step"))
+
+    def __str__(self) -> str:
+        """In one line."""
+        why = f" ({self.reason})" if self.reason else ""
+        return f"{self.outcome}{why}: {self.policy}, {self.steps} steps of {self.method} in {clock(self.seconds)}"
+
+
+def train(
+    method: str | None = None,
+    address: Problems | None = None,
+    *,
+    policy: str | os.PathLike[str] | None = None,
+    steps: int | None = None,
+    output: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    config: str | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> TrainResult:
+    """Fine-tune a policy by reward, as `evo train` does, and write it to `output` as a Hugging Face checkpoint.
+
+    Args:
+        method: vpo, grpo, max_at_k, maxrl, gdpo, random_weighting, multi_rlvr, entropic, per_answer, archive_vpo.
+        address: the problems to learn from, as for `evo.run`; none with `from_traces`.
+        policy: where training starts: "embedded:base" (the default), a hub id or directory.
+        steps: optimiser steps, 200 by default.
+        output: the directory of the run and of the trained policy; it must hold neither yet.
+        resume: a directory to go on with, in the place of method, address and output; budgets alone may change.
+        config: a YAML file with the same settings, which arguments override.
+        progress: off shows nothing.
+        settings: every other flag of `evo train` by its name: prompts (groups a step), rollouts, answers, lr, kl, seed,
+            evaluate (held-out addresses), evaluate_every, max_seconds, max_answers, from_traces (names of runs), db ...
+
+    Returns:
+        Where the policy lies and how the training went.
+
+    Raises:
+        ValueError: something given cannot be used; one line, the command line's.
+        TypeError: an unknown argument.
+        Interrupted: a KeyboardInterrupt, after the step under way is done and saved; `evo.train(resume=DIR)` goes on.
+        TrainingDiverged: the weights are no numbers any more.
+
+    Example:
+        evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")
+    """
+    check_names("train", settings, OF_TRAINING)
+    addresses, objects = split_problems(address)
+    named = {name: _listed(name, plain(value)) for name, value in settings.items() if value is not None}
+    named |= {name: plain(value) for name, value in {"policy": policy, "steps": steps}.items() if value is not None}
+    command = call_text(
+        "train", method, address, policy=policy, steps=steps, output=output, resume=resume, config=config, **settings
+    )
+    if resume is not None:
+        fixed = "method, address, output and config"
+        check_resumable(named, fixed, any(one is not None for one in (method, address, output, config)))
+    elif output is None:
+        raise BadInput("where to? name a directory with output=DIR")
+    run = None if resume is not None else plan_training(plain(config), named, method, addresses)
+    folder = os.fspath(resume if resume is not None else output)  # type: ignore[arg-type]
+    with given(objects):
+        if run is None:
+            TrainingRecord.open(folder)
+        else:
+            check_new_training(run, folder)
+
+    def prepare() -> Training:
+        from evo.training import setup  # torch
+
+        return setup.resume(folder, named) if run is None else setup.begin(run, folder, command)
+
+    return _train(prepare, objects, folder, progress)
+
+
+def _train(prepare: Callable[[], Training], objects: list[Problem], folder: str, progress: bool) -> TrainResult:
+    async def work(job: Job) -> TrainResult:
+        training = prepare()
+        loop = training.loop
+        job.name, job.progress = folder, lambda: _progress(training)
+        job.stop = lambda: loop.stop(FINISHING)
+        try:
+            await asyncio.sleep(0)  # a Ctrl-C while it loaded ends it here
+            stop = await loop.run()
+            found = summarize(training, stop)
+            if found["outcome"] == "done":
+                training.finish()
+            kept = {name: found[name] for name in TrainResult.__dataclass_fields__ if name in found}
+            return TrainResult(**kept, log=list(training.record.lines))
+        finally:
+            await training.close()
+
+    with given(objects):
+        job, ended = run_in_background(work, open_display(progress))
+    if ended.interrupts:
+        raise Interrupted(f"{folder}: interrupted; evo.train(resume={folder!r}) goes on", job.name)
+    assert ended.value is not None
+    return ended.value
+
+
+def _progress(training: Training) -> Progress:
+    status, run = training.loop.status, training.run
+    figures = dict(status.metrics)  # a copy: the other thread goes on
+    detail = format_metrics(figures, SHOWN)
+    return Progress(f"{run.method} from {training.about['start']}", status.step, status.steps, "steps", detail)
+
+
+def _listed(name: str, value: Any) -> Any:
+    """A single value where the setting takes several, as in evaluate="maze:test"."""
+    several = "list[" in str(TrainRun.model_fields[name].annotation)
+    return [value] if several and isinstance(value, str) else value

@@ -1,0 +1,67 @@
+"""What a resume goes on with: a run, or all runs of a comparison. Read and checked before anything is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evo.comparison.plan import seed_batches
+from evo.comparison.runner import SeedBatch
+from evo.config.parse import parse
+from evo.config.run import RunConfig, complete_run
+from evo.errors import BadInput
+from evo.runs.budgets import check_budgets
+from evo.runs.scorer_change import Changes, OnScorerChange
+from islands.db.comparisons import runs_named
+from islands.db.store import Store
+from islands.interop.origin import source_of
+from islands.queries.progress import run_progress
+from islands.types import RunRecord
+
+ASKED = {"policy", "rollouts", "answers"}
+"""What an imported run has not been told yet."""
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """runs: of the name that was asked for. changes: of settings, and what an edited scorer means."""
+
+    name: str
+    runs: list[RunRecord]
+    changes: Changes
+
+    @property
+    def is_comparison(self) -> bool:
+        return self.runs[0].comparison == self.name
+
+    def configs(self) -> dict[str, RunConfig]:
+        """Of a comparison's runs that have anything left to do, by their names."""
+        unfinished = [run for run in self.runs if run.status != "done" or self.changes]
+        return {
+            run.name: parse(RunConfig, {**complete_run(run.config), **self.changes.settings}, f"run {run.name}")
+            for run in unfinished
+        }
+
+    def batches(self, configs: Mapping[str, RunConfig]) -> list[SeedBatch]:
+        """Those runs in the order in which they are searched."""
+        seeds = {run.name: run.seed for run in self.runs}
+        return list(seed_batches([(name, seeds[name], config) for name, config in configs.items()]))
+
+
+def plan_resume(
+    name: str, db: str, changed: Mapping[str, Any], *, rescore: bool = False, accept_change: bool = False
+) -> Resumption:
+    """Raises BadInput for a budget below what is spent, or settings that a stored run keeps; UnknownRun."""
+    if rescore and accept_change:
+        raise BadInput("--rescore and --accept-change exclude each other")
+    on_change = OnScorerChange.RESCORE if rescore else OnScorerChange.ACCEPT if accept_change else OnScorerChange.REFUSE
+    with Store.open(db, must_exist=True) as store:  # not for reading alone: a resume upgrades an older schema
+        runs = runs_named(store, name)
+        if changed.keys() & ASKED and source_of(store, runs[0].id) is None:
+            raise BadInput(
+                f"{name} keeps its policy, rollouts and answers; only a run that evo import made is given others"
+            )
+        for run in runs:
+            check_budgets(run, run_progress(store, run.id), changed)
+    return Resumption(name, runs, Changes(dict(changed), on_change))

@@ -1,0 +1,37 @@
+"""Whether a comparison's runs are searched in this process or in several."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from evo.comparison.runner import Runner
+from evo.comparison.workers import Workers
+from evo.config.run import RunConfig
+from evo.search.resources import policy_key
+from vpo.embedded import dialect_of
+from vpo.policies.address import parse_addresses
+from vpo.policies.prompt_formats import MAZE_FORMATS
+
+
+def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | Workers:
+    """Processes side by side where every policy is small and on the CPU, or as many as asked; else this one alone,
+    where all searches of a policy share one engine."""
+    asked = [(policy_key(config), config.prompt, config.population, config.train) for config in configs]
+    arms = len(set(map(repr, asked)))
+    if processes is None:
+        small = all(_small(config) for config in configs)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        processes = cores if small else 1
+    processes = min(processes, arms)
+    return Workers(processes) if processes > 1 else Runner()
+
+
+def _small(config: RunConfig) -> bool:
+    if config.device not in (None, "cpu"):
+        return False
+    return all(
+        address.kind in ("embedded", "scripted")
+        or (address.folder is not None and dialect_of(address.folder) in MAZE_FORMATS)
+        for address in parse_addresses(config.policy)
+    )

@@ -1,0 +1,28 @@
+"""What is declared of a scoring function that was given in Python; a scorer file declares the same by itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ScorerSettings(BaseModel):
+    """Kept with the run, so that a resume asks for nothing but the function."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    statement: str | None = Field(None, description="the task in English, as a prompt shows it")
+    seed_answer: str | None = Field(None, description="where the search starts")
+    target: float | None = Field(None, description="the fitness at which the problem counts as solved")
+    answer_format: Literal["text", "python"] = Field("text", description="how an answer is written")
+    objectives: list[str] | None = Field(None, description="names of the scores; default: those that the seed's has")
+    directions: dict[str, Literal["max", "min"]] | None = Field(
+        None, description="min for an objective that is better when lower"
+    )
+    weights: dict[str, float] | list[float] | None = Field(
+        None, description="of the objectives in the fitness; default: the plain mean"
+    )
+    timeout: float | None = Field(None, gt=0, description="seconds per answer; default 30")
+    readable: list[str] | None = Field(None, description="files and folders that it reads")
+    isolated: bool = Field(True, description="off: trusted, runs without the sandbox")

@@ -1,0 +1,74 @@
+"""All candidates of a run as rows, for tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import select
+
+from islands.db.schema import Candidate as CandidateRow
+from islands.db.schema import PolicyVersion, Problem, PromptGroup
+from islands.db.store import Store
+
+
+@dataclass(frozen=True)
+class CandidateLine:
+    """A distinct answer. iteration, policy_version are None for a seed, whose sequence is -1. created: seconds since
+    1970, UTC"""
+
+    problem: str
+    candidate: int
+    iteration: int | None
+    sequence: int
+    island: int
+    generation: int
+    parent: int | None
+    policy_version: str | None
+    fitness: float
+    rewards: dict[str, float]
+    features: dict[str, float]
+    error: str | None
+    feedback: str
+    answer: str
+    created: float
+
+
+FIELDS = (
+    *("problem", "objectives", "candidate", "iteration", "sequence", "island", "generation", "parent"),
+    *("policy_version", "fitness", "rewards", "features", "error", "feedback", "answer", "created"),
+)
+"""Of the query, in its order."""
+
+
+def candidates_table(store: Store, run_id: int) -> Iterator[CandidateLine]:
+    """By problem, oldest first. One query."""
+    query = (
+        select(
+            Problem.name,
+            Problem.objectives,
+            CandidateRow.id,
+            PromptGroup.iteration,
+            CandidateRow.sequence,
+            CandidateRow.island,
+            CandidateRow.generation,
+            CandidateRow.parent_id,
+            PolicyVersion.version,
+            CandidateRow.fitness,
+            CandidateRow.rewards,
+            CandidateRow.features,
+            CandidateRow.error,
+            CandidateRow.feedback,
+            CandidateRow.text,
+            CandidateRow.created,
+        )
+        .join(Problem, Problem.id == CandidateRow.problem_id)
+        .outerjoin(PromptGroup, PromptGroup.id == CandidateRow.group_id)
+        .outerjoin(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
+        .where(Problem.run_id == run_id)
+        .order_by(Problem.index, CandidateRow.id)
+    )
+    for row in store.rows(query):
+        values = dict(zip(FIELDS, tuple(row), strict=True))
+        objectives, rewards = values.pop("objectives"), values["rewards"]
+        yield CandidateLine(**{**values, "rewards": dict(zip(objectives, rewards, strict=True))})

@@ -1,0 +1,138 @@
+"""evo.compare, evo.train, evo.evaluate and the loaders, on a few mazes; processes of a comparison from a script."""
+
+import subprocess
+import sys
+
+import pytest
+
+import evo
+from islands.errors import UnknownRun
+
+MAZES = {"limit": 2, "iterations": 3, "seeds": 1, "answers": 3, "progress": False}
+ARMS = {"random": "scripted:random-route", "mutate": {"policy": "scripted:mutate", "fresh": 0.5}}
+
+
+@pytest.fixture
+def compared():
+    return evo.compare("maze:hard", arms=ARMS, against="random", baselines=[], processes=1, name="pair", **MAZES)
+
+
+def test_a_comparison_has_a_verdict_and_frames(compared):
+    assert compared.name == "pair" and compared.against == "random"
+    assert len(compared.verdicts) == 1 and "mutate - random" in compared.verdict and "mutate" in compared._repr_html_()
+    frame = compared.frame()
+    assert list(frame.arm.unique()) == ["random", "mutate"] and len(frame) == 4
+    assert set(frame.iterations) == {3} and set(frame.status) == {"done"}
+    curves = compared.curves()
+    last = curves.groupby(["arm", "problem"]).best.last()
+    assert last.to_dict() == frame.set_index(["arm", "problem"]).best.to_dict()
+    candidates = compared.frame(candidates=True)
+    assert set(candidates.arm) == {"random", "mutate"} and candidates.fitness.max() == frame.best.max()
+
+
+def test_it_is_read_again_resumed_and_reported(compared, own_folder):
+    assert evo.load_comparison("pair", against="random") == compared
+    assert evo.load_comparison("pair", against="mutate").verdict.startswith(("random - mutate", "no difference shown"))
+    longer = evo.resume("pair", iterations=5, processes=1, progress=False)
+    assert isinstance(longer, evo.ComparisonResult) and set(longer.frame().iterations) == {5}
+    assert longer.report("pair.html").read_text().startswith("<!")
+    assert evo.load_run("pair/random/s0").report("run.html").exists()
+    with pytest.raises(UnknownRun, match="did you mean pair"):
+        evo.load_comparison("pairs")
+
+
+def test_a_function_of_one_s_own_is_compared_and_resumed(vowels):
+    given = {"arms": {"echo": "scripted:echo", "mutate": "scripted:mutate"}, "baselines": "none", "answers": 1}
+    given |= {"score": vowels, "seed_answer": "one two", "iterations": 2, "seeds": 1, "progress": False}
+    with pytest.raises(ValueError, match="leave out processes"):
+        evo.compare(**{**given, "baselines": []}, processes=2)
+    found = evo.compare(**{**given, "baselines": []}, name="own")
+    assert set(found.frame().problem) == {"score:vowels"} and set(found.frame().arm) == {"echo", "mutate"}
+    with pytest.raises(ValueError, match="score=vowels"):
+        evo.resume("own", iterations=3, progress=False)
+    assert set(evo.resume("own", score=vowels, iterations=3, progress=False).frame().iterations) == {3}
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"arms": None}, ValueError, "a comparison needs arms"),
+        ({"arms": ["scripted:echo"]}, TypeError, "arms maps names to policies"),
+        ({"arms": {"a": {"policy": "scripted:echo", "tempature": 1}}}, ValueError, "unknown key arms.a.tempature"),
+        ({"policy": "scripted:echo"}, TypeError, "no argument policy"),
+        ({"seed": -1}, ValueError, "seed = -1"),
+        ({"agains": "a"}, TypeError, "did you mean against"),
+        ({"baselines": ["hil"]}, ValueError, "no baseline hil"),
+    ],
+)
+def test_arguments_of_a_comparison_are_checked(settings, error, message):
+    given = {"arms": {"a": "scripted:echo"}, **MAZES, **settings}
+    with pytest.raises(error, match=message):
+        evo.compare("maze:hard", **given)
+
+
+def test_processes_of_a_comparison_from_a_script_without_a_guard(own_folder):
+    script = own_folder / "script.py"
+    script.write_text(
+        "import evo\n"
+        "open('ran', 'a').write('once\\n')\n"
+        "evo.compare('maze:hard', arms={'a': 'scripted:echo', 'b': 'scripted:mutate'}, baselines=[], limit=1,\n"
+        "            iterations=2, seeds=1, processes=2, name='both')\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=own_folder)
+    assert done.returncode == 0, done.stderr
+    assert (own_folder / "ran").read_text() == "once\n"
+    assert set(evo.load_comparison("both").frame().iterations) == {2}
+
+
+def test_a_policy_is_trained_resumed_and_evaluated(one_thread):
+    short = {"prompts": 2, "rollouts": 2, "limit": 10, "evaluate": "maze:test", "evaluate_limit": 2}
+    trained = evo.train("vpo", "maze:train", steps=2, output="trained", progress=False, evaluate_answers=6, **short)
+    assert trained.outcome == "done" and trained.steps == 2 and trained.policy == "trained"
+    assert "best@3" in trained.held_out and list(trained.frame().query("kind == 'step'").step) == [1, 2]
+    longer = evo.train(resume=trained, steps=3, progress=False)
+    assert longer.steps == 3 and list(longer.frame().query("kind == 'step'").step) == [1, 2, 3]
+    with pytest.raises(ValueError, match="--prompts cannot change"):
+        evo.train(resume="trained", prompts=4)
+
+    found = evo.evaluate("maze:test", policy=longer, limit=2, answers_total=6, output="own.json", progress=False)
+    assert 0 <= found["best@1"] <= found["best@6"] and found["best@6"] == dict(found)["best@6"]
+    low, high = found.intervals["best@6"]
+    assert low <= found["best@6"] <= high and list(found.frame().problem) == ["maze:test/0", "maze:test/1"]
+    same = {"limit": 2, "answers_total": 6, "progress": False}
+    rival = evo.evaluate("maze:test", policy="embedded:vpo", against="own.json", **same)
+    assert rival.against[0].startswith("against own.json: trained") and rival.record["against"]["policy"] == "trained"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: evo.train("vpo", "maze:train"), ValueError, "output=DIR"),
+        (lambda: evo.train("vop", "maze:train", output="x"), ValueError, "method = 'vop'"),
+        (lambda: evo.train(None, "maze:train", output="x"), ValueError, "which method"),
+        (lambda: evo.train("vpo", "maze:train", output="x", stps=3), TypeError, "did you mean steps"),
+        (lambda: evo.train(resume="nowhere"), ValueError, "holds no training run"),
+        (lambda: evo.evaluate("maze:test", answers_total=0), ValueError, "answers_total = 0"),
+        (lambda: evo.evaluate("maze:test", temprature=0.5), TypeError, "did you mean temperature"),
+        (lambda: evo.evaluate("maze:test", output="no/where.json"), ValueError, "there is no directory"),
+        (lambda: evo.load_policy("nosuch:x"), ValueError, "not an address"),
+        (lambda: evo.load_policy("scripted:echo", bach=3), TypeError, "did you mean batch"),
+        (lambda: evo.load_problems("maze:test/9999999"), ValueError, "maze:test"),
+    ],
+)
+def test_arguments_of_the_others_are_checked(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_policies_and_problems_are_loaded_as_objects(digits):
+    assert evo.load_policy("scripted:echo", temperature=0.5).temperature == 0.5
+    found = evo.load_problems(["maze:test/3", digits("mine")])
+    assert [problem.name for problem in found] == ["maze:test/3", "mine"]
+
+
+def test_an_evaluation_leaves_out_a_problem_whose_scorer_fails(digits):
+    with pytest.warns(evo.ScorerWarning, match="bad is left out: bad: no score"):
+        found = evo.evaluate([digits("good"), digits("bad", fault_on=lambda answer: True)], policy="scripted:mutate",
+                             answers=1, answers_total=2, progress=False)  # fmt: skip
+    assert list(found.frame().problem) == ["good"]

@@ -1,0 +1,118 @@
+"""Ctrl-C: what is in flight is committed, the run is resumable, and the handler of before is back."""
+
+import _thread
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import evo
+from evo.api import search
+from evo.api.background import run_in_background
+from evo.api.progress import Silent
+
+
+@pytest.fixture
+def interrupted_after(monkeypatch):
+    """interrupted_after(groups): Ctrl-C once so many prompt groups are committed."""
+
+    def arrange(groups):
+        launched_by = search.run_to_end
+
+        async def run_to_end(launched):
+            seen = []
+
+            def committed(group):
+                seen.append(group)
+                if len(seen) == groups:
+                    _thread.interrupt_main()
+
+            launched.search.on_commit = committed
+            return await launched_by(launched)
+
+        monkeypatch.setattr(search, "run_to_end", run_to_end)
+
+    return arrange
+
+
+def test_everything_is_committed_and_a_resume_goes_on(quick, vowels, interrupted_after):
+    before = signal.getsignal(signal.SIGINT)
+    interrupted_after(5)
+    with pytest.raises(KeyboardInterrupt, match=r"evo.resume\('stopped'\) goes on") as stopped:
+        quick("stopped", iterations=200, policy="scripted:mutate?latency=0.05")
+    assert isinstance(stopped.value, evo.Interrupted) and stopped.value.name == "stopped"
+    assert signal.getsignal(signal.SIGINT) is before
+    kept = evo.load_run("stopped")
+    assert kept.outcome == "interrupted" and 5 <= kept.summary["groups"] < 200
+    groups = kept.summary["groups"]
+    went_on = evo.resume("stopped", score=vowels, iterations=groups + 2, progress=False)
+    assert went_on.outcome == "done" and went_on.summary["groups"] == groups + 2
+
+
+def test_inside_a_running_loop_too(quick, interrupted_after):
+    interrupted_after(3)
+
+    async def cell():
+        with pytest.raises(evo.Interrupted):
+            quick("cell", iterations=200, policy="scripted:mutate?latency=0.05")
+        return "the loop goes on"
+
+    assert asyncio.run(cell()) == "the loop goes on"
+    assert evo.load_run("cell").outcome == "interrupted"
+
+
+def test_a_second_one_stops_at_once():
+    async def stubborn(job):
+        job.name, job.stop = "stubborn", lambda: _thread.interrupt_main()  # the second, as soon as the first is heard
+        _thread.interrupt_main()
+        await asyncio.sleep(60)
+
+    began = time.monotonic()
+    _, ended = run_in_background(stubborn, Silent())
+    assert ended.value is None and ended.interrupts == 2 and time.monotonic() - began < 50
+
+
+def test_before_anything_is_stored_the_work_is_cancelled():
+    async def loading(job):
+        _thread.interrupt_main()
+        await asyncio.sleep(60)
+
+    job, ended = run_in_background(loading, Silent())
+    assert ended.interrupts == 1 and ended.value is None and job.name is None
+
+
+def test_what_the_work_raises_is_raised_in_the_caller_s_thread():
+    async def failing(job):
+        assert threading.current_thread() is not threading.main_thread()
+        raise LookupError("lost")
+
+    with pytest.raises(LookupError, match="lost"):
+        run_in_background(failing, Silent())
+
+
+SCRIPT = """
+import evo
+def score(answer):
+    return float(len(answer))
+slow = "scripted:mutate?latency=0.02"
+evo.run(score=score, seed_answer="x", policy=slow, answers=1, iterations=100000, name="script")
+"""
+
+
+def test_a_script_that_gets_a_real_signal(own_folder):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], stderr=subprocess.PIPE, text=True, cwd=own_folder, env=dict(os.environ)
+    )
+    for line in process.stderr:
+        if line.startswith("script: "):  # the first line of its progress
+            break
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode not in (0, None) and "evo.resume('script') goes on" in error
+    kept = evo.load_run("script")
+    assert kept.outcome == "interrupted" and len(kept.frame()) >= 1

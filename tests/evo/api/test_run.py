@@ -1,0 +1,223 @@
+"""evo.run, evo.resume and evo.load_run: results, frames, scorers of the caller's, faults, checks of the arguments."""
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from command_line import evo as command
+
+import evo
+from islands.errors import RunExists, UnknownRun
+
+
+def test_a_closure_is_searched_and_its_result_has_best_and_frame(quick):
+    result = quick()
+    assert (result.name, result.outcome, result.db) == ("quick", "done", "sqlite:///evo.db")
+    best = result.best_answer
+    assert best == result.best[0] and best.problem == "score:vowels" and set(best.rewards) == {"brief", "vowels"}
+    frame = result.frame()
+    assert len(frame) == result.summary["answers"] - result.summary["repeats"] + 1  # the seed
+    assert best.fitness == frame.fitness.max()
+    row = frame[frame.candidate == best.candidate].iloc[0]
+    assert row.answer == best.text and row["reward.vowels"] == best.rewards["vowels"]
+    assert frame.iteration.isna().sum() == 1 and frame.iteration.max() == 3
+    assert "best" in str(result) and "score:vowels" in result._repr_html_()
+
+
+def test_one_seed_gives_one_run_and_the_command_line_sees_it(quick, capsys):
+    first, second = quick("a"), quick("b")
+    same = ["sequence", "answer", "fitness", "island", "generation"]
+    assert first.frame()[same].equals(second.frame()[same])
+    code, out, _ = command(capsys, "best", "a", "--json")
+    assert code == 0 and json.loads(out)[0]["answer"] == first.best_answer.text
+    code, out, _ = command(capsys, "runs", "--json")
+    assert json.loads(out)[0]["command"].startswith("evo.run(score=vowels, policy='scripted:mutate', iterations=4")
+
+
+def test_a_run_by_address_gives_what_the_command_line_gives(capsys):
+    result = evo.run("maze:test/3", policy="scripted:random-route", iterations=3, seed=5, islands=2, progress=False)
+    command(capsys, "run", "maze:test/3", "--policy", "scripted:random-route", "--iterations", "3", "--seed", "5",
+            "--islands", "2", "--name", "cli", "--plain")  # fmt: skip
+    same = ["sequence", "answer", "fitness", "island"]
+    assert result.frame()[same].equals(evo.load_run("cli").frame()[same])
+
+
+def test_several_problems_give_a_best_answer_each():
+    result = evo.run(["maze:test/0-1", "maze:hard/0"], policy="scripted:random-route", iterations=2, progress=False)
+    assert [answer.problem for answer in result.best] == ["maze:test/0", "maze:test/1", "maze:hard/0"]
+    with pytest.raises(ValueError, match="searched 3 problems"):
+        _ = result.best_answer
+    assert evo.load_run(result.name) == result
+
+
+def test_problems_may_be_objects(digits):
+    problem = digits("eight", target=2.0)
+    result = evo.run(problem, policy="scripted:mutate", iterations=2, name="object", progress=False)
+    assert result.problems == {"eight": "done"} and problem.scored
+    with pytest.raises(ValueError, match="eight"):
+        evo.resume("object", iterations=3, progress=False)
+    assert evo.resume("object", problems=problem, iterations=3, progress=False).summary["groups"] == 3
+    mazes = evo.load_problems("maze:test", limit=2)
+    assert list(evo.run(mazes, policy="scripted:random-route", iterations=1, progress=False).problems) == [
+        "maze:test/0", "maze:test/1",
+    ]  # fmt: skip
+
+
+def test_a_resume_by_name_needs_the_function_alone(quick, vowels):
+    quick("half", objectives=["vowels", "brief"], weights={"vowels": 2, "brief": 1}, iterations=3)
+    with pytest.raises(ValueError, match=r"give it again: evo.resume\('half', score=vowels\)"):
+        evo.resume("half", iterations=6, progress=False)
+    went_on = evo.resume("half", score=vowels, iterations=6, progress=False)
+    whole = quick("whole", objectives=["vowels", "brief"], weights={"vowels": 2, "brief": 1}, iterations=6)
+    same = ["sequence", "answer", "fitness"]
+    assert went_on.frame()[same].equals(whole.frame()[same])
+
+
+def test_a_resume_with_another_function_is_refused(quick):
+    quick("first")
+
+    def vowels(answer):
+        return {"vowels": 1.0, "brief": 0.0}
+
+    with pytest.raises(ValueError, match="has changed since it was searched"):
+        evo.resume("first", score=vowels, iterations=6, progress=False)
+    rescored = evo.resume("first", score=vowels, iterations=5, rescore=True, progress=False)
+    assert set(rescored.frame().fitness) == {0.5}
+
+
+def test_the_command_line_says_how_a_function_s_run_goes_on(quick, capsys):
+    quick("mine")
+    code, _, error = command(capsys, "resume", "mine", "--iterations", "9")
+    assert code == 2 and "score=vowels" in error and len(error.splitlines()) == 1
+
+
+def test_an_answer_s_faults_are_scores():
+    def picky(answer):
+        if "3" in answer:
+            raise evo.AnswerError("no threes")
+        if "7" in answer:
+            while True:
+                pass
+        return float(len(answer))
+
+    answers = Path("answers.jsonl")
+    answers.write_text('"3"\n"7"\n"longer"\n')
+    result = evo.run(score=picky, seed_answer="x", policy=f"scripted:fixed={answers}", answers=1, rollouts=6,
+                     iterations=2, timeout=1.0, progress=False)  # fmt: skip
+    errors = dict(zip(result.frame().answer, result.frame().error, strict=True))
+    assert errors["3"] == "no threes" and "timeout is 1 s" in errors["7"] and result.best_answer.text == "longer"
+
+
+def test_the_scorer_s_own_fault_is_raised_with_its_line(quick):
+    def broken(answer):
+        return {"share": 1 / (len(answer) - 7)}
+
+    line = broken.__code__.co_firstlineno + 1
+    where = rf"line {line} \(return .*\): ZeroDivisionError"
+    with pytest.raises(evo.ScorerFault, match=where):  # the seed has seven characters: nothing is stored
+        quick("at once", score=broken)
+    quick("another")
+    with pytest.raises(UnknownRun):
+        evo.load_run("at once")
+
+    def later(answer):
+        return {"share": 1.0} if answer == "one two" else {"share": 1 / 0}
+
+    with pytest.raises(evo.ScorerFault, match="ZeroDivisionError"):
+        quick("later", score=later)
+    assert evo.load_run("later").outcome == "failed"
+
+
+def test_a_fault_of_one_problem_among_others_is_a_warning(digits):
+    bad = digits("bad", fault_on=lambda answer: answer != "00000000")
+    with pytest.warns(UserWarning, match="bad: no score for"):
+        result = evo.run([bad, digits("good")], policy="scripted:mutate", iterations=2, progress=False)
+    assert result.problems == {"bad": "failed", "good": "done"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"iteratons": 3}, TypeError, "no argument iteratons; did you mean iterations"),
+        ({"max_answer": 3}, TypeError, "did you mean max_answers"),
+        ({"zzz": 3}, TypeError, "there are "),
+        ({"iterations": 0}, ValueError, "iterations = 0: Input should be greater than or equal to 1"),
+        ({"population": {"islnds": 2}}, ValueError, "unknown key population.islnds"),
+        ({"statement": "x"}, ValueError, "give score="),
+        ({"score": len}, ValueError, "not both"),
+        ({"policy": "nosuch:x"}, ValueError, "not an address"),
+        ({"config": "nowhere.yaml"}, ValueError, "No such file"),
+    ],
+)
+def test_arguments_are_checked(settings, error, message):
+    with pytest.raises(error, match=message) as raised:
+        evo.run("maze:test/0", progress=False, **settings)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_no_problem_is_told(quick):
+    with pytest.raises(ValueError, match="no problem named"):
+        evo.run(policy="scripted:echo", progress=False)
+    with pytest.raises(TypeError, match="this is neither: 3"):
+        evo.run(3)
+    with pytest.raises(ValueError, match="there is no maze set"):
+        evo.run("maze:tst", progress=False)
+    quick("taken")
+    with pytest.raises(RunExists):
+        quick("taken")
+
+
+def test_every_flag_of_the_command_line_is_an_argument():
+    from evo.api.arguments import FLAGS, OF_RUNS
+    from evo.cli.run import run
+
+    flags = {p.opts[0].removeprefix("--").replace("-", "_") for p in run.params if p.opts[0].startswith("--")}
+    own = {"config", "name", "db", "plain", "json"}
+    assert flags - own <= OF_RUNS | FLAGS.keys()
+
+
+def test_inside_a_running_loop_and_in_a_thread(quick):
+    async def cell():
+        return quick("looped")
+
+    assert asyncio.run(cell()).outcome == "done"
+    found = []
+    thread = threading.Thread(target=lambda: found.append(quick("threaded")))
+    thread.start()
+    thread.join()
+    assert found[0].outcome == "done"
+
+
+def test_progress_is_a_plain_line_where_there_is_no_terminal(quick, capsys):
+    quick("told", progress=True)
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.splitlines()[-1].startswith("told: 4/4 prompt groups, best ")
+
+
+def test_the_package_loads_nothing_before_it_is_used():
+    import subprocess
+    import sys
+
+    heavy = "import sys, evo; evo.__dir__(); print([m for m in ('torch', 'sqlalchemy', 'pandas', 'click', 'rich') "
+    told = subprocess.run([sys.executable, "-c", heavy + "if m in sys.modules])"], capture_output=True, text=True)
+    assert told.stdout.strip() == "[]", told.stderr
+    assert {"run", "compare", "train", "evaluate", "resume", "load_policy", "load_problems"} <= set(dir(evo))
+    with pytest.raises(AttributeError):
+        _ = evo.nothing
+
+
+def test_without_pandas_a_frame_says_what_to_install(quick, monkeypatch):
+    import sys
+
+    result = quick("bare")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        result.frame()
+
+
+def test_public_names_have_docstrings_with_an_example():
+    for name in ("run", "resume", "compare", "train", "evaluate", "load_policy", "load_problems", "load_run"):
+        text = getattr(evo, name).__doc__
+        assert "Raises:" in text and "Example:" in text, name
