@@ -69,20 +69,25 @@ class Problem(Protocol):
     name: its address, unique within a run
     objectives: names of the reward vector's d components
     target: the fitness at which it counts as solved; None where that is not known
+    best_known: the fitness of the best answer that is known, a line to measure by; None where nobody says
     answer_format: one of ANSWER_FORMATS
     inline: it is scored in microseconds and in this process, so on the event loop itself rather than in a thread
     settings: what an OpenEvolve config.yaml decides (problems.openevolve.config); a problem that has any is prompted by
         OpenEvolve's templates
     fault: why it cannot be scored at all, None where it can; `score` raises it
+    source, licence: where it comes from and on what terms, in a few words; "" where that is not told
     """
 
     name: str
     objectives: tuple[str, ...]
     target: float | None = None
+    best_known: float | None = None
     answer_format: str = "text"
     inline: bool = False
     settings: Mapping[str, Any] = MappingProxyType({})
     fault: ScorerFault | None = None
+    source: str = ""
+    licence: str = ""
 
     def statement(self) -> str:
         """The task in English, as a prompt shows it."""
@@ -119,7 +124,7 @@ class Problem(Protocol):
 MEMBERS = ("name", "objectives", "statement", "score")
 """What a problem must have by itself."""
 DEFAULTED = (
-    *("target", "answer_format", "inline", "settings", "fault"),
+    *("target", "best_known", "answer_format", "inline", "settings", "fault", "source", "licence"),
     *("seed_answer", "canonical", "score_of_metrics", "fingerprint"),
 )
 """What Problem has a default for."""

@@ -18,6 +18,17 @@ _LONG_DOTTED_NAME = re.compile(
 )
 
 
+_BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.comprehension, ast.Try, ast.BoolOp, ast.Match)
+
+
+def code_features(code: str) -> dict[str, float]:
+    """For an archive's cells: `code_length` in characters and `branching`, the number of branches and loops. Both are
+    exact, so an answer always falls into the same cell (a running time would not)."""
+    tree = parse_python(code)
+    branches = sum(isinstance(node, _BRANCHES) for node in ast.walk(tree)) if tree is not None else 0
+    return {"code_length": float(len(code)), "branching": float(branches)}
+
+
 def count_tokens(code: str) -> int:
     """Roughly how many tokens Python will see, never fewer than there are names, operators and line ends."""
     return sum(1 for _ in _TOKEN.finditer(code))

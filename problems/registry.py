@@ -4,6 +4,7 @@
     maze:train/900-999  programs:easy/0-4        a part of a set, both ends included
     programs:shipped  programs:easy/3            programming problems that ship (shipped, easy, medium, hard)
     programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP or LiveCodeBench lines, counted from 0
+    maths:circle_packing_26  maths:all           constructions of extremal mathematics
     PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
     PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve.directory)
     PATH/directory/program.py                    the same, where several files may be its initial program
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "evo.problems"
-_PART = re.compile(r"((?:maze|programs):.+)/([0-9]+)-([0-9]+)")
+_PART = re.compile(r"((?:maze|programs|maths):.+)/([0-9]+)-([0-9]+)")
 _MAZES = ("test", "hard", "compromise", "large", "train", "compromise-train", "large-train")
 _PROGRAMS = ("shipped", "easy", "medium", "hard")
 _registered: dict[str, Any] = {}
@@ -57,7 +58,7 @@ def register(name: str) -> Callable[[_Made], _Made]:
     """Decorator: `name` is an address of what the decorated class or function makes."""
     if not name or any(mark in name for mark in ":/ "):
         raise ValueError(f"{name!r} cannot be registered: a name has no colon, slash or space")
-    if name in ("maze", "programs", "score"):
+    if name in ("maze", "programs", "maths", "score"):
         raise ValueError(f"{name!r} is built in")
 
     def remember(made: _Made) -> _Made:
@@ -103,6 +104,8 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
         found = list(problem_set(address, limit))
     elif kind == "programs" and colon:
         found = _programs(rest, limit, source)
+    elif kind == "maths" and colon:
+        found = _maths(rest, source)
     elif kind == "score" and colon:
         raise BadAddress(
             f"{address} is a function that was given in Python, and has to be given again: "
@@ -116,37 +119,14 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
 
 
 def describe_sets() -> list[dict[str, Any]]:
-    """Every named set: name, count (None where only making it would tell), objectives, description."""
-    from problems.maze.sets import HARD_TRIES, SIZES, rules_of
-    from problems.programs.sets import set_sizes
+    """Every named set: name, count (None where only making it would tell), objectives, description, source, licence."""
+    from problems.built_in_sets import built_in_sets, describe_set
 
-    about = {
-        "test": "9x9 mazes with conflicting goals, held out (the VPO paper's generator, its seed 4242)",
-        "hard": f"9x9 mazes whose optimum a planner that learns nothing misses in {HARD_TRIES} tries",
-        "compromise": "9x9 mazes whose optimum takes items of both zones and leaves some",
-        "train": "9x9 mazes to learn from (seed 42)",
-        "compromise-train": "mazes of the kind of maze:compromise, to learn from",
-        "large": "13x13 mazes, four zones of which a walk can have two or three, seven objectives",
-        "large-train": "mazes of the kind of maze:large, to learn from",
-    }
-    sets: list[dict[str, Any]] = [
-        {"name": f"maze:{n}", "count": SIZES[n], "objectives": list(rules_of(n).objectives), "description": about[n]}
-        for n in _MAZES
-    ]
-    for name, size in set_sizes().items():
-        told = "all three difficulties" if name == "shipped" else f"the {name} ones"
-        sets.append(
-            {
-                "name": f"programs:{name}",
-                "count": size,
-                "objectives": ["case_1", "..."],
-                "description": f"Python functions and stdin programs judged by test cases, {told}",
-            }
-        )
+    sets = built_in_sets()
     for name, made in sorted(_registered.items()):
-        sets.append({"name": name, "count": None, "objectives": [], "description": _first_line(made)})
+        sets.append(describe_set(name, _first_line(made), None))
     for name in sorted(set(find_entry_points(ENTRY_POINTS)) - set(_registered)):
-        sets.append({"name": name, "count": None, "objectives": [], "description": f"entry point {ENTRY_POINTS}"})
+        sets.append(describe_set(name, f"entry point {ENTRY_POINTS}", None))
     return sets
 
 
@@ -173,6 +153,20 @@ def _programs(rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> l
     known = [f"programs:{name}" for name in _PROGRAMS]
     hint = _closest(f"programs:{rest}", known)
     raise BadAddress(f"there is no set programs:{rest}{hint}; there are {', '.join(known)} and programs:FILE.jsonl")
+
+
+def _maths(name: str, sandbox: Callable[[], Sandbox]) -> list[Any]:
+    from problems.maths.problem import MathsProblem
+    from problems.maths.sets import TASKS
+
+    if name == "all":
+        return [MathsProblem(task, sandbox) for task in TASKS.values()]
+    if name not in TASKS:
+        known = [f"maths:{known}" for known in ("all", *TASKS)]
+        raise BadAddress(
+            f"there is no problem maths:{name}{_closest(f'maths:{name}', known)}; there are {', '.join(known)}"
+        )
+    return [MathsProblem(TASKS[name], sandbox)]
 
 
 def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:

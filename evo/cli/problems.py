@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from evo.cli.options import json_option
+from problems.contract import Problem
 from problems.registry import describe_sets, resolve
 
 
@@ -25,24 +28,26 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(sets))
             return
-        for title in ("set", "size", "what"):
-            table.add_column(title, justify="right" if title == "size" else "left", no_wrap=title != "what")
+        for title in ("set", "size", "what, objectives, source, licence"):
+            table.add_column(title, justify="right" if title == "size" else "left", no_wrap=title in ("set", "size"))
         for row in sets:
-            table.add_row(str(row["name"]), str(row["count"]), str(row["description"]))
+            size = "-" if row["count"] is None else str(row["count"])
+            terms = "; ".join(filter(None, (_brief(row["objectives"]), row["source"], row["licence"])))
+            table.add_row(row["name"], size, row["description"] + (f"\n  {terms}" if terms else ""))
         console.print(table)
         console.print("\nAlso: programs:FILE.jsonl, a scorer file (PATH.py), an OpenEvolve directory (PATH).")
         return
     found = resolve(address, limit=limit)
     if as_json:
-        rows = [
-            {"name": p.name, "objectives": list(p.objectives), "target": p.target, "answer_format": p.answer_format}
-            for p in found
-        ]
-        click.echo(json.dumps(rows))
+        click.echo(json.dumps([_row(problem) for problem in found]))
         return
     if len(found) == 1:
         problem = found[0]
-        console.print(f"{problem.name}: objectives {', '.join(problem.objectives)}; target {problem.target}\n")
+        known = "" if problem.best_known is None else f"; best known {problem.best_known:.12g}"
+        console.print(f"{problem.name}: objectives {', '.join(problem.objectives)}; target {problem.target}{known}")
+        if problem.source:
+            console.print(f"source: {problem.source}; licence: {problem.licence or '-'}")
+        console.print()
         console.print(problem.statement())
         return
     for title in ("problem", "d", "target"):
@@ -51,3 +56,22 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         target = "-" if problem.target is None else f"{problem.target:.4g}"
         table.add_row(problem.name, str(len(problem.objectives)), target)
     console.print(table)
+
+
+def _row(problem: Problem) -> dict[str, Any]:
+    return {
+        "name": problem.name,
+        "objectives": list(problem.objectives),
+        "target": problem.target,
+        "best_known": problem.best_known,
+        "answer_format": problem.answer_format,
+        "source": problem.source,
+        "licence": problem.licence,
+    }
+
+
+def _brief(objectives: Sequence[str]) -> str:
+    """The first names, with how many there are."""
+    if len(objectives) < 5:
+        return ", ".join(objectives)
+    return f"{', '.join(objectives[:3])}, ... ({len(objectives)})"

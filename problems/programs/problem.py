@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,13 +11,11 @@ from problems.programs.cases import CallCase, JudgeCase, StdinCase, Task
 from problems.programs.comparison import call_passes, same_output
 from problems.programs.feedback import CaseReport, clip, feedback
 from problems.programs.judge import judge_answer
-from problems.python_syntax import parse_python
+from problems.python_syntax import code_features
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
-
-_BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.comprehension, ast.Try, ast.BoolOp, ast.Match)
 
 
 class ProgramProblem(Problem):
@@ -75,7 +72,7 @@ class ProgramProblem(Problem):
         rewards = (*map(float, passed[:last]), float(all(passed[last:])))
         ran = any(report.outcome.status == "ok" for report in reports)
         error = None if ran else clip(reports[0].outcome.message or reports[0].outcome.status)
-        return Score(rewards, sum(rewards) / len(rewards), _features(code), feedback(reports), error)
+        return Score(rewards, sum(rewards) / len(rewards), code_features(code), feedback(reports), error)
 
     def _reports(self, code: str) -> list[CaseReport]:
         task = self.task
@@ -104,9 +101,3 @@ def _passes(case: CallCase | StdinCase, outcome: CaseOutcome) -> bool:
     if isinstance(case, StdinCase):
         return isinstance(outcome.value, str) and same_output(outcome.value, case.expected)
     return call_passes(case, outcome.value)
-
-
-def _features(code: str) -> dict[str, float]:
-    tree = parse_python(code)
-    branches = sum(isinstance(node, _BRANCHES) for node in ast.walk(tree)) if tree is not None else 0
-    return {"code_length": float(len(code)), "branching": float(branches)}

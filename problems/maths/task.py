@@ -1,0 +1,91 @@
+"""What a problem of mathematics is: what to construct, how a construction is measured, and the best value known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+
+class Unfit(Exception):
+    """A construction that is worth nothing; one line that says why, for the next prompt."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best value known of one instance, and who found it."""
+
+    value: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a construction is worth.
+
+    value: of the construction made feasible at tolerance 0. A Fraction is never better than the construction's worth
+        (exact, or rounded to the worse side); a float is the same within rounding errors
+    raw: of the construction as it was returned, before any repair
+    repair: what had to be done to it, "" where nothing
+    """
+
+    value: Fraction | float
+    raw: float
+    repair: str = ""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem.
+
+    entry: the function that an answer defines; it is called with each of the sizes in `instances`
+    headline: the instance that decides (the fitness)
+    aliases: functions without arguments of OpenEvolve's examples, each for the headline's construction
+    better: whether a large or a small value is
+    floor: a value that costs nothing; a component is (value - floor) / (best - floor)
+    measure: (what was returned, size or None for any, exact) -> Measured; raises Unfit. `exact`: a Fraction, whatever
+        time it takes
+    seconds: of CPU time for one instance
+    """
+
+    name: str
+    title: str
+    entry: str
+    headline: int
+    instances: Mapping[int, Best]
+    better: Literal["max", "min"]
+    aliases: tuple[str, ...]
+    text: str
+    unit: str
+    source: str
+    seed: str
+    measure: Callable[[Any, int | None, bool], Measured] = field(compare=False)
+    floor: float = 0.0
+    seconds: float = 20.0
+    symbol: str = "n"
+    licence: str = "Apache-2.0"
+
+    @property
+    def best(self) -> Best:
+        """Of the headline."""
+        return self.instances[self.headline]
+
+    def sizes(self) -> tuple[int, ...]:
+        """Every instance, the headline first: the order of the components."""
+        return (self.headline, *sorted(size for size in self.instances if size != self.headline))
+
+    def fitness(self, value: float) -> float:
+        """Higher is better: the value, or its inverse where small values are."""
+        return value if self.better == "max" else 1 / value
+
+    def quality(self, size: int, value: float) -> float:
+        """The component of one instance, 1.0 at the best value known and above."""
+        best = self.instances[size].value
+        share = (value - self.floor) / (best - self.floor) if self.better == "max" else best / value
+        return min(1.0, max(0.0, share))
+
+    def beats(self, size: int, value: Fraction, margin: Fraction) -> bool:
+        """Whether `value` is better than the best known by more than `margin` of it, in exact arithmetic."""
+        best = Fraction(self.instances[size].value)
+        return value > best * (1 + margin) if self.better == "max" else value < best * (1 - margin)
