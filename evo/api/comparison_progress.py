@@ -21,6 +21,10 @@ class ComparisonProgress:
         self._read = 0.0
         self._last: Progress | None = None
 
+    def expire(self) -> None:
+        """Ask again at the next call."""
+        self._read = 0.0
+
     def __call__(self) -> Progress | None:
         now = time.monotonic()
         if now - self._read >= SECONDS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evo.api.frames import candidate_rows, data_frame
@@ -24,7 +24,7 @@ NOT_YET = "no search has begun yet"
 ALONE = "one arm alone: nothing to compare"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ComparisonResult:
     """A comparison as it was when this was made; `evo.load_comparison(name)` reads it again.
 
@@ -44,7 +44,7 @@ class ComparisonResult:
     db: str
     against: str | None
     verdicts: list[str]
-    summary: Mapping[str, Any] = field(repr=False)
+    summary: Mapping[str, Any]
 
     @property
     def verdict(self) -> str:
@@ -81,6 +81,9 @@ class ComparisonResult:
     def __str__(self) -> str:
         """Name and verdict."""
         return f"{self.name}: {self.verdict}"
+
+    def __repr__(self) -> str:
+        return f"ComparisonResult({self})"
 
     def _repr_html_(self) -> str:
         """For a notebook: the verdict, and a row an arm."""

@@ -94,6 +94,10 @@ class Notebook(Silent):
         self._handle: Any = None
         self._shown: tuple[Progress | None, bool] | None = None
 
+    def __exit__(self, *exception: object) -> None:
+        if self._handle is not None and self._shown is not None and self._shown[0] is None:
+            self._handle.update(Text(""))  # it came to nothing: "loading" would stay for good
+
     def update(self, progress: Progress | None, *, stopping: bool = False) -> None:
         if self._shown == (progress, stopping):
             return
@@ -102,7 +106,7 @@ class Notebook(Silent):
 
         if self._handle is None:
             self._handle = display(draw(progress, stopping), display_id=True)  # type: ignore[no-untyped-call]
-        elif self._handle is not None:
+        else:
             self._handle.update(draw(progress, stopping))
 
 

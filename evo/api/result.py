@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evo.api.frames import candidate_rows, data_frame
@@ -44,7 +44,7 @@ class Answer:
         return self.target is not None and self.fitness >= self.target
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """A run as it was when this was made; `evo.load_run(name)` reads it again.
 
@@ -67,7 +67,7 @@ class RunResult:
     reason: str
     best: list[Answer]
     problems: Mapping[str, str]
-    summary: Mapping[str, Any] = field(repr=False)
+    summary: Mapping[str, Any]
 
     @property
     def best_answer(self) -> Answer:
@@ -104,6 +104,9 @@ class RunResult:
             parts.insert(0, f"best {self.best[0].fitness:.6g}")
         why = f" ({self.reason})" if self.reason and self.reason != self.outcome else ""
         return f"{self.outcome}{why}: run {self.name}, {', '.join(filter(None, parts))}"
+
+    def __repr__(self) -> str:
+        return f"RunResult({self})"
 
     def _repr_html_(self) -> str:
         """For a notebook: the line above, and a row a problem."""

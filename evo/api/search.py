@@ -76,8 +76,10 @@ def search_comparison(
             if runner.stopping:
                 raise asyncio.CancelledError
             job.name, batches = begin()
-            job.progress = ComparisonProgress(db, job.name)
-            return await runner.search(db, batches, changes)
+            counted = job.progress = ComparisonProgress(db, job.name)
+            found = await runner.search(db, batches, changes)
+            counted.expire()  # the last figures are shown too
+            return found
         finally:
             await runner.close()
 

@@ -1,0 +1,50 @@
+"""The notebooks of examples/ run from top to bottom, and keep what they promise."""
+
+import os
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+@pytest.fixture
+def executed(own_folder, monkeypatch):
+    """executed(name) -> the texts that its cells put out, by cell."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(EXAMPLES.parent), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
+    monkeypatch.setenv("IPYTHONDIR", str(own_folder / "ipython"))
+
+    def execute(name):
+        notebook = nbformat.read(EXAMPLES / name, as_version=4)
+        assert not any(cell.get("outputs") for cell in notebook.cells), "outputs are not stored"
+        NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(own_folder)}}).execute()
+        return [[told(output) for output in cell.outputs] for cell in notebook.cells if cell.cell_type == "code"]
+
+    return execute
+
+
+def told(output):
+    if output.output_type == "stream":
+        return output.text
+    return output.data.get("text/html", "") + output.data.get("text/plain", "")
+
+
+def test_search_your_own_function(executed):
+    cells = executed("search_your_own_function.ipynb")
+    text = "\n".join("\n".join(cell) for cell in cells)
+    search = "\n".join(cells[2])
+    assert "40/40 prompt groups" in search and "run decay" in search  # the progress in its place, then the result
+    assert len([one for one in cells[2] if "prompt groups" in one]) <= 2
+    assert "def f(x)" in text and "reward.close" in text
+    assert "120 prompt groups" in text and "has changed since it was searched" in text
+
+
+def test_compare_and_train(executed, own_folder):
+    cells = executed("compare_and_train.ipynb")
+    text = "\n".join("\n".join(cell) for cell in cells)
+    assert "vpo - grpo" in text and "54/54 prompt groups" in "\n".join(cells[1])
+    assert (own_folder / "mazes.html").exists() and (own_folder / "trained" / "config.json").exists()
+    assert "2 steps of vpo" in text and "trained here" in text
