@@ -76,6 +76,10 @@ class Curriculum:
         self.asked += 1
         return int(np.random.default_rng([self.seed, 2, epoch]).permutation(self.problems)[place])
 
+    def vectors(self, problem: int) -> list[tuple[float, ...]]:
+        """The reward vectors that are held of a problem: what archive_vpo takes gains over."""
+        return sorted({candidate.rewards for candidate in self.pool.get(problem, [])})
+
     def learn(self, questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> None:
         """Remember what a step found, as parents for the next."""
         self.pool = {}

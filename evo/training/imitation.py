@@ -2,8 +2,8 @@
 
     lesson -> prompt and chain in the policy's own form -> token ids -> trainer.imitate
 
-Maximum likelihood on the chain's tokens; a lesson counts one, whatever its parent's level, and levels are drawn alike,
-so that the many weak parents of a search's beginning do not drown the few late ones (evo.training.improvement).
+Maximum likelihood on the chain's tokens; lessons are balanced over the levels of their parents, so that the many weak
+ones of a search's beginning do not drown the few late ones (evo.training.improvement).
 Everything drawn comes from (seed, step).
 """
 
@@ -75,7 +75,7 @@ class ImitationTraining(SteppedTraining):
         """What was learned from, and what was not."""
         lines = [
             f"- {source.name}: {source.answers:,} different answers, {source.pairs:,} of them better than the parent "
-            "that they were an answer to, or the best under some weighting when they were found"
+            "that they were an answer to, or dominated by nothing when they were found"
             for source in self.improvements.runs
         ]
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.status.left_out.items() if count)

@@ -2,10 +2,10 @@
 
     children of a problem, in order -> those that improve -> by parent -> by the parent's level -> examples
 
-A child improves where it is fitter than the parent that its prompt showed, or, by hindsight, where it was the best that
-the search had found under some weighting of the reward vector: it is what a search under that weighting wanted. The
-answers are written anew in the form in which the policy that learns would have written them, so that one policy, or an
-operator that is no policy at all, can teach another.
+A child improves where it is fitter than the parent that its prompt showed, or, by hindsight, where nothing that the
+search had found was at least as good in every objective: it is on the front that parents are drawn from. The answers
+are written anew in the form in which the policy that learns would have written them, so that one policy, or an operator
+that is no policy at all, can teach another.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.queries.children import Child, children
 from islands.types import NO_PARENT, QUARTERS, Candidate, ProblemRecord, RunRecord, Selection
-from vpo.scalarize import dirichlet_weights
 
-WEIGHTINGS = 64
-"""Under which hindsight looks, drawn evenly from Dir(1)."""
 LEAST = 1e-9
 """What a gain is at least."""
 CACHE_BYTES = 64 << 20
@@ -109,8 +106,10 @@ class Improvements:
         return {(one.run, one.problem): self.runs[one.run].problems[one.problem] for one in self.lessons}
 
     def draw(self, rng: np.random.Generator) -> Lesson:
-        """A lesson: every level of parents alike, then every parent of it alike."""
-        level = self.by_level[int(rng.integers(len(self.by_level)))]
+        """A lesson: a level of parents in proportion to the square root of how many it has, so that neither the many
+        drown the few nor the few are learned by heart; then every parent of it alike."""
+        shares = np.sqrt([len(level) for level in self.by_level])
+        level = self.by_level[int(rng.choice(len(shares), p=shares / shares.sum()))]
         return self.lessons[level[int(rng.integers(len(level)))]]
 
     def read(self, lesson: Lesson, chosen: Sequence[int]) -> tuple[Selection, list[Candidate]]:
@@ -149,7 +148,7 @@ def find_improvements(sources: Sequence[Source], wanted: Callable[[Source, Probl
 def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[Lesson]:
     by_id = {row.id: row for row in rows}
     better: dict[int, list[Child]] = {}
-    for row, hindsight in zip(rows, _best_under_some(rows, len(record.objectives)), strict=True):
+    for row, hindsight in zip(rows, _undominated(rows), strict=True):
         parent = by_id.get(row.parent) if row.parent is not None else None
         if parent is None or row.failed or parent.failed:
             continue
@@ -177,17 +176,16 @@ def level_of(fitness: float, target: float) -> int:
     return min(max(int(QUARTERS * fitness / target), 0), QUARTERS - 1)
 
 
-def _best_under_some(rows: Sequence[Child], objectives: int) -> npt.NDArray[np.bool_]:
-    """(N,) whether a row, when it was found, was better under some weighting than everything before it."""
-    weights = dirichlet_weights(WEIGHTINGS, objectives, seed=np.random.default_rng(0), sampler="sobol")
+def _undominated(rows: Sequence[Child]) -> npt.NDArray[np.bool_]:
+    """(N,) whether, when a row was found, nothing before it was at least as good in every objective."""
     found = np.zeros(len(rows), dtype=bool)
-    best = np.full(len(weights), -np.inf)
+    front = np.zeros((0, len(rows[0].rewards) if rows else 1))
     for i, row in enumerate(rows):
-        if row.failed:
+        vector = np.asarray(row.rewards, dtype=np.float64)
+        if row.failed or (front >= vector - LEAST).all(axis=1).any():
             continue
-        values = weights @ np.asarray(row.rewards)
-        found[i] = bool((values > best + LEAST).any())
-        best = np.maximum(best, values)
+        found[i] = True
+        front = np.concatenate([front[~(vector >= front).all(axis=1)], vector[None]])
     return found
 
 

@@ -68,8 +68,11 @@ class TrainingLoop(SteppedTraining):
         self._stored = stored
         self._shown: dict[int, list[ScoredAnswer]] = {}
         self._watch = InheritanceWatch()
+        self._held: dict[int, list[tuple[float, ...]]] = {}
         if run.reward == "gain":
             trainer.shown = self._answers_shown
+        if run.method == "archive_vpo":
+            trainer.archive = lambda group: self._held.get(group.sequence) or None
 
     @property
     def source(self) -> str:
@@ -98,6 +101,10 @@ class TrainingLoop(SteppedTraining):
             group.sequence: [self._answer_of(question.problem, question.selection.parent)]
             for question, group in zip(questions, groups, strict=True)
             if question.selection.parent is not None
+        }
+        self._held = {
+            group.sequence: self.curriculum.vectors(question.problem)
+            for question, group in zip(questions, groups, strict=True)
         }
         stats = self.trainer.step(groups)
         if stats.policy_version:
