@@ -38,12 +38,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("comparisons", nargs="+", metavar="NAME=DB")
     parser.add_argument("-o", "--output", default="bench/results/selection.md")
+    parser.add_argument("--against", default=REFERENCE, help="the arm that differences are from")
     options = parser.parse_args()
     sections, summaries, records = [], dict[str, Summary](), dict[str, Any]()
     for given in options.comparisons:
         name, _, db = given.partition("=")
         with Store.open(db, read_only=True) as store:
-            comparison = gather(store, name, REFERENCE)
+            comparison = gather(store, name, options.against)
             found = load_results(store, comparison)
             summary = summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds)
             costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
