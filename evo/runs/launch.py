@@ -15,6 +15,7 @@ from evo.runs.preflight import check_new_run
 from evo.runs.problem_runs import add_problems, check_together
 from evo.search.defaults import resolve_settings, source_commit, to_stored
 from evo.search.loop import Search
+from evo.search.machine import describe_machine
 from evo.search.operator_selection import Operator, Operators, operator_selection
 from evo.search.problem_run import ProblemRun
 from evo.search.resources import Shared
@@ -101,7 +102,7 @@ def assemble(
 ) -> Launched:
     """The search of these problems, with the learner that the configuration asks for."""
     shown = [ProblemStatus(one.problem.name, one.problem.target, one.iterations) for one in problem_runs]
-    status = SearchStatus(run.name, config.policy, shown)
+    status = SearchStatus(run.name, config.policy, shown, machines=[describe_machine()])
     for one, its in zip(problem_runs, shown, strict=True):
         one.describe(its)
     policy = operators[0].policy

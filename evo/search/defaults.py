@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
     return max([os.cpu_count() or 1, *asked])
 
 
+@cache
 def source_commit() -> str:
     """The git commit of the running source, "+" where it has changes; the version where it is no checkout."""
     root = Path(__file__).resolve().parents[2]

@@ -42,6 +42,7 @@ class SearchStatus:
     training: the metrics of the last step of a trainer beside the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     sampling_before: seconds that earlier processes sampled
+    machines: what this process and those before it ran on (evo.search.machine), each once
     """
 
     run: str
@@ -66,6 +67,7 @@ class SearchStatus:
     migrations: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     sampling_before: float = 0.0
+    machines: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def elapsed(self) -> float:
@@ -112,6 +114,8 @@ class SearchStatus:
         self.syncing_seconds = summary.get("syncing_seconds", 0.0)
         self.migrations = summary.get("migrations", 0)
         self.errors = Counter(summary.get("errors", {}))
+        before = [machine for machine in summary.get("machines", []) if machine not in self.machines]
+        self.machines = [*before, *self.machines]
 
     def metrics(self, scoring_queue: int = 0) -> dict[str, Any]:
         """Counts and rates, as a run keeps them in its summary while it goes on and at its end. Seconds and rates are
@@ -138,6 +142,7 @@ class SearchStatus:
             "commit_seconds": round(self.commit_seconds, 3),
             "migrations": self.migrations,
             "errors": dict(self.errors),
+            "machines": self.machines,
             "at": round(time.time(), 3),
         }
 

@@ -1,0 +1,34 @@
+"""A run keeps what it was searched on, once for each machine that searched it."""
+
+from __future__ import annotations
+
+import json
+
+from evo.search.defaults import source_commit
+from evo.search.machine import describe_machine
+from evo.search.status import SearchStatus
+from islands.db.store import Store
+
+
+def test_the_machine_is_described_without_naming_anyone():
+    found = describe_machine()
+    assert json.loads(json.dumps(found)) == found
+    assert found["cores"] >= 1 and found["cpu"] and found["memory_gib"] > 0.1
+    assert found["commit"] == source_commit() and set(found["versions"]) >= {"evo", "python", "numpy"}
+    assert not {"host", "node", "user"} & set(found)
+
+
+def test_a_run_keeps_it_from_its_first_group_on(search_with, digits, digits_policy, tmp_path):
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+    search_with([digits()], digits_policy(), address, iterations=2)
+    with Store.open(address, read_only=True) as store:
+        assert store.run("run").summary["machines"] == [describe_machine()]
+
+
+def test_a_resumed_run_keeps_both_machines_and_each_once():
+    other, here = {"cpu": "other", "cores": 64}, {"cpu": "this", "cores": 2}
+    status = SearchStatus("run", "policy", [], machines=[here])
+    status.carry({"machines": [other, here]}, 0.0, 0, 0, 0)
+    assert status.metrics()["machines"] == [other, here]
+    status.carry({}, 0.0, 0, 0, 0)
+    assert status.metrics()["machines"] == [other, here]
