@@ -13,12 +13,14 @@ NONE = "–"
 @dataclass(frozen=True)
 class Cell:
     """sort: a number, or the text in small letters; None sorts last either way. mark: a class of the style sheet; note:
-    what stands below in small type."""
+    what stands below in small type; link: an element of the page; arm: the place of an arm that it names."""
 
     text: str
     sort: float | str | None = None
     mark: str = ""
     note: str = ""
+    link: str = ""
+    arm: int | None = None
 
 
 @dataclass(frozen=True)
@@ -26,21 +28,34 @@ class Column:
     title: str
     hint: str = ""
     number: bool = True
+    arm: int | None = None
 
 
 @dataclass(frozen=True)
 class Table:
-    """name: its id on the page. filterable: with a field that picks rows by their text."""
+    """name: its id on the page. filterable: with a field that picks rows by their text.
+
+    flags: what rows can be picked by, (flag, what it says, how many rows have it); flagged: each row's own
+    totals: a last row that is not sorted; below: what stands under the table
+    """
 
     name: str
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     filterable: bool = False
+    flags: tuple[tuple[str, str, int], ...] = ()
+    flagged: tuple[frozenset[str], ...] = ()
+    totals: tuple[Cell, ...] = ()
+    below: str = ""
 
 
 def word(text: str, mark: str = "") -> Cell:
     return Cell(text, text.lower(), mark)
+
+
+def arm_name(name: str, place: int) -> Cell:
+    return Cell(name, name.lower(), "arm", arm=place)
 
 
 def number(value: float | None, form: str = ".3f", mark: str = "") -> Cell:

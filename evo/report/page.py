@@ -12,8 +12,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from evo.report.legend import WORDS
+from evo.report.problem_table import detail_id
 from evo.report.report import Report
 from evo.report.text import visible
+
+SCRIPTS = ("vendor/vega.bundle.js", "charts.js", "page.js")
 
 
 def page_of(report: Report) -> str:
@@ -29,14 +33,26 @@ def page_of(report: Report) -> str:
     environment.filters["image"] = _image
     environment.filters["json"] = _json
     folder = files("evo.report") / "templates"
-    style, script = ((folder / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    style = (folder / "page.css").read_text(encoding="utf-8") + _arm_rules(report)
+    script = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
     template = environment.get_template("page.html.jinja")
     # our own files: they go in as they are, since an escaped script is none
-    return template.render(report=report, policy=policy, style=Markup(style), script=Markup(script))
+    return template.render(
+        report=report, words=WORDS, detail_id=detail_id, policy=policy, style=Markup(style), script=Markup(script)
+    )
+
+
+def _arm_rules(report: Report) -> str:
+    """Each arm's colour and mark, before its name wherever that stands."""
+    rules = [
+        f'[data-arm="{place}"]::before {{ content: "{style.mark}\\00a0"; color: {style.colour}; }}\n'
+        for place, style in enumerate(report.arm_styles)
+    ]
+    return "".join(rules)
 
 
 def _shown(value: Any) -> Any:

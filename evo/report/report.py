@@ -6,15 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from evo.comparison.load import Comparison, gather, load_results
 from evo.comparison.operators import load_operators, refinement_differences
 from evo.comparison.results import Results
 from evo.comparison.verdict import ArmSummary, Summary, farthest, interval_unit, summarise, verdict_lines
 from evo.errors import BadInput
+from evo.monitor.arm_style import ArmStyle, style_of
 from evo.report.archive import archive_maps
 from evo.report.cells import Table
+from evo.report.charts import (
+    Chart,
+    measure_charts,
+    problem_lines,
+    reward_charts,
+    solve_charts,
+    training_charts,
+)
+from evo.report.details import ProblemDetail, problem_details
 from evo.report.lineage import Lineage, find_longest, load_texts
 from evo.report.load import RunReading, read_run
 from evo.report.measures import measured, relative_best
@@ -22,32 +30,32 @@ from evo.report.operators import operators_table, refinement_table
 from evo.report.plots.curves import best_at_k_plot, diversity_plot, multiples_plot, solve_plot, training_plot
 from evo.report.plots.maps import archive_plot, heat_map_plot
 from evo.report.plots.rewards import reward_plot
-from evo.report.plots.style import Look, Plot, looks, styled
+from evo.report.plots.style import Plot, looks, styled
 from evo.report.plots.tree import tree_plot
-from evo.report.settings import commands, runs_table, settings_tables
+from evo.report.problem_table import problems_table
+from evo.report.settings import commands, machines_table, runs_table, settings_tables
 from evo.report.tables import (
     arms_table,
     cost_table,
     differences,
     differences_table,
     errors_table,
-    problems_table,
     versions_table,
 )
+from evo.report.text import visible
 from islands.db.store import Store
 
 PICTURED = 3
 """Problems whose reward space and archive are drawn."""
-CHART_STEPS = 60
-DASHES = ("", "8 3", "10 3 2 3", "3 2", "14 3", "10 2 2 2 2 2", "5 4")
 
 
 @dataclass(frozen=True, eq=False)
 class Pictured:
-    """A problem that is drawn by itself."""
+    """A problem that is drawn by itself. charts: the same for the page, where it draws them itself."""
 
     problem: str
     plot: Plot
+    charts: tuple[Chart, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +68,8 @@ class DrawnLineage:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """One run or comparison, ready to be laid out. chart: what the picked problem's plot is drawn from; remarks: what
-    is not finished, or not well; None where there is nothing to say."""
+    """One run or comparison, ready to be laid out. charts: by the plot that they show on the page, see `values`;
+    remarks: what is not finished, or not well; None where there is nothing to say."""
 
     name: str
     comparison: Comparison
@@ -77,7 +85,9 @@ class Report:
     best_at_k: Plot | None
     heat_map: Plot
     multiples: Plot | None
+    charts: Mapping[str, tuple[Chart, ...]]
     chart: Mapping[str, Any]
+    details: tuple[ProblemDetail, ...]
     rewards: tuple[Pictured, ...]
     diversity: Plot | None
     lineages: tuple[DrawnLineage, ...]
@@ -90,7 +100,25 @@ class Report:
     settings: Table | None
     shared_settings: Table
     runs: Table
+    machines: Table
     commands: tuple[str, ...]
+
+    @property
+    def arm_styles(self) -> list[ArmStyle]:
+        """In the order of the arms."""
+        return [style_of(place) for place in range(len(self.comparison.arms))]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What the page's script draws from, as JSON takes it."""
+        charts = [chart for group in self.charts.values() for chart in group]
+        charts += [chart for one in self.rewards for chart in one.charts]
+        arms = zip(self.comparison.arms, self.arm_styles, strict=True)
+        return {
+            "arms": [{"name": visible(arm.name), "colour": style.colour, "mark": style.mark} for arm, style in arms],
+            "charts": {chart.name: {"title": visible(chart.title), **chart.values} for chart in charts},
+            "problems": self.chart,
+        }
 
     @property
     def interval_unit(self) -> str:
@@ -112,6 +140,7 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
     if not found or not any(arm.done.any() for arm in found.values()):
         raise BadInput(f"{name} has nothing to report yet: no iteration is committed")
     readings = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
+    details = problem_details(store, comparison, readings)
     summary, level, apart = _summary(found, comparison.reference, comparison.crossed_seeds)
     measures = measured(readings, found, summary.best_horizon * summary.answers)
     lineages = find_longest(readings)
@@ -124,6 +153,14 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
     apart_settings, shared_settings = settings_tables(comparison)
     operators, crossed = load_operators(store, comparison), comparison.crossed_seeds
     refinement = refinement_differences(operators, reference, crossed_seeds=crossed)
+    horizon = summary.horizon or summary.best_horizon
+    at_k, diversity = measure_charts(measures, [arm.name for arm in comparison.arms])
+    charts = {
+        "solve-rate": solve_charts(found, level, horizon, crossed),
+        "best-at-k": at_k,
+        "diversity": diversity,
+        "training": training_charts(readings),
+    }
     with styled():
         return Report(
             name,
@@ -136,14 +173,21 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
             differences=differences_table(reference, gaps) if reference and any(gaps.values()) else None,
             operators=operators_table(operators, crossed_seeds=crossed),
             refinement=refinement_table(reference, refinement),
-            solve=solve_plot(found, level, style, summary.horizon or summary.best_horizon, comparison.crossed_seeds),
+            solve=solve_plot(found, level, style, horizon, crossed),
             best_at_k=best_at_k_plot(measures, style),
             heat_map=heat_map_plot(
                 relative_best(found, targets), found, names, any(t is not None and t > 0 for t in targets)
             ),
             multiples=multiples_plot(found, names, style),
-            chart=chart_of(comparison, found, style),
-            rewards=_pictured(names, pictured, lambda row, n: reward_plot(readings, row, style, n)),
+            charts=charts,
+            chart=problem_lines(comparison, found),
+            details=details,
+            rewards=_pictured(
+                names,
+                pictured,
+                lambda row, n: reward_plot(readings, row, style, n),
+                lambda row, n: reward_charts(readings, row, n),
+            ),
             diversity=diversity_plot(measures, style),
             lineages=tuple(
                 DrawnLineage(lineage, tree_plot(lineage, style[lineage.arm], number))
@@ -156,17 +200,22 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
             errors=errors_table(readings),
             training=training_plot(readings, style),
             versions=versions_table(readings),
-            problems=problems_table(comparison, found),
+            problems=problems_table(comparison, found, len(details)),
             settings=apart_settings,
             shared_settings=shared_settings,
             runs=runs_table(comparison),
+            machines=machines_table(comparison),
             commands=tuple(commands(comparison)),
         )
 
 
-def _pictured(names: Sequence[str], rows: Sequence[int], draw: Any) -> tuple[Pictured, ...]:
-    plots = [(names[row], draw(row, number)) for number, row in enumerate(rows, start=1)]
-    return tuple(Pictured(name, plot) for name, plot in plots if plot is not None)
+def _pictured(names: Sequence[str], rows: Sequence[int], draw: Any, chart: Any = None) -> tuple[Pictured, ...]:
+    found = []
+    for number, row in enumerate(rows, start=1):
+        plot = draw(row, number)
+        if plot is not None:
+            found.append(Pictured(names[row], plot, () if chart is None else chart(row, number)))
+    return tuple(found)
 
 
 def _summary(
@@ -232,40 +281,6 @@ def _remarks(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]
                     f"scorer, the first {faults[0].name}: {faults[0].message[:300]}"
                 )
     return remarks
-
-
-def chart_of(comparison: Comparison, found: Mapping[str, Results], style: Mapping[str, Look]) -> dict[str, Any]:
-    """Best fitness of every search as its steps, small enough for a page: arms x problems x seeds."""
-    arms = []
-    for place, (name, result) in enumerate(found.items()):
-        assert result.best is not None
-        problems = [
-            [_steps(result, row, column) for column in range(result.best.shape[1])] for row in range(len(result.best))
-        ]
-        arms.append(
-            {"name": name, "colour": style[name].colour, "dash": DASHES[place % len(DASHES)], "lines": problems}
-        )
-    return {
-        "iterations": comparison.iterations,
-        "problems": [problem.name for problem in comparison.problems],
-        "targets": [problem.target for problem in comparison.problems],
-        "arms": arms,
-    }
-
-
-def _steps(result: Results, row: int, column: int) -> list[list[float]]:
-    """[iteration, best fitness from there on], and the last iteration at the end."""
-    assert result.best is not None
-    done = int(result.done[row, column])
-    best = result.best[row, column, :done]
-    known = np.flatnonzero(np.isfinite(best))
-    if not len(known):
-        return []
-    rises = [int(known[0])] + [int(t) for t in known[1:] if best[t] > best[t - 1]]
-    if len(rises) > CHART_STEPS:
-        rises = [rises[int(i)] for i in np.unique(np.linspace(0, len(rises) - 1, CHART_STEPS).astype(int))]
-    steps = [[float(t + 1), float(f"{best[t]:.5g}")] for t in rises]
-    return [*steps, [float(done), steps[-1][1]]]
 
 
 def _counted(count: int, noun: str) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from evo.comparison.load import Comparison
 from evo.report.cells import NONE, Cell, Column, Table, number, word
 from islands.db.address import hide_password
+from islands.types import RunRecord
 
 LISTED = 6
+UNRECORDED = "not recorded"
 PER_RUN = ("seed",)
 
 
@@ -81,3 +84,42 @@ def _said(value: Any) -> str:
         text = ", ".join(str(one) for one in value[:LISTED])
         return f"{text}, … ({len(value)} in all)" if len(value) > LISTED else text
     return "default" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def machines_table(comparison: Comparison) -> Table:
+    """Where and when the runs were searched, as they themselves kept it: one row for each machine and software."""
+    found: dict[str, tuple[Mapping[str, Any], list[RunRecord]]] = {}
+    for run in comparison.runs:
+        for machine in run.summary.get("machines") or [{"commit": run.commit}]:
+            found.setdefault(json.dumps(machine, sort_keys=True), (machine, []))[1].append(run)
+    rows = []
+    for machine, runs in found.values():
+        hardware = [str(machine[key]) for key in ("cpu",) if machine.get(key)]
+        hardware += [f"{machine['cores']} cores"] if machine.get("cores") else []
+        hardware += [f"{machine['memory_gib']:g} GiB"] if machine.get("memory_gib") else []
+        versions = machine.get("versions") or {}
+        rows.append(
+            (
+                number(len(runs), ".0f"),
+                word(f"{_date(min(run.created for run in runs))} to {_date(max(run.updated for run in runs))}"),
+                word(", ".join(hardware) or UNRECORDED),
+                word(", ".join(machine.get("gpus") or ()) or ("none" if hardware else UNRECORDED)),
+                word(str(machine.get("system") or UNRECORDED)),
+                word(", ".join(f"{name} {version}" for name, version in versions.items()) or UNRECORDED),
+                word(str(machine.get("commit") or UNRECORDED)),
+            )
+        )
+    columns = (
+        Column("runs"),
+        Column("dates (UTC)", "when the first of them began, and the last was written to", number=False),
+        Column("machine", "processor, cores that the search could use, memory", number=False),
+        Column("GPU", "that the process had in use; a policy on a server has its own", number=False),
+        Column("system", number=False),
+        Column("versions", "of evo, Python and the libraries that a policy ran on", number=False),
+        Column("commit", "of the source; + where it had changes", number=False),
+    )
+    return Table("machines", "Where and when the runs were searched", columns, tuple(rows))
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

@@ -1,4 +1,4 @@
-"""The tables of the page: where the arms stand, every problem, what it cost, what went wrong."""
+"""Tables of the page: where the arms stand, what it cost, what went wrong. Every problem: problem_table."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.comparison.load import Comparison
-from evo.comparison.results import Results
 from evo.comparison.survival import Crossing
 from evo.comparison.verdict import METRICS, Summary
-from evo.report.cells import NONE, Cell, Column, Table, interval, number, word
+from evo.report.cells import NONE, Cell, Column, Table, arm_name, interval, number, word
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, seed_mean
 from evo.stats import Difference, difference, mean_interval
@@ -30,13 +29,13 @@ def arms_table(
 ) -> Table:
     """One row an arm: where it stands at the common horizon, and what it has cost so far."""
     rows: list[tuple[Cell, ...]] = []
-    for arm in comparison.arms:
+    for place, arm in enumerate(comparison.arms):
         standing, runs = summary.arms[arm.name], readings[arm.name]
         measure = measures.get(arm.name)
         seconds = sum(run.sampling_seconds + run.scoring_seconds for run in runs)
         rows.append(
             (
-                word(arm.name, "arm"),
+                arm_name(arm.name, place),
                 word(arm.policy),
                 interval(standing.solved, ".2f"),
                 interval(standing.area, ".2f"),
@@ -125,43 +124,9 @@ def differences_table(reference: str, found: Mapping[str, Mapping[str, Differenc
     return Table("differences", f"Differences against {reference}", columns, tuple(rows))
 
 
-def problems_table(comparison: Comparison, results: Mapping[str, Results]) -> Table:
-    """One row a problem: solved at (a number per seed) and best fitness of each arm, and best minus the reference's."""
-    bests: dict[str, npt.NDArray[np.float64]] = {}
-    for name, result in results.items():
-        assert result.best is not None
-        bests[name] = seed_mean(result.best)[:, -1]
-    others = [arm.name for arm in comparison.arms if arm.name != comparison.reference]
-    with_targets = any(problem.target is not None for problem in comparison.problems)
-    with_gaps = others if comparison.reference is not None else []
-    rows = []
-    for row, problem in enumerate(comparison.problems):
-        cells = [word(problem.name, "name")] + [number(problem.target, ".4g")] * with_targets
-        for name, result in results.items():
-            times = result.solved_at[row]
-            known = times[np.isfinite(times)]
-            text = NONE if problem.target is None else ", ".join(f"{t:.0f}" if np.isfinite(t) else NONE for t in times)
-            # more seeds that solved come first, then earlier ones
-            rank = None if not len(known) else (len(times) - len(known)) * 1e6 + float(known.mean())
-            cells += [Cell(text, rank)] * with_targets
-            cells.append(number(float(bests[name][row]), ".4g"))
-        for name in with_gaps:
-            gap = float(bests[name][row] - bests[str(comparison.reference)][row])
-            mark = "" if not math.isfinite(gap) or abs(gap) < 5e-5 else "above" if gap > 0 else "below"
-            cells.append(number(0.0 if abs(gap) < 5e-5 else gap, "+.4f" if mark else ".0f", mark))
-        rows.append(tuple(cells))
-    columns = [Column("problem", number=False)] + [Column("target")] * with_targets
-    for arm in comparison.arms:
-        if with_targets:
-            columns.append(Column(f"{arm.name} solved at", "iteration, one for each seed; – where it was not solved"))
-        columns.append(Column(f"{arm.name} best", "best fitness so far, mean over seeds"))
-    columns += [Column(f"{name} − {comparison.reference}", "difference of the best fitness") for name in with_gaps]
-    return Table("problems", "Every problem", tuple(columns), tuple(rows), filterable=len(rows) > 1)
-
-
 def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]]) -> Table:
     rows = []
-    for arm in comparison.arms:
+    for place, arm in enumerate(comparison.arms):
         runs = readings[arm.name]
         asked = sum(run.groups for run in runs) * arm.answers
         answers, repeats = sum(run.answers for run in runs), sum(run.repeats for run in runs)
@@ -169,7 +134,7 @@ def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReadin
         ended = [run.run.summary for run in runs if run.run.summary]
         rows.append(
             (
-                word(arm.name, "arm"),
+                arm_name(arm.name, place),
                 number(sum(run.groups for run in runs), ",.0f"),
                 number(answers, ",.0f"),
                 number(asked - answers, ",.0f"),
@@ -207,7 +172,7 @@ def versions_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None
     if all(len(run.versions) < 2 for runs in readings.values() for run in runs):
         return None
     rows = []
-    for arm, runs in readings.items():
+    for place, (arm, runs) in enumerate(readings.items()):
         for run in runs:
             for id, version in run.versions.items():
                 answers = valid = solving = judged = 0
@@ -222,7 +187,7 @@ def versions_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None
                         solving += int((search.fitness[given][good] >= search.problem.target).sum())
                 rows.append(
                     (
-                        word(arm, "arm"),
+                        arm_name(arm, place),
                         number(run.run.seed, ".0f"),
                         word(version),
                         number(answers, ",.0f"),
@@ -246,7 +211,7 @@ def versions_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None
 def errors_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
     """What went wrong with answers and rollouts, by kind, the most frequent of each arm; None where nothing did."""
     rows = []
-    for arm, runs in readings.items():
+    for place, (arm, runs) in enumerate(readings.items()):
         for which, title in (("failed", "failed answer"), ("misread", "misread rollout")):
             counted: Counter[str] = sum((getattr(run, which) for run in runs), Counter[str]())
             ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
@@ -254,7 +219,7 @@ def errors_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
             if len(ranked) > KINDS_SHOWN:
                 rest = ranked[KINDS_SHOWN:]
                 shown.append((f"{len(rest):,} other kinds", sum(count for _, count in rest)))
-            rows += [(word(arm, "arm"), word(title), word(kind), number(count, ",.0f")) for kind, count in shown]
+            rows += [(arm_name(arm, place), word(title), word(kind), number(count, ",.0f")) for kind, count in shown]
     columns = (Column("arm", number=False), Column("what", number=False), Column("kind", number=False), Column("times"))
     caption = "Errors by kind (of answers, the distinct ones)"
     return Table("errors", caption, columns, tuple(rows)) if rows else None

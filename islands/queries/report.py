@@ -132,3 +132,13 @@ def _columns(store: Store, query: Select[*tuple[Any, ...]]) -> Columns:
 def _batches(store: Store, query: Select[*tuple[Any, ...]]) -> Iterator[Sequence[Any]]:
     with store.read() as connection:
         yield from connection.execute(query).partitions(BATCH)
+
+
+def prompts_of(store: Store, candidates: Sequence[int]) -> dict[int, tuple[str, str]]:
+    """Candidate id -> the system and the user text that its prompt group showed; a seed answer has none."""
+    query = (
+        select(Candidate.id, PromptGroup.system, PromptGroup.user)
+        .join(PromptGroup, PromptGroup.id == Candidate.group_id)
+        .where(Candidate.id.in_(candidates))
+    )
+    return {id: (system or "", user or "") for id, system, user in store.rows(query)}

@@ -35,7 +35,13 @@ def draw_line(axes: Axes, x: npt.ArrayLike, y: Floats, look: Look) -> None:
     known = np.flatnonzero(np.isfinite(y))
     marks = known[np.unique(np.linspace(0, len(known) - 1, MARKS).astype(int))] if len(known) else []
     axes.plot(
-        np.asarray(x), y, color=look.colour, linestyle=look.line, marker=look.marker, markevery=[int(m) for m in marks]
+        np.asarray(x),
+        y,
+        color=look.colour,
+        linestyle=look.line,
+        marker=look.marker,
+        markerfacecolor=look.face,
+        markevery=[int(m) for m in marks],
     )
 
 
@@ -179,18 +185,16 @@ def most_telling(lines: Sequence[Floats], most: int) -> list[int]:
 def training_plot(readings: Mapping[str, Sequence[RunReading]], looks: Mapping[str, Look]) -> Plot | None:
     """The trainer's figures over its steps, one line for each run; None where nothing was trained."""
     runs = [(arm, run) for arm, of_arm in readings.items() for run in of_arm if run.steps]
-    numbers = {key for _, run in runs for step in run.steps for key, value in step.stats.items() if _is_number(value)}
-    ranked = [key for key in TRAINING if key in numbers] + sorted(numbers - set(TRAINING))
-    if not ranked:
+    shown = training_metrics(readings)
+    if not shown:
         return None
-    shown = ranked[:TRAINING_SHOWN]
     across = min(3, len(shown))
     down = -(-len(shown) // across)
     made, axes = figure(3.2 * across + 0.4, 2.3 * down + 0.6, down, across)
     handles: dict[str, Line2D] = {}
     for ax, key in zip(axes, shown, strict=False):
         for arm, run in runs:
-            points = [(step.step, float(step.stats[key])) for step in run.steps if _is_number(step.stats.get(key))]
+            points = [(step.step, float(step.stats[key])) for step in run.steps if is_number(step.stats.get(key))]
             if points:
                 look = looks[arm]
                 (line,) = ax.plot(*zip(*points, strict=True), color=look.colour, linestyle=look.line, linewidth=1.2)
@@ -203,5 +207,13 @@ def training_plot(readings: Mapping[str, Sequence[RunReading]], looks: Mapping[s
     return drawn(made, "training", "Training figures over steps", "The trainer's own figures, one line for each run.")
 
 
-def _is_number(value: object) -> bool:
+def training_metrics(readings: Mapping[str, Sequence[RunReading]]) -> list[str]:
+    """Names of the numbers that the trainers kept, the telling ones first; TRAINING_SHOWN at most."""
+    steps = [step for of_arm in readings.values() for run in of_arm for step in run.steps]
+    numbers = {key for step in steps for key, value in step.stats.items() if is_number(value)}
+    ranked = [key for key in TRAINING if key in numbers] + sorted(numbers - set(TRAINING))
+    return ranked[:TRAINING_SHOWN]
+
+
+def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -111,20 +111,23 @@ def archive_plot(maps: Sequence[ArchiveMap], problem: str, number: int) -> Plot 
     low, high = (low, high) if low < high else (low - 0.5, high + 0.5)
     colours = matplotlib.colormaps[MAP].with_extremes(bad="#f4f4f4")
     image = None
+    across_all, down_all = (_union([span(one) for one in maps]) for span in (_across, _down))
     for ax, one in zip(axes, maps, strict=False):
         rows, columns = one.fitness.shape
         fine = columns > COARSE_BINS or rows > COARSE_BINS
         image = ax.pcolormesh(
-            np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, np.ma.masked_invalid(one.fitness), cmap=colours,
-            vmin=low, vmax=high, edgecolors="none" if fine else "white", linewidth=0.8,
+            np.linspace(*_across(one), columns + 1), np.linspace(*_down(one), rows + 1),
+            np.ma.masked_invalid(one.fitness), cmap=colours, vmin=low, vmax=high,
+            edgecolors="none" if fine else "white", linewidth=0.8,
         )  # fmt: skip
-        ax.set_facecolor("#f4f4f4")
         ax.set_title(f"{label(one.arm, 18)}: {one.filled} cells", fontsize=8.5)
         ax.set_xlabel(label(one.x), fontsize=8)
-        ax.set_xticks([-0.5, columns - 0.5], [f"{edge:.3g}" for edge in one.x_range], fontsize=7)
+        ax.set_xlim(across_all)
+        ax.set_ylim(down_all)
+        ax.tick_params(labelsize=7)
+        ax.xaxis.set_major_locator(MaxNLocator(4))
         if one.y:
             ax.set_ylabel(label(one.y), fontsize=8)
-            ax.set_yticks([-0.5, rows - 0.5], [f"{edge:.3g}" for edge in one.y_range], fontsize=7)
         else:
             ax.set_yticks([])
         ax.grid(False)
@@ -134,10 +137,31 @@ def archive_plot(maps: Sequence[ArchiveMap], problem: str, number: int) -> Plot 
     made.colorbar(image, ax=axes, label="fitness", shrink=0.8, aspect=25)
     left_out = sorted({name for one in maps for name in one.left_out})
     caption = (
-        f"Archive of {problem}, seed {maps[0].seed}: each cell shows its fittest elite on any island; bins divide the "
-        "range that each search has met, so the ends of the axes differ from arm to arm."
+        f"Archive of {problem}, seed {maps[0].seed}: each cell shows its fittest elite on any island; axes are the "
+        "same in every arm. Bins divide the range that each search has met; what is white beyond it was never met."
     )
     if left_out:
         caption += f" The grid has {', '.join(left_out)} besides; a cell shows the best of that column."
     size = math.prod(maps[0].fitness.shape)
     return drawn(made, f"archive-{number}", f"Grids of {size} cells coloured by fitness, one for each arm", caption)
+
+
+Span = tuple[float, float]
+
+
+def _across(one: ArchiveMap) -> Span:
+    return _wide(one.x_range)
+
+
+def _down(one: ArchiveMap) -> Span:
+    return _wide(one.y_range)
+
+
+def _wide(span: Span) -> Span:
+    """A range with a width, also where a search has met one value alone."""
+    low, high = span
+    return (low, high) if high > low else (low - 0.5, low + 0.5)
+
+
+def _union(spans: Sequence[Span]) -> Span:
+    return min(low for low, _ in spans), max(high for _, high in spans)

@@ -39,7 +39,7 @@ def reward_plot(
     if not found or problem is None or len(problem.objectives) < FEWEST_OBJECTIVES:
         return None
     every = np.concatenate([vectors for vectors, _ in found.values()])
-    pairs = _telling_pairs(every)
+    pairs = telling_pairs(every)
     across = min(3, len(pairs))
     down = -(-len(pairs) // across)
     made, axes = figure(3.15 * across + (0.3 if across > 1 else 1.6), 2.75 * down + 0.6, down, across)
@@ -53,14 +53,14 @@ def reward_plot(
             often = np.bincount(back.ravel(), weights=counts)
             at = points + np.array([shift * spans[0], shift * spans[1]])
             ax.scatter(
-                at[:, 0], at[:, 1], s=14 + 13 * np.log10(often), marker=look.marker, color=look.colour, alpha=0.75,
-                linewidths=0,
+                at[:, 0], at[:, 1], s=14 + 13 * np.log10(often), marker=look.marker, facecolors=look.face,
+                edgecolors=look.colour, alpha=0.75, linewidths=0.8 if look.face == "none" else 0,
             )  # fmt: skip
             front = points[pareto_mask(points)]
             front = front[np.argsort(front[:, 0])] + np.array([shift * spans[0], shift * spans[1]])
             (line,) = ax.step(
                 front[:, 0], front[:, 1], where="pre", color=look.colour, linestyle=look.line, marker=look.marker,
-                linewidth=1.2,
+                markerfacecolor=look.face, linewidth=1.2,
             )  # fmt: skip
             lines.setdefault(arm, line)
         ax.set_xlabel(label(problem.objectives[x]), fontsize=8.5)
@@ -80,7 +80,7 @@ def reward_plot(
     return drawn(made, f"rewards-{number}", "Reward vectors, a panel for each pair of objectives", caption)
 
 
-def _telling_pairs(vectors: Floats) -> list[tuple[int, int]]:
+def telling_pairs(vectors: Floats) -> list[tuple[int, int]]:
     """At most PAIRS pairs of objectives, those that vary the most; one at least, though nothing may vary."""
     spread = vectors.std(axis=0)
     pairs = list(itertools.combinations(range(vectors.shape[1]), 2))

@@ -1,5 +1,5 @@
-"""How every plot looks: colours that colour-blind readers tell apart (Okabe and Ito 2008), a line style and a marker of
-its own for each arm besides, white ground, one size of type. The same values give the same bytes."""
+"""How every plot looks: an arm's colour and mark as everywhere (evo.monitor.arm_style), a line style of its own
+besides, white ground, one size of type. The same values give the same bytes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from evo.monitor.arm_style import style_of
 from evo.report.text import visible
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9")
 LINES: tuple[Any, ...] = (
     "-", (0, (5, 2)), (0, (6, 2, 1.5, 2)), (0, (1.8, 1)), (0, (9, 2)), (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)), (0, (3, 2.5))
 )  # fmt: skip
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = {"●": "o", "▲": "^", "■": "s", "◆": "D", "▼": "v", "○": "o", "△": "^", "□": "s"}
+HOLLOW = "○△□"
 MAP = "cividis"
 UNKNOWN = "#e4e4e4"
 INK, FAINT = "#222222", "#8a8a8a"
@@ -67,23 +68,22 @@ class Plot:
 
 @dataclass(frozen=True)
 class Look:
-    """An arm's own."""
+    """An arm's own. face: what its marks are filled with, "none" for hollow ones."""
 
     colour: str
     line: Any
     marker: str
+    face: str
 
 
 def looks(arms: Sequence[str]) -> dict[str, Look]:
-    """By the arms' order; beyond seven a colour comes again with another line and another marker."""
-    return {
-        arm: Look(
-            COLOURS[place % len(COLOURS)],
-            LINES[(place + place // len(COLOURS)) % len(LINES)],
-            MARKERS[(place + place // len(COLOURS)) % len(MARKERS)],
-        )
-        for place, arm in enumerate(arms)
-    }
+    """By the arms' order."""
+    found = {}
+    for place, arm in enumerate(arms):
+        colour, _, mark = style_of(place)
+        line = LINES[(place + place // len(LINES)) % len(LINES)]
+        found[arm] = Look(colour, line, MARKERS[mark], "none" if mark in HOLLOW else colour)
+    return found
 
 
 @contextmanager

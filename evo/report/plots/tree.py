@@ -26,7 +26,7 @@ def tree_plot(lineage: Lineage, look: Look, number: int) -> Plot:
     ax.add_collection(LineCollection(list(edges), colors="#d9d9d9", linewidths=0.5, zorder=1))
     ax.plot(x[drawn_ones], y[drawn_ones], linestyle="", marker=".", color="#b5b5b5", markersize=3, zorder=2)
     line = np.array(lineage.line)
-    ax.plot(x[line], y[line], color=look.colour, marker=look.marker, linewidth=1.8, zorder=3)
+    ax.plot(x[line], y[line], color=look.colour, marker=look.marker, markerfacecolor=look.face, linewidth=1.8, zorder=3)
     for at in line[-1:]:
         ax.annotate(
             f"{y[at]:.4g}", (x[at], y[at]), textcoords="offset points", xytext=(6, -3), fontsize=8, color=look.colour

@@ -14,7 +14,8 @@ from evo.comparison.load import gather, load_results
 from evo.comparison.table import as_dict, costs_of, print_summary
 from evo.comparison.verdict import summarise, verdict_lines
 from evo.report.page import page_of
-from evo.report.tables import differences, differences_table, problems_table
+from evo.report.problem_table import problems_table
+from evo.report.tables import differences, differences_table
 from evo.testing import PolicyContract
 from islands.db.schema import PromptGroup, Run, TrainingStep
 from islands.db.store import Store
@@ -55,7 +56,8 @@ def test_the_page_says_what_was_found(finished):
     assert "Unfinished" not in found.text
     tables = {one["id"] for one in found.of("div") if one.get("class") == "table"}
     of_operators = {"operators", "refinement"}
-    assert tables == {"arms", "differences", "problems", "cost", "settings", "runs", "shared-settings"} | of_operators
+    expected = {"arms", "differences", "problems", "cost", "settings", "runs", "machines", "shared-settings"}
+    assert tables == expected | of_operators
     for arm in ("base", "best-of-n", "grpo"):
         assert f"made:{arm}" in found.text
     for n in range(5):
@@ -92,13 +94,19 @@ def test_tables_hold_what_they_are_sorted_by(finished):
     report, page = finished
     row = next(row for row in report.problems.rows if row[0].text == "made-up/3")
     assert [cell.sort for cell in row[:2]] == ["made-up/3", 0.74]
-    solved = [row[2] for row in report.problems.rows]
-    unsolved = [cell for cell in solved if cell.sort is None]
-    assert all(set(cell.text) <= {"–", ",", " "} for cell in unsolved)
+    outcomes = [cell for row in report.problems.rows for cell in row[2:5]]
+    solved = [cell for cell in outcomes if cell.mark == "solved"]
+    assert solved and all(cell.text.startswith("✓ ") for cell in solved)
     values = json.loads(re.search(r'id="chart-values">(.*?)</script>', page, re.DOTALL)[1])
-    assert len(values["arms"]) == 3 and len(values["arms"][0]["lines"]) == 5 == len(values["problems"])
-    steps = values["arms"][0]["lines"][3][1]
+    assert [arm["name"] for arm in values["arms"]] == ["base", "best-of-n", "grpo"]
+    problems = values["problems"]
+    assert len(problems["lines"]) == 3 and len(problems["lines"][0]) == 5 == len(problems["targets"])
+    steps = problems["lines"][0][3][1]
     assert steps[-1][0] == 12 and [f for _, f in steps] == sorted(f for _, f in steps)
+    assert {"solve-rate", "best", "best-at-k", "diversity", "vectors", "rewards-1-0"} <= set(values["charts"])
+    curve = values["charts"]["best"]["lines"][2]
+    assert curve["x"] == list(range(1, 13)) and curve["arm"] == 2
+    assert all(low <= y <= high for low, y, high in zip(curve["low"], curve["y"], curve["high"], strict=True))
 
 
 def test_another_reference(made):
@@ -107,7 +115,7 @@ def test_another_reference(made):
         found = load_results(store, comparison)
     stand = summarise(found, comparison.reference)
     assert all(" - base = " in line for line in verdict_lines(stand))
-    assert problems_table(comparison, found).columns[-1].title == "grpo − base"
+    assert problems_table(comparison, found).columns[-1].title == "grpo against base"
     assert {row[0].text for row in differences_table("base", differences(stand, {})).rows} == {
         "best-of-n − base",
         "grpo − base",
@@ -117,7 +125,9 @@ def test_another_reference(made):
 def test_a_run_by_itself(made, coarse, page_for):
     report, page = page_for(made, "made-up/grpo/s1")
     assert report.verdict == () and report.differences is None and report.settings is None
-    assert "made:grpo, 5 problems, 1 seed, 12 iterations" in Elements(page).text
+    text = Elements(page).text
+    assert "made:grpo, 5 problems, 1 seed, 12 iterations" in text
+    assert "against" not in {column.title for column in report.problems.columns} and "has won a problem" not in text
 
 
 def test_an_unfinished_comparison_says_how_far_it_has_come(
@@ -255,7 +265,7 @@ def test_arms_of_different_cost_and_problems_without_targets(
     assert "4 iterations of 1 or 2 answers" in found.text and "Nothing to draw: one objective alone" in found.text
     assert report.summary.answers == 2 and report.summary.horizon == 0 and report.summary.best_horizon == 2
     assert "Mean best fitness after 2 iterations" in found.text and len(report.verdict) == 1
-    assert [column.title for column in report.problems.columns] == ["problem", "two best", "one best", "one − two"]
+    assert [column.title for column in report.problems.columns] == ["problem", "two", "one", "one against two"]
 
 
 def test_searches_that_stop_when_solved(search_with, digits, digits_policy, coarse, tmp_path, page_for):
@@ -264,8 +274,10 @@ def test_searches_that_stop_when_solved(search_with, digits, digits_policy, coar
     search_with(problems, digits_policy(), address, iterations=8, until_solved=True)
     report, page = page_for(address, "run")
     assert report.best_at_k is None and "searches stopped at their solution" in Elements(page).text
-    solved = [row[2].sort for row in report.problems.rows]
-    assert solved[0] == 1 and solved[2] is None
+    easy, hard, never = (row[2] for row in report.problems.rows)
+    assert easy.text == "✓ 1" and hard.mark == "solved" and never.mark == ""
+    assert easy.sort <= hard.sort < never.sort
+    assert [cell.text for cell in report.problems.totals] == ["all", "", "2 of 3 solved"]
     assert report.summary.horizon == 8
 
 

@@ -1,0 +1,134 @@
+"""Every problem by itself: its statement, what was asked, the best answers; and that every word is explained."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from sqlalchemy import update
+
+from evo.comparison.load import gather
+from evo.monitor.arm_style import style_of
+from evo.report.cells import Column
+from evo.report.details import FEWEST_CHARS, PAGE_CHARS, bounded, problem_details
+from evo.report.legend import WORDS
+from evo.report.load import read_run
+from evo.report.plots.style import looks
+from evo.report.settings import UNRECORDED, machines_table
+from islands.db.schema import Run
+from islands.db.store import Store
+from problems.registry import resolve
+
+
+@pytest.fixture(scope="module")
+def maze_details(tmp_path_factory, request):
+    """Details of two mazes, searched for 4 iterations."""
+    import asyncio
+
+    from evo.config.run import RunConfig
+    from evo.runs.launch import launch
+
+    address = f"sqlite:///{tmp_path_factory.mktemp('mazes') / 'runs.db'}"
+
+    async def search():
+        config = RunConfig(problems=["maze:hard/0-1"], policy="scripted:random-route", iterations=4)
+        launched = await launch(config, db=address, name="mazes", command="")
+        try:
+            await launched.search.run()
+        finally:
+            await launched.close()
+
+    asyncio.run(search())
+    with Store.open(address, read_only=True) as store:
+        comparison = gather(store, "mazes")
+        readings = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
+        return problem_details(store, comparison, readings), store.run("mazes")
+
+
+def test_a_problem_has_its_statement_prompt_and_route(maze_details):
+    (first, second), _ = maze_details
+    problem = resolve("maze:hard/0")[0]
+    assert first.statement == problem.statement() != second.statement
+    (answer,) = first.answers
+    assert answer.prompt and answer.iteration >= 0 and set(answer.text) <= set("UDLR")
+    assert "[S]" in answer.drawn and len(answer.drawn.splitlines()) == problem.maze.size
+    assert len(answer.rewards) == len(problem.objectives)
+
+
+def test_best_answers_are_the_fittest_of_all_seeds(made):
+    with Store.open(made, read_only=True) as store:
+        comparison = gather(store, "made-up")
+        readings = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
+        details = problem_details(store, comparison, readings)
+    assert [detail.name for detail in details] == [problem.name for problem in comparison.problems]
+    for row, detail in enumerate(details):
+        assert [answer.arm for answer in detail.answers] == list(readings)
+        for answer in detail.answers:
+            found = [run.searches[row].problem.best_fitness for run in readings[answer.arm]]
+            assert answer.fitness == pytest.approx(max(found))
+            assert answer.prompt.startswith("Find a route") and answer.text[0] in "UDLR"
+        assert detail.statement == ""  # made-up problems stand nowhere
+
+
+def test_texts_are_bounded_and_say_what_is_left_out():
+    assert bounded("abc", 3) == "abc"
+    assert bounded("a" * 1500, 400).endswith("… and 1,100 more characters")
+    assert FEWEST_CHARS * 2000 < PAGE_CHARS
+
+
+def test_machines_are_the_runs_own(maze_details, made):
+    _, run = maze_details
+    (machine,) = run.summary["machines"]
+    with Store.open(made, read_only=True) as store:
+        unrecorded = machines_table(gather(store, "made-up"))
+    assert [cell.text for cell in unrecorded.rows[0]][2:] == [*[UNRECORDED] * 4, "0" * 12]
+    assert machine["cpu"]
+
+
+def test_other_machines_have_rows_of_their_own(made, tmp_path):
+    import shutil
+
+    shutil.copy(made.removeprefix("sqlite:///"), tmp_path / "copy.db")
+    with Store.open(f"sqlite:///{tmp_path / 'copy.db'}") as store:
+        elsewhere = {"cpu": "Z80", "cores": 1, "memory_gib": 0.5, "gpus": ["<b>H200"], "versions": {"evo": "9"},
+                     "commit": "abc", "system": "CP/M"}  # fmt: skip
+        with store.begin() as tx:
+            tx.connection.execute(
+                update(Run).where(Run.name == "made-up/grpo/s0").values(summary={"machines": [elsewhere]})
+            )
+        table = machines_table(gather(store, "made-up"))
+    rows = {row[2].text: row for row in table.rows}
+    assert rows["Z80, 1 cores, 0.5 GiB"][0].text == "1" and rows["not recorded"][0].text == "5"
+    assert [cell.text for cell in rows["Z80, 1 cores, 0.5 GiB"]][3:] == ["<b>H200", "CP/M", "evo 9", "abc"]
+
+
+def test_every_heading_is_explained(finished):
+    report, _ = finished
+    words = " ".join(word for word, _ in WORDS)
+    plain = {"policy", "problem", "set", "problems", "run", "runs", "status", "reason", "commit", "system", "setting",
+             "value", "what", "kind", "times", "tokens", "tokens/answer", "pair", "figure", "result", "parents",
+             "operator", "iterations", "answers"}  # fmt: skip
+    arms = {arm.name for arm in report.comparison.arms}
+    tables = [report.arms, report.differences, report.operators, report.refinement, report.problems, report.cost,
+              report.settings, report.shared_settings, report.runs, report.machines]  # fmt: skip
+    columns: list[Column] = [column for table in tables if table is not None for column in table.columns]
+    assert len(columns) > 40
+    for column in columns:
+        known = column.hint or column.title in plain | arms or column.title in words
+        assert known, column.title
+    for word in ("area", "median time", "diversity (L1)", "busy", "queue", "cells", "repeats", "format", "won"):
+        assert word in words
+
+
+def test_arms_look_alike_in_pictures_and_page(finished):
+    report, page = finished
+    style = looks([arm.name for arm in report.comparison.arms])
+    for place, arm in enumerate(report.comparison.arms):
+        assert style[arm.name].colour == style_of(place).colour
+        rule = (
+            f'[data-arm="{place}"]::before {{ content: "{style_of(place).mark}\\00a0"; color: {style_of(place).colour}'
+        )
+        assert rule in page
+    values = json.loads(re.search(r'id="chart-values">(.*?)</script>', page, re.DOTALL)[1])
+    assert [(arm["colour"], arm["mark"]) for arm in values["arms"]] == [(s[0], s[2]) for s in map(style_of, range(3))]
