@@ -10,8 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from evo import __version__
 from evo.search.defaults import source_commit
+from evo.version import __version__
 
 LIBRARIES = ("torch", "transformers", "vllm", "peft", "openai", "openevolve", "numpy")
 """Those whose versions may decide what a policy answers; named where the process has imported them."""
