@@ -4,7 +4,7 @@
     pip install flask
     python bench/openevolve_visualizer.py --checkout openevolve [--problem DIR] [--iterations 60] [--json FILE]
 
-Runs `evo run examples/valley --policy scripted:mutate`, `evo export --openevolve`, then scripts/visualizer.py of the
+Runs `evo run examples/valley --policy scripted:vary`, `evo export --openevolve`, then scripts/visualizer.py of the
 checkout as its users start it, and asks it for its data, its first page and the page of every program.
 """
 
@@ -86,7 +86,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="visualizer-") as name:
         folder = Path(name)
-        searched = ["--policy", "scripted:mutate", "--rollouts", "2", "--answers", "1", "--name", "shown", "--plain"]
+        searched = ["--policy", "scripted:vary", "--rollouts", "2", "--answers", "1", "--name", "shown", "--plain"]
         evo(folder, "run", str(given.problem.resolve()), "--iterations", str(given.iterations), *searched)
         evo(folder, "export", "shown", "--openevolve", "output", "--plain")
         candidates = json.loads(evo(folder, "runs", "--json"))[0]["candidates"]

@@ -3,7 +3,7 @@
     python bench/search_command.py [--iterations 200] [--repeats 5] [--json FILE]
 
 Both sides evolve examples/valley with an author that answers at once with one number of the parent changed. Ours is
-`evo run` with scripted:mutate, every group committed and every evaluation sandboxed; OpenEvolve 0.4.0 runs its own
+`evo run` with scripted:vary, every group committed and every evaluation sandboxed; OpenEvolve 0.4.0 runs its own
 controller with the directory's config and saves a checkpoint at the end. CPU seconds are of the process and all below
 it, those too that outlive it. Both find their byte code compiled, as what is
 installed does. The ratios are of the medians, below 1 where ours takes less; `load` is the machine's before and after.
@@ -96,7 +96,7 @@ def main() -> None:
             iterations = WARM_UP if number < 0 else arguments.iterations
             folder = Path(scratch) / str(number)
             folder.mkdir()
-            ours = f"-m evo run {VALLEY} --policy scripted:mutate --answers 1 --iterations {iterations} --plain"
+            ours = f"-m evo run {VALLEY} --policy scripted:vary --answers 1 --iterations {iterations} --plain"
             theirs = f"import search_command; search_command.rival('out', {iterations})"
             commands = {"evo": ours.split(), "openevolve": ["-c", theirs]}
             taken = {side: measured([sys.executable, *command], folder) for side, command in commands.items()}

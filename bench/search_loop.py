@@ -149,7 +149,7 @@ def our_rate(folder: Path, size: int, iterations: int, inline: bool) -> tuple[fl
     config = RunConfig.model_validate(
         {
             "problems": [str(folder)],
-            "policy": "scripted:mutate",
+            "policy": "scripted:vary",
             "iterations": iterations,
             "answers": 1,
             "parallel": 8,

@@ -7,7 +7,7 @@ those two never import each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,15 @@ class Prompt:
     stream: which random stream its rollouts draw from (the group's place in the run); two prompts with one stream and
         one seed sample alike, whatever else shares their batch
     prefill: how every rollout of it begins; the policy goes on from there, so these are no tokens that it sampled
+    shown: the answers that `user` shows, whole, for policies that change them and read no text: the one to improve
+        ("" where there is none), then the others
     """
 
     user: str
     system: str = ""
     stream: int = 0
     prefill: str = ""
+    shown: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

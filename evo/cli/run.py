@@ -38,6 +38,7 @@ def run(
     evo run maze:hard --limit 10 --iterations 60
     evo run programs:easy --policy Qwen/Qwen2.5-Coder-0.5B-Instruct --rollouts 4 --answers 1
     evo run my_scorer.py --policy DIR --until-solved
+    evo run my_scorer.py --policy scripted:mutate        no model, no network: random changes of what scored well
     """
     config = load_config(config_path, {**collect_given(options), "problems": problems})
     command, parts = command_line(), Shared()

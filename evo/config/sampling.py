@@ -25,7 +25,8 @@ class SamplingConfig(BaseModel):
     problems: list[str] = Field(default_factory=list, description="problem addresses")
     policy: str = Field(
         "embedded:base",
-        description="embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL",
+        description="embedded:NAME (mazes), a hub id or directory, vllm:ID, openai:MODEL@URL, or scripted:mutate (no "
+        "model: changes text, numbers and programs at random)",
     )
     answers: Answers = Field(3, description="m, answers asked of each rollout")
     seed: int = Field(0, ge=0, description="decides every random choice")

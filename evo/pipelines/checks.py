@@ -19,16 +19,12 @@ from evo.evaluation.evaluate import TASK_ALONE, check_request
 from evo.pipelines.file import Pipeline, Stage
 from evo.pipelines.references import addresses, stage_named
 from evo.prompts.registry import open_format
+from evo.runs.preflight import prompt_format_at
 from evo.search.defaults import iterations_for, resolve_settings
 from evo.search.resources import check_apart, problems_at
 from problems.contract import BadAddress, Problem
-from vpo.embedded.checkpoint import dialect_of
 from vpo.embedded.pretrain import LANGUAGES
-from vpo.openai.address import endpoint
 from vpo.policies.address import parse_address
-from vpo.policies.checkpoint import find_checkpoint
-from vpo.policies.registry import PolicySettings
-from vpo.policies.scripted import load_scripted
 
 
 @dataclass(frozen=True)
@@ -180,20 +176,6 @@ class _Checks:
     def _stage_of(self, policy: str) -> Stage | None:
         name = stage_named(policy)
         return None if name is None else self.pipeline.stages[name]
-
-
-def prompt_format_at(policy: str) -> str:
-    """What the policy at an address speaks. Raises BadAddress for an address that names nothing, as far as files tell:
-    a hub is not asked, and neither is a server."""
-    address = parse_address(policy)
-    if address.kind == "scripted":
-        return load_scripted(address, PolicySettings()).prompt_format
-    if address.kind == "openai":
-        endpoint(address)
-    elif address.has_weights:
-        find_checkpoint(address)
-    folder = address.folder
-    return "chat" if folder is None else dialect_of(folder)
 
 
 def _answers(count: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from evo.config.run import PromptConfig
@@ -46,6 +46,11 @@ class MessageFormat:
             tuple(c for c in selection.inspirations if c.text.strip()),
             tuple(c for c in selection.best if c.text.strip()),
         )
+
+    def texts_shown(self, shown: Selection, others: Iterable[Candidate] = ()) -> tuple[str, ...]:
+        """Prompt.shown: the parent, or the program that the request starts from where none is shown, and the others."""
+        start = self.problem.seed_answer() if self.diff or self.problem.answer_format == "python" else ""
+        return (start if shown.parent is None else shown.parent.text, *(one.text for one in others))
 
     def begin_answer(self, selection: Selection, rng: np.random.Generator | None) -> str:
         """The prefill: the first part of the parent, "" for none."""
@@ -103,7 +108,8 @@ class ChatFormat(MessageFormat):
             others_shown = "\n\n".join(self.describe(c, feedback=False) for c in others.values())
             sections.append("# Other answers found so far\n" + others_shown)
         sections.append(self.request)
-        return Prompt("\n\n".join(sections), self.system, stream, self.begin_answer(selection, rng))
+        text, texts = "\n\n".join(sections), self.texts_shown(shown, others.values())
+        return Prompt(text, self.system, stream, self.begin_answer(selection, rng), texts)
 
     def describe(self, candidate: Candidate, feedback: bool = True) -> str:
         """A candidate as a prompt shows it: its reward vector by name, its feedback, the answer last.

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 def open_maze(problem: Problem, config: PromptConfig, answers: int, name: str) -> MazeFormat:
     """name: one of MAZE_FORMATS. Raises BadInput on a problem that is no maze, or none that the language can write."""
     if not isinstance(problem, MazeProblem):
-        raise BadInput(f"this policy only understands mazes and cannot search {problem.name}; name another --policy")
+        raise BadInput(
+            f"this policy only understands mazes and cannot search {problem.name}; name as --policy a hub id or "
+            "directory, openai:MODEL@URL, or scripted:mutate, which learns nothing and needs no model"
+        )
     return MazeFormat(problem, config, answers, name)
 
 

@@ -3,15 +3,22 @@ database's half a second, torch's three."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
+from evo.prompts.registry import open_format
 from evo.search.resources import Shared
 from islands.db.names import check_name
 from islands.errors import DatabaseUnavailable
-from vpo.policies.address import parse_addresses
-from vpo.policies.registry import check_policy
+from problems.contract import Problem
+from vpo.embedded.checkpoint import dialect_of
+from vpo.openai.address import endpoint
+from vpo.policies.address import parse_address, parse_addresses
+from vpo.policies.checkpoint import find_checkpoint
+from vpo.policies.prompt_formats import MAZE_FORMATS
+from vpo.policies.registry import PolicySettings, check_policy
+from vpo.policies.scripted import load_scripted
 
 
 def check_new_run(config: RunConfig, parts: Shared, db: str, name: str | None) -> None:
@@ -20,8 +27,10 @@ def check_new_run(config: RunConfig, parts: Shared, db: str, name: str | None) -
         raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for what there is")
     if name is not None:
         check_name(name)
-    parts.problems(config)
+    problems = parts.problems(config)
     check_policies([config.policy])
+    for address in parse_addresses(config.policy) if "policy" in config.model_fields_set else ():
+        check_speaks(str(address), config, problems)
     check_unused(db, name)
 
 
@@ -30,6 +39,28 @@ def check_policies(policies: Iterable[str]) -> None:
     for policy in dict.fromkeys(policies):
         for address in parse_addresses(policy):
             check_policy(address)
+
+
+def check_speaks(policy: str, config: RunConfig, problems: Sequence[Problem]) -> None:
+    """BadInput where a policy cannot be asked for a problem, as far as its files tell."""
+    prompt_format = prompt_format_at(policy)
+    if prompt_format in MAZE_FORMATS:
+        for problem in problems:
+            open_format(problem, prompt_format, config.prompt, config.answers)
+
+
+def prompt_format_at(policy: str) -> str:
+    """What the policy at an address speaks. Raises BadAddress for an address that names nothing, as far as files tell:
+    a hub is not asked, and neither is a server."""
+    address = parse_address(policy)
+    if address.kind == "scripted":
+        return load_scripted(address, PolicySettings()).prompt_format
+    if address.kind == "openai":
+        endpoint(address)
+    elif address.has_weights:
+        find_checkpoint(address)
+    folder = address.folder
+    return "chat" if folder is None else dialect_of(folder)
 
 
 def check_unused(db: str, name: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from islands.population.config import PopulationConfig
 from problems.contract import Problem
 
 DEFAULT_ITERATIONS = 100
+WITHOUT_MODEL = "scripted:mutate"
 
 
 def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
@@ -31,6 +33,20 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
             decided.setdefault("answers", 1)
     # only what was given is carried over: population_config tells a user's value from a default by that
     return parse(RunConfig, {**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
+
+
+def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
+    """The default policy understands mazes alone; other problems are searched by the one that needs no model, and that
+    is said, where none is named."""
+    other = next((problem.name for problem in problems if problem.answer_format != "route"), None)
+    if "policy" in config.model_fields_set or other is None:
+        return config
+    warnings.warn(
+        f"no --policy is named, and the default only understands mazes: {WITHOUT_MODEL} searches {other}. It changes "
+        "answers at random and reads no task; name a hub id, a directory or openai:MODEL@URL for a model that does",
+        stacklevel=2,
+    )
+    return config.model_copy(update={"policy": WITHOUT_MODEL})
 
 
 def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ CHECKS = {
     "scripted": "vpo.policies.scripted:load_scripted",
 }
 """What tells, before the loader's libraries are loaded, that an address names nothing."""
-FORMS = "embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, or scripted:NAME"
+FORMS = "embedded:NAME, a hub id or directory, vllm:ID, openai:MODEL@URL, or scripted:NAME such as scripted:mutate"
 
 _Options = TypeVar("_Options", bound=BaseModel)
 

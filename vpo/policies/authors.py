@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from problems.types import Prompt
+from vpo.policies.mutation.operators import edit_block, mutate_answer
 
 _FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1[ \t]*$", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"(?m)^#+ .*$")
@@ -46,7 +47,20 @@ def echo(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
 
 
 def mutate(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
-    """Small edits of the parent: one number changed and a `_variant` line that makes every program a new one.
+    """Mutations of the parent, crossed with the other answers shown (vpo.policies.mutation)."""
+    parent, *others = prompt.shown or (parent_in(prompt.user),)
+    if form == "route":
+        return [_mutate_route(parent, _mix(bits, i)) for i in range(answers)]
+    python, mutants = form in ("python", "diff"), list[str]()
+    for i in range(1 if form == "diff" else answers):
+        rng = random.Random(_mix(bits, i))
+        mutants.append(mutate_answer(parent, [*others, *mutants], prompt.user, python, rng))
+    return [edit_block(parent, mutants[0])] if form == "diff" else mutants
+
+
+def vary(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
+    """The cheapest new answers, for benchmarks and dry runs: one number of the parent changed, and a `_variant` line
+    that makes every program a new one.
 
     Valid Python stays valid. Routes get one move changed, texts one word.
     """
@@ -162,4 +176,10 @@ def _mix(bits: int, i: int) -> int:
     return int.from_bytes(hashlib.blake2b(bits.to_bytes(64, "little"), salt=struct.pack("<q", i)).digest(), "little")
 
 
-AUTHORS: dict[str, Author] = {"random-route": random_route, "mutate": mutate, "echo": echo, "classic": classic}
+AUTHORS: dict[str, Author] = {
+    "mutate": mutate,
+    "classic": classic,
+    "random-route": random_route,
+    "vary": vary,
+    "echo": echo,
+}

@@ -1,7 +1,12 @@
-"""Policies without a model: deterministic, instantaneous, for tests, benchmarks and dry runs.
+"""Policies without a model: deterministic, within milliseconds.
 
-Names: `random-route`, `mutate`, `echo`, `classic` (re-routes mazes, vpo.embedded.classic), `fixed=FILE`, `broken`.
-Options follow a question mark: `latency=SECONDS` sleeps in every call; `broken?after=N` answers N calls (as `mutate`
+    scripted:mutate        changes the answers it is shown: text, numbers, Python programs (vpo.policies.mutation)
+    scripted:classic       re-routes mazes (vpo.embedded.classic)
+    scripted:random-route  routes that look at nothing
+    scripted:fixed=FILE    answers from a file
+    scripted:vary  scripted:echo  scripted:broken   for benchmarks, dry runs and tests
+
+Options follow a question mark: `latency=SECONDS` sleeps in every call; `broken?after=N` answers N calls (as `vary`
 does) before it fails.
 
 They answer in the form that the prompt asks for (a chain's tags, code blocks, edit blocks), draw from a hash of
@@ -25,7 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress
-from vpo.policies.authors import AUTHORS, Author, mutate
+from vpo.policies.authors import AUTHORS, Author, vary
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.registry import PolicySettings
 
@@ -100,7 +105,7 @@ def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedP
     elif name in AUTHORS:
         author = AUTHORS[name]
     elif name == "broken":
-        author, failing_after = mutate, options.after
+        author, failing_after = vary, options.after
     else:
         raise BadAddress(
             f"policy {address.plain!r} does not exist; there is {', '.join(AUTHORS)}, broken, and fixed=FILE"

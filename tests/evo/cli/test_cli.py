@@ -10,7 +10,7 @@ import pytest
 from child_processes import begin, wait_for_groups
 from command_line import evo
 
-from evo.cli import COMMANDS
+from evo.cli import COMMANDS, invoke
 from islands.db.address import hide_password
 
 RUN = ["--policy", "scripted:random-route", "--iterations", "6", "--limit", "3", "--seed", "1", "--plain"]
@@ -252,3 +252,32 @@ def test_a_run_in_progress_cannot_be_resumed_by_another_process(here, capsys):
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
+
+
+PALINDROMES = """
+statement = "Write a long palindrome in lower-case letters."
+seed_answer = "abba"
+
+def score(answer):
+    word = answer.strip()
+    if not word.isalpha():
+        return {"error": "letters only"}
+    return {"palindrome": float(word == word[::-1]), "length": min(len(word), 30) / 30}
+"""
+
+
+def test_a_search_of_ones_own_problem_gets_somewhere_without_a_model(here, capsys):
+    """No policy is named, no network and no model are there: answers get better, and what searched is said."""
+    (here / "mine.py").write_text(PALINDROMES)
+    with pytest.warns(UserWarning, match="scripted:mutate searches"):
+        assert invoke(["run", "mine.py", "--iterations", "40", "--plain", "--name", "mine", "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    (problem,) = summary["problems"]
+    assert summary["policy"] == "scripted:mutate" and problem["best"] > 0.7  # the seed has 0.57
+
+
+def test_a_policy_that_only_understands_mazes_says_what_would_work(here, capsys):
+    (here / "mine.py").write_text(PALINDROMES)
+    assert invoke(["run", "mine.py", "--policy", "embedded:base"]) == 2
+    told = capsys.readouterr().err
+    assert "only understands mazes" in told and "scripted:mutate" in told and told.count("\n") == 1

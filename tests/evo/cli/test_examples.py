@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_the_scorer_of_the_readme(here, capsys):
     (code,) = re.findall(r"```python\n(# palindromes\.py.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (here / "palindromes.py").write_text(code)
-    arguments = ["run", "palindromes.py", "--policy", "scripted:mutate", "--iterations", "5", "--plain"]
+    arguments = ["run", "palindromes.py", "--policy", "scripted:vary", "--iterations", "5", "--plain"]
     assert invoke(arguments) == 0
     out = capsys.readouterr().out
     assert "5/5" in out

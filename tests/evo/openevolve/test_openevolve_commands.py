@@ -196,7 +196,7 @@ def test_a_taken_name_is_refused_before_anything_is_scored(hill, climbed, capsys
     assert evo(capsys, "import", "output", "--problem", "hill", "--name", "climb")[0] == 0
     monkeypatch.setattr("evo.openevolve.import_run.fill", None)
     told = refused(capsys, "import", "output", "--problem", "hill", "--name", "climb", "--score", "all")
-    assert "has a run named climb already" in told
+    assert "has something named climb already" in told
 
 
 def test_a_run_of_several_problems_gives_a_checkpoint_of_each(here, capsys):
