@@ -7,6 +7,8 @@
     maths:circle_packing_26  maths:all           constructions of extremal mathematics
     PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
     PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve.directory)
+    PATH/problem.yaml  PATH/directory            a program of one file or several, scored by a command
+                                                 (problems.custom.command)
     PATH/directory/program.py                    the same, where several files may be its initial program
     score:NAME                                   a Python function, where the caller gives it (see `given`)
     NAME  NAME:REST                              registered with @problems.register("NAME"), or under the entry point
@@ -170,6 +172,7 @@ def _maths(name: str, sandbox: Callable[[], Sandbox]) -> list[Any]:
 
 
 def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
+    from problems.custom.command import FILE, CommandProblem, is_command_file
     from problems.custom.scorer_file import ScorerFileProblem
     from problems.openevolve.directory import OpenEvolveProblem
     from problems.openevolve.initial_program import EVALUATOR, is_initial_program
@@ -179,8 +182,12 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
         is_file, is_folder = path.is_file(), bool(address) and path.is_dir()
     except (OSError, ValueError):  # a name too long, a null character
         is_file = is_folder = False
+    if is_folder and (path / FILE).is_file() and not (path / EVALUATOR).is_file():
+        return CommandProblem(path / FILE, sandbox)
     if is_folder:
         return OpenEvolveProblem(path, sandbox)
+    if is_file and path.suffix in (".yaml", ".yml") and is_command_file(path):
+        return CommandProblem(path, sandbox)
     if is_file and path.name != EVALUATOR and is_initial_program(path):
         own = path.stem == "initial_program"
         return OpenEvolveProblem(path.parent, sandbox, program=None if own else path.resolve())

@@ -140,7 +140,7 @@ class ScorerProblem(Problem):
         warn_of_objectives(self.where, names, left_out, directions)
 
     def _asked(self, answer: str) -> Any:
-        told = self._call("score", answer)
+        told = self._call("score", self._question(answer))
         if isinstance(told, Failed):
             return told
         if "answer_error" in told:
@@ -152,6 +152,10 @@ class ScorerProblem(Problem):
         if value is None:
             raise ScorerFault(f"{self.where}: score() returned None; it must return numbers by name, or one number")
         return value
+
+    def _question(self, answer: str) -> Any:
+        """What the scorer's process is given of an answer."""
+        return answer
 
     # -- the worker ----------------------------------------------------------------------------------------------
 

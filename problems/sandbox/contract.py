@@ -79,11 +79,13 @@ class EvaluatorSpec:
     readable: further files and folders it may read
     isolated: False runs it in a plain child process (a trusted scorer that needs the network or devices)
     environment: variables it sees
+    builds: it may start programs that it has written into its scratch folder (a compiler's)
     """
 
     path: str
     readable: tuple[str, ...] = ()
     isolated: bool = True
+    builds: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

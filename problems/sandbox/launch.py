@@ -126,6 +126,7 @@ def plan(mode: str, limits: Limits, spec: EvaluatorSpec | None, preload: tuple[s
         "threads": 64 + others,
         "path": os.path.abspath(spec.path) if spec else "",
         "environment": environment,
+        "builds": spec is not None and spec.builds,
     }
     return Plan(prefix, folder, config)
 

@@ -58,6 +58,7 @@ RUN = READ | _EXECUTE
 WRITE = (
     READ | _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _MAKE_SOCK | _MAKE_FIFO | _MAKE_SYM
 ) | (_REFER | _TRUNCATE)
+BUILD = WRITE | _EXECUTE
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 

@@ -103,7 +103,7 @@ class Confinement:
         if not self.abi:
             return None
         rules = self._rules or confinement.landlock(*self._carved, execute=True)
-        rules.allow(writable, confinement.WRITE)
+        rules.allow(writable, confinement.BUILD if self.config["builds"] else confinement.WRITE)
         return rules
 
 

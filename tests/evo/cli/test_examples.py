@@ -20,7 +20,7 @@ def test_the_scorer_of_the_readme(here, capsys):
     assert "letters only" in out, "its own fault is counted as the answer's"
 
 
-@pytest.mark.parametrize("example", ["valley", "scorers/short_primes.py"])
+@pytest.mark.parametrize("example", ["valley", "scorers/short_primes.py", "two_files"])
 def test_examples_run(here, capsys, example):
     path = str(ROOT / "examples" / example)
     assert invoke(["run", path, "--policy", "scripted:mutate", "--answers", "1", "--iterations", "4", "--plain"]) == 0

@@ -1,0 +1,186 @@
+"""A scorer that is any command: a file problem.yaml beside the program that is to be improved, in any language.
+
+    command: cc -O2 -o main main.c && ./main      # a line for sh
+    files: [main.c]                                # the candidate: one file or several, relative to this one
+    statement: Make it print a larger number.
+
+The command runs in the sandbox, in a folder of its own that holds the candidate's files and a copy of all else that
+lies beside problem.yaml; it may start there what it compiles. It ends with status 0 and prints, as the last line of its
+standard output, a JSON object of numbers by name (read as what score() of a scorer file returns:
+problems.custom.scorer_file), or one number. Any other status or last line is the answer's fault, and what was printed
+is its feedback: commands commonly run the candidate. For the same reason names and numbers that do not fit are the
+answer's fault too, except the seed's. A command that lets the candidate print the last line believes what it claims:
+run it, and print what you measure.
+
+Further keys: objectives, target, directions, weights, timeout (seconds, 30), readable (more files and folders),
+isolated (false for a trusted command that needs the network).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from problems.answer_text import strip_fence
+from problems.contract import BadAddress, Score, ScorerFault
+from problems.custom.answer_files import header_of, join_files, split_files
+from problems.custom.scorer_problem import LIMITS, Failed, ScorerProblem, checked_options
+from problems.fingerprint import files_below, files_fingerprint, files_named_by
+from problems.openevolve.evolve_block import NotSpliceable, regions
+from problems.openevolve.initial_program import language_of
+from problems.sandbox.contract import EvaluatorSpec
+from problems.scorer_process import SHIMS, ScorerProcess
+
+if TYPE_CHECKING:
+    from problems.sandbox.pool import Sandbox
+
+FILE = "problem.yaml"
+_KEYS = (
+    "command",
+    "files",
+    "statement",
+    "objectives",
+    "target",
+    "directions",
+    "weights",
+    "timeout",
+    "readable",
+    "isolated",
+)
+
+
+def is_command_file(path: Path) -> bool:
+    """Whether a YAML file names a command at its top level."""
+    try:
+        read = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return False
+    return isinstance(read, dict) and "command" in read
+
+
+class CommandProblem(ScorerProblem):
+    """The file as a Problem. Raises BadAddress, one line, for a file that says something else than the above."""
+
+    def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
+        self.path = path.resolve()
+        self.folder = self.path.parent
+        self.name = str(self.folder if self.path.name == FILE else self.path)
+        self._read = _read(self.path)
+        self.originals = _originals(self.path, self._read.get("files"))
+        self.language = language_of(Path(next(iter(self.originals))))
+        python = all(file.endswith(".py") for file in self.originals)
+        self._format = "python" if python else "text"
+        timeout, isolated, self._readable = checked_options(str(self.path), self.folder, self._read)
+        told = {"command": self._read["command"], "folder": str(self.folder), "files": list(self.originals)}
+        spec = EvaluatorSpec(
+            str(SHIMS / "command_scorer.py"),
+            readable=(str(self.folder), str(SHIMS), *self._readable),
+            isolated=isolated,
+            builds=True,
+            environment={"EVO_COMMAND": json.dumps(told)},
+        )
+        super().__init__(str(self.path), ScorerProcess(self.path, spec, LIMITS, sandbox), timeout, isolated)
+        if self.fault is None and self._seed is None:  # its objectives were declared, and it was not run yet
+            self._run_seed()
+
+    def statement(self) -> str:
+        """What the file says, and the form of an answer."""
+        marked = [name for name, text in self.originals.items() if (found := regions(text)) and found.blocks]
+        form = [f"The program is {', '.join(self.originals)} ({self.language})."]
+        if len(self.originals) > 1:
+            first = header_of(next(iter(self.originals)))
+            form.append(f"An answer begins each file that it changes with a line like `{first}`; the others stay.")
+        if marked:
+            form.append(f"In {', '.join(marked)} only what stands between EVOLVE-BLOCK-START and -END may change.")
+        return f"{super().statement()}\n\n{' '.join(form)}"
+
+    def canonical(self, answer: str) -> str:
+        """All files of the program with the answer's contents; an answer that fits into none stays as it is."""
+        try:
+            return join_files(split_files(answer, self.originals, self.language))
+        except NotSpliceable:
+            return strip_fence(answer, self.language)
+
+    def score(self, answer: str) -> Score:
+        if self.fault is not None:
+            raise self.fault
+        try:
+            split_files(answer, self.originals, self.language)
+        except NotSpliceable as reason:
+            return Score.failure(len(self.objectives), str(reason))
+        if any(mark in answer for mark in "\0") or not _encodable(answer):
+            return Score.failure(len(self.objectives), "a character that no file can hold")
+        try:
+            return super().score(answer)
+        except ScorerFault as fault:
+            return Score.failure(len(self.objectives), " ".join(str(fault).split())[:300], str(fault))
+
+    def fingerprint(self) -> str:
+        """Of the file, the program, what these can use beside them, and all that `readable` names."""
+        files = files_named_by([self.path, *(self.folder / name for name in self.originals)], self.folder)
+        for place in map(Path, self._readable):
+            files.update([place] if place.is_file() else files_below(place))
+        return files_fingerprint(self.folder, files)
+
+    def _declared(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
+        keys = ("statement", "objectives", "target", "directions", "weights")
+        declared = {key: self._read.get(key) for key in keys}
+        return {
+            **declared,
+            "seed_answer": join_files(self.originals),
+            "canonical": False,
+            "answer_format": self._format,
+        }
+
+    def _question(self, answer: str) -> Any:
+        return split_files(answer, self.originals, self.language)
+
+    def _run_seed(self) -> None:
+        try:
+            value = self._asked(self._seed_text)
+            if isinstance(value, Failed):
+                raise ScorerFault(f"{self.where}: the program as it is fails: {value.reason}")
+            self._seed = self._shape.score(value)
+        except ScorerFault as fault:
+            self.fault = fault
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        read = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadAddress(f"cannot read {path}: {' '.join(str(error).split())}") from None
+    if not isinstance(read, dict) or not isinstance(read.get("command"), str) or not read["command"].strip():
+        raise BadAddress(f"{path}: `command` has to be a line for sh")
+    if unknown := sorted(map(str, set(read) - set(_KEYS))):
+        raise BadAddress(f"{path}: unknown key {', '.join(unknown)}; there are {', '.join(_KEYS)}")
+    return read
+
+
+def _originals(path: Path, files: Any) -> dict[str, str]:
+    """Name -> text of the candidate's files."""
+    names = [files] if isinstance(files, str) else files
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+        raise BadAddress(f"{path}: `files` has to name the candidate's file, or a list of them")
+    found = {}
+    for name in names:
+        place = PurePosixPath(name)
+        if place.is_absolute() or ".." in place.parts or any(mark.isspace() for mark in name):
+            raise BadAddress(f"{path}: files names {name!r}; a path below the folder of {path.name}, without spaces")
+        try:
+            found[str(place)] = (path.parent / place).read_text(encoding="utf-8").replace("\r\n", "\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadAddress(f"{path}: cannot read {name}: {error}") from None
+    return found
