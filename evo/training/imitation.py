@@ -74,8 +74,8 @@ class ImitationTraining(SteppedTraining):
     def notes(self) -> list[str]:
         """What was learned from, and what was not."""
         lines = [
-            f"- {source.name}: {source.answers:,} different answers, {source.pairs:,} of them better than the parent "
-            "that they were an answer to, or dominated by nothing when they were found"
+            f"- {source.name}: {source.answers:,} different answers, {source.pairs:,} of them better than a parent "
+            "of their moment, or dominated by nothing when they were found"
             for source in self.improvements.runs
         ]
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.status.left_out.items() if count)

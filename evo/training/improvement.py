@@ -2,8 +2,9 @@
 
     children of a problem, in order -> those that improve -> by parent -> by the parent's level -> examples
 
-A child improves where it is fitter than the parent that its prompt showed, or, by hindsight, where nothing that the
-search had found was at least as good in every objective: it is on the front that parents are drawn from. The answers
+A child improves where it is fitter than the parent that its prompt showed, or where nothing that the search had found
+was at least as good in every objective: it is on the front that parents are drawn from. By hindsight such a child is
+also what the other parents of that moment could have led to, the fittest of the front that are less fit. The answers
 are written anew in the form in which the policy that learns would have written them, so that one policy, or an operator
 that is no policy at all, can teach another.
 """
@@ -17,15 +18,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evo.errors import BadInput
 from evo.prompts.contract import PromptFormat
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.queries.children import Child, children
-from islands.types import NO_PARENT, QUARTERS, Candidate, ProblemRecord, RunRecord, Selection
+from islands.types import Candidate, ProblemRecord, RunRecord, Selection
 
+LEVELS = 10
+"""Parts of the way from zero to the target, by which parents are balanced."""
+OTHERS = 8
+"""Parents of a moment, as a search draws them (pareto_pool)."""
+FEW = 1000
 LEAST = 1e-9
 """What a gain is at least."""
 CACHE_BYTES = 64 << 20
@@ -34,8 +39,11 @@ UNWRITABLE = "that the policy's language cannot say"
 
 @dataclass(frozen=True)
 class Lesson:
-    """A parent and the children that improve it, by id. run: its source's place; level: quarter of the way from zero to
-    the target (or to the best that was found), at which the parent stood."""
+    """A parent and the children that improve it, by id.
+
+    run: its source's place
+    level: which of LEVELS parts of the way from zero to the target (or to the best that was found) the parent stood in
+    """
 
     run: int
     problem: int
@@ -106,9 +114,9 @@ class Improvements:
         return {(one.run, one.problem): self.runs[one.run].problems[one.problem] for one in self.lessons}
 
     def draw(self, rng: np.random.Generator) -> Lesson:
-        """A lesson: a level of parents in proportion to the square root of how many it has, so that neither the many
-        drown the few nor the few are learned by heart; then every parent of it alike."""
-        shares = np.sqrt([len(level) for level in self.by_level])
+        """A lesson: all levels of parents alike, so that the many do not drown the few, but one of fewer than FEW
+        parents no oftener than it has them, so that these are not learned by heart; then every parent of it alike."""
+        shares = np.minimum([len(level) for level in self.by_level], FEW, dtype=np.float64)
         level = self.by_level[int(rng.choice(len(shares), p=shares / shares.sum()))]
         return self.lessons[level[int(rng.integers(len(level)))]]
 
@@ -147,46 +155,42 @@ def find_improvements(sources: Sequence[Source], wanted: Callable[[Source, Probl
 
 def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[Lesson]:
     by_id = {row.id: row for row in rows}
-    better: dict[int, list[Child]] = {}
-    for row, hindsight in zip(rows, _undominated(rows), strict=True):
-        parent = by_id.get(row.parent) if row.parent is not None else None
-        if parent is None or row.failed or parent.failed:
+    better: dict[int, dict[int, None]] = {}
+    beside: dict[int, tuple[int, ...]] = {}
+    front: list[Child] = []
+    for row in rows:
+        if row.failed:
             continue
-        if hindsight or row.fitness > parent.fitness + LEAST:
-            better.setdefault(parent.id, []).append(row)
+        parent = by_id.get(row.parent) if row.parent is not None else None
+        new = not any(_covers(other, row) for other in front)
+        if parent is not None and not parent.failed and (new or row.fitness > parent.fitness + LEAST):
+            better.setdefault(parent.id, {})[row.id] = None
+            beside.setdefault(parent.id, row.inspirations)
+        if not new:
+            continue
+        fittest = sorted(front, key=lambda other: (-other.fitness, other.id))[:OTHERS]
+        for other in fittest:
+            if row.fitness > other.fitness + LEAST:
+                better.setdefault(other.id, {})[row.id] = None
+        front = [*(other for other in front if not _covers(row, other)), row]
     top = max((row.fitness for row in rows if not row.failed), default=0.0)
     target = record.target if record.target is not None else top
     return [
-        Lesson(
-            place,
-            record.id,
-            parent,
-            found[0].inspirations,
-            tuple(row.id for row in found),
-            level_of(by_id[parent].fitness, target),
-        )
+        Lesson(place, record.id, parent, beside.get(parent, ()), tuple(found), level_of(by_id[parent].fitness, target))
         for parent, found in better.items()
     ]
 
 
 def level_of(fitness: float, target: float) -> int:
-    """The quarter of the way to the target, 0 to QUARTERS - 1; NO_PARENT + 1 = 0 where the target is not positive."""
+    """Which of LEVELS parts of the way to the target, from 0; 0 where the target is not positive."""
     if target <= 0:
-        return NO_PARENT + 1
-    return min(max(int(QUARTERS * fitness / target), 0), QUARTERS - 1)
+        return 0
+    return min(max(int(LEVELS * fitness / target + LEAST), 0), LEVELS - 1)
 
 
-def _undominated(rows: Sequence[Child]) -> npt.NDArray[np.bool_]:
-    """(N,) whether, when a row was found, nothing before it was at least as good in every objective."""
-    found = np.zeros(len(rows), dtype=bool)
-    front = np.zeros((0, len(rows[0].rewards) if rows else 1))
-    for i, row in enumerate(rows):
-        vector = np.asarray(row.rewards, dtype=np.float64)
-        if row.failed or (front >= vector - LEAST).all(axis=1).any():
-            continue
-        found[i] = True
-        front = np.concatenate([front[~(vector >= front).all(axis=1)], vector[None]])
-    return found
+def _covers(one: Child, other: Child) -> bool:
+    """Whether one is at least as good as the other in every objective."""
+    return all(a >= b - LEAST for a, b in zip(one.rewards, other.rewards, strict=True))
 
 
 def draw_children(lesson: Lesson, most: int, rng: np.random.Generator) -> list[int]:
