@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
-NOT_YET = "no search has begun yet"
+NOT_YET = "no search has come far enough yet"
 ALONE = "one arm alone: nothing to compare"
 
 
@@ -49,9 +49,7 @@ class ComparisonResult:
     @property
     def verdict(self) -> str:
         """The verdicts, one a line."""
-        if not self.summary["arms"]:
-            return NOT_YET
-        return "\n".join(self.verdicts) or ALONE
+        return "\n".join(self.verdicts) or (ALONE if self.against is None else NOT_YET)
 
     def frame(self, *, candidates: bool = False) -> DataFrame:
         """A row for every search: arm, seed, problem, policy, status (of its run), iterations (done), solved, solved_at

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -93,6 +95,13 @@ class Notebook(Silent):
     def __init__(self) -> None:
         self._handle: Any = None
         self._shown: tuple[Progress | None, bool] | None = None
+
+    def __enter__(self) -> Notebook:
+        with warnings.catch_warnings():  # of transformers' progress bars, which miss their widgets; ours need none
+            warnings.simplefilter("ignore")
+            with contextlib.suppress(ImportError):
+                importlib.import_module("tqdm.auto")
+        return self
 
     def __exit__(self, *exception: object) -> None:
         if self._handle is not None and self._shown is not None and self._shown[0] is None:

@@ -25,6 +25,8 @@ def check_new_run(config: RunConfig, parts: Shared, db: str, name: str | None) -
     """Raises BadInput, BadName, BadAddress or RunExists, one line. The problems stay in `parts`."""
     if not config.problems:
         raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for what there is")
+    if config.scorer is not None and not any(address.startswith("score:") for address in config.problems):
+        raise BadInput("scorer says more of a function given in Python, as in evo.run(score=function); name none here")
     if name is not None:
         check_name(name)
     problems = parts.problems(config)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,8 @@ import evo
 from evo.api import search
 from evo.api.background import run_in_background
 from evo.api.progress import Silent
+from evo.comparison import runner
+from evo.training import setup
 
 
 @pytest.fixture
@@ -64,6 +67,38 @@ def test_inside_a_running_loop_too(quick, interrupted_after):
 
     assert asyncio.run(cell()) == "the loop goes on"
     assert evo.load_run("cell").outcome == "interrupted"
+
+
+def test_a_comparison_is_stopped_and_resumed(vowels, monkeypatch):
+    """In this process, where all arms share one loop."""
+    to_the_end = runner.run_to_end
+
+    async def run_to_end(launched):
+        launched.search.on_commit = lambda group: _thread.interrupt_main() if group.iteration == 2 else None
+        return await to_the_end(launched)
+
+    monkeypatch.setattr(runner, "run_to_end", run_to_end)
+    slow = "scripted:mutate?latency=0.05"
+    given = {"arms": {"a": slow, "b": "scripted:echo?latency=0.05"}, "baselines": [], "answers": 1, "seeds": 1}
+    with pytest.raises(evo.Interrupted, match=r"evo.resume\('both'\) goes on"):
+        evo.compare(score=vowels, seed_answer="a b", iterations=500, name="both", progress=False, **given)
+    frame = evo.load_comparison("both").frame()
+    assert set(frame.status) == {"interrupted"} and 0 < frame.iterations.max() < 500
+
+
+def test_a_training_is_stopped_saved_and_resumed(one_thread, monkeypatch):
+    begin = setup.begin
+
+    def interrupted(run, output, command):
+        return begin(run, output, command, lambda line: _thread.interrupt_main() if line["kind"] == "step" else None)
+
+    monkeypatch.setattr(setup, "begin", interrupted)
+    with pytest.raises(evo.Interrupted, match=r"evo.train\(resume='stopped'\) goes on"):
+        evo.train("vpo", "maze:train", steps=400, prompts=2, rollouts=2, limit=10, output="stopped", progress=False)
+    went_on = evo.train(
+        resume="stopped", steps=1 + len(list(Path("stopped/checkpoints").glob("step-*"))), progress=False
+    )
+    assert went_on.outcome == "done" and list(went_on.frame().step)[0] == 1
 
 
 def test_a_second_one_stops_at_once():
