@@ -1,0 +1,151 @@
+"""Every command and every snippet of the README, of docs/, CONTRIBUTING.md and examples/: done, or at least read.
+
+How a block is tested stands before it, in a comment (see snippets)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from parsing import check_arguments, check_python, check_settings, check_words, parse_command
+from snippets import KINDS, ROOT, Snippet, commands_of, evo_arguments, pages, read_snippets
+
+from evo.cli import invoke
+
+PAGES = {str(page.relative_to(ROOT)): read_snippets(page) for page in pages()}
+ALWAYS = ("--plain", "--processes", "1")
+"""Added to the commands that have them: the screen is tested elsewhere, and processes take longer to start than these
+searches last."""
+WITH = {kind: [page for page, blocks in PAGES.items() if any(b.kind == kind for b in blocks)] for kind in KINDS}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where a page's blocks are done: the repository's root as far as they see it."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EVO_DB", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_says_how_it_is_tested(page):
+    for block in PAGES[page]:
+        if block.language != "text":
+            assert block.kind in KINDS, f"{block.place}: a comment <!-- test: ... --> is missing before this block"
+        if block.kind == "check":
+            assert block.detail, f"{block.place}: why is this not run?"
+
+
+@pytest.mark.parametrize("page", [page for page, blocks in PAGES.items() if blocks])
+def test_commands_and_settings_can_be_read(page, folder):
+    for block in PAGES[page]:
+        if block.kind == "file":
+            write_file(block)
+        elif block.kind == "settings":
+            path = f"{block.line}.yaml"
+            Path(path).write_text(block.text)
+            told(block, check_settings, block.detail, block.text, path)
+        elif block.language == "python":
+            told(block, check_python, block)
+        elif block.language == "sh":
+            for words in commands_of(block.text):
+                told(block, check_words, words)
+
+
+@pytest.mark.parametrize("page", [page for page in WITH["run"] if page not in WITH["long"]])
+def test_pages_can_be_followed(page, folder, one_thread):
+    follow(page)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", WITH["long"])
+def test_pages_can_be_followed_to_their_end(page, folder, one_thread):
+    follow(page)
+
+
+def test_blocks_and_their_commands_are_found():
+    """Counts that fall where the reader of pages stops to find what is there."""
+    blocks = [block for found in PAGES.values() for block in found]
+    assert len(blocks) >= 60
+    assert sum(block.kind == "run" for block in blocks) >= 20
+    text = "a --x 'b;c' # d\nV=1 evo runs; evo show e \\\n  --json && pip install -e .\n"
+    assert commands_of(text) == [
+        ["a", "--x", "b;c"],
+        ["evo", "runs"],
+        ["evo", "show", "e", "--json"],
+        ["pip", "install", "-e", "."],
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["evo run maze:test --iteratoins 3", "evo searhc", "evo run maze:test --policy scripted:nobody", "nosuch -x",
+     "evo train ppo maze:train -o a", "evo compare maze:test --arm a=b,sped=3", "pip install -e '.[nosuch]'",
+     "python -m nosuch", "evo evaluate maze:test --policy 'embedded:base?temperature=hot'"],
+)  # fmt: skip
+def test_what_is_wrong_in_a_page_is_found(words):
+    (found,) = commands_of(words)
+    with pytest.raises(Exception, match=r"\w"):
+        check_words(found)
+
+
+def follow(page: str) -> None:
+    for block in PAGES[page]:
+        if block.kind == "file":
+            write_file(block)
+        elif block.kind in ("run", "long") and block.language == "python":
+            run_python(block)
+        elif block.kind in ("run", "long"):
+            for words in commands_of(block.text):
+                run_command(block, words)
+
+
+def write_file(block: Snippet) -> None:
+    name, _, kind = block.detail.partition(" as ")
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(block.text)
+    if kind:
+        told(block, check_settings, kind, block.text, name)
+    elif name.endswith(".py"):
+        told(block, check_python, block)
+
+
+def run_command(block: Snippet, words: list[str]) -> None:
+    arguments = evo_arguments(words)
+    assert arguments is not None, f"{block.place}: {words[0]} cannot be run here; mark the block `check: ...`"
+    command, _ = parse_command(arguments)
+    known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    flags = [flag for flag in pairs([*block.changes, *ALWAYS]) if flag[0] in known]
+    told(block, check_arguments, arguments)
+    code = invoke([*arguments, *(word for flag in flags for word in flag)])
+    assert code == 0, f"{block.place}: {' '.join(words)} ended with {code}"
+
+
+def pairs(words: list[str]) -> list[list[str]]:
+    """Flags with their values: `--a 1 --b` -> [--a, 1], [--b]."""
+    found: list[list[str]] = []
+    for word in words:
+        if word.startswith("--"):
+            found.append([word])
+        else:
+            found[-1].append(word)
+    return found
+
+
+def run_python(block: Snippet) -> None:
+    text = block.text
+    for change in block.changes:
+        name, _, value = change.partition("=")
+        text, count = re.subn(rf"\b{name}=[\w.\"-]+", f"{name}={value}", text)
+        assert count, f"{block.place}: nothing is called {name} here"
+    exec(compile(text, block.place, "exec"), {"__name__": "__main__"})
+
+
+def told(block: Snippet, check, *arguments) -> None:
+    try:
+        check(*arguments)
+    except Exception as error:
+        pytest.fail(f"{block.place}: {type(error).__name__}: {error}", pytrace=False)
