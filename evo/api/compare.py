@@ -74,7 +74,8 @@ def compare(
         The verdict, the figures and tables; everything is in the database.
 
     Raises:
-        ValueError, TypeError, Interrupted and others as `evo.run`. SearchFailed where a run of an arm failed.
+        ValueError, TypeError, Interrupted: as `evo.run`, and so the others.
+        SearchFailed: a run of an arm failed.
 
     Example:
         found = evo.compare("maze:hard", arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"},
