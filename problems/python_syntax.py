@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 import warnings
 
 MOST_CHARACTERS = 200_000
 MOST_TOKENS = 24_000
 """Longer code has no tree: some 70 KB as people write it, at most 0.1 s and 60 MB to parse, whatever it holds."""
 
+# CPython 3.11 counts the depth of a tree under construction once for all threads, and raises a SystemError where the
+# garbage collector lets another thread parse meanwhile; catch_warnings is not made for several threads either
+_one_at_a_time = threading.Lock()
 # No ASCII letters alone: a name may hold any character beyond them
 _TOKEN = re.compile(r"[\w\x80-\U0010ffff]++|[^\w\s]|\n")
 # CPython joins `a.a.a...` of an import anew at every dot, in memory that it keeps: 100 KB of it take 3 s and 2.7 GB
@@ -41,7 +45,7 @@ def parse_python(code: str) -> ast.Module | None:
     if _LONG_DOTTED_NAME.search(code):
         return None
     try:
-        with warnings.catch_warnings():
+        with _one_at_a_time, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an invalid escape in an answer is not ours to report
             return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

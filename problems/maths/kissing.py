@@ -36,19 +36,26 @@ def largest_part(vectors: list[tuple[int, ...]]) -> int:
     small = size * size * len(distinct[0]) * 4 < 1 << 62
     matrix = np.array(distinct, dtype=np.int64 if small else object)
     gram = matrix.dot(matrix.T)
-    norms = gram.diagonal()
+    norms = gram.diagonal().copy()
     squares = norms[:, None] + norms[None, :] - 2 * gram
+    if not small:  # only their order counts, and ranks are compared fast
+        rank = {value: at for at, value in enumerate(sorted({*norms.tolist(), *squares.ravel().tolist()}))}
+        norms = np.array([rank[value] for value in norms.tolist()])
+        squares = np.array([[rank[value] for value in row] for row in squares.tolist()])
     kept = np.ones(len(distinct), dtype=bool)
+    longest, close = -1, np.zeros_like(squares, dtype=bool)
     while True:
-        close = squares < max(norms[kept])
-        close &= kept[:, None] & kept[None, :]
-        np.fill_diagonal(close, False)
+        if longest != norms[kept].max():
+            longest = norms[kept].max()
+            close = (squares < longest) & kept[:, None] & kept[None, :]
+            np.fill_diagonal(close, False)
         conflicts = close.sum(axis=1)
         if not conflicts.any():
             return int(kept.sum())
         # of those with most conflicts a longest one: it raises what all distances have to reach
         most = np.flatnonzero(conflicts == conflicts.max())
-        kept[max(most, key=lambda at: norms[at])] = False
+        worst = max(most, key=lambda at: norms[at])
+        kept[worst] = close[worst, :] = close[:, worst] = False
 
 
 def _measure(returned: Any, size: int | None, exact: bool) -> Measured:

@@ -12,6 +12,8 @@ from fractions import Fraction
 
 _DEPTH = 160
 """An interval of 2**-160 that is still in doubt counts as one with a change of sign: the worse reading."""
+_STEPS = 3000
+"""Halvings and looks in all."""
 
 
 def to_whole(coefficients: Sequence[Fraction]) -> list[int]:
@@ -40,7 +42,9 @@ def last_sign_change(coefficients: Sequence[int], bits: int = 100) -> Fraction |
     scaled = [c << power * i for i, c in enumerate(polynomial)]
     # the polynomial on (place, place + 1) / 2**depth, as one on (0, 1); None for a root at place / 2**depth itself
     stack: list[tuple[list[int] | None, int, int]] = [(scaled, 0, 0)]
-    while stack:
+    for _ in range(_STEPS):
+        if not stack:
+            return None
         current, place, depth = stack.pop()
         if current is None:
             return Fraction(place) * Fraction(2) ** (power - depth)
@@ -55,7 +59,8 @@ def last_sign_change(coefficients: Sequence[int], bits: int = 100) -> Fraction |
         if right[0] == 0:
             stack.append((None, 2 * place + 1, depth + 1))
         stack.append((right, 2 * place + 1, depth + 1))
-    return None
+    # polynomials made to take for ever: the end of what is in doubt, which no change of sign lies beyond
+    return max(Fraction(place + 1) * Fraction(2) ** (power - depth) for _, place, depth in stack) if stack else None
 
 
 def _root_bound(polynomial: Sequence[int]) -> int:

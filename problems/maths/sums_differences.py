@@ -19,6 +19,7 @@ from problems.maths.values import read_integer, read_items, without_claims
 MOST_ELEMENTS = 5000
 _LARGE_ELEMENTS = 1500  # of sets that hold integers beyond 64 bits
 _CHUNK = 1 << 24
+_AT_ONCE = 1 << 25
 _DIGITS = Context(prec=60)
 
 
@@ -38,7 +39,7 @@ def count_sums(first: Sequence[int], second: Sequence[int]) -> int:
     if first[-1] + second[-1] >= 1 << 62:
         return len({a + b for a in first for b in second})
     a, b = np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)
-    if len(a) * len(b) <= 1 << 25:
+    if len(a) * len(b) <= _AT_ONCE:
         values = np.sort((a[:, None] + b[None, :]).ravel())
         return 1 + int(np.count_nonzero(values[1:] != values[:-1]))
     # a larger set: one stretch of values after the other, marked in memory that fits

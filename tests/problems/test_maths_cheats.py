@@ -137,6 +137,13 @@ def test_integers_that_overflow_64_bits_are_counted_exactly():
     assert measure("kissing_number", lattice, 3).value == 4
 
 
+def test_large_integers_that_all_conflict_are_counted_in_no_time():
+    """Constructions made to keep the measuring busy: compared by rank, not as large integers again and again."""
+    rng = np.random.default_rng(2)
+    vectors = [[(1 << 400) + int(x) for x in row] for row in rng.integers(0, 1 << 60, (300, 11))]
+    assert measure("kissing_number", vectors, 11).value == 1
+
+
 def test_zero_vectors_copies_and_roundings_do_not_count():
     four = [[1, 1, 0], [1, -1, 0], [-1, 1, 0], [-1, -1, 0]]
     measured = measure("kissing_number", [*four, [0, 0, 0], [1, 1, 0], [1.2, 0.9, 0.3]], 3)

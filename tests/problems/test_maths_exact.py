@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.special import eval_genlaguerre, roots_genlaguerre
 
+from problems.maths import polynomials, sums_differences
 from problems.maths.exact import convolve, float_below, quantise, to_integers
 from problems.maths.polynomials import last_sign_change
 from problems.maths.sums_differences import count_sums
@@ -94,6 +95,11 @@ def test_the_last_change_of_sign_of_a_polynomial_with_known_roots(roots, last):
         assert last <= found <= last + Fraction(1, 1 << 90)
 
 
+def test_a_polynomial_that_takes_too_long_is_read_for_the_worse(monkeypatch):
+    monkeypatch.setattr(polynomials, "_STEPS", 5)
+    assert last_sign_change(polynomial(3, 7)) >= 7
+
+
 def test_complex_roots_far_out_are_no_change_of_sign():
     # (x - 1)((x - 100)**2 + 1)
     assert last_sign_change([-10001, 10001 + 200, -201, 1]) == pytest.approx(1)
@@ -128,9 +134,9 @@ def test_sums_are_counted_as_a_set_counts_them(first, second):
     assert count_sums(first, second) == len({a + b for a in first for b in second})
 
 
-def test_sums_of_large_sets_are_counted_in_stretches():
+def test_sums_of_large_sets_are_counted_in_stretches(monkeypatch):
+    monkeypatch.setattr(sums_differences, "_AT_ONCE", 100)
+    monkeypatch.setattr(sums_differences, "_CHUNK", 1 << 10)
     rng = np.random.default_rng(3)
-    first = sorted(set(rng.integers(0, 60_000_000, 7000).tolist()))
-    second = sorted(set(rng.integers(0, 60_000_000, 5000).tolist()))
-    a, b = np.array(first), np.array(second)
-    assert count_sums(first, second) == len(np.unique(np.sort((a[:, None] + b[None, :]).ravel())))
+    first, second = (sorted(set(rng.integers(0, 60_000, size).tolist())) for size in (300, 200))
+    assert count_sums(first, second) == len({a + b for a in first for b in second})
