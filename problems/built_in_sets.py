@@ -8,6 +8,8 @@ from typing import Any
 from problems.maths.sets import TASKS
 from problems.maze.sets import HARD_TRIES, SIZES, rules_of
 from problems.programs.sets import set_sizes
+from problems.text.kinds import KINDS
+from problems.text.sets import describe_kind
 
 _OWN = "Apache-2.0"
 _PAPER = "generator of the VPO paper's mazes"
@@ -42,6 +44,7 @@ def built_in_sets() -> list[dict[str, Any]]:
     for task in TASKS.values():
         objectives = [f"{task.symbol}{size}" for size in task.sizes()]
         rows.append(describe_set(f"maths:{task.name}", task.title, 1, objectives, task.source, task.licence))
+    rows += [describe_set(*told) for kind in KINDS.values() for told in describe_kind(kind)]
     return rows
 
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
-ANSWER_FORMATS = ("text", "python", "route")
-"""How an answer is written: `text` as it is, `python` in a code fence, `route` as maze moves."""
+ANSWER_FORMATS = ("text", "python", "route", "tagged")
+"""How an answer is written: `text` as it is, `python` in a code fence, `route` as maze moves, `tagged` as fields in
+tags of its own, which the statement shows."""
 
 
 class ScorerFault(Exception):
@@ -72,6 +73,7 @@ class Problem(Protocol):
     best_known: the fitness of the best answer that is known, a line to measure by; None where nobody says
     answer_format: one of ANSWER_FORMATS
     inline: it is scored in microseconds and in this process, so on the event loop itself rather than in a thread
+    distinct_rewards: of the answers of one chain, those with equal rewards count once, the first of them
     settings: what an OpenEvolve config.yaml decides (problems.openevolve.config); a problem that has any is prompted by
         OpenEvolve's templates
     fault: why it cannot be scored at all, None where it can; `score` raises it
@@ -84,6 +86,7 @@ class Problem(Protocol):
     best_known: float | None = None
     answer_format: str = "text"
     inline: bool = False
+    distinct_rewards: bool = False
     settings: Mapping[str, Any] = MappingProxyType({})
     fault: ScorerFault | None = None
     source: str = ""
@@ -124,7 +127,7 @@ class Problem(Protocol):
 MEMBERS = ("name", "objectives", "statement", "score")
 """What a problem must have by itself."""
 DEFAULTED = (
-    *("target", "best_known", "answer_format", "inline", "settings", "fault", "source", "licence"),
+    *("target", "best_known", "answer_format", "inline", "distinct_rewards", "settings", "fault", "source", "licence"),
     *("seed_answer", "canonical", "score_of_metrics", "fingerprint"),
 )
 """What Problem has a default for."""

@@ -5,6 +5,7 @@
     programs:shipped  programs:easy/3            programming problems that ship (shipped, easy, medium, hard)
     programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP or LiveCodeBench lines, counted from 0
     maths:circle_packing_26  maths:all           constructions of extremal mathematics
+    toolrl:synthetic  toolrl:FILE.parquet/12     text tasks of the VPO paper (problems.text.sets)
     PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
     PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve.directory)
     PATH/problem.yaml  PATH/directory            a program of one file or several, scored by a command
@@ -48,9 +49,10 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "evo.problems"
-_PART = re.compile(r"((?:maze|programs|maths):.+)/([0-9]+)-([0-9]+)")
+_PART = re.compile(r"((?:maze|programs|maths|toolrl):.+)/([0-9]+)-([0-9]+)")
 _MAZES = ("test", "hard", "compromise", "large", "train", "compromise-train", "large-train")
 _PROGRAMS = ("shipped", "easy", "medium", "hard")
+_TEXTS = ("toolrl",)
 _registered: dict[str, Any] = {}
 _given: ContextVar[Mapping[str, Problem]] = ContextVar("problems given by name", default=MappingProxyType({}))
 _Made = TypeVar("_Made")
@@ -60,7 +62,7 @@ def register(name: str) -> Callable[[_Made], _Made]:
     """Decorator: `name` is an address of what the decorated class or function makes."""
     if not name or any(mark in name for mark in ":/ "):
         raise ValueError(f"{name!r} cannot be registered: a name has no colon, slash or space")
-    if name in ("maze", "programs", "maths", "score"):
+    if name in ("maze", "programs", "maths", "score", *_TEXTS):
         raise ValueError(f"{name!r} is built in")
 
     def remember(made: _Made) -> _Made:
@@ -108,6 +110,11 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
         found = _programs(rest, limit, source)
     elif kind == "maths" and colon:
         found = _maths(rest, source)
+    elif kind in _TEXTS and colon:
+        from problems.text.kinds import KINDS
+        from problems.text.sets import problem_set as text_set
+
+        found = list(text_set(KINDS[kind], rest, limit))
     elif kind == "score" and colon:
         raise BadAddress(
             f"{address} is a function that was given in Python, and has to be given again: "

@@ -14,7 +14,7 @@ from evo.cli.options import db_option, json_option
 from evo.errors import BadInput
 from islands.queries.runs import best as best_of
 
-SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt"}
+SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 
 
 @click.command()

@@ -35,7 +35,9 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
             terms = "; ".join(filter(None, (_brief(row["objectives"]), row["source"], row["licence"])))
             table.add_row(row["name"], size, row["description"] + (f"\n  {terms}" if terms else ""))
         console.print(table)
-        console.print("\nAlso: programs:FILE.jsonl, a scorer file (PATH.py), an OpenEvolve directory (PATH).")
+        console.print(
+            "\nAlso: programs:FILE.jsonl, toolrl:FILE.parquet, a scorer file (PATH.py), an OpenEvolve directory (PATH)."
+        )
         console.print(
             "The embedded policies search mazes. Other problems take a hub id, a directory or openai:MODEL@URL, or "
             "scripted:mutate, which needs no model and learns nothing: it changes text, numbers and programs at "

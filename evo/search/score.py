@@ -76,10 +76,23 @@ async def score_rollouts(
             raise one
         answers.append(one)
     scored = iter(answers)
+    distinct = scores.problem.distinct_rewards
     return tuple(
-        ScoredRollout(rollout, tuple(next(scored) for _ in chain.answers), chain.error)
+        _scored_rollout(rollout, [next(scored) for _ in chain.answers], chain.error, distinct)
         for rollout, chain in zip(rollouts, chains, strict=True)
     )
+
+
+def _scored_rollout(
+    rollout: Rollout, answers: Sequence[ScoredAnswer], error: str | None, distinct: bool
+) -> ScoredRollout:
+    """distinct: leave out answers whose rewards are those of one before them (VPO's rule for its text tasks)."""
+    kept: dict[tuple[float, ...], ScoredAnswer] = {}
+    for answer in answers:
+        kept.setdefault(answer.score.rewards, answer)
+    if not distinct or len(kept) == len(answers):
+        return ScoredRollout(rollout, tuple(answers), error)
+    return ScoredRollout(rollout, tuple(kept.values()), error or "repeated another's rewards")
 
 
 async def score_all(

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from problems.identity import identity
-from vpo.chain import blocks, edits, tags
+from vpo.chain import blocks, edits, responses, tags
 from vpo.chain.fences import MOST
 from vpo.chain.syntax import essence, limit_parsing, parse_code
 from vpo.chain.wording import check_request
@@ -55,7 +55,9 @@ def parse(
     check_request(answer_format, answers, diff=diff_parent is not None)
     complaint = ""
     if prompt_format not in MAZE_FORMATS:
-        text, complaint = _spoken(text.replace("\r\n", "\n").replace("\r", "\n"))
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if answer_format != "tagged":  # a tagged answer may have its thoughts as a field
+            text, complaint = _spoken(text)
     if len(text) > MOST_CHARACTERS:
         return Chain((), f"{len(text)} characters written where at most {MOST_CHARACTERS} are read; write less")
     if prompt_format in MAZE_FORMATS:
@@ -76,6 +78,8 @@ def _read(
         found, missing = _programs(text, answers)
     elif answer_format == "route":
         found, missing = _routes(text, answers)
+    elif answer_format == "tagged":
+        found, missing = responses.read_responses(text, answers, truncated)
     else:
         found, missing = _texts(text, answers, truncated)
     return _distinct(found, complaint or missing, answer_format, answers)

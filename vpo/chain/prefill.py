@@ -23,4 +23,6 @@ def draw_prefill(text: str, answer_format: str, rng: np.random.Generator) -> str
     if len(pieces) < 2:
         return ""
     kept = pieces[: rng.integers(1, len(pieces))]
-    return "<route_1>" + "".join(kept) if answer_format == "route" else "<answer_1>" + " ".join(kept)
+    if answer_format == "route":
+        return "<route_1>" + "".join(kept)
+    return ("<response_1>" if answer_format == "tagged" else "<answer_1>") + " ".join(kept)

@@ -27,6 +27,7 @@ _SINGLE = {
     "python": f"Write one complete program. {_NOTHING_ELSE}: the reply is just this code block:\n\n{{layout}}",
     "route": "End with your route, nothing but its moves, between <route_1> and </route_1>.",
     "text": "Write your answer, and nothing else, between <answer_1> and </answer_1>.",
+    "tagged": "Write one answer, and nothing else, in exactly the form that the task asks for, its tags included.",
 }
 
 _CHAIN = {
@@ -43,6 +44,11 @@ _CHAIN = {
         "Give {m} different answers, one after another, each between its own numbered tags and with nothing but the "
         "answer inside: the first between <answer_1> and </answer_1>, the last between <answer_{m}> and </answer_{m}>. "
         f"{_SPREAD}"
+    ),
+    "tagged": (
+        "Give {m} different answers, one after another, each complete in the form that the task asks for, its tags "
+        "included, and each inside its own numbered tags: the first between <response_1> and </response_1>, the last "
+        f"between <response_{{m}}> and </response_{{m}}>. {_SPREAD}"
     ),
 }
 
@@ -110,7 +116,7 @@ def check_request(answer_format: str, answers: int, diff: bool) -> None:
         raise ValueError("diff mode edits programs and texts; a route is always written whole")
 
 
-_TOKENS = {"python": (768, 256), "text": (384, 64), "route": (128, 96)}
+_TOKENS = {"python": (768, 256), "text": (384, 64), "route": (128, 96), "tagged": (384, 128)}
 """Per format: tokens an answer, and tokens once for what a model writes around them."""
 
 

@@ -13,8 +13,10 @@ def write_chain(answers: Sequence[str], answer_format: str) -> str:
     """The reply that holds these answers, laid out as the request asks for them (vpo.chain.wording)."""
     if answer_format == "python":
         return "\n\n".join(f"```python\n{answer.strip(chr(10))}\n```" for answer in answers)
-    tag = "route" if answer_format == "route" else "answer"
-    within = "\n" if tag == "answer" else ""
+    if answer_format == "tagged" and len(answers) == 1:
+        return answers[0]
+    tag = {"route": "route", "tagged": "response"}.get(answer_format, "answer")
+    within = "" if tag == "route" else "\n"
     return "\n".join(
         f"<{tag}_{number}>{within}{answer}{within}</{tag}_{number}>" for number, answer in enumerate(answers, 1)
     )

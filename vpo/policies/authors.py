@@ -67,7 +67,7 @@ def vary(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
     parent = parent_in(prompt.user)
     if form == "diff":
         return [_mutate_edit(parent, bits)]
-    change = {"route": _mutate_route, "text": _mutate_text}.get(form, _mutate_program)
+    change = {"route": _mutate_route, "text": _mutate_text, "tagged": _mutate_text}.get(form, _mutate_program)
     return [change(parent, _mix(bits, i)) for i in range(answers)]
 
 

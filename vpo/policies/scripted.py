@@ -121,13 +121,15 @@ def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedP
 
 
 def find_asked_format(prompt: Prompt) -> str:
-    """Which form the prompt asks for: "diff", "route", "text" or "python", by the marks vpo.chain's wording leaves."""
+    """Which form the prompt asks for: "diff", "route", "text", "tagged" or "python", by marks of vpo.chain.wording."""
     if "<<<<<<< SEARCH" in prompt.user:
         return "diff"
     if "<route_1>" in prompt.user:
         return "route"
     if "<answer_1>" in prompt.user:
         return "text"
+    if "<response_1>" in prompt.user or "its tags included" in prompt.user:
+        return "tagged"
     return "python"
 
 
@@ -137,7 +139,9 @@ def format_answers(answers: Sequence[str], form: str) -> str:
         return answers[0]
     if form == "python":
         return "\n---\n".join([f"```python\n{answer}\n```" for answer in answers])
-    tag = "route" if form == "route" else "answer"
+    if form == "tagged" and len(answers) == 1:
+        return answers[0]
+    tag = {"route": "route", "tagged": "response"}.get(form, "answer")
     return "\n".join([f"<{tag}_{i}>{answer}</{tag}_{i}>" for i, answer in enumerate(answers, 1)])
 
 

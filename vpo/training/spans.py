@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _COMPACT_START = re.compile(r"(?:^|\s)>")  # with its space, which decodes as part of the token
+_RESPONSE_END = re.compile(r"</\s*response[\s_#-]*\d+\s*>", re.IGNORECASE)
 _END = re.compile(r"</\s*\w+[\s_#-]*\d*\s*>|^(?:`{3,}|~{3,})[ \t]*$", re.MULTILINE)
 
 
@@ -37,11 +38,10 @@ def answer_of_tokens(
     starts += max(0, len(text) - len(_decoded(ids, tokenizer)))  # what a prefill put before them
     compact = prompt_format in MAZE_FORMATS
     prompt = _decoded(rollout.rollout.prompt_ids, tokenizer) if compact else ""
-    cuts = (
-        [match.start() for match in _COMPACT_START.finditer(text)]
-        if compact
-        else [m.end() for m in _END.finditer(text)]
-    )
+    if compact:
+        cuts = [match.start() for match in _COMPACT_START.finditer(text)]
+    else:  # numbered responses hold tags of their own
+        cuts = [match.end() for match in (*_RESPONSE_END.finditer(text),) or _END.finditer(text)]
     edges = sorted({0, *cuts, len(text)})
     place = 0
     for begin, end in zip(edges, edges[1:], strict=False):

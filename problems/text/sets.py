@@ -1,0 +1,109 @@
+"""Sets of text tasks by address: a file, the hub, or a generator.
+
+KIND:FILE  KIND:FILE/12           rows of a file, counted from 0
+KIND:hf  KIND:hf-train            the published data, where the hub can be reached
+KIND:synthetic                    our generator's test set; KIND:synthetic-train to learn from
+KIND:synthetic-LEVEL              the same at a level, and KIND:synthetic-LEVEL-train
+KIND:PLACE?NAME=NUMBER            with an option of the kind
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from problems.contract import BadAddress
+from problems.text.address import parse_text_address
+from problems.text.files import read_rows
+from problems.text.problem import TextProblem
+
+Row = Mapping[str, Any]
+SIZES = {"test": 100, "train": 1000}
+"""Problems of a generated set."""
+OWN = ("own generator", "Apache-2.0")
+FROM_FILE = ("the file's", "as the file's source says")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One text task.
+
+    levels: name -> description; "" is the whole distribution
+    draw: (random numbers, level, split) -> a row of the task's own schema
+    make: (name, row, where it stands, source, licence) -> the problem; BadAddress for a row that is not of the schema
+    hub: split -> rows; BadAddress with a remedy
+    select: (rows, options) -> those that the options leave, changed as they say
+    """
+
+    name: str
+    objectives: tuple[str, ...]
+    levels: Mapping[str, str]
+    draw: Callable[[random.Random, str, str], Row]
+    make: Callable[[str, Row, str, str, str], TextProblem]
+    hub: Callable[[str], Sequence[Row]]
+    published: tuple[str, str]
+    options: tuple[str, ...] = ()
+    select: Callable[[Sequence[Row], Mapping[str, int]], Sequence[Row]] = lambda rows, options: rows
+
+
+def problem_set(kind: Kind, rest: str, limit: int | None = None) -> list[TextProblem]:
+    """The problems that KIND:`rest` names, the first `limit` of them. Raises BadAddress."""
+    address = parse_text_address(kind.name, rest, kind.options)
+    place, index = address.place, address.index
+    path = Path(place).expanduser()
+    rows: Sequence[Row]
+    if path.is_file():
+        place, rows, terms = str(path.resolve()), read_rows(path), FROM_FILE
+    elif place in ("hf", "hf-train"):
+        rows, terms = kind.hub("train" if place == "hf-train" else "test"), kind.published
+    elif place in set_names(kind):
+        wanted = None if limit is None or address.options else limit
+        rows, terms = _drawn(kind, place, index if not address.options else None, wanted), OWN
+    else:
+        known = ", ".join(f"{kind.name}:{name}" for name in set_names(kind))
+        raise BadAddress(f"{kind.name}:{rest}: there is no such file or set; there are {known}, or name a file")
+    rows = kind.select(rows, address.options) if address.options else rows
+    options = "&".join(f"{name}={value}" for name, value in address.options.items())
+    stem = f"{kind.name}:{place}" + (f"?{options}" if options else "")
+    if index is not None:
+        if index >= len(rows):
+            raise BadAddress(f"{kind.name}:{rest} names no problem; {stem}/0 to {stem}/{len(rows) - 1} do")
+        return [_made(kind, stem, index, rows[index], terms)]
+    return [_made(kind, stem, i, row, terms) for i, row in enumerate(rows[:limit])]
+
+
+def set_names(kind: Kind) -> list[str]:
+    """Its generated sets."""
+    stems = ["synthetic" + (f"-{level}" if level else "") for level in kind.levels]
+    return [name for stem in stems for name in (stem, f"{stem}-train")]
+
+
+def _drawn(kind: Kind, place: str, index: int | None, limit: int | None) -> list[Row]:
+    """The first `limit` rows of a generated set, or as many as an index needs (the others before it left empty)."""
+    split = "train" if place.endswith("-train") else "test"
+    level = place.removesuffix("-train").removeprefix("synthetic").removeprefix("-")
+    if index is not None:
+        row = [_draw(kind, level, split, index)] if index < SIZES[split] else []
+        return [*([{}] * min(index, SIZES[split])), *row]
+    return [_draw(kind, level, split, i) for i in range(SIZES[split] if limit is None else min(limit, SIZES[split]))]
+
+
+def _draw(kind: Kind, level: str, split: str, index: int) -> Row:
+    return kind.draw(random.Random(f"{kind.name} {level} {split} {index}"), level, split)
+
+
+def _made(kind: Kind, stem: str, index: int, row: Row, terms: tuple[str, str]) -> TextProblem:
+    return kind.make(f"{stem}/{index}", row, f"{stem}, row {index}", *terms)
+
+
+def describe_kind(kind: Kind) -> list[tuple[str, str, int, tuple[str, ...], str, str]]:
+    """Name, description, size, objectives, source and licence of each generated set."""
+    rows = []
+    for level, told in kind.levels.items():
+        for split, size in SIZES.items():
+            name = f"{kind.name}:synthetic{f'-{level}' if level else ''}{'-train' if split == 'train' else ''}"
+            rows.append((name, told + (", to learn from" if split == "train" else ""), size, kind.objectives, *OWN))
+    return rows
