@@ -47,8 +47,9 @@ def run(
             task in English), `seed_answer` (where the search starts), `target` (the fitness that solves it),
             `answer_format` ("text" or "python"), `objectives`, `directions` (name -> "min" or "max"), `weights`,
             `timeout` (seconds an answer, 30), `readable` (files it reads), `isolated=False` (trusted, no sandbox).
-        policy: who answers: "embedded:base" (the default; it knows mazes alone), a hub id or directory,
-            "vllm:ID", "openai:MODEL@URL", "scripted:NAME" (no model).
+        policy: who answers: a hub id or directory, "vllm:ID", "openai:MODEL@URL", "embedded:NAME" (mazes alone),
+            "scripted:mutate" (no model: random changes of what scored well). By default "embedded:base" for mazes,
+            "scripted:mutate" for everything else.
         iterations: prompt groups per problem, 100 by default.
         name: of the run; a readable one is made up.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.

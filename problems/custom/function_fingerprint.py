@@ -12,10 +12,14 @@ import functools
 import hashlib
 import inspect
 import pickle
+import sys
+import sysconfig
 import textwrap
 import types
+from pathlib import Path
 from typing import Any
 
+_KNOWN = {"problems", "evo", "vpo", "islands", "cloudpickle", "__main__"}
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _DEEPEST = 12
 
@@ -40,7 +44,7 @@ def _describe(value: Any, above: tuple[int, ...], seen: set[int]) -> str:
         pairs = sorted(f"{_describe(k, inner, seen)}: {_describe(v, inner, seen)}" for k, v in value.items())
         return f"dict({', '.join(pairs)})"
     if isinstance(value, types.ModuleType):
-        return f"module {value.__name__}"
+        return f"module {value.__name__} {_module_source(value) if is_own_module(value) else ''}"
     if isinstance(value, types.FunctionType | type):
         if id(value) in seen:
             return f"again {value.__qualname__}"
@@ -73,6 +77,28 @@ def _describe_other(value: Any, above: tuple[int, ...], seen: set[int]) -> str:
         return f"{kind} {hashlib.sha256(pickle.dumps(value, protocol=5)).hexdigest()}"
     except Exception:  # whatever a foreign object's own methods raise
         return kind
+
+
+def is_own_module(module: object) -> bool:
+    """Whether the caller wrote it: neither installed nor this project's, and no `__main__`."""
+    if not isinstance(module, types.ModuleType) or module.__name__.partition(".")[0] in _KNOWN:
+        return False
+    file = getattr(module, "__file__", None)
+    return bool(file) and not str(file).startswith(_installed())
+
+
+@functools.cache
+def _installed() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    places = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return tuple(f"{place}/" for place in {*places, sys.prefix, sys.base_prefix})
+
+
+def _module_source(module: types.ModuleType) -> str:
+    try:
+        return hashlib.sha256(Path(str(module.__file__)).read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def _content(cell: types.CellType) -> Any:

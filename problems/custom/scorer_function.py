@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import linecache
 import sys
-import sysconfig
 import tempfile
 import threading
 import types
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.contract import BadAddress
-from problems.custom.function_fingerprint import describe_value
+from problems.custom.function_fingerprint import describe_value, is_own_module
 from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem, checked_options
 from problems.fingerprint import files_below, files_fingerprint
 from problems.sandbox.contract import EvaluatorSpec
@@ -132,15 +131,6 @@ def _pickle(function: Any, title: str) -> bytes:
 
 
 def _own_modules() -> list[types.ModuleType]:
-    """Modules that are neither installed nor this project's. `__main__` goes by value anyway."""
-    paths = sysconfig.get_paths()
-    installed = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-    roots = tuple(f"{root}/" for root in {*installed, sys.prefix, sys.base_prefix})
-    ours = {"problems", "evo", "vpo", "islands", "cloudpickle", "__main__"}
-    found = []
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        known = name.partition(".")[0] in ours or getattr(module, "__name__", None) != name
-        if isinstance(module, types.ModuleType) and file and not known and not str(file).startswith(roots):
-            found.append(module)
-    return found
+    """Those loaded, each once under its own name."""
+    loaded = list(sys.modules.items())
+    return [module for name, module in loaded if is_own_module(module) and module.__name__ == name]

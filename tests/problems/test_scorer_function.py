@@ -1,6 +1,7 @@
 """A scoring function of the caller's: what it may be, whose fault a failure is, what its fingerprint sees."""
 
 import functools
+import importlib
 import sys
 import textwrap
 
@@ -41,6 +42,24 @@ def uses_a_helper(answer):
 
 def doubled(number):
     return 2 * number
+
+
+def test_a_module_of_one_s_own_goes_along_and_counts_in_the_fingerprint(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "my_weights.py"
+    file.write_text("import math\n\n\ndef weigh(text):\n    return math.floor(2.5 * len(text))\n")
+    my_weights = importlib.import_module("my_weights")
+    monkeypatch.setitem(sys.modules, "my_weights", my_weights)
+
+    def weighed(answer):
+        return my_weights.weigh(answer)
+
+    problem = problem_of(weighed)
+    assert problem.score("ab") == Score((5.0,), 5.0)
+    before = problem.fingerprint()
+    assert problem_of(weighed).fingerprint() == before
+    file.write_text(file.read_text().replace("2.5", "3.5"))
+    assert problem.fingerprint() != before
 
 
 class Longer:
