@@ -130,7 +130,7 @@ def diversity_plot(measures: Mapping[str, ArmMeasures], looks: Mapping[str, Look
     caption = (
         "Left: mean L1 distance of two of the valid answers' reward vectors among those given in each block of "
         "iterations, 0 where there were fewer than two. Right: how many different reward vectors a search's valid "
-        "answers have had. Means over problems with the bootstrap's bands."
+        "answers have had. Means over problems with Student's bands."
     )
     return drawn(
         made, "diversity", "Curves of reward diversity and of distinct reward vectors over iterations", caption
@@ -165,7 +165,7 @@ def multiples_plot(results: Mapping[str, Results], names: Sequence[str], looks: 
     which = (
         "" if len(rows) == len(names) else f" The {len(rows)} of {len(names)} problems in which most happened are here."
     )
-    caption = f"Best fitness so far over iterations, mean over seeds.{which} Any problem can be picked below."
+    caption = f"Best fitness so far over iterations, mean over seeds.{which} Every problem has its own chart below."
     return drawn(made, "fitness", "Best fitness over iterations, one small plot for each problem", caption)
 
 
