@@ -21,9 +21,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("evo.cli.run", "Search problems with a policy."),
     "resume": ("evo.cli.resume", "Go on with a run after its last committed group."),
     "watch": ("evo.cli.watch", "Watch a run or a comparison on a live screen, from anywhere."),
-    "runs": ("evo.cli.inspect", "List the runs in a database."),
-    "show": ("evo.cli.inspect", "Show a run, or one of its candidates with its lineage."),
-    "best": ("evo.cli.best", "Print the best answers of a run."),
+    "runs": ("evo.cli.runs", "List the runs in a database; delete, rename, prune them."),
+    "show": ("evo.cli.inspect", "Show a run, a comparison, or a candidate with its lineage."),
+    "best": ("evo.cli.best", "Print the best answers of a run or a comparison."),
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
     "export": ("evo.cli.export", "Write a run's prompt groups as training traces, or as OpenEvolve's checkpoints."),
     "import": ("evo.cli.import_", "Make a run of a checkpoint of OpenEvolve."),
@@ -96,7 +96,9 @@ def invoke(argv: Sequence[str]) -> int:
         return 2
     except click.ClickException as error:
         where = (
-            f" {error.ctx.info_name}" if isinstance(error, click.UsageError) and error.ctx and error.ctx.parent else ""
+            error.ctx.command_path.removeprefix("evo")
+            if isinstance(error, click.UsageError) and error.ctx and error.ctx.parent
+            else ""
         )
         return _complain(f"{' '.join(error.format_message().split())} (see evo{where} --help)", 2)
     except (click.Abort, KeyboardInterrupt):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import click
 from evo.cli.inspect import best_row, open_store, vector_of
 from evo.cli.options import db_option, json_option
 from evo.errors import BadInput
+from islands.db.comparisons import runs_named
+from islands.db.store import Store
 from islands.queries.runs import best as best_of
+from islands.types import Candidate, ProblemRecord, RunRecord
 
 SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 
@@ -25,21 +29,38 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 @db_option
 @json_option
 def best(name: str, output: str | None, db: str, as_json: bool) -> None:
-    """Print the best answer of each problem of RUN, or write it with -o."""
+    """Print the best answer of each problem of RUN, or write it with -o. Of a comparison the best of all its runs."""
     with open_store(db) as store:
-        found = best_of(store, store.run(name).id)
-    rows = [best_row(problem, candidate) for problem, candidate in found]
+        runs = runs_named(store, name)
+        of_all = best_of_runs(store, runs)
+    found = [(problem, candidate) for _, problem, candidate in of_all]
+    rows = [
+        {**best_row(problem, candidate), **({} if len(runs) == 1 else {"run": run.name})}
+        for run, problem, candidate in of_all
+    ]
     if output is not None:
         click.echo(_write(rows, {p.name: p.answer_format for p, _ in found}, output))
     elif as_json:
         click.echo(json.dumps(rows))
     else:
-        for problem, candidate in found:
+        for run, problem, candidate in of_all:
             if candidate is None:
                 click.echo(f"# {problem.name}: no valid answer yet")
                 continue
-            click.echo(f"# {problem.name}: fitness {candidate.fitness:.6g} ({vector_of(problem, candidate)})")
+            where = "" if len(runs) == 1 else f", by {run.name}"
+            click.echo(f"# {problem.name}: fitness {candidate.fitness:.6g} ({vector_of(problem, candidate)}){where}")
             click.echo(candidate.text.rstrip("\n"))
+
+
+def best_of_runs(store: Store, runs: Sequence[RunRecord]) -> list[tuple[RunRecord, ProblemRecord, Candidate | None]]:
+    """Each problem with its fittest valid answer in any of the runs, the first run's among equals."""
+    found: dict[int, tuple[RunRecord, ProblemRecord, Candidate | None]] = {}
+    for run in runs:
+        for problem, candidate in best_of(store, run.id):
+            held = found.setdefault(problem.index, (run, problem, candidate))[2]
+            if candidate is not None and (held is None or candidate.fitness > held.fitness):
+                found[problem.index] = (run, problem, candidate)
+    return [found[index] for index in sorted(found)]
 
 
 def _write(rows: list[dict[str, Any]], formats: dict[str, str], output: str) -> str:

@@ -22,6 +22,7 @@ from evo.search.loop import Search
 from evo.search.progress import clock, describe_metrics, describe_usage, problem_row
 from evo.search.stop import FINISHING, Stop
 from evo.tui.detection import can_show
+from islands.queries.training import checkpoints
 
 SHOWN_PROBLEMS = 30
 
@@ -141,6 +142,10 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
     if launched.config.sandbox == "none":
         console.print("warning: --sandbox none: code written by the policy ran without isolation", style="yellow")
     suffix = db_suffix(db)
+    saved = checkpoints(launched.store, launched.run.id) if launched.config.train is not None else []
+    if saved:
+        again = f"{' '.join(launched.config.problems[:1])} --policy {saved[-1]}"
+        console.print(f"the trained policy: {saved[-1]}   try: evo run {again}", soft_wrap=True, markup=False)
     if summary["outcome"] != "done":
         console.print(f"go on with: evo resume {status.run}{suffix}")
     console.print(f"look at it: evo show {status.run}{suffix}   evo best {status.run}{suffix}")

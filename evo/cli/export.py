@@ -15,6 +15,7 @@ from rich.progress import track
 
 from evo.cli.options import db_option, plain_option
 from evo.errors import BadInput
+from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.interop.exporting import CheckpointExport
 from islands.queries.groups import export_groups
@@ -37,8 +38,8 @@ ROW_GROUP_BYTES = 32 << 20
 def export(
     name: str, output: str | None, no_tokens: bool, folder: str | None, problem: str | None, db: str, plain: bool
 ) -> None:
-    """Write one record per prompt group of RUN: prompt, rollouts, answers, rewards, fitness, errors, token ids and
-    behaviour log-probabilities.
+    """Write one record per prompt group of RUN, a run or a comparison: prompt, rollouts, answers, rewards, fitness,
+    errors, token ids and behaviour log-probabilities.
 
     With --openevolve write its programs as OpenEvolve does, in DIR/checkpoints/checkpoint_N, or in DIR itself if that
     is named checkpoint_N: for openevolve-run --checkpoint, and for OpenEvolve's visualizer (visualizer.py --path DIR).
@@ -56,7 +57,10 @@ def export(
 def _checkpoints(name: str, folder: str, wanted: str | None, db: str, plain: bool) -> None:
     console = Console(stderr=True)
     with Store.open(db, read_only=True) as store:
-        run = store.run(name)
+        run, *others = runs_named(store, name)
+        if others:
+            known = ", ".join(one.name for one in (run, *others[:3])) + (", ..." if len(others) > 3 else "")
+            raise BadInput(f"--openevolve: {name} is a comparison; name one of its runs: {known}")
         chosen = _choose(store, run.id, name, wanted)
         into = Path(folder)
         several = wanted is None and len(chosen) > 1
@@ -105,10 +109,14 @@ def _traces(name: str, output: str, no_tokens: bool, db: str, plain: bool) -> No
     if not path.parent.is_dir():
         raise BadInput(f"-o {output}: there is no directory {path.parent}")
     with Store.open(db, read_only=True) as store:
-        run = store.run(name)
-        total = sum(groups_by_problem(store, run.id).values())
+        runs = runs_named(store, name)
+        total = sum(sum(groups_by_problem(store, run.id).values()) for run in runs)
         console = Console(stderr=True)
-        rows: Iterable[dict[str, Any]] = export_groups(store, run.id, tokens=not no_tokens)
+        rows: Iterable[dict[str, Any]] = (
+            {**row, "run": run.name, "arm": run.arm}
+            for run in runs
+            for row in export_groups(store, run.id, tokens=not no_tokens)
+        )
         if console.is_terminal and not plain:
             rows = track(rows, f"exporting {name}", total=total, console=console, transient=True)
         partial = path.with_name(path.name + ".partial")
@@ -200,5 +208,7 @@ def _schema(arrow: Any) -> Any:
             ("sampling_seconds", real),
             ("scoring_seconds", real),
             ("rollouts", many(rollout)),
+            ("run", text),
+            ("arm", text),
         ]
     )

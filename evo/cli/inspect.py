@@ -1,4 +1,4 @@
-"""`evo runs` and `evo show`: what a database holds. They read only, also while a run writes."""
+"""`evo show`: what a run holds. It reads only, also while a run writes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from evo.cli.options import db_option, json_option
+from evo.cli.options import db_option, json_option, wide_console
 from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled
 from evo.comparison.operators_table import print_operators
 from evo.search.progress import describe_usage
-from islands.db.address import hide_password
+from islands.db.comparisons import runs_named
 from islands.db.scorer_changes import scorer_changes
 from islands.db.store import Store
+from islands.errors import UnknownRun
 from islands.interop.origin import originals_of
 from islands.queries.progress import run_progress
-from islands.queries.runs import best, format_errors, lineage, overview
+from islands.queries.runs import best, format_errors, lineage, run_of_candidate
 from islands.queries.runs import candidate as detail_of
-from islands.queries.training import VersionUse, versions_used
+from islands.queries.training import VersionUse, checkpoints, versions_used
 from islands.types import Candidate, ProblemRecord, RunRecord
 
 LINEAGE_SHOWN = 20
@@ -42,65 +43,12 @@ def _console() -> Console:
     return Console(highlight=False, markup=False)
 
 
-def _when(seconds: float) -> str:
+def when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).strftime("%d %b %H:%M")
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
-
-
-@click.command()
-@db_option
-@json_option
-def runs(db: str, as_json: bool) -> None:
-    """List the runs in a database."""
-    with open_store(db) as store:
-        lines = overview(store)
-    if as_json:
-        rows = [
-            {
-                "name": line.run.name,
-                "status": line.run.status,
-                "reason": line.run.reason,
-                "policy": line.run.config.get("policy"),
-                "problems": line.problems,
-                "solved": line.solved,
-                "failed": line.failed,
-                "groups": line.groups,
-                "candidates": line.candidates,
-                "mean_best": line.best,
-                "seed": line.run.seed,
-                "commit": line.run.commit,
-                "command": line.run.command,
-                "created": line.run.created,
-                "updated": line.run.updated,
-                "comparison": line.run.comparison,
-                "arm": line.run.arm,
-            }
-            for line in lines
-        ]
-        click.echo(json.dumps(rows))
-        return
-    if not lines:
-        click.echo(f"{hide_password(db)} holds no runs yet; start one with: evo run maze:test --limit 10")
-        return
-    table = Table(box=None, pad_edge=False)
-    for title in ("run", "status", "policy", "solved", "best", "groups", "seed", "started"):
-        right = title in ("solved", "best", "groups", "seed")
-        table.add_column(title, justify="right" if right else "left", no_wrap=True)
-    for line in lines:
-        table.add_row(
-            line.run.name,
-            line.run.status,
-            str(line.run.config.get("policy", "")),
-            f"{line.solved}/{line.problems}",
-            _number(line.best),
-            f"{line.groups:,}",
-            str(line.run.seed),
-            _when(line.run.created),
-        )
-    _console().print(table)
 
 
 @click.command()
@@ -109,13 +57,27 @@ def runs(db: str, as_json: bool) -> None:
 @db_option
 @json_option
 def show(name: str, candidate_id: int | None, db: str, as_json: bool) -> None:
-    """Show RUN, or its candidate ID: reward vector, feedback, lineage, and the difference to its parent."""
+    """Show RUN, a run or a comparison, or its candidate ID: reward vector, feedback, lineage, and the difference to its
+    parent."""
     with open_store(db) as store:
-        run = store.run(name)
-        if candidate_id is None:
-            _show_run(store, run, as_json)
+        runs = runs_named(store, name)
+        if candidate_id is not None:
+            _show_candidate(store, run_of(store, runs, candidate_id), candidate_id, as_json)
+        elif runs[0].comparison == name:
+            from evo.cli.show_comparison import show_comparison  # verdicts: scipy
+
+            show_comparison(store, name, as_json)
         else:
-            _show_candidate(store, run, candidate_id, as_json)
+            _show_run(store, runs[0], as_json)
+
+
+def run_of(store: Store, runs: Sequence[RunRecord], candidate_id: int) -> RunRecord:
+    """The one of the runs that has the candidate. Raises UnknownRun."""
+    found = run_of_candidate(store, candidate_id)
+    for run in runs:
+        if run.id == found:
+            return run
+    raise UnknownRun(f"{runs[0].comparison or runs[0].name} has no candidate {candidate_id}")
 
 
 def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
@@ -126,6 +88,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     changes = scorer_changes(store, run.id)
     comparison = gather(store, run.name)
     operators = load_operators(store, comparison)[comparison.arms[0].name]
+    saved = [place for place in checkpoints(store, run.id) if Path(place).is_dir()]
     if as_json:
         shown: dict[str, Any] = {
             "name": run.name,
@@ -143,6 +106,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             "cost": progress.cost,
             "format_errors": misread,
             "versions": [asdict(one) for one in versions],
+            "checkpoints": saved,
             "scorer_changes": [asdict(one) for one in changes],
             "operators": [operator_dict(one, crossed_seeds=comparison.crossed_seeds) for one in operators],
             "problems": [
@@ -158,8 +122,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         }
         click.echo(json.dumps(shown))
         return
-    console, why = _console(), f" ({run.reason})" if run.reason else ""
-    console.print(f"{run.name}: {run.status}{why}, started {_when(run.created)}, seed {run.seed}, commit {run.commit}")
+    console, why = wide_console(), f" ({run.reason})" if run.reason else ""
+    console.print(f"{run.name}: {run.status}{why}, started {when(run.created)}, seed {run.seed}, commit {run.commit}")
     console.print(run.command, style="dim", soft_wrap=True)
     solved = sum(p.solved_at is not None for p in progress.problems.values())
     console.print(
@@ -169,20 +133,20 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     for change in changes:
         became = "everything scored anew" if change.rescored else "accepted, older scores kept"
         told = f"{change.before or 'unknown'} -> {change.after}; {became}"
-        console.print(f"{_when(change.created)}  the scorer of {change.problem} changed: {told}", soft_wrap=True)
+        console.print(f"{when(change.created)}  the scorer of {change.problem} changed: {told}", soft_wrap=True)
     console.print()
-    table = Table(box=None, pad_edge=False, expand=True)
+    table = Table(box=None, pad_edge=False)
     for title in ("problem", "done", "best", "target", "solved", "id"):
         table.add_column(title, justify="left" if title == "problem" else "right", no_wrap=True)
-    table.add_column("reward vector", no_wrap=True, ratio=1, overflow="ellipsis")
+    table.add_column("reward vector", no_wrap=True)
     for problem, candidate in found:
         done = progress.problems[problem.id]
         vector = problem.message if problem.status == "failed" else vector_of(problem, candidate)
         table.add_row(
             problem.name,
             str(done.groups),
-            _number(None if candidate is None else candidate.fitness),
-            _number(problem.target),
+            number(None if candidate is None else candidate.fitness),
+            number(problem.target),
             "-" if done.solved_at is None else str(done.solved_at),
             "-" if candidate is None else str(candidate.id),
             vector,
@@ -191,6 +155,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     print_operators(console, [pooled(one.policy, one) for one in operators])
     if len(versions) > 1:
         console.print(_versions_table(versions))
+    if saved:
+        console.print("\ncheckpoints: " + ", ".join(saved), soft_wrap=True)
     if misread:
         worst = sorted(misread.items(), key=lambda item: -item[1])[:3]
         console.print("\nmisread rollouts: " + "; ".join(f"{count:,} x {reason}" for reason, count in worst))
@@ -229,7 +195,7 @@ def _versions_table(versions: Sequence[VersionUse]) -> Table:
         root = versions[0].version
         name = one.version.removeprefix(root) or root
         saved = Path(one.checkpoint).name if one.checkpoint else ""
-        table.add_row(name, str(one.groups), str(one.first), str(one.last), _number(one.fitness), saved)
+        table.add_row(name, str(one.groups), str(one.first), str(one.last), number(one.fitness), saved)
     return table
 
 

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+from rich.console import Console
 
 from islands.db.address import DEFAULT_DB, hide_password
 
 F = TypeVar("F", bound=Callable[..., Any])
+WIDE = 1000
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ def json_option(command: F) -> F:
 
 def plain_option(command: F) -> F:
     return click.option("--plain", is_flag=True, help="no live screen, plain lines")(command)
+
+
+def wide_console(**settings: Any) -> Console:
+    """For tables whose names and reasons are read whole, by people and by programs: nothing is cut or wrapped to fit a
+    terminal, which wraps what is wider itself."""
+    return Console(highlight=False, markup=False, width=WIDE, **settings)
 
 
 def command_line() -> str:

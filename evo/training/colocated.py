@@ -14,6 +14,7 @@ import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,9 @@ from evo.search.learner import SyncFailed
 from evo.search.sampler import Sampler
 from evo.search.status import SearchStatus
 from evo.training.promotion import Promotion
+from islands.db.checkpoints import set_checkpoint
 from islands.db.store import Store
+from islands.errors import DatabaseUnavailable, RunBusy
 from islands.queries.groups import read_groups
 from islands.queries.training import TrainingStepRecord, training_steps
 from problems.types import Rollout, ScoredGroup
@@ -112,7 +115,9 @@ class CoLocated:
     async def close(self) -> None:
         """A last checkpoint of where the learner has come to."""
         if self._recorded > self._saved:
-            await self.policy.between(self._save)
+            place = await self.policy.between(self._save)
+            with suppress(DatabaseUnavailable, RunBusy):  # the checkpoint is there all the same
+                set_checkpoint(self.store, self.run_id, self._recorded, place)
 
     async def _train(self, groups: Sequence[ScoredGroup]) -> None:
         """One step: learn, let the new version search or not, put it on record."""

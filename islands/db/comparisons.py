@@ -83,8 +83,13 @@ def runs_named(store: Store, name: str) -> list[RunRecord]:
         return runs
     try:
         return [store.run(name)]
-    except UnknownRun as unknown:
-        close = difflib.get_close_matches(name, comparison_names(store), n=3, cutoff=0.5)
-        if close:
-            raise UnknownRun(f"{store.address} has nothing named {name}; did you mean {', '.join(close)}?") from None
-        raise unknown
+    except UnknownRun:
+        single = [run.name for run in store.runs() if run.comparison is None]
+        names = comparison_names(store) + single[::-1]
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    if close:
+        hint = f"did you mean {', '.join(close)}?"
+    else:
+        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        hint = f"it has {shown}" if names else "it holds no runs yet"
+    raise UnknownRun(f"{store.address} has no run named {name}; {hint}")

@@ -120,14 +120,20 @@ class Lease:
         if connection.execute(_RENEWAL, dict(run=self.run_id, holder=self._owner, now=now)).rowcount != 1:
             raise RunBusy(f"run {self.run_id} was taken over by another process, because this one was not heard of")
 
-    def release(self) -> None:
-        """Give the run free. Safe to call twice."""
+    def forget(self) -> bool:
+        """Hold it no longer, and leave what the database says of it. Returns whether it was held."""
         if self._over.is_set():
-            return
+            return False
         self._over.set()
         if self._thread is not threading.current_thread():
             self._thread.join()
         self._forget(self)
+        return True
+
+    def release(self) -> None:
+        """Give the run free. Safe to call twice."""
+        if not self.forget():
+            return
         with self._begin() as tx:
             tx.connection.execute(update(Run).where(Run.id == self.run_id, Run.owner == self._owner).values(owner=None))
 

@@ -126,6 +126,13 @@ def candidate(store: Store, run_id: int, candidate_id: int) -> CandidateDetail:
     )
 
 
+def run_of_candidate(store: Store, candidate_id: int) -> int | None:
+    """The id of the run that a candidate is of, None for one that is not there."""
+    query = select(Problem.run_id).join(CandidateRow, CandidateRow.problem_id == Problem.id)
+    found: int | None = store.scalar(query.where(CandidateRow.id == candidate_id))
+    return found
+
+
 def lineage(store: Store, candidate_id: int) -> list[Candidate]:
     """The candidate, its parent, its parent's parent, down to where the search began."""
     first = select(CandidateRow.id, CandidateRow.parent_id).where(CandidateRow.id == candidate_id)

@@ -39,6 +39,12 @@ def training_steps(store: Store, run_id: int, after: int = -1) -> Iterator[Train
             yield TrainingStepRecord(*row)
 
 
+def checkpoints(store: Store, run_id: int) -> list[str]:
+    """Where the versions that a run trained were saved, oldest first. Some may have been removed since."""
+    query = select(TrainingStep.checkpoint).where(TrainingStep.run_id == run_id, TrainingStep.checkpoint.is_not(None))
+    return [str(place) for (place,) in store.rows(query.order_by(TrainingStep.step))]
+
+
 @dataclass(frozen=True)
 class VersionUse:
     """How a policy version was used: groups it wrote, from which sequence to which, and the mean fitness of an answer

@@ -1,0 +1,195 @@
+"""`evo runs`: what a database holds, and what becomes of it. The list only reads, also while a run writes."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+from rich.table import Table
+
+from evo.cli.inspect import number, open_store, when
+from evo.cli.options import db_option, json_option, wide_console
+from evo.errors import BadInput
+from islands.db.address import hide_password
+from islands.db.comparisons import runs_named
+from islands.db.housekeeping import delete_runs, rename_runs
+from islands.db.store import Store
+from islands.queries.runs import RunOverview, overview
+from islands.queries.training import checkpoints
+from islands.types import RUN_STATUSES, RunRecord
+
+F = TypeVar("F", bound=Callable[..., Any])
+SHOWN = 20
+DAY = 86400.0
+
+
+@click.group(invoke_without_command=True)
+@db_option
+@json_option
+@click.pass_context
+def runs(context: click.Context, db: str, as_json: bool) -> None:
+    """List the runs in a database, or delete, rename or prune them."""
+    if context.invoked_subcommand is not None:
+        return
+    with open_store(db) as store:
+        lines = overview(store)
+    if as_json:
+        click.echo(json.dumps([_record(line) for line in lines]))
+        return
+    if not lines:
+        click.echo(f"{hide_password(db)} holds no runs yet; start one with: evo run maze:test --limit 10")
+        return
+    _print(lines)
+
+
+def _record(line: RunOverview) -> dict[str, Any]:
+    return {
+        "name": line.run.name,
+        "status": line.run.status,
+        "reason": line.run.reason,
+        "policy": line.run.config.get("policy"),
+        "problems": line.problems,
+        "solved": line.solved,
+        "failed": line.failed,
+        "groups": line.groups,
+        "candidates": line.candidates,
+        "mean_best": line.best,
+        "seed": line.run.seed,
+        "commit": line.run.commit,
+        "command": line.run.command,
+        "created": line.run.created,
+        "updated": line.run.updated,
+        "comparison": line.run.comparison,
+        "arm": line.run.arm,
+    }
+
+
+def _print(lines: Sequence[RunOverview]) -> None:
+    """A line for each run, and why one failed."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("run", "status", "solved", "best", "groups", "seed", "started", "policy"):
+        right = title in ("solved", "best", "groups", "seed")
+        table.add_column(title, justify="right" if right else "left", no_wrap=True)
+    for line in lines:
+        table.add_row(
+            line.run.name,
+            line.run.status,
+            f"{line.solved}/{line.problems}",
+            number(line.best),
+            f"{line.groups:,}",
+            str(line.run.seed),
+            when(line.run.created),
+            str(line.run.config.get("policy", "")),
+        )
+    console = wide_console()
+    console.print(table)
+    for line in lines:
+        if line.run.status == "failed" and line.run.reason:
+            console.print(f"{line.run.name} failed: {line.run.reason}", soft_wrap=True)
+
+
+def _own_db(context: click.Context, db: str) -> str:
+    """`evo runs --db URL delete RUN` means that database too."""
+    above = context.parent
+    given = context.get_parameter_source("db")
+    return above.params["db"] if above is not None and given is ParameterSource.DEFAULT else db
+
+
+def yes_option(command: F) -> F:
+    return click.option("--yes", "-y", is_flag=True, help="do not ask")(command)
+
+
+@runs.command()
+@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@yes_option
+@db_option
+@click.pass_context
+def delete(context: click.Context, names: tuple[str, ...], yes: bool, db: str) -> None:
+    """Remove RUN, a run or a comparison with all its runs, from the database: groups, answers, everything. A run that
+    is being written is refused. Checkpoints that it trained stay where they are."""
+    with Store.open(_own_db(context, db), must_exist=True) as store:
+        found = {run.id: run for name in dict.fromkeys(names) for run in runs_named(store, name)}
+        chosen = [line for line in overview(store) if line.run.id in found]
+        _delete(store, chosen, yes)
+
+
+def _delete(store: Store, chosen: Sequence[RunOverview], yes: bool) -> None:
+    if not yes:
+        _print(chosen[:SHOWN])
+        if len(chosen) > SHOWN:
+            click.echo(f"... and {len(chosen) - SHOWN} more")
+    what = f"{len(chosen)} run{'s' * (len(chosen) != 1)} with {sum(line.groups for line in chosen):,} prompt groups"
+    _ask(f"Delete {what} from {store.address}? This cannot be undone.", yes)
+    saved = [place for line in chosen for place in checkpoints(store, line.run.id)]
+    delete_runs(store, [line.run for line in chosen])
+    click.echo(f"deleted {what}")
+    if saved:
+        click.echo(f"checkpoints that they trained stay: {saved[-1]}" + (" and others" if len(saved) > 1 else ""))
+
+
+def _ask(question: str, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise BadInput(f"{question.removesuffix(' This cannot be undone.')} Say so with --yes")
+    click.confirm(question, abort=True)
+
+
+@runs.command()
+@click.argument("old", metavar="RUN")
+@click.argument("new", metavar="NAME")
+@db_option
+@click.pass_context
+def rename(context: click.Context, old: str, new: str, db: str) -> None:
+    """Give RUN, a run or a comparison, the name NAME. A run that is being written is refused."""
+    with Store.open(_own_db(context, db), must_exist=True) as store:
+        found = runs_named(store, old)
+        if found[0].comparison is not None and found[0].comparison != old:
+            raise BadInput(f"{old} is a run of the comparison {found[0].comparison}; rename that")
+        rename_runs(store, found, new)
+    click.echo(f"{old} is called {new} now" + (f", with its {len(found)} runs" if found[0].comparison else ""))
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A run by itself, or a comparison: what is kept or deleted as a whole."""
+
+    lines: list[RunOverview]
+
+    @property
+    def records(self) -> list[RunRecord]:
+        return [line.run for line in self.lines]
+
+
+@runs.command()
+@click.option("--status", "statuses", multiple=True, type=click.Choice(RUN_STATUSES), help="those that ended like this")
+@click.option("--days", type=click.FloatRange(0), help="those that nothing was written to for so many days")
+@yes_option
+@db_option
+@click.pass_context
+def prune(context: click.Context, statuses: tuple[str, ...], days: float | None, yes: bool, db: str) -> None:
+    """Delete runs that came to nothing: those without a single prompt group, or those that --status and --days choose.
+    Comparisons go or stay as a whole."""
+    with Store.open(_own_db(context, db), must_exist=True) as store:
+        units: dict[str, _Unit] = {}
+        for line in overview(store):
+            units.setdefault(line.run.comparison or f"/{line.run.name}", _Unit([])).lines.append(line)
+        chosen = [unit for unit in units.values() if _goes(unit, statuses, days)]
+        if not chosen:
+            click.echo("nothing to prune")
+            return
+        _delete(store, [line for unit in chosen for line in unit.lines], yes)
+
+
+def _goes(unit: _Unit, statuses: Sequence[str], days: float | None) -> bool:
+    if days is not None and time.time() - max(run.updated for run in unit.records) < days * DAY:
+        return False
+    if statuses:
+        return all(run.status in statuses for run in unit.records)
+    return days is not None or not any(line.groups for line in unit.lines)

@@ -1,0 +1,95 @@
+"""Removing and renaming what a database holds: one run, or a comparison with all its runs. Never while one of them is
+being written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, select, text, update
+
+from islands.db.comparisons import check_free, run_name
+from islands.db.schema import (
+    Answer,
+    Base,
+    Candidate,
+    Elite,
+    Import,
+    ImportedProgram,
+    Improvement,
+    Migration,
+    OperatorCount,
+    PolicyVersion,
+    Problem,
+    PromptGroup,
+    Rollout,
+    Run,
+    ScorerChange,
+    TrainingStep,
+)
+from islands.db.store import Store
+from islands.types import RunRecord
+
+_OF_PROBLEMS: tuple[type[Base], ...] = (
+    Elite, Improvement, OperatorCount, Migration, ScorerChange, ImportedProgram, Import
+)  # fmt: skip
+_LOOKED_UP = {
+    "candidates": "group_id",
+    "elites": "candidate_id",
+    "improvements": "candidate_id",
+    "migrations": "candidate_id",
+    "prompt_groups": "policy_version_id",
+}
+"""Columns that a database searches for every row that goes, so as to keep its foreign keys, and that nothing else does:
+they have an index while rows go alone."""
+
+
+def delete_runs(store: Store, runs: Sequence[RunRecord]) -> None:
+    """Remove the runs and all they hold, in one transaction. Raises RunBusy where one of them is being written; all of
+    them stay then."""
+    leases = []
+    try:
+        for run in runs:
+            leases.append(store.lease(run.id))
+        with store.begin() as tx:
+            ids = [run.id for run in runs]
+            problems = select(Problem.id).where(Problem.run_id.in_(ids))
+            groups = select(PromptGroup.id).where(PromptGroup.run_id.in_(ids))
+            rollouts = select(Rollout.id).where(Rollout.group_id.in_(groups))
+            for name, column in _LOOKED_UP.items():
+                tx.connection.execute(text(f"CREATE INDEX housekeeping_{name} ON {name} ({column})"))
+            tx.connection.execute(delete(Answer).where(Answer.rollout_id.in_(rollouts)))
+            for kind in _OF_PROBLEMS:
+                tx.connection.execute(delete(kind).where(kind.problem_id.in_(problems)))  # type: ignore[attr-defined]
+            tx.connection.execute(delete(Candidate).where(Candidate.problem_id.in_(problems)))
+            tx.connection.execute(delete(Rollout).where(Rollout.group_id.in_(groups)))
+            for of_run in (PromptGroup, TrainingStep, PolicyVersion, Problem):
+                tx.connection.execute(delete(of_run).where(of_run.run_id.in_(ids)))
+            tx.connection.execute(delete(Run).where(Run.id.in_(ids)))
+            for name in _LOOKED_UP:
+                tx.connection.execute(text(f"DROP INDEX housekeeping_{name}"))
+        for lease in leases:
+            lease.forget()  # the rows that held them are gone
+    finally:
+        for lease in leases:
+            lease.release()
+
+
+def rename_runs(store: Store, runs: Sequence[RunRecord], name: str) -> None:
+    """Give a run, or a comparison with all its runs, another name. Raises BadName, RunExists, RunBusy; nothing is
+    changed then."""
+    check_free(store, name)
+    leases = []
+    try:
+        for run in runs:
+            leases.append(store.lease(run.id))
+        with store.begin() as tx:
+            for run in runs:
+                values: dict[str, object] = {"name": name}
+                if run.comparison is not None:
+                    values = {"name": run_name(name, run.arm or "", run.seed), "comparison": name}
+                if run.summary:
+                    values["summary"] = {**run.summary, "run": values["name"]}
+                tx.connection.execute(update(Run).where(Run.id == run.id).values(**values))
+    finally:
+        for lease in leases:
+            lease.release()

@@ -1,0 +1,107 @@
+"""`evo runs` and its verbs; `show`, `best` and `export` of a comparison; what training left behind."""
+
+import json
+
+import pytest
+from command_line import evo
+
+from islands.db.store import Store
+
+DB = "sqlite:///evo.db"
+FEW = ["maze:test", "--limit", "2", "--iterations", "3", "--plain"]
+
+
+@pytest.fixture
+def compared(here, capsys):
+    arms = ["--arm", "a=scripted:random-route", "--arm", "b=scripted:vary", "--baseline", "none"]
+    assert evo(capsys, "compare", *FEW, *arms, "--seeds", "1", "--name", "cmp", "--processes", "1")[0] == 0
+    assert evo(capsys, "run", *FEW, "--policy", "scripted:vary", "--name", "a-run-whose-name-is-rather-long")[0] == 0
+
+
+def test_names_are_whole_at_80_columns_and_piped(compared, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with Store.open(DB) as store:
+        reason = "because of a reason that takes more characters than a narrow terminal has room for in one line of it"
+        store.finish_run(store.run("cmp/a/s0").id, "failed", reason)
+    lines = evo(capsys, "runs")[1].splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["cmp/a/s0", "cmp/b/s0", "a-run-whose-name-is-rather-long"]
+    assert f"cmp/a/s0 failed: {reason}" in lines
+    assert "…" not in "".join(lines) + evo(capsys, "show", "a-run-whose-name-is-rather-long")[1]
+
+
+def test_a_comparison_is_shown_by_its_name(compared, capsys):
+    code, out, _ = evo(capsys, "show", "cmp")
+    assert code == 0 and "2 arms, 2 runs (2 done)" in out and "evo show cmp/a/s0" in out
+    shown = json.loads(evo(capsys, "show", "cmp", "--json")[1])
+    assert [run["name"] for run in shown["runs"]] == ["cmp/a/s0", "cmp/b/s0"] and "arms" in shown
+
+
+def test_the_best_of_a_comparison_is_that_of_all_its_runs(compared, capsys):
+    of_runs = {run: json.loads(evo(capsys, "best", run, "--json")[1]) for run in ("cmp/a/s0", "cmp/b/s0")}
+    for index, row in enumerate(json.loads(evo(capsys, "best", "cmp", "--json")[1])):
+        assert row["fitness"] == max(rows[index]["fitness"] for rows in of_runs.values())
+        assert {k: v for k, v in row.items() if k != "run"} == of_runs[row["run"]][index]
+        assert evo(capsys, "show", "cmp", str(row["candidate"]))[0] == 0
+    assert "by cmp/" in evo(capsys, "best", "cmp")[1]
+
+
+def test_a_comparison_is_exported_run_by_run(compared, here, capsys):
+    assert evo(capsys, "export", "cmp", "-o", "cmp.jsonl")[0] == 0
+    rows = [json.loads(line) for line in (here / "cmp.jsonl").read_text().splitlines()]
+    assert [row["run"] for row in rows] == ["cmp/a/s0"] * 6 + ["cmp/b/s0"] * 6 and len(
+        {row["id"] for row in rows}
+    ) == 12
+    assert evo(capsys, "export", "cmp", "-o", "cmp.parquet")[0] == 0
+    assert "name one of its runs: cmp/a/s0" in evo(capsys, "export", "cmp", "--openevolve", "out")[2]
+
+
+def test_runs_are_deleted_when_that_was_said(compared, capsys):
+    code, _, told = evo(capsys, "runs", "delete", "cmp")
+    assert code == 2 and "--yes" in told and "2 runs with 12 prompt groups" in told
+    assert evo(capsys, "runs", "delete", "nothing", "--yes")[0] == 2
+    assert len(json.loads(evo(capsys, "runs", "--json")[1])) == 3
+    assert evo(capsys, "runs", "--db", DB, "delete", "cmp", "--yes")[:2] == (
+        0,
+        "deleted 2 runs with 12 prompt groups\n",
+    )
+    assert [run["name"] for run in json.loads(evo(capsys, "runs", "--json")[1])] == ["a-run-whose-name-is-rather-long"]
+
+
+def test_runs_are_renamed(compared, capsys):
+    assert evo(capsys, "runs", "rename", "cmp", "other")[0] == 0
+    assert evo(capsys, "runs", "rename", "a-run-whose-name-is-rather-long", "short")[0] == 0
+    assert evo(capsys, "show", "other")[0] == evo(capsys, "resume", "short", "--iterations", "4", "--plain")[0] == 0
+    for old, new, why in (
+        ("other/a/s0", "x", "is a run of the comparison other"),
+        ("short", "other", "has something named other already"),
+        ("short", "a@b", "is no name for a run"),
+    ):
+        code, _, told = evo(capsys, "runs", "rename", old, new)
+        assert code == 2 and why in told and told.count("\n") == 1
+
+
+def test_prune_takes_what_came_to_nothing(compared, capsys):
+    with Store.open(DB) as store:
+        store.create_run("empty", {}, command="", seed=0, commit="")
+    assert evo(capsys, "runs", "prune", "--days", "1", "--yes")[1] == "nothing to prune\n"
+    assert evo(capsys, "runs", "prune", "--yes")[1].startswith("deleted 1 run ")
+    assert evo(capsys, "runs", "prune", "--yes")[1] == "nothing to prune\n"
+    assert evo(capsys, "runs", "prune", "--status", "done", "--days", "0", "--yes")[1].startswith("deleted 3 runs")
+
+
+@pytest.mark.parametrize(
+    "command", [["run"], ["compare", "--arm", "scripted:vary"], ["import", "--problem", "maze:test/0"]]
+)
+def test_a_name_is_checked_wherever_one_is_given(here, capsys, command):
+    code, _, told = evo(capsys, *command, "maze:test", "--name", "[b]")
+    assert code == 2 and "is no name for a run" in told and told.count("\n") == 1
+
+
+def test_where_a_trained_policy_was_saved_is_said_and_kept(here, capsys):
+    train = ["--rollouts", "2", "--train", "vpo", "--train-every", "2"]
+    code, out, _ = evo(capsys, "run", *FEW, *train, "--name", "learns")
+    assert code == 0
+    (place,) = json.loads(evo(capsys, "show", "learns", "--json")[1])["checkpoints"]
+    assert f"the trained policy: {place}" in out and f"checkpoints: {place}" in evo(capsys, "show", "learns")[1]
+    assert evo(capsys, "run", *FEW, "--policy", place)[0] == 0
+    assert place in evo(capsys, "runs", "delete", "learns", "--yes")[1]
