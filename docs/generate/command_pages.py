@@ -22,7 +22,7 @@ message.
 
 def commands_page() -> str:
     """One section a command, in the order of `evo --help`."""
-    context = click.Context(evo, info_name="evo")
+    context = evo.context_class(evo, info_name="evo", **evo.context_settings)
     return "\n\n".join([INTRODUCTION.strip(), *_sections(evo, context, 2)]) + "\n"
 
 

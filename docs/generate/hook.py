@@ -24,7 +24,7 @@ def on_config(config: MkDocsConfig, **_: Any) -> MkDocsConfig:
     """Puts the pages of results into the navigation, the overview first."""
     for section in config.nav or []:
         if "Results" in section:
-            section["Results"] = list(results(ROOT))
+            section["Results"] = [{_title(path): path} for path in results(ROOT)]
     return config
 
 
@@ -33,3 +33,9 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     for path, content in generated_pages(ROOT).items():
         files.append(File.generated(config, path, content=content))
     return files
+
+
+def _title(path: str) -> str:
+    """A page of results in the navigation; its own heading tells the settings too, and is long."""
+    name = Path(path).stem
+    return "All figures" if name == "index" else name.replace("_", " ").capitalize()
