@@ -5,7 +5,7 @@
     programs:shipped  programs:easy/3            programming problems that ship (shipped, easy, medium, hard)
     programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP or LiveCodeBench lines, counted from 0
     maths:circle_packing_26  maths:all           constructions of extremal mathematics
-    toolrl:synthetic  toolrl:FILE.parquet/12     text tasks of the VPO paper (problems.text.sets)
+    toolrl:synthetic  musique:FILE.jsonl/12      text tasks of the VPO paper (problems.text.sets)
     PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
     PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve.directory)
     PATH/problem.yaml  PATH/directory            a program of one file or several, scored by a command
@@ -49,10 +49,10 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "evo.problems"
-_PART = re.compile(r"((?:maze|programs|maths|toolrl):.+)/([0-9]+)-([0-9]+)")
+_PART = re.compile(r"((?:maze|programs|maths|musique|toolrl):.+)/([0-9]+)-([0-9]+)")
 _MAZES = ("test", "hard", "compromise", "large", "train", "compromise-train", "large-train")
 _PROGRAMS = ("shipped", "easy", "medium", "hard")
-_TEXTS = ("toolrl",)
+_TEXTS = ("musique", "toolrl")
 _registered: dict[str, Any] = {}
 _given: ContextVar[Mapping[str, Problem]] = ContextVar("problems given by name", default=MappingProxyType({}))
 _Made = TypeVar("_Made")

@@ -36,7 +36,8 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
             table.add_row(row["name"], size, row["description"] + (f"\n  {terms}" if terms else ""))
         console.print(table)
         console.print(
-            "\nAlso: programs:FILE.jsonl, toolrl:FILE.parquet, a scorer file (PATH.py), an OpenEvolve directory (PATH)."
+            "\nAlso: programs:FILE.jsonl, toolrl:FILE, musique:FILE, a scorer file (PATH.py), "
+            "an OpenEvolve directory (PATH)."
         )
         console.print(
             "The embedded policies search mazes. Other problems take a hub id, a directory or openai:MODEL@URL, or "

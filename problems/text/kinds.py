@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from problems.musique.sets import MUSIQUE
 from problems.text.sets import Kind
 from problems.toolrl.sets import TOOLRL
 
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (TOOLRL,)}
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (MUSIQUE, TOOLRL)}
