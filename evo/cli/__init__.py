@@ -17,7 +17,7 @@ import click
 from evo.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("evo.cli.demo", "Search held-out mazes with the policy that ships, start to summary."),
+    "demo": ("evo.cli.demo", "Base, GRPO, VPO and three baselines search hard mazes: verdict and report."),
     "run": ("evo.cli.run", "Search problems with a policy."),
     "resume": ("evo.cli.resume", "Go on with a run after its last committed group."),
     "watch": ("evo.cli.watch", "Watch a run or a comparison on a live screen, from anywhere."),

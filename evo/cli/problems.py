@@ -52,8 +52,11 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         return
     if len(found) == 1:
         problem = found[0]
+        if problem.fault is not None:
+            raise problem.fault
+        target = "none" if problem.target is None else f"{problem.target:.4g}"
         known = "" if problem.best_known is None else f"; best known {problem.best_known:.12g}"
-        console.print(f"{problem.name}: objectives {', '.join(problem.objectives)}; target {problem.target}{known}")
+        console.print(f"{problem.name}: objectives {', '.join(problem.objectives)}; target {target}{known}")
         if problem.source:
             console.print(f"source: {problem.source}; licence: {problem.licence or '-'}")
         console.print()

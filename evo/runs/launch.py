@@ -13,7 +13,7 @@ from evo.config.run import RunConfig
 from evo.runs.learner import open_learner
 from evo.runs.preflight import check_new_run
 from evo.runs.problem_runs import add_problems, check_together
-from evo.search.defaults import resolve_policy, resolve_settings, source_commit, to_stored
+from evo.search.defaults import resolve_policy, resolve_rollouts, resolve_settings, source_commit, to_stored
 from evo.search.loop import Search
 from evo.search.machine import describe_machine
 from evo.search.operator_selection import Operator, Operators, operator_selection
@@ -70,7 +70,7 @@ async def launch(
         # 1) resolve the problems, and the settings that they decide
         check_new_run(config, parts, db, name)
         problems = parts.problems(config)
-        config = resolve_policy(resolve_settings(config, problems), problems)
+        config = resolve_rollouts(resolve_policy(resolve_settings(config, problems), problems))
         # 2) load the policies
         operators = parts.operators(config, problems)
         check_together(config, problems, operators)

@@ -15,9 +15,12 @@ from evo.config.run import RunConfig
 from evo.version import __version__
 from islands.population.config import PopulationConfig
 from problems.contract import Problem
+from vpo.advantage import METHODS
 
 DEFAULT_ITERATIONS = 100
 WITHOUT_MODEL = "scripted:mutate"
+TRAINING_ROLLOUTS = 4
+"""Of a search that trains and names none."""
 
 
 def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
@@ -47,6 +50,20 @@ def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
         stacklevel=2,
     )
     return config.model_copy(update={"policy": WITHOUT_MODEL})
+
+
+def resolve_rollouts(config: RunConfig) -> RunConfig:
+    """A method that compares the rollouts of a prompt group needs several; how many is chosen here, and said, where
+    nothing is."""
+    if config.train is None or config.train.method not in METHODS or "rollouts" in config.model_fields_set:
+        return config
+    if METHODS[config.train.method].credit != "rollout":
+        return config
+    warnings.warn(
+        f"{config.train.method} compares the rollouts of a prompt group: --rollouts {TRAINING_ROLLOUTS} is taken",
+        stacklevel=2,
+    )
+    return config.model_copy(update={"rollouts": TRAINING_ROLLOUTS})
 
 
 def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:

@@ -281,3 +281,32 @@ def test_a_policy_that_only_understands_mazes_says_what_would_work(here, capsys)
     assert invoke(["run", "mine.py", "--policy", "embedded:base"]) == 2
     told = capsys.readouterr().err
     assert "only understands mazes" in told and "scripted:mutate" in told and told.count("\n") == 1
+
+
+def test_a_scorer_at_fault_is_said_where_its_problem_is_looked_at(here, capsys):
+    (here / "faulty.py").write_text("def score(answer):\n    raise RuntimeError('broken scorer')\n")
+    assert invoke(["problems", "faulty.py"]) == 1
+    told = capsys.readouterr().err
+    assert "broken scorer" in told and told.count("\n") == 1
+
+
+def test_targets_are_numbers_that_people_read(here, capsys):
+    assert invoke(["problems", "maze:hard/1"]) == 0
+    assert "target 0.75\n" in capsys.readouterr().out
+    assert invoke(["problems", "maze:hard/19"]) == 0
+    assert "target 0.8333\n" in capsys.readouterr().out
+
+
+def test_a_search_that_trains_chooses_a_group_by_itself(here, capsys):
+    few = ["maze:train", "--limit", "1", "--iterations", "1", "--plain", "--train", "vpo", "--json"]
+    with pytest.warns(UserWarning, match="--rollouts 4 is taken"):
+        assert invoke(["run", *few, "--name", "learns"]) == 0
+    capsys.readouterr()
+    assert invoke(["show", "learns", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["config"]["rollouts"] == 4
+
+
+def test_what_demo_and_the_hard_mazes_are_is_said_as_it_is(capsys):
+    assert COMMANDS["demo"][1].startswith("Base, GRPO, VPO and three baselines")
+    assert invoke(["problems"]) == 0
+    assert "misses in 600 tries" in " ".join(capsys.readouterr().out.split())
