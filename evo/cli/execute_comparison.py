@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
 
 from rich.console import Console
-from rich.markup import escape
 
 from evo.cli.execute_run import handling_interrupts
-from evo.cli.live import show_live
+from evo.cli.live import open_live, say_loading
 from evo.cli.options import Manner, db_suffix
 from evo.comparison.load import gather, load_results
 from evo.comparison.operators import load_operators
@@ -22,7 +20,6 @@ from evo.comparison.table import as_dict, costs_of, print_summary
 from evo.comparison.verdict import summarise
 from evo.config.run import RunConfig
 from evo.runs.scorer_change import UNCHANGED, Changes
-from evo.tui.detection import can_show
 from islands.db.store import Store
 
 Begin = Callable[[], tuple[str, Sequence[SeedBatch]]]
@@ -61,18 +58,16 @@ async def _conduct(
     ended: list[Ended] = []
     try:
         with handling_interrupts(runner.interrupt):
-            loading = "loading " + escape(", ".join(dict.fromkeys(config.policy for config in configs)))
-            live = not manner.plain and can_show(console)
-            with console.status(loading) if live else contextlib.nullcontext():
+            async with open_live(console, manner.plain, say_loading(configs)) as live:
                 await runner.prepare(configs)
-            if runner.stopping:
-                return 130  # nothing was begun, nothing is stored
-            comparison, seed_batches = begin()
-            async with show_live(manner.db, comparison, console, manner.plain, runner, manner.against):
-                try:
-                    ended = await runner.search(manner.db, seed_batches, changes)
-                except asyncio.CancelledError:
-                    interrupted = True
+                if runner.stopping:
+                    return 130  # nothing was begun, nothing is stored
+                comparison, seed_batches = begin()
+                async with live.showing(manner.db, comparison, runner, manner.against):
+                    try:
+                        ended = await runner.search(manner.db, seed_batches, changes)
+                    except asyncio.CancelledError:
+                        interrupted = True
     finally:
         await runner.close()
     interrupted = interrupted or bool(runner.stopping) or any(one.outcome == "interrupted" for one in ended)

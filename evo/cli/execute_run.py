@@ -14,14 +14,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evo.cli.live import show_live
+from evo.cli.live import open_live
 from evo.cli.options import db_suffix
 from evo.runs.launch import Launched
 from evo.runs.result import run_to_end
 from evo.search.loop import Search
 from evo.search.progress import clock, describe_metrics, describe_usage, problem_row
 from evo.search.stop import FINISHING, Stop
-from evo.tui.detection import can_show
 from islands.queries.training import checkpoints
 
 SHOWN_PROBLEMS = 30
@@ -53,14 +52,14 @@ async def _drive(
     loading: str,
     ending: Callable[[Console, Launched], None] | None,
 ) -> int:
-    live = not plain and can_show(console)
-    with console.status(f"loading {escape(loading)}") if live else contextlib.nullcontext():
-        launched = await prepare()
-    search, status = launched.search, launched.status
+    launched: Launched | None = None
     try:
-        async with show_live(db, status.run, console, plain, SearchControls(search)):
-            with handling_interrupts(search.interrupt):
-                found = await run_to_end(launched)
+        async with open_live(console, plain, f"loading {loading}") as live:
+            launched = await prepare()
+            search = launched.search
+            async with live.showing(db, launched.status.run, SearchControls(search)):
+                with handling_interrupts(search.interrupt):
+                    found = await run_to_end(launched)
         if as_json:
             sys.stdout.write(json.dumps(found.summary) + "\n")
         else:
@@ -73,7 +72,8 @@ async def _drive(
             raise found.failure
         return 130 if found.outcome == "interrupted" else 1 if found.faults else 0
     finally:
-        await launched.close()
+        if launched is not None:
+            await launched.close()
 
 
 class SearchControls:

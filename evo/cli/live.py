@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -17,32 +17,56 @@ from evo.cli.options import db_suffix
 from evo.tui.detection import can_show
 
 if TYPE_CHECKING:
-    from evo.tui.screen import Controls
+    from evo.config.run import RunConfig
+    from evo.tui.screen import Controls, LiveScreen
 
 FIRST_LINES_SECONDS = 5.0
 
 
-@contextlib.asynccontextmanager
-async def show_live(
-    db: str, name: str, console: Console, plain: bool, controls: Controls, against: str | None = None
-) -> AsyncIterator[None]:
-    """Show the run or comparison `name` until the block ends. Both ways read the database, as a watcher would."""
-    if not plain and can_show(console):
-        from evo.tui.screen import show_screen
+class Live:
+    """How a run is shown. screen: None where lines are printed."""
 
-        async with show_screen(db, name, console, controls=controls, against=against):
+    def __init__(self, console: Console, screen: LiveScreen | None) -> None:
+        self._console, self._screen = console, screen
+
+    @contextlib.asynccontextmanager
+    async def showing(self, db: str, name: str, controls: Controls, against: str | None = None) -> AsyncIterator[None]:
+        """Show the run or comparison `name` until the block ends. Both ways read the database, as a watcher would."""
+        if self._screen is not None:
+            self._screen.watch(db, name, controls, against)
             yield
+            return
+        self._console.print(
+            f"{name} begins; another terminal can look on: evo watch {name}{db_suffix(db)}",
+            soft_wrap=True, markup=False,
+        )  # fmt: skip
+        lines = asyncio.create_task(_lines(db, name, self._console, against))
+        try:
+            yield
+        finally:
+            lines.cancel()
+            await asyncio.gather(lines, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def open_live(console: Console, plain: bool, loading: str) -> AsyncIterator[Live]:
+    """From before anything is loaded: a screen is there at once and says what it waits for."""
+    if plain or not can_show(console):
+        yield Live(console, None)
         return
-    suffix = db_suffix(db)
-    console.print(
-        f"{name} begins; another terminal can look on: evo watch {name}{suffix}", soft_wrap=True, markup=False
-    )
-    lines = asyncio.create_task(_lines(db, name, console, against))
-    try:
-        yield
-    finally:
-        lines.cancel()
-        await asyncio.gather(lines, return_exceptions=True)
+    from evo.tui.screen import open_screen
+
+    async with open_screen(console, loading) as screen:
+        yield Live(console, screen)
+
+
+def say_loading(configs: Sequence[RunConfig]) -> str:
+    """Which policies and problems are loaded, in a few words."""
+    policies = list(dict.fromkeys(config.policy for config in configs))
+    problems = list(dict.fromkeys(name for config in configs for name in config.problems))
+    shown = [", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "") for names in
+             (policies, problems)]  # fmt: skip
+    return f"loading {shown[0]} for {shown[1]}"
 
 
 async def _lines(db: str, name: str, console: Console, against: str | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evo.monitor.snapshot import Ancestor, Detail
+from evo.monitor.statement import statement_of, walk_of
 from islands.db.store import Store
 from islands.queries import live
 from islands.queries.runs import candidate
@@ -24,9 +25,12 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
             return Detail(arm, problem)
         run, id = searches[place[0]], place[1]
         line = live.ancestors(connection, id, ANCESTORS)
+        origin = live.origin(connection, id)
     found = candidate(store, run.id, id)
     parent = candidate(store, run.id, line[1][0]).candidate if len(line) > 1 else None
     answer = found.candidate
+    stated = statement_of(found.problem)
+    asked = live.Origin("", "", "", 0) if origin is None else origin
     return Detail(
         arm,
         problem,
@@ -46,4 +50,10 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
         tuple(Ancestor(id, fitness) for id, fitness in line),
         None if parent is None else parent.text,
         () if parent is None else parent.rewards,
+        stated.text,
+        None if stated.board is None else walk_of(stated.board, answer.text),
+        asked.system,
+        asked.user,
+        asked.chain,
+        asked.place,
     )

@@ -1,7 +1,7 @@
 """What a live screen shows of a run or a comparison, as plain values: no database, no terminal, no clock.
 
-A snapshot never changes: the poller (evo.monitor.poller) makes a new one when the database has something new. A frame
-(evo.tui.frame) is a pure function of a snapshot, so frames can be kept as text and compared.
+A snapshot never changes: the poller (evo.monitor.poller) makes a new one when the database has something new. What a
+screen writes is a pure function of a snapshot (evo.tui.arrange), so it can be compared as text.
 """
 
 from __future__ import annotations
@@ -136,6 +136,14 @@ class ImprovementLine:
 
 
 @dataclass(frozen=True)
+class Walk:
+    """A maze's rows of tiles, and the cells that an answer's moves come to in order, numbered row by row from 0."""
+
+    rows: tuple[str, ...]
+    cells: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Ancestor:
     """One step of a lineage."""
 
@@ -151,6 +159,9 @@ class Detail:
     lineage: the answer and the nearest of its `generation` ancestors
     parent_text: None for an answer without a parent
     text, feedback: as the model and the scorer wrote them
+    statement: of the problem; "" where it can only be read in the prompt; walk: the answer's way through its maze
+    system, prompt: what was asked; chain: the whole of what the model wrote, in which the answer is number `place`
+        from 0; "" for a seed answer
     """
 
     arm: str
@@ -171,6 +182,12 @@ class Detail:
     lineage: tuple[Ancestor, ...] = ()
     parent_text: str | None = None
     parent_rewards: tuple[float, ...] = ()
+    statement: str = ""
+    walk: Walk | None = None
+    system: str = ""
+    prompt: str = ""
+    chain: str = ""
+    place: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ import difflib
 
 from rich.style import Style
 
-from evo.monitor.snapshot import Detail, Snapshot
+from evo.monitor.snapshot import Detail, ProblemLine, Snapshot
+from evo.tui.answer import draw_program, draw_walk
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, wrap
+from evo.tui.links import link
 from evo.tui.numbers import fitness, signed
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, look
 from evo.tui.view import View
@@ -17,36 +19,40 @@ MOST_COMPARED = 4_000
 """Lines, or words, of which two texts are compared; comparing takes time that grows with their product."""
 
 
-def draw_detail(snapshot: Snapshot, view: View, width: int, height: int) -> Lines:
-    """`height` lines, `view.scroll` of them further down; the arms side by side as tabs on the first."""
-    head = _tabs(snapshot, view, width)
-    arm = snapshot.arms[min(view.arm, len(snapshot.arms) - 1)].name
-    found = snapshot.details.get((view.problem, arm))
-    if found is None:
-        return [head, Line(width).add("reading …", DIM)]
-    if found.candidate is None:
-        return [head, Line(width).add("no valid answer yet", DIM)]
-    body = _body(snapshot, found, width)
-    top = min(view.scroll, max(0, len(body) - (height - 1)))
-    lines = [head, *body[top : top + height - 1]]
-    below = len(body) - top - (height - 1)
-    if below > 0 and len(lines) > 1:
-        lines[-1] = Line(width).add(f"… {below + 1} more lines (down)", DIM)
-    return lines
-
-
-def _tabs(snapshot: Snapshot, view: View, width: int) -> Line:
+def draw_detail_head(snapshot: Snapshot, view: View, width: int) -> Line:
+    """The problem's name, and the arms side by side as tabs."""
     line = Line(width).add(shorten(snapshot.problems[view.problem].name, 30), STRONG).gap(2)
     for number, arm in enumerate(snapshot.arms):
         its = look(number)
         chosen = number == min(view.arm, len(snapshot.arms) - 1)
         style = its.style + Style(reverse=True) if chosen else its.style
-        line.add(f" {its.mark} {shorten(arm.name, 14)} ", style)
+        line.add(f" {its.mark} {shorten(arm.name, 14)} ", link(style, f"arm({number})"))
     return line
 
 
-def _body(snapshot: Snapshot, found: Detail, width: int) -> Lines:
-    problem = snapshot.problems[found.problem]
+def draw_detail(snapshot: Snapshot, view: View, width: int) -> Lines:
+    """All there is to say of the chosen arm's best answer, as many lines as that takes."""
+    arm = snapshot.arms[min(view.arm, len(snapshot.arms) - 1)].name
+    found = snapshot.details.get((view.problem, arm))
+    if found is None:
+        return [Line(width).add("reading …", DIM)]
+    if found.candidate is None:
+        return [Line(width).add("no valid answer yet", DIM)]
+    # the same answer is drawn for every new snapshot
+    return _drawn(found, snapshot.problems[found.problem], width)
+
+
+_kept: list[tuple[Detail, int, Lines]] = []
+"""The answer drawn last, as its lines at one width."""
+
+
+def _drawn(found: Detail, problem: ProblemLine, width: int) -> Lines:
+    if not (_kept and _kept[0][0] is found and _kept[0][1] == width):
+        _kept[:] = [(found, width, _body(problem, found, width))]
+    return _kept[0][2]
+
+
+def _body(problem: ProblemLine, found: Detail, width: int) -> Lines:
     lines: Lines = []
     born = "the seed answer" if found.iteration is None else f"iteration {found.iteration}, seed {found.seed}"
     line = Line(width).add("fitness ", DIM).add(f"{found.fitness:.6g}", STRONG)
@@ -68,13 +74,31 @@ def _body(snapshot: Snapshot, found: Detail, width: int) -> Lines:
     ):
         lines.append(Line(width).add("scorer  " if not at else " " * 8, DIM).add(piece))
     lines.append(Line(width))
+    if found.walk is not None:
+        lines += [*draw_walk(found.walk, width), Line(width)]
     if found.parent_text is not None and found.parent_text.strip():
-        lines.append(Line(width).add(f"what it changed in its parent {found.lineage[1].candidate}", DIM))
-        lines += difference(found, width)
-        lines.append(Line(width))
-    lines.append(Line(width).add("answer", DIM))
-    lines += [Line(width).gap(2).add(piece) for piece in wrap(found.text, max(10, width - 2), MOST_LINES)]
+        lines.append(_title(f"what it changed in its parent {found.lineage[1].candidate}", width))
+        lines += [*difference(found, width), Line(width)]
+    lines.append(_title("answer", width))
+    lines += draw_program(found.text, width) if found.answer_format == "python" else _text(found.text, width)
+    for title, text in (
+        ("the problem's statement", found.statement),
+        ("system prompt", found.system),
+        ("prompt", found.prompt),
+        (f"the model's full text, in which this is answer {found.place + 1}", found.chain),
+    ):
+        if text.strip():
+            lines += [Line(width), _title(title, width), *_text(text, width)]
     return lines
+
+
+def _title(text: str, width: int) -> Line:
+    line = Line(width).add(text, STRONG).gap()
+    return line.add("─" * line.room, DIM)
+
+
+def _text(text: str, width: int) -> Lines:
+    return [Line(width).gap(2).add(piece) for piece in wrap(text, max(10, width - 2), MOST_LINES)]
 
 
 def _vector(objectives: tuple[str, ...], found: Detail, width: int) -> Lines:

@@ -9,7 +9,7 @@ import numpy as np
 from rich.style import Style
 
 from evo.monitor.snapshot import ArmSnapshot, Snapshot
-from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
+from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of, wrap
 from evo.tui.numbers import clock, common_prefix, count, fitness, rate
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, WARN, look
 from evo.tui.view import View
@@ -53,9 +53,9 @@ def _state(snapshot: Snapshot, view: View, now: float) -> tuple[str, Style]:
     if snapshot.fault:
         return "the database does not answer", BAD
     if snapshot.loaded < snapshot.runs and not snapshot.ended:
-        return f"reading run {snapshot.loaded + 1} of {snapshot.runs}", DIM
+        return f"reading run {snapshot.loaded + 1} of {snapshot.runs}", WARN
     if snapshot.loaded < snapshot.runs:
-        return f"all runs have ended; reading {snapshot.loaded + 1} of {snapshot.runs}", DIM
+        return f"all runs have ended; reading {snapshot.loaded + 1} of {snapshot.runs}", WARN
     if snapshot.ended:
         failed, interrupted = statuses.get("failed", 0), statuses.get("interrupted", 0)
         whose = "all runs have ended" if snapshot.runs > 1 else "the run has ended"
@@ -196,15 +196,21 @@ def _runs(snapshot: Snapshot, arm: ArmSnapshot) -> str:
 
 
 def verdict(snapshot: Snapshot, width: int, room: int) -> Lines:
-    """Lines against the reference, as many as there is room for; what is not known yet is said."""
+    """What is shown against the reference, in at most `room` lines; none is cut, those that do not fit are counted.
+    What is not known yet is said."""
     if snapshot.reference is None or room < 1:
         return []
     if not snapshot.verdict:
         return [Line(width).add("verdict: waits until every search has begun", DIM)]
-    lines = []
-    for text in snapshot.verdict[:room]:
+    lines: Lines = []
+    for at, text in enumerate(snapshot.verdict):
         shown = not text.startswith("no difference")
-        lines.append(Line(width).add("→ " if shown else "  ", GOOD).add(text, STRONG if shown else DIM))
-    if len(snapshot.verdict) > room:
-        lines[-1].flush(f"… {len(snapshot.verdict) - room} more", DIM)
+        pieces = wrap(text, max(10, width - 2), 4, words=True)
+        more = f"… {len(snapshot.verdict) - at} more in evo show" if at + 1 < len(snapshot.verdict) or at else ""
+        if lines and len(lines) + len(pieces) > room:
+            lines[-1].flush(more, DIM)
+            break
+        for number, piece in enumerate(pieces[:room]):
+            line = Line(width).add("→ " if shown and not number else "  ", GOOD)
+            lines.append(line.add(piece, STRONG if shown else DIM))
     return lines

@@ -99,6 +99,10 @@ class Line:
             self.add(" " * (self.room - cells)).add(text, style)
         return self
 
+    def text(self) -> str:
+        """What it says, without styles and trailing spaces."""
+        return text_of(self.segments).rstrip()
+
     def done(self) -> list[Segment]:
         """The segments, filled up to the full width."""
         if self.room:

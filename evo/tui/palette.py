@@ -1,7 +1,5 @@
-"""Colours and marks. An arm is told by its mark and its colour together, never by colour alone.
-
-The colours are Okabe and Ito's (2008), which differ for every common kind of colour blindness. Their black would vanish
-on a dark terminal and their yellow on a light one: yellow comes last, grey stands in for black.
+"""Styles of text. An arm is told by its mark and its colour together, never by colour alone (evo.monitor.arm_style);
+nor is anything else told by colour alone.
 """
 
 from __future__ import annotations
@@ -12,8 +10,7 @@ from functools import cache
 from rich.color import Color
 from rich.style import Style
 
-_COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#0072B2", "#999999", "#F0E442")
-_MARKS = "●▲■◆▼○△□"
+from evo.monitor.arm_style import style_of
 
 STRONG = Style(bold=True)
 DIM = Style(dim=True)
@@ -55,8 +52,6 @@ class Look:
 
 @cache
 def look(number: int) -> Look:
-    """Of the arm of that number; from the ninth on colours and marks are paired anew."""
-    turn, place = divmod(number, len(_COLOURS))
-    mark = _MARKS[(place + turn * 3) % len(_MARKS)]
-    colour = Color.parse(_COLOURS[place])
-    return Look(mark, Style(color=colour), Style(color=colour, dim=True))
+    """Of the arm of that number."""
+    its = style_of(number)
+    return Look(its.mark, Style(color=its.rich), Style(color=its.rich, dim=True))

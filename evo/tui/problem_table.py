@@ -1,160 +1,226 @@
-"""The table of problems: a row each, and in it for every arm how its best fitness rose, when it was solved, and how it
-stands against the reference."""
+"""The table of problems: a row each, and in it for every arm when it was solved or how far it has come, whether that
+is won, lost or level against the reference, and how its best fitness rose."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from evo.monitor.snapshot import ArmSnapshot, Snapshot
+from evo.monitor.snapshot import Snapshot
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
-from evo.tui.numbers import common_prefix, fitness, signed, sparkline
-from evo.tui.palette import BAD, DIM, SELECTED, STRONG, look
-from evo.tui.view import View
+from evo.tui.links import link
+from evo.tui.numbers import common_prefix, fitness, sparkcurve
+from evo.tui.palette import BAD, DIM, GOOD, SELECTED, STRONG, look
+from evo.tui.selection import select
+from evo.tui.standings import Standings, gap_text, outcome_text
+from evo.tui.view import NAME, View
 
-SOLVED, DELTA = 5, 7
+OUTCOME, GAP, MOST_BAR, LEAST_BAR = 8, 7, 24, 5
+TARGET, ITERATIONS = 9, 14
+MOST_CURVES = 2_000
 
 
 @dataclass(frozen=True)
 class _Widths:
     name: int
-    spark: int
-    best: int  # 0 where there is no room for it
-    deltas: bool
+    bar: int  # 0 where there is no room for it
+    outcome: int
+    gap: int  # 0 for none
 
 
-def visible(problem: int, problems: int, rows: int) -> range:
-    """The problems on the page that the chosen one is on. Pages stay where they are, so that rows do not move under
-    the eye; the last one begins earlier where it would be part empty."""
-    rows = max(1, rows)
-    start = max(0, min(problem // rows * rows, problems - rows))
-    return range(start, min(problems, start + rows))
+class ProblemTable:
+    """The table of one snapshot at one width; rows are drawn when they are asked for.
 
+    rows: numbers of the problems shown, in order
+    curves: drawn before, kept from one table of a comparison to the next
+    """
 
-def draw_problem_table(snapshot: Snapshot, view: View, width: int, height: int) -> Lines:
-    """`height` lines: titles, rows, none where there are no problems yet."""
-    if not snapshot.problems:
-        return [Line(width).add("waiting for the first run to begin", DIM)]
-    names = [problem.name for problem in snapshot.problems]
-    prefix = common_prefix(names)
-    widths = _widths(snapshot, [clean(name[len(prefix) :]) for name in names], width)
-    lines = [_titles(snapshot, prefix, widths, width)]
-    for problem in visible(view.problem, len(names), height - 1):
-        chosen = problem == view.problem
-        line = Line(width).add("▸" if chosen else " ", STRONG)
-        line.add(shorten(names[problem][len(prefix) :], widths.name), SELECTED if chosen else PLAIN, widths.name)
-        low, high = _scale(snapshot, problem)
-        for number in range(len(snapshot.arms)):
-            _cells(line, snapshot, number, problem, widths, low, high)
-        if len(snapshot.arms) == 1:
-            _alone(line, snapshot, problem)
-        lines.append(line)
-    return lines
+    def __init__(
+        self, snapshot: Snapshot, found: Standings, view: View, width: int, curves: dict[object, str] | None = None
+    ) -> None:
+        self._curves = {} if curves is None else curves
+        self.snapshot, self.found, self.view, self.width = snapshot, found, view, width
+        self.rows = select(snapshot, found, view.choice)
+        names = [problem.name for problem in snapshot.problems]
+        self._prefix = common_prefix(names)
+        self._names = [clean(name[len(self._prefix) :]) for name in names]
+        self._widths = self._fit()
 
+    def head(self, height: int) -> Lines:
+        """What the signs mean, titles and totals; without the totals, and without the meaning, where there is little
+        room."""
+        if not self.snapshot.problems:
+            return [Line(self.width).add("waiting for the first run to begin", DIM)][:height]
+        lines = [self._legend(), self._titles()]
+        if len(self.snapshot.arms) > 1 and len(self.snapshot.problems) > 1:
+            lines.append(self._totals())
+        return lines[:height] if height >= 3 else lines[1:][:height]
 
-def _widths(snapshot: Snapshot, names: list[str], width: int) -> _Widths:
-    arms = len(snapshot.arms)
-    longest = max(map(width_of, names))
-    for best, deltas, least in ((6, True, 10), (0, True, 8), (0, True, 4), (0, False, 3), (0, False, 0)):
-        others = arms * (2 + best + SOLVED + 1) + (DELTA * (arms - 1) if deltas and arms > 1 else 0)
-        others += 22 if arms == 1 else 0
-        name = min(longest, 30 if width >= 110 else 16)
-        spark = (width - 1 - name - others) // arms
-        if spark >= least or least == 0:
-            break
-    if spark < 0:  # many arms on a small screen: names give way
-        name, spark = max(6, name + spark * arms), 0
-    most = 24 if arms > 1 else 60
-    return _Widths(
-        min(longest, name + max(0, spark - most) * arms), min(max(0, spark), most), best, deltas and arms > 1
-    )
+    def row(self, place: int) -> Line:
+        """The row at that place of `rows`."""
+        problem = self.rows[place]
+        chosen = problem == self.view.problem
+        line = Line(self.width).add("▸" if chosen else " ", STRONG)
+        name = shorten(self._names[problem], self._widths.name)
+        line.add(name, link(SELECTED if chosen else PLAIN, f"choose({problem})"), self._widths.name)
+        low, high = self._scale(problem)
+        for number in range(len(self.snapshot.arms)):
+            self._cells(line, number, problem, low, high)
+        if len(self.snapshot.arms) == 1:
+            self._alone(line, problem)
+        return line
 
+    def _fit(self) -> _Widths:
+        snapshot, arms = self.snapshot, len(self.snapshot.arms)
+        longest = max(map(width_of, self._names), default=1)
+        name = max(min(longest, 30 if self.width >= 110 else 16), 5)
+        if arms == 1:
+            beside = 2 + OUTCOME + (TARGET if snapshot.has_targets else 0) + ITERATIONS + 1
+            bar = max(0, min(60, self.width - 1 - name - beside))
+            return _Widths(name, bar if bar >= LEAST_BAR else 0, OUTCOME, 0)
+        referred = arms - 1 if snapshot.reference is not None else 0
+        seeds = max((arm.seeds for arm in snapshot.arms), default=1)
+        outcome = OUTCOME if seeds > 1 else 6
+        for gap in (GAP, 2, 0):
+            spare = self.width - 1 - name - arms * (2 + outcome) - referred * gap
+            if spare >= 0:
+                break
+        bar = spare // arms - 1
+        if spare < 0:  # many arms on a small screen: names give way
+            name = max(5, name + spare)
+        return _Widths(name, min(bar, MOST_BAR) if bar >= LEAST_BAR else 0, outcome, gap)
 
-def _titles(snapshot: Snapshot, prefix: str, widths: _Widths, width: int) -> Line:
-    line = Line(width).gap().add(_name_title(prefix, widths.name), DIM, widths.name)
-    for number, arm in enumerate(snapshot.arms):
-        its = look(number)
-        cells = widths.spark + widths.best + SOLVED + (DELTA if _has_delta(snapshot, arm, widths) else 0)
-        if len(snapshot.arms) == 1:
-            line.gap(2).add("best so far", DIM, widths.spark)
-            if widths.best:
-                line.add("best", DIM, widths.best, right=True)
-            line.gap().add("solved" if snapshot.has_targets else "", DIM, SOLVED + 1, right=True)
-            if snapshot.has_targets:
-                line.add("target", DIM, 8, right=True)
-            return line.add("iterations", DIM, 12, right=True)
-        line.gap(2).add(its.mark, its.style).gap()
-        if _has_delta(snapshot, arm, widths) and cells - 2 - width_of(clean(arm.name)) >= 2:
-            line.add(shorten(arm.name, cells - 4), its.style, cells - 3).add("Δ", DIM)
-            line.gap()
+    def _arm_width(self, number: int) -> int:
+        """Cells of an arm's part of a row, without the gap before it."""
+        has_gap = self.snapshot.reference is not None and self.snapshot.arms[number].name != self.snapshot.reference
+        bar = self._widths.bar + 1 if self._widths.bar else 0
+        return bar + self._widths.outcome + (self._widths.gap if has_gap and len(self.snapshot.arms) > 1 else 0)
+
+    def _legend(self) -> Line:
+        solved = "@12 solved after 12 iterations" if self.snapshot.has_targets else ""
+        best = ".750 best fitness" + (", not solved" if solved else "")
+        bar = "curve: how it rose" if self._widths.bar else ""
+        against = ""
+        if self.snapshot.reference is not None and self._widths.gap:
+            against = f"against {shorten(self.snapshot.reference, 12)} + won, - lost, = level"
+            by = " (by iterations, else by fitness)" if self._widths.gap >= GAP and solved else ""
+            full = " · ".join(filter(None, (solved, best, against + by, bar)))
+            if width_of(full) <= self.width:
+                return Line(self.width).add(full, DIM)
+        short = [solved.replace("solved after 12 iterations", "solved at 12"), against, best.split(",")[0], bar]
+        line = Line(self.width)
+        for part in filter(None, [solved, best, against, bar] if not against else short):
+            if width_of(part) + 3 <= line.room:
+                line.add(" · " if line.segments else "", DIM).add(part, DIM)
+        return line
+
+    def _titles(self) -> Line:
+        name = next((t for t in (clean(self._prefix), "problem") if t and width_of(t) <= self._widths.name), "name")
+        line = Line(self.width).add(" ").add(name, link(DIM, f"sort({NAME})"), self._widths.name)
+        for number, arm in enumerate(self.snapshot.arms):
+            its, cells = look(number), self._arm_width(number)
+            line.gap(2)
+            if len(self.snapshot.arms) == 1:
+                if self._widths.bar:
+                    line.add("best so far", DIM, self._widths.bar).gap()
+                titled = "outcome" if self.snapshot.has_targets else "best"
+                line.add(titled, link(DIM, f"sort({number})"), self._widths.outcome, right=True)
+                if self.snapshot.has_targets:
+                    line.add("target", DIM, TARGET, right=True)
+                return line.add("iterations", DIM, ITERATIONS, right=True)
+            text = f"{its.mark} {shorten(arm.name, max(1, cells - 2))}"
+            line.add(text, link(its.style, f"sort({number})"), cells)
+        return line
+
+    def _totals(self) -> Line:
+        line = Line(self.width).add(" ").add("total", DIM, self._widths.name)
+        for number, arm in enumerate(self.snapshot.arms):
+            cells = self._arm_width(number)
+            solved = ""
+            if arm.results is not None and arm.results.judged.any():
+                known = arm.results.solved_at[arm.results.judged]
+                solved = f"{int(np.isfinite(known).sum())}/{known.size}"
+            won, lost, level = self.found.counts(number)
+            line.gap(2)
+            if arm.name == self.snapshot.reference or self.snapshot.reference is None:
+                line.add(solved, DIM, cells, right=self._widths.bar == 0)
+                continue
+            full = [f"{won} won", f"{lost} lost", f"{level} level"]
+            short = [f"+{won}", f"-{lost}", f"={level}"]
+            fitting = (
+                pieces
+                for pieces in ([solved, *full], full, [solved, *short], short)
+                if width_of(" ".join(pieces)) <= cells
+            )
+            pieces = next(fitting, short[:2])
+            room = cells
+            for at, text in enumerate(pieces):
+                style = GOOD if text[-3:] == "won" or text[:1] == "+" else PLAIN
+                style = BAD if text[-4:] == "lost" or text[:1] == "-" else style if style is GOOD else DIM
+                text = f"{' ' if at else ''}{text}"
+                line.add(text, style)
+                room -= width_of(text)
+            line.gap(max(0, room))
+        return line
+
+    def _scale(self, problem: int) -> tuple[float, float]:
+        """One scale for all arms of a row: from the lowest first fitness to the target or the best found."""
+        low, high = np.inf, -np.inf
+        for arm in self.snapshot.arms:
+            if arm.results is not None and arm.results.best is not None:
+                # rising, so that the last is the highest; fmin and fmax leave NaN out
+                low = min(low, float(np.fmin.reduce(arm.results.best[problem], axis=None, initial=np.inf)))
+                high = max(high, float(np.fmax.reduce(arm.results.best[problem, :, -1], initial=-np.inf)))
+        if low > high:
+            return 0.0, 1.0
+        target = self.snapshot.problems[problem].target
+        return low, high if target is None else max(high, target)
+
+    def _cells(self, line: Line, number: int, problem: int, low: float, high: float) -> None:
+        arm, its, widths = self.snapshot.arms[number], look(number), self._widths
+        line.gap(2)
+        results = arm.results
+        if results is None or results.best is None:
+            line.gap(self._arm_width(number))
+            return
+        opens = f"open({problem}, {number})"
+        if widths.bar:
+            line.add(self._curve(number, problem, low, high), link(its.style, opens)).gap()
+        if problem in arm.failed:
+            line.add("fault", link(BAD, opens), widths.outcome, right=True)
         else:
-            line.add(shorten(arm.name, cells - 1), its.style, cells - 1)
-    return line
+            text = outcome_text(self.found, number, problem, arm.seeds)
+            style = STRONG if text.startswith("@") else PLAIN
+            line.add(text, link(style, opens), widths.outcome, right=True)
+        if self._arm_width(number) > widths.outcome + (widths.bar + 1 if widths.bar else 0):
+            text = gap_text(self.found, number, problem)
+            style = GOOD if text[:1] == "+" else BAD if text[:1] == "-" else DIM
+            line.add(text if widths.gap >= GAP else text[:1], style, widths.gap, right=True)
 
+    def _curve(self, number: int, problem: int, low: float, high: float) -> str:
+        """How the arm's best fitness rose. Only ever appended to, so where it has come to tells it apart from what it
+        was."""
+        results = self.snapshot.arms[number].results
+        assert results is not None and results.best is not None
+        known = int(np.searchsorted(results.times, results.done[problem].max())) + 1
+        best = results.best[problem]
+        key = (number, problem, self._widths.bar, low, high, known, best.shape, best[:, -1].tobytes())
+        if key not in self._curves:
+            if len(self._curves) > MOST_CURVES:
+                self._curves.clear()
+            self._curves[key] = sparkcurve(_mean_best(best, known), self._widths.bar, low, high)
+        return self._curves[key]
 
-def _name_title(prefix: str, width: int) -> str:
-    """What the names below have in common, where it fits."""
-    return next((title for title in (clean(prefix), "problem") if title and width_of(title) <= width), "#"[:width])
-
-
-def _has_delta(snapshot: Snapshot, arm: ArmSnapshot, widths: _Widths) -> bool:
-    return widths.deltas and arm.name != snapshot.reference
-
-
-def _scale(snapshot: Snapshot, problem: int) -> tuple[float, float]:
-    """One scale for all arms of a row: from the lowest first fitness to the target or the best found."""
-    values = [
-        arm.results.best[problem] for arm in snapshot.arms if arm.results is not None and arm.results.best is not None
-    ]
-    known = [of[~np.isnan(of)] for of in values]
-    low = min((float(of.min()) for of in known if of.size), default=0.0)
-    high = max((float(of.max()) for of in known if of.size), default=1.0)
-    target = snapshot.problems[problem].target
-    return low, high if target is None else max(high, target)
-
-
-def _cells(
-    line: Line,
-    snapshot: Snapshot,
-    number: int,
-    problem: int,
-    widths: _Widths,
-    low: float,
-    high: float,
-) -> None:
-    arm, its = snapshot.arms[number], look(number)
-    line.gap(2)
-    results = arm.results
-    if results is None or results.best is None:
-        line.gap(widths.spark + widths.best + SOLVED + 1)
-        return
-    reached = int(np.searchsorted(results.times, results.done[problem].max()))
-    values = _mean_best(results.best[problem], reached + 1)
-    line.add(sparkline(values, widths.spark, low, high), its.style)
-    if widths.best:
-        known = values[~np.isnan(values)]
-        line.add(fitness(float(known[-1]) if len(known) else None), width=widths.best, right=True)
-    line.gap()
-    if problem in arm.failed:
-        line.add("fault", BAD, SOLVED, right=True)
-    else:
-        text = solved_text(arm, problem)
-        line.add(text, DIM if text in ("·", "") or "/" in text else STRONG, SOLVED, right=True)
-    if _has_delta(snapshot, arm, widths):
-        line.add(delta(snapshot, arm, problem), DIM, DELTA, right=True)
-
-
-def _alone(line: Line, snapshot: Snapshot, problem: int) -> None:
-    arm = snapshot.arms[0]
-    target = snapshot.problems[problem].target
-    done = (
-        "" if arm.results is None else f"{int(arm.results.done[problem].sum()):,}/{snapshot.iterations * arm.seeds:,}"
-    )
-    line.gap()
-    if snapshot.has_targets:
-        line.add("-" if target is None else fitness(target), DIM, 8, right=True)
-    line.add(done, DIM, 12, right=True)
+    def _alone(self, line: Line, problem: int) -> None:
+        arm = self.snapshot.arms[0]
+        if self.snapshot.has_targets:
+            target = self.snapshot.problems[problem].target
+            line.add("-" if target is None else fitness(target), DIM, TARGET, right=True)
+        if arm.results is not None:
+            done = f"{int(arm.results.done[problem].sum()):,}/{self.snapshot.iterations * arm.seeds:,}"
+            line.add(done, DIM, ITERATIONS, right=True)
 
 
 def _mean_best(best: np.ndarray, known: int) -> np.ndarray:
@@ -167,34 +233,24 @@ def _mean_best(best: np.ndarray, known: int) -> np.ndarray:
     return values
 
 
-def solved_text(arm: ArmSnapshot, problem: int) -> str:
-    """The iteration that solved it, the median over seeds; 1/3 where only some seeds have; a dot for none."""
-    assert arm.results is not None
-    at = arm.results.solved_at[problem]
-    if np.isnan(at).any():
-        return ""
-    solved = at[np.isfinite(at)]
-    if not len(solved):
-        return "·"
-    if len(solved) < len(at):
-        return f"{len(solved)}/{len(at)}"
-    return f"{float(np.median(at)):.0f}"
+def describe(view: View, snapshot: Snapshot, shown: int) -> str:
+    """What is left out and in what order the rest is, in a few words; "" where nothing is."""
+    choice = view.choice
+    parts: list[str] = []
+    if choice.narrow:
+        parts.append(f"{shown:,} of {len(snapshot.problems):,}")
+    parts += [f"/{choice.search}"] if choice.search else []
+    parts += ["unsolved"] if choice.unsolved else []
+    parts += ["differing"] if choice.differing else []
+    parts += [choice.part] if choice.part else []
+    if choice.order is not None or choice.reverse:
+        parts.append(f"by {_order_name(choice.order, snapshot.arms)}" + (" reversed" if choice.reverse else ""))
+    return " · ".join(parts)
 
 
-def delta(snapshot: Snapshot, arm: ArmSnapshot, problem: int) -> str:
-    """Against the reference: iterations where both have solved it under every seed ("-12it" is 12 earlier), else best
-    fitness."""
-    reference = next(one for one in snapshot.arms if one.name == snapshot.reference)
-    if arm.results is None or reference.results is None:
-        return ""
-    a, b = arm.results.solved_at[problem], reference.results.solved_at[problem]
-    if np.isfinite(a).all() and np.isfinite(b).all():
-        gap = float(np.median(a) - np.median(b))
-        return f"{gap:+.0f}it" if round(gap) else "="
-    if arm.results.best is None or reference.results.best is None:
-        return ""
-    mine, other = arm.results.best[problem, :, -1], reference.results.best[problem, :, -1]
-    if np.isnan(mine).any() or np.isnan(other).any():
-        return ""
-    text = signed(float(mine.mean() - other.mean()))
-    return "=" if text == "0" else text
+def _order_name(order: int | None, arms: Sequence[object]) -> str:
+    if order is None:
+        return "number"
+    if order == NAME:
+        return "name"
+    return getattr(arms[order], "name", "") if 0 <= order < len(arms) else "won"

@@ -1,31 +1,34 @@
-"""The screen beside a search, or by itself: one thread asks the database, one paints and reads keys, and the event loop
-of the search is left alone."""
+"""The screen beside a search: a process of its own, so that painting takes nothing from the search's.
+
+It reads the database as any watcher would; what the viewer asks for (stop, pause) comes back over a socket. Should it
+break, the search goes on. This end holds the terminal: whatever the search writes meanwhile is held back and shown
+afterwards, and the terminal is given back as it was, however the screen ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 import warnings
-from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Protocol
 
 from rich.console import Console
 
-from evo.monitor.snapshot import Snapshot
-from evo.tui.frame import draw_frame
-from evo.tui.terminal import Terminal
-from evo.tui.view import View, press_key
-from evo.tui.watcher import Watcher
+from evo.tui.detection import descriptor
+from evo.tui.given_terminal import GivenTerminal, held_output
 
-REFRESH_SECONDS = 0.25
-FULL_SECONDS = 15.0
-"""After so long every line is sent again, should something else have written to the terminal."""
-FAULT_SECONDS = 10.0
-"""A database that does not answer for so long has gone away."""
-CLOCK_SECONDS = 1.2
+END_SECONDS = 5.0
+"""For the screen to end by itself."""
+PROGRAM = (sys.executable, "-m", "evo.tui.live_process")
 
 
 class Controls(Protocol):
@@ -40,184 +43,152 @@ class Controls(Protocol):
     def stop(self) -> None: ...
 
 
-class Screen:
-    """Paints a watcher's snapshots and obeys keys, in a thread of its own.
+class LiveScreen:
+    """A screen that is up, or on its way."""
 
-    act: called from that thread with "stop", "pause" or "resume" in a live search; None where it only looks on
-    """
-
-    def __init__(
-        self,
-        watcher: Watcher,
-        terminal: Terminal,
-        *,
-        act: Callable[[str], None] | None = None,
-        paused: bool = False,
-    ) -> None:
-        self.watcher, self.terminal = watcher, terminal
-        self.view = View(live=act is not None, paused=paused)
-        self.left = threading.Event()
-        self.on_left: Callable[[], None] = lambda: None
-        self.crash: BaseException | None = None
-        self.painted = 0
-        self._act = act
-        self._held: Snapshot | None = None
-        self._page = 10
-        self._last: object = None
-        self._painted_snapshot: Snapshot | None = None
-        self._full = self._painted_at = 0.0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
-        watcher.changed = terminal.wake
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self) -> None:
-        self._over.set()
-        self.terminal.wake()
-        if self._thread.is_alive():
-            self._thread.join(5)
-
-    def _run(self) -> None:
+    def __init__(self, fd: int, text: str) -> None:
+        ours, its = socket.socketpair()
+        environment = {**os.environ, "TEXTUAL_ALLOW_SIGNALS": "1", "TEXTUAL_DISABLE_KITTY_KEY": "1"}
         try:
-            self.refresh()
-            while not self._over.is_set():
-                due = time.monotonic() + REFRESH_SECONDS
-                for key in self.terminal.keys(REFRESH_SECONDS):
-                    self.press(key)
-                if self.watcher.failure is not None:
-                    self._leave()
-                self.refresh()
-                # a new snapshot or a flood of keys may wake it early, but not so often that it costs
-                if time.monotonic() < due:
-                    time.sleep(0.02)
-        except BaseException as error:  # noqa: B036 - handed on to whoever opened the screen
-            self.crash = error
-            self._leave()
+            self.process = subprocess.Popen(
+                [*PROGRAM, str(its.fileno())], stdout=fd, stderr=fd, pass_fds=[its.fileno()], env=environment
+            )
+        finally:
+            its.close()
+        self.failed: str | None = None
+        self.up = False
+        self._connection, self._read = ours, b""
+        self._controls: Controls | None = None
+        self._loop = asyncio.get_running_loop()
+        ours.setblocking(False)
+        self._loop.add_reader(ours.fileno(), self._obey)
+        self.loading(text)
 
-    def press(self, key: str) -> None:
-        """Do what a key does."""
-        snapshot = self._held or self.watcher.snapshot
-        self.view, action = press_key(self.view, key, snapshot, self._page)
-        if action == "repaint":
-            self.terminal.repaint()
-            self._last = None
-        elif action == "quit":
-            if self._act is None:
-                self._leave()
-            elif not self.view.stopping:
-                self.view = replace(self.view, stopping=True, paused=False)
-                self._act("stop")
-        elif action == "pause":
-            self._pause(snapshot)
-        arms = snapshot.arms
-        arm = arms[min(self.view.arm, len(arms) - 1)].name if self.view.detail and arms else None
-        self.watcher.look(self.view.problem, arm)
+    def loading(self, text: str) -> None:
+        """Say what is waited for."""
+        self._tell({"loading": text})
 
-    def _pause(self, snapshot: Snapshot) -> None:
-        if self._act is None:
-            self._held = None if self._held is not None else snapshot
-            self.view = replace(self.view, paused=self._held is not None)
-        elif not self.view.stopping:
-            self.view = replace(self.view, paused=not self.view.paused)
-            self._act("pause" if self.view.paused else "resume")
+    def watch(self, db: str, name: str, controls: Controls, against: str | None = None) -> None:
+        """Show the run, or the comparison, which is in the database by now."""
+        self._controls = controls
+        self._tell({"watch": {"db": db, "name": name, "against": against, "paused": controls.paused}})
 
-    def refresh(self) -> None:
-        """Paint, where anything is different from what was painted last."""
-        snapshot = self.watcher.snapshot
-        if self._held is not None and not (self.view.detail and snapshot.details):
-            snapshot = self._held
-        elif self._held is not None:
-            snapshot = replace(self._held, details=snapshot.details)
-        now = time.time()
-        size = self.terminal.size()
-        seen = (id(snapshot) if self._held is None else id(self._held), snapshot.details, self.view, size)
-        if time.monotonic() - self._full > FULL_SECONDS:
-            self._full = time.monotonic()
-            self.terminal.repaint()
-            self._last = None
-        # the clock alone waits a little longer than a snapshot takes to come, so that the two are painted together
-        if seen == self._last and now - self._painted_at < CLOCK_SECONDS:
+    def _tell(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # it broke, which `close` says
+            self._connection.send(json.dumps(message).encode() + b"\n")
+
+    def _obey(self) -> None:
+        try:
+            read = self._connection.recv(65536)
+        except BlockingIOError:
             return
-        made = draw_frame(snapshot, self.view, *size, now)
-        self._page, self._last, self._painted_at = made.page, seen, now
-        self._painted_snapshot = snapshot  # kept, so that no other snapshot gets its id
-        self.terminal.paint(made, *size)
-        self.painted += 1
+        except OSError:
+            read = b""
+        if not read:
+            self._loop.remove_reader(self._connection.fileno())
+        *lines, self._read = (self._read + read).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            self.up = self.up or "up" in message
+            self.failed = message.get("failed", self.failed)
+            if "act" in message:
+                self._act(message["act"])
 
-    def _leave(self) -> None:
-        self._over.set()
-        self.left.set()
-        self.on_left()
+    def _act(self, what: str) -> None:
+        if what == "interrupt" or self._controls is None:
+            os.kill(os.getpid(), signal.SIGINT)  # what Ctrl-C does, where the terminal sent it as a key
+        elif what in ("stop", "pause", "resume"):
+            getattr(self._controls, what)()
 
+    async def close(self) -> int:
+        """End it; what it left with, 0 where it cleaned up. Takes at most END_SECONDS."""
+        self._obey()
+        self._loop.remove_reader(self._connection.fileno())
+        if not self.up:  # still loading, so nothing is painted and there is nothing to wait for
+            self.process.kill()
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_WR)
+        code = await asyncio.shield(asyncio.to_thread(self._ended))
+        self._obey()  # what it said last
+        self._connection.close()
+        return code if self.up else 0
 
-class ShownScreen:
-    """A screen that is up."""
-
-    def __init__(self, screen: Screen, watcher: Watcher, gone: asyncio.Event) -> None:
-        self._screen, self._watcher, self._gone = screen, watcher, gone
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """What it shows."""
-        return self._watcher.snapshot
-
-    async def left(self) -> None:
-        """Returns when the viewer has asked to leave, which a screen without controls does by itself. Raises
-        DatabaseUnavailable where the database went away for good."""
-        await self._gone.wait()
-        if self._watcher.failure is not None:
-            raise self._watcher.failure
-        if self._screen.crash is not None:
-            raise self._screen.crash
+    def _ended(self) -> int:
+        try:
+            return self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
 
 
 @contextlib.asynccontextmanager
-async def show_screen(
-    db: str, name: str, console: Console, *, controls: Controls | None = None, against: str | None = None
-) -> AsyncIterator[ShownScreen]:
-    """Show the comparison, or the run, `name` of the database `db` on the console's terminal until the block ends.
+async def open_screen(console: Console, loading: str) -> AsyncIterator[LiveScreen]:
+    """A screen on the console's terminal until the block ends, at first saying what is loaded.
 
-    controls: the live search of this process: p holds it back, q asks it to end. Without, p holds the picture and q
-        ends `ShownScreen.left`.
-    The terminal must be one that `can_show`; afterwards it is as before, however the block ends. A database that stops
-    answering is shown; without controls it ends the screen. Raises DatabaseUnavailable, UnknownRun and BadInput at the
-    start.
+    The terminal must be one that `can_show`; afterwards it is as before, however the block ends. A screen that broke is
+    a warning then.
     """
-    loop = asyncio.get_running_loop()
-    patience = FAULT_SECONDS if controls is None else None
-    watcher = await asyncio.to_thread(Watcher, db, name, against, patience=patience)
-
-    def act(what: str) -> None:
-        assert controls is not None
-        done = {"stop": controls.stop, "pause": controls.pause, "resume": controls.resume}[what]
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(done)
-
-    gone = asyncio.Event()
+    fd = descriptor(console.file)
+    assert fd is not None
+    painting = os.dup(fd)
+    terminal = GivenTerminal(painting)
+    screen: LiveScreen | None = None
+    code = 0
     try:
-        terminal = Terminal(console)
-        with terminal.entered():
-            screen = Screen(
-                watcher,
-                terminal,
-                act=None if controls is None else act,
-                paused=controls is not None and controls.paused,
-            )
-
-            def left() -> None:
-                with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(gone.set)
-
-            screen.on_left = left
-            watcher.start()
-            screen.start()
+        with held_output(), _obeying_suspension(lambda: screen):
             try:
-                yield ShownScreen(screen, watcher, gone)
+                screen = LiveScreen(painting, loading)
+                yield screen
             finally:
-                screen.close()
-                if screen.crash is not None and controls is not None:
-                    warnings.warn(f"the live screen failed, the search did not: {screen.crash!r}", stacklevel=2)
+                if screen is not None:
+                    code = await screen.close()
+                terminal.restore(painted=code != 0)
     finally:
-        await asyncio.to_thread(watcher.close)
+        os.close(painting)
+    if screen is not None and (screen.failed is not None or code):
+        why = screen.failed or f"it ended with code {code}"
+        warnings.warn(f"the live screen failed, the search did not: {why}", stacklevel=2)
+
+
+@contextlib.contextmanager
+def _obeying_suspension(screen: Callable[[], LiveScreen | None]) -> Iterator[None]:
+    """Ctrl-Z stops this process only when the screen's has stopped, which gives the terminal back first: the shell
+    takes it over as soon as this one stands. Only the main thread can; elsewhere nothing is done."""
+    on_main = threading.current_thread() is threading.main_thread() and hasattr(signal, "SIGTSTP")
+    if not on_main or signal.getsignal(signal.SIGTSTP) is not signal.SIG_DFL:
+        yield
+        return
+
+    def suspend(number: int, stack: Any) -> None:
+        shown = screen()
+        # the terminal sends it to both, and each only once may have it; a signal for this process alone is handed on
+        if shown is not None and not _stops(shown.process.pid, 0.3):
+            with contextlib.suppress(OSError):
+                os.kill(shown.process.pid, signal.SIGTSTP)
+            _stops(shown.process.pid, 1.0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(0.1)
+        if shown is not None and _state(shown.process.pid) == "T":
+            with contextlib.suppress(OSError):
+                os.kill(shown.process.pid, signal.SIGCONT)
+
+    signal.signal(signal.SIGTSTP, suspend)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+
+
+def _stops(pid: int, seconds: float) -> bool:
+    """Whether the process has stopped, or is gone, after so long."""
+    until = time.monotonic() + seconds
+    while (found := _state(pid) in ("T", "Z", "")) is False and time.monotonic() < until:
+        time.sleep(0.01)
+    return found
+
+
+def _state(pid: int) -> str:
+    """T for a process that is stopped; "" where that cannot be seen."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return file.read().rpartition(")")[2].split()[0]
+    return ""

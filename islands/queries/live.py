@@ -14,7 +14,18 @@ from typing import Any
 from sqlalchemy import BigInteger, BindParameter, Connection, bindparam, func, literal, select
 from sqlalchemy.orm import aliased
 
-from islands.db.schema import Candidate, Elite, Improvement, PolicyVersion, Problem, PromptGroup, Run, TrainingStep
+from islands.db.schema import (
+    Answer,
+    Candidate,
+    Elite,
+    Improvement,
+    PolicyVersion,
+    Problem,
+    PromptGroup,
+    Rollout,
+    Run,
+    TrainingStep,
+)
 
 BEFORE_SEEDS = -2
 """A sequence below that of a seed answer, which is -1."""
@@ -262,3 +273,30 @@ def ancestors(connection: Connection, candidate: int, most: int) -> list[tuple[i
     """(id, fitness) of a candidate, its parent, its parent's parent: at most `most` of them."""
     found = connection.execute(_ANCESTORS, {"candidate": candidate, "most": most})
     return [(id, fitness) for id, fitness in found]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an answer was given first: the prompt, and the whole text of the rollout with the answer's place in it,
+    from 0."""
+
+    system: str
+    user: str
+    chain: str
+    place: int
+
+
+_ORIGIN = (
+    select(PromptGroup.system, PromptGroup.user, PromptGroup.prefill, Rollout.text, Answer.position)
+    .join(Rollout, Rollout.group_id == PromptGroup.id)
+    .join(Answer, Answer.rollout_id == Rollout.id)
+    .where(Answer.candidate_id == bindparam("candidate"))
+    .order_by(Answer.rollout_id, Answer.position)
+    .limit(1)
+)
+
+
+def origin(connection: Connection, candidate: int) -> Origin | None:
+    """None for a seed answer that no rollout has given since."""
+    row = connection.execute(_ORIGIN, {"candidate": candidate}).first()
+    return None if row is None else Origin(row[0], row[1], row[2] + row[3], int(row[4]))

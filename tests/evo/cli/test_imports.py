@@ -21,7 +21,9 @@ SPARED = (
     "evo.evaluation",
     "evo.monitor",
     "evo.training",
+    "evo.tui.app",
     "evo.tui.screen",
+    "textual",
 )
 """Beside HEAVY, what a plain search that trains nothing does without, on a new database too."""
 SCRIPT = (

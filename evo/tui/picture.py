@@ -1,0 +1,51 @@
+"""The screen as a picture: text for a pipe, an SVG for a page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from evo.monitor.snapshot import Snapshot
+from evo.tui.app import ScreenApp
+from evo.tui.arrange import arrange
+from evo.tui.palette import spell
+from evo.tui.view import View
+
+SVG_SIZE = (160, 50)
+
+
+def draw_text(snapshot: Snapshot, width: int, height: int, now: float, encoding: str | None = None) -> str:
+    """`height` lines without the keys, as a terminal of that encoding can show them."""
+    made = arrange(snapshot, View(), width, height + 1, now)
+    return spell(made.text(height + 1).rpartition("\n")[0].rpartition("\n")[0] + "\n", encoding)
+
+
+def save_svg(snapshot: Snapshot, now: float, size: tuple[int, int] = SVG_SIZE) -> str:
+    """An SVG of the screen at so many columns and rows, colours and marks as on a terminal."""
+    return asyncio.run(_saved(snapshot, now, size))
+
+
+async def _saved(snapshot: Snapshot, now: float, size: tuple[int, int]) -> str:
+    app = ScreenApp(lambda: Still(snapshot), now=lambda: now)
+    async with app.run_test(size=size) as pilot:
+        await app.opened()
+        await pilot.pause()
+        return app.export_screenshot(title=f"evo watch {snapshot.name}")
+
+
+class Still:
+    """A source of one snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.failure: Exception | None = None
+        self.changed: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        pass
+
+    def look(self, problem: int, arm: str | None) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,104 @@
+"""Widgets of lines that were drawn already: what did not change is not sent to the terminal again.
+
+A line of Textual's own tables and labels costs some hundred times as much to change: 200 rows of them updated four
+times a second take 30% of a core (bench/results/README.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.segment import Segment
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from evo.tui.line import Line
+from evo.tui.palette import spell
+
+Segments = list[Segment]
+
+
+class LinesView(ScrollView, can_focus=False):
+    """Lines one below the other, scrolling where there are more than rows. A piece of text with a link can be clicked.
+
+    encoding: of the terminal; what it has no sign for is shown by another
+    """
+
+    DEFAULT_CSS = """
+    LinesView { width: 100%; height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; background: ansi_default;
+        scrollbar-background: ansi_default; scrollbar-background-hover: ansi_default;
+        scrollbar-background-active: ansi_default; scrollbar-color: ansi_bright_black;
+        scrollbar-color-hover: ansi_white; scrollbar-color-active: ansi_white }
+    LinesView.fixed { overflow-y: hidden }
+    """
+
+    encoding: str | None = None
+
+    def __init__(self, *, id: str, fixed: bool = False) -> None:
+        super().__init__(id=id, classes="fixed" if fixed else None)
+        self.auto_links = False
+        self._lines: Sequence[Line] = ()
+        self._shown: dict[int, Segments] = {}
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Show these; the place that was scrolled to stays."""
+        self._lines = lines
+        self._show(len(lines))
+
+    def row(self, place: int) -> Segments:
+        """A line as it is to be shown, any width."""
+        return self._lines[place].segments
+
+    def bring(self, place: int) -> None:
+        """Scroll as little as makes this line be seen."""
+        top, rows = self.scroll_offset.y, self.size.height
+        if place < top or place >= top + rows > top:
+            self.scroll_to(y=max(0, place if place < top else place - rows + 1), animate=False, immediate=True)
+
+    def _show(self, count: int) -> None:
+        size = Size(self.size.width, count)
+        if size.height != self.virtual_size.height:
+            self.virtual_size = size
+            self.refresh()
+            return
+        top, width = self.scroll_offset.y, self.size.width
+        changed = [
+            Region(0, place - top, width, 1)
+            for place in range(top, min(count, top + self.size.height))
+            if self._shown.get(place) != self.row(place)
+        ]
+        if changed:
+            self.refresh(*changed)
+
+    def render_line(self, y: int) -> Strip:
+        place, width = y + self.scroll_offset.y, self.size.width
+        if not 0 <= place < self.virtual_size.height:
+            self._shown.pop(place, None)
+            return Strip.blank(width)
+        segments = self.row(place)
+        if len(self._shown) > 500:  # of where it was scrolled to before
+            self._shown.clear()
+        self._shown[place] = list(segments)
+        if self.encoding is not None:
+            segments = [Segment(spell(text, self.encoding), style) for text, style, _ in segments]
+        return Strip(segments).adjust_cell_length(width)
+
+
+class RowsView(LinesView):
+    """A table's rows, drawn when they come into sight."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._draw: Callable[[int], Line] | None = None
+        self._drawn: dict[int, Segments] = {}
+
+    def show_rows(self, draw: Callable[[int], Line], count: int) -> None:
+        self._draw, self._drawn = draw, {}
+        self._show(count)
+
+    def row(self, place: int) -> Segments:
+        if place not in self._drawn:
+            assert self._draw is not None
+            self._drawn[place] = self._draw(place).segments
+        return self._drawn[place]
