@@ -27,7 +27,13 @@ from islands.db.store import Store
 
 DEMO_PROBLEMS = "maze:hard"
 LESSONS = "maze:train/0-899"
-BASELINES = ["best-of-n", "hill", "classic"]
+ARMS: Mapping[str, str] = {
+    "edit": "embedded:edit-vpo",
+    "grpo": "embedded:grpo",
+    "vpo": "embedded:vpo",
+    "edit+classic": "embedded:edit-vpo,scripted:classic",
+}
+BASELINES = ["best-of-n", "classic"]
 TRAINING: Mapping[str, Mapping[str, Any]] = {
     "grpo": {"prompts": 18, "answers": 1, "lr": 1.25e-4},
     "vpo": {"prompts": 6, "answers": 3, "lr": 2.5e-4},
@@ -53,18 +59,19 @@ COMMON = {"rollouts": 16, "betas": (0.9, 0.95), "warm_up": 10, "token_budget": 4
 @db_option
 @plain_option
 def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, output: str, db: str, plain: bool) -> int:
-    """Base, GRPO, VPO and three baselines search the same hard mazes, live, for 200 iterations of three answers.
+    """Six ways to search the same hard mazes, live, for 200 iterations of three answers each.
 
     Each maze hides gold and diamonds in opposite corners and leaves steps for one of them: the objectives conflict.
     The policies, small transformers that ship with the package, propose routes; island populations keep the best of
-    each kind and show them as parents. The baselines: best-of-n shows the base no parent, hill shows it the best route
-    so far and nothing else, classic re-routes parents at random, without a model. Solved means the exact optimum.
+    each kind and show them as parents. grpo and vpo plan routes; edit changes the parent that it is shown. best-of-n is
+    edit without parents, classic re-routes parents at random, without a model, and edit+classic is a search with both.
+    Solved means the exact optimum.
     """
     folder = Path(output)
-    policies = {"grpo": "embedded:grpo", "vpo": "embedded:vpo"}
+    policies = dict(ARMS)
     if trains:
         console = Console(highlight=False)
-        for method in policies:
+        for method in TRAINING:
             place = folder / f"{method}-{steps}-s{seed}"
             console.print(f"\nTraining {method} from embedded:base on {LESSONS}, {steps} steps:", soft_wrap=True)
             code = _train(method, place, steps, seed, console, plain)
@@ -74,7 +81,7 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
     config = load_comparison(
         None,
         {"problems": (DEMO_PROBLEMS,), "limit": limit, "iterations": iterations, "seed": seed, "until_solved": True},
-        arms={name: {"policy": policy} for name, policy in {"base": "embedded:base", **policies}.items()},
+        arms={name: {"policy": policy} for name, policy in policies.items()},
         baselines=BASELINES,
         seeds=1,
     )

@@ -211,7 +211,7 @@ def test_a_config_without_sense_is_refused(tmp_path):
 
 
 def test_only_what_ships_has_an_address():
-    assert shipped() == ["base", "edit", "grpo", "vpo"]
+    assert shipped() == ["base", "edit", "edit-grpo", "edit-vpo", "grpo", "vpo"]
     assert checkpoint_path("embedded:base") == checkpoint_path("base") == SHIPPED / "base"
     for name in ("embedded:none", "embedded:", "embedded:../embedded", "embedded:base/.."):
         with pytest.raises(BadAddress, match="embedded:base"):
@@ -224,7 +224,7 @@ def test_a_folder_without_the_mark_speaks_english(tmp_path):
     assert dialect_of(tmp_path) == "chat"
 
 
-@pytest.mark.parametrize("name", ["base", "edit", "grpo", "vpo"])
+@pytest.mark.parametrize("name", shipped())
 def test_a_shipped_policy_is_small_and_complete(name):
     folder = checkpoint_path(name)
     files = {path.name: path.stat().st_size for path in folder.iterdir()}
@@ -237,7 +237,7 @@ def test_a_shipped_policy_is_small_and_complete(name):
         "README.md",
     } <= set(files)
     assert sum(files.values()) <= LARGEST_MB * 1e6
-    assert dialect_of(folder) == (EDIT_DIALECT if name == "edit" else "maze-compact")
+    assert dialect_of(folder) == (EDIT_DIALECT if name.startswith("edit") else "maze-compact")
     settings = json.loads((folder / "generation_config.json").read_text())
     assert settings["top_k"] == 0 and settings["do_sample"]  # transformers would cut to the 50 likeliest otherwise
 
