@@ -28,10 +28,10 @@ from islands.db.store import Store
 DEMO_PROBLEMS = "maze:hard"
 LESSONS = "maze:train/0-899"
 ARMS: Mapping[str, str] = {
-    "edit": "embedded:edit-vpo",
+    "edit": "embedded:edit-improve",
     "grpo": "embedded:grpo",
     "vpo": "embedded:vpo",
-    "edit+classic": "embedded:edit-vpo,scripted:classic",
+    "edit+classic": "embedded:edit-improve,scripted:classic",
 }
 BASELINES = ["best-of-n", "classic"]
 TRAINING: Mapping[str, Mapping[str, Any]] = {
