@@ -37,7 +37,7 @@ def watch(
     It reads the database alone and never writes, so it may run anywhere that reaches the database. --serve prints an
     address with a token: only this machine can open it, and only with that token.
     """
-    if sum((plain, once, serve, svg is not None)) > 1:
+    if sum((plain or once, serve, svg is not None)) > 1:
         raise BadInput("--plain, --once, --svg and --serve exclude each other")
     console = Console(highlight=False, markup=False, emoji=False)
     if serve:

@@ -4,6 +4,7 @@ database's half a second, torch's three."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
@@ -22,14 +23,16 @@ from vpo.policies.scripted import load_scripted
 
 
 def check_new_run(config: RunConfig, parts: Shared, db: str, name: str | None) -> None:
-    """Raises BadInput, BadName, BadAddress or RunExists, one line. The problems stay in `parts`."""
+    """Raises BadInput, BadName, BadAddress or RunExists, one line. Problems of sets stay in `parts`."""
     if not config.problems:
         raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for what there is")
     if config.scorer is not None and not any(address.startswith("score:") for address in config.problems):
         raise BadInput("scorer says more of a function given in Python, as in evo.run(score=function); name none here")
     if name is not None:
         check_name(name)
-    problems = parts.problems(config)
+    # a scorer of one's own scores its seed as it is opened, for as long as that takes: that is for the screen to show
+    own = any(Path(address).exists() for address in config.problems)
+    problems = [] if own else parts.problems(config)
     check_policies([config.policy])
     for address in parse_addresses(config.policy) if "policy" in config.model_fields_set else ():
         check_speaks(str(address), config, problems)

@@ -135,8 +135,7 @@ class ImitationTraining(SteppedTraining):
         if len(prompt) + len(tokens) > self.policy.context:
             self.writer.left_out[TOO_LONG] += 1
             return None
-        unknown = np.full(len(tokens), np.nan, dtype=np.float32)
-        return ExampleGroup(prompt, (Example(tokens, unknown, np.ones(len(tokens), np.float32)),), 1.0)
+        return ExampleGroup(prompt, (Example(tokens, None, np.ones(len(tokens), np.float32)),), 1.0)
 
     def check_teaches(self) -> None:
         """BadInput where the policy's language can say no lesson."""

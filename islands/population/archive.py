@@ -105,7 +105,7 @@ class Elites:
                 del front[int(equal[0])]
                 insort(front, ordinal)
         elif not above.any():
-            self._front = [member for member, worse in zip(front, below.tolist(), strict=True) if not worse]
+            self._front = [member for member, worse in zip(front, below, strict=True) if not worse]
             insort(self._front, ordinal)
 
     def put(self, ordinal: int, cell: Cell) -> None:

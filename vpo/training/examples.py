@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Example:
-    """One rollout: token_ids (T,) int, behaviour (T,) nats, advantages (T,)."""
+    """One rollout: token_ids (T,) int, behaviour (T,) nats, advantages (T,). behaviour is None of what nothing sampled."""
 
     token_ids: npt.NDArray[np.int32]
-    behaviour: npt.NDArray[np.float32]
+    behaviour: npt.NDArray[np.float32] | None
     advantages: npt.NDArray[np.float32]
 
 

@@ -20,7 +20,7 @@ _LARGEST = 20.0
 
 def policy_loss(
     logprobs: torch.Tensor,
-    behaviour: torch.Tensor,
+    behaviour: torch.Tensor | None,
     advantages: torch.Tensor,
     weights: torch.Tensor,
     config: LossConfig,
@@ -30,8 +30,9 @@ def policy_loss(
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The loss, a scalar that carries gradient, and weighted sums of what a log shows.
 
-    logprobs: of the policy that is trained, with gradient; behaviour: of the policy that sampled, as recorded; NaN
-        where that is unknown, and taken to be the present one: with advantages of 1 that is maximum likelihood
+    logprobs: of the policy that is trained, with gradient; behaviour: of the policy that sampled, as recorded; None
+        where nothing sampled the tokens, and it is taken to be the present one: with advantages of 1 that is maximum
+        likelihood
     start: of the policy at the start of the step, used with `truncate`; None = the present one, which is the same
         thing for the first update on a batch
     reference: of the reference policy, needed where config.kl > 0
@@ -39,7 +40,7 @@ def policy_loss(
     the sampled tokens are from the policy: importance = policy / behaviour before any cap, truncated = whether the cap
     took some of it, log_ratio = its size in nats), and surprisal = -logprobs.
     """
-    behaviour = torch.where(behaviour.isnan(), logprobs.detach(), behaviour)
+    behaviour = logprobs.detach() if behaviour is None else behaviour
     stale = logprobs.detach() if start is None else start
     apart = stale - behaviour
     raw = apart.clamp(-_LARGEST, _LARGEST).exp()

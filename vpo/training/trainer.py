@@ -123,8 +123,8 @@ class PolicyTrainer:
         return self._learn(examples, group_metrics(groups, fresh, examples, self.add_up))
 
     def imitate(self, examples: Sequence[ExampleGroup]) -> TrainStats:
-        """One step of maximum likelihood on examples whose behaviour is NaN and whose advantages are their weights.
-        Raises as `step`."""
+        """One step of maximum likelihood on examples without behaviour, whose advantages are their weights. Raises as
+        `step`."""
         return self._learn(list(examples), {"tokens": self.add_up(sum(group.tokens for group in examples))})
 
     def _learn(self, examples: list[ExampleGroup], metrics: dict[str, float]) -> TrainStats:
@@ -204,13 +204,15 @@ class PolicyTrainer:
         packed = pack(groups, device)
         lengths = [len(example.token_ids) for example in examples]
         weight = np.repeat(np.concatenate([np.asarray(w) for _, w in batch]), lengths)
+        # examples that nothing sampled are never mixed with rollouts
+        behaviour = [example.behaviour for example in examples if example.behaviour is not None] or None
         reference = None
         if self.config.kl > 0:
             with torch.no_grad(), self._as_reference() as model:
                 reference = self._forward(model, packed)
         return policy_loss(
             self._forward(self.model, packed),
-            _flat([example.behaviour for example in examples], device),
+            None if behaviour is None else _flat(behaviour, device),
             _flat([example.advantages for example in examples], device),
             torch.from_numpy(weight.astype(np.float32)).to(device),
             self.config,

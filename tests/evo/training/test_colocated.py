@@ -253,7 +253,7 @@ def test_a_frozen_search_has_a_learner_that_does_nothing(db):
     ("arguments", "said"),
     [
         (["--train", "vop"], "no method 'vop'"),
-        (["--train", "vpo"], "--rollouts must be 2 or more"),
+        (["--train", "vpo", "--rollouts", "1"], "--rollouts must be 2 or more"),
         (["--train", "grpo", "--rollouts", "4"], "--answers must be 1"),
         (["--train", "vpo", "--rollouts", "2", "--policy", "scripted:random-route"], "has no weights here to train"),
         (["--lr", "0.001"], "train.method"),

@@ -174,7 +174,7 @@ def test_a_resume_needs_the_same_traces(db, tmp_path, monkeypatch, capsys):
     execute(elsewhere, "UPDATE prompt_groups SET sequence = 5 WHERE sequence = 99")
     execute(elsewhere, "UPDATE runs SET name = 'b'")
     assert invoke(["train", "--resume", out, "--db", elsewhere]) == 2
-    assert "no run named a; evo runs lists what there is" in capsys.readouterr().err
+    assert "has no run named a; it has b" in capsys.readouterr().err
     execute(elsewhere, "UPDATE runs SET name = 'a'")
     assert invoke(["train", "--resume", out, "--db", elsewhere, "--plain"]) == 0
 
@@ -267,7 +267,7 @@ def test_archive_vpo_takes_the_gain_over_what_the_search_had_found(db, tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["vpo", "--from-traces", "b"], "no run named b; evo runs lists what there is"),
+        (["vpo", "--from-traces", "b"], "has no run named b; it has a"),
         (["grpo", "--from-traces", "a"], "grpo learns from single answers, and these are chains of 3"),
         (["vpo", "maze:train", "--from-traces", "a"], "no problems can be named; --trace-problems chooses"),
         (["vpo", "--from-traces", "a", "--rollouts", "4"], "no rollouts can be named"),
