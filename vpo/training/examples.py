@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Example:
-    """One rollout: token_ids (T,) int, behaviour (T,) nats, advantages (T,). behaviour is None of what nothing sampled."""
+    """One rollout: token_ids (T,) int, behaviour (T,) nats, None of what nothing sampled, advantages (T,)."""
 
     token_ids: npt.NDArray[np.int32]
     behaviour: npt.NDArray[np.float32] | None
