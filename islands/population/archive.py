@@ -98,14 +98,14 @@ class Elites:
         vector = self.columns.rewards(ordinal)
         matrix = self._matrix[[self._row_of[member] for member in front]]
         above = (matrix >= vector).all(axis=1)
-        below = (matrix <= vector).all(axis=1)
+        below = np.asarray((matrix <= vector).all(axis=1))
         equal = np.flatnonzero(above & below)
         if len(equal):
             if ordinal < front[int(equal[0])]:
                 del front[int(equal[0])]
                 insort(front, ordinal)
         elif not above.any():
-            self._front = [member for member, worse in zip(front, below, strict=True) if not worse]
+            self._front = [member for i, member in enumerate(front) if not below[i]]
             insort(self._front, ordinal)
 
     def put(self, ordinal: int, cell: Cell) -> None:

@@ -17,6 +17,11 @@ ROOT = Path(__file__).resolve().parents[3]
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
+def without_size():
+    """The environment without a terminal's size that a test runner may state: a program would believe it."""
+    return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+
+
 class Program:
     """A Python program on a pseudo-terminal that it controls."""
 
@@ -28,7 +33,7 @@ class Program:
             [sys.executable, *arguments],
             stdin=self.slave, stdout=self.slave, stderr=self.slave, cwd=ROOT, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-            env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            env={**without_size(), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         self.seen = self.everything = b""
 
