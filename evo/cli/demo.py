@@ -31,7 +31,7 @@ ARMS: Mapping[str, str] = {
     "edit": "embedded:edit-improve",
     "grpo": "embedded:grpo",
     "vpo": "embedded:vpo",
-    "edit+classic": "embedded:edit-improve,scripted:classic",
+    "edit-classic": "embedded:edit-improve,scripted:classic",
 }
 BASELINES = ["best-of-n", "classic"]
 TRAINING: Mapping[str, Mapping[str, Any]] = {
@@ -64,7 +64,7 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
     Each maze hides gold and diamonds in opposite corners and leaves steps for one of them: the objectives conflict.
     The policies, small transformers that ship with the package, propose routes; island populations keep the best of
     each kind and show them as parents. grpo and vpo plan routes; edit changes the parent that it is shown. best-of-n is
-    edit without parents, classic re-routes parents at random, without a model, and edit+classic is a search with both.
+    edit without parents, classic re-routes parents at random, without a model, and edit-classic is a search with both.
     Solved means the exact optimum.
     """
     folder = Path(output)

@@ -18,7 +18,7 @@ from evo.search.defaults import resolve_settings, source_commit, to_stored
 from evo.search.resources import resolve_problems
 from islands.db.comparisons import PlannedRun, plan, run_name
 from islands.db.store import Store
-from vpo.policies.address import parse_address
+from vpo.policies.address import parse_addresses
 from vpo.policies.checkpoint import trained_answers
 
 OF_THE_ARM = ("policy", "answers", "temperature", "top_p", "max_new_tokens", "device", "dtype")
@@ -28,10 +28,7 @@ OF_ITS_PROMPTS = ("show_parent", "fresh", "prefill")
 def planned_runs(config: CompareConfig) -> list[PlannedRun]:
     """A run for every seed and arm, seeds outermost: the order in which they are searched. Raises BadInput."""
     arms = arms_of(config)
-    lengths = {
-        name: arm.answers or trained_answers(parse_address(arm.policy)) or config.search.answers
-        for name, arm in arms.items()
-    }
+    lengths = {name: arm.answers or _trained_length(arm.policy) or config.search.answers for name, arm in arms.items()}
     total = config.answers_per_iteration or math.lcm(*lengths.values())
     for name, answers in lengths.items():
         if total % answers:
@@ -63,6 +60,12 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
             run = load_config(None, {**config.search.model_dump(exclude_unset=True), **given, **prompt})
             runs.append(PlannedRun(name, seed, to_stored(resolve_settings(run, problems), addresses)))
     return runs
+
+
+def _trained_length(policies: str) -> int | None:
+    """The chain length that an arm's policies were trained with, where those that were have the same."""
+    lengths = {trained_answers(address) for address in parse_addresses(policies)} - {None}
+    return lengths.pop() if len(lengths) == 1 else None
 
 
 def begin(

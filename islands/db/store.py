@@ -170,9 +170,8 @@ class Store:
                 return run_record(row)
             names = list(connection.execute(select(Run.name).order_by(Run.updated.desc()).limit(1000)).scalars())
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-        hint = "evo runs lists what there is" if names else "it holds no runs yet"
-        if close:
-            hint = f"did you mean {', '.join(close)}?"
+        other = "evo runs lists what there is" if names else "it holds no runs yet"
+        hint = f"did you mean {', '.join(close)}?" if close else other
         raise UnknownRun(f"{self.address} has no run named {name}; {hint}")
 
     def runs(self, comparison: str | None = None) -> list[RunRecord]:

@@ -227,3 +227,9 @@ def test_a_comparison_needs_arms_and_problems():
 def test_runs_of_a_seed_are_searched_together():
     runs = [(f"{arm}{seed}", seed, parse(RunConfig, {}, "")) for seed in (3, 4) for arm in "ab"]
     assert [[name for name, _ in batch] for batch in seed_batches(runs)] == [["a3", "b3"], ["a4", "b4"]]
+
+
+def test_an_arm_of_several_operators_has_the_length_that_its_trained_ones_share():
+    arms = {"two": {"policy": "embedded:vpo,scripted:classic"}, "differ": {"policy": "embedded:vpo,embedded:grpo"}}
+    config = load_comparison(None, {"problems": ("maze:train/0",), "answers": 2}, arms=arms, baselines=[], seeds=1)
+    assert {run.arm: run.config["answers"] for run in planned_runs(config)} == {"two": 3, "differ": 2}
