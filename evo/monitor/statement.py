@@ -1,4 +1,5 @@
-"""What a problem asks for, and for a maze its board with the way that an answer takes, for the detail of a screen."""
+"""What a problem asks for, and for a maze its board with the way that an answer takes, for the detail of a
+screen or a report."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from problems.maze.moves import UnreadableRoute, parse_moves
 from problems.registry import resolve
 
 _NAMED = re.compile(r"[\w-]+:.")
-"""Addresses of sets. A path names code of the viewer's, or nothing where the screen runs elsewhere: it is not read."""
+"""Addresses of sets. A path names code of the viewer's, or nothing where this runs elsewhere: it is not read."""
 
 
 @dataclass(frozen=True)
@@ -27,20 +28,29 @@ class Statement:
 
 
 def statement_of(record: ProblemRecord) -> Statement:
-    """Looked up by address; nothing where what stands there now is scored otherwise than what was searched."""
+    """Nothing where the problem cannot be looked up (problem_of)."""
+    found = problem_of(record)
+    if found is None:
+        return Statement()
+    maze = getattr(found, "maze", None)
+    return Statement(found.statement(), maze if isinstance(maze, Maze) else None)
+
+
+def problem_of(record: ProblemRecord) -> Problem | None:
+    """Looked up by address; None where it is none of a set, is not there, or is scored otherwise now than when it was
+    searched."""
     return _look_up(record.address, record.fingerprint)
 
 
 @lru_cache(maxsize=64)
-def _look_up(address: str, fingerprint: str | None) -> Statement:
+def _look_up(address: str, fingerprint: str | None) -> Problem | None:
     if not _NAMED.match(address):
-        return Statement()
+        return None
     with contextlib.suppress(BadAddress, ScorerFault, OSError, ValueError):
         found: list[Problem] = resolve(address)
         if len(found) == 1 and fingerprint in (None, found[0].fingerprint()):
-            maze = getattr(found[0], "maze", None)
-            return Statement(found[0].statement(), maze if isinstance(maze, Maze) else None)
-    return Statement()
+            return found[0]
+    return None
 
 
 def walk_of(board: Maze, answer: str) -> Walk:

@@ -3,30 +3,25 @@ that a page of many problems stays small."""
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.comparison.load import Comparison
+from evo.monitor.statement import problem_of
 from evo.report.load import RunReading, SearchReading
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.queries.report import prompts_of
 from islands.types import Candidate, ProblemRecord
-from problems.contract import BadAddress, Problem, ScorerFault
+from problems.contract import Problem
 from problems.maze.board import Maze, simulate
 from problems.maze.moves import UnreadableRoute, parse_moves
-from problems.registry import resolve
 
 PAGE_CHARS = 2_400_000
 """Of all the texts together; a text has an equal share of it."""
 FEWEST_CHARS, MOST_CHARS = 240, 6_000
 MOST_PROBLEMS = 500
 CHUNK = 500
-_NAMED = re.compile(r"[\w-]+:.")
-"""Addresses of sets. A path names code of the reader's, or nothing where the report is written elsewhere: it is not
-loaded."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ def problem_details(
     room = max(FEWEST_CHARS, min(MOST_CHARS, PAGE_CHARS // max(1, 2 * len(chosen) + len(problems))))
     found = []
     for row, problem in enumerate(problems):
-        stated = _look_up(problem)
+        stated = problem_of(problem)
         answers = []
         for place, arm in enumerate(readings):
             if (place, row) not in chosen:
@@ -115,17 +110,6 @@ def bounded(text: str, room: int) -> str:
 
 def _search(run: RunReading, problem: ProblemRecord) -> SearchReading | None:
     return next((search for search in run.searches if search.problem.index == problem.index), None)
-
-
-def _look_up(record: ProblemRecord) -> Problem | None:
-    """The problem as it stands here; None where it is none of a set, is not there, or is scored otherwise now."""
-    if not _NAMED.match(record.address):
-        return None
-    with contextlib.suppress(BadAddress, ScorerFault, OSError, ValueError):
-        found: list[Problem] = resolve(record.address)
-        if len(found) == 1 and record.fingerprint in (None, found[0].fingerprint()):
-            return found[0]
-    return None
 
 
 def _walk(problem: Problem | None, answer: str) -> str:

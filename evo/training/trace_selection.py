@@ -54,10 +54,13 @@ def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None =
     """What the runs that `run` names have to teach by example; read-only. Arguments and errors as of open_traces."""
     stores: dict[str, Store] = {}
     try:
-        sources: list[Source] = []
-        for record, store in _records(run, stores):
-            problems = {problem.id: problem for problem in store.problems(record.id)}
-            sources.append(Source(store, record, problems, -1, CandidateReader(store, CACHE_BYTES)))
+        found: dict[tuple[str, str], Source] = {}
+        for _, store, records in _named_runs(run, stores):
+            for record in records:
+                problems = {problem.id: problem for problem in store.problems(record.id)}
+                reader = CandidateReader(store, CACHE_BYTES)
+                found.setdefault((store.address, record.name), Source(store, record, problems, -1, reader))
+        sources = list(found.values())
         if began is None:
             for source in sources:
                 source.upto = last_sequence(source.store, source.run.id)
@@ -66,7 +69,7 @@ def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None =
             for source, one in zip(sources, began, strict=True):
                 source.upto = one["upto"]
         named = {id(s): _resolve_wanted(run.trace_problems, s.problems) for s in sources}
-        found = find_improvements(sources, lambda source, record: record.id in named[id(source)])
+        improvements = find_improvements(sources, lambda source, record: record.id in named[id(source)])
         if began is not None:
             for source, one in zip(sources, began, strict=True):
                 if source.digest != one["digest"]:
@@ -74,25 +77,21 @@ def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None =
                         f"the traces of {source.name} are not those that training began with; an exact resume is not "
                         "possible"
                     )
-        return found
+        return improvements
     except BaseException:
         for store in stores.values():
             store.close()
         raise
 
 
-def _records(run: TrainRun, stores: dict[str, Store]) -> Iterator[tuple[RunRecord, Store]]:
-    """Every run named, each once, of a comparison all; `stores` gets what was opened."""
-    seen: set[tuple[str, str]] = set()
+def _named_runs(run: TrainRun, stores: dict[str, Store]) -> Iterator[tuple[str, Store, list[RunRecord]]]:
+    """Of everything that is named as traces its name, where it lies and its runs, of a comparison all; `stores` gets
+    what was opened."""
     for given in run.from_traces:
         name, address = run_and_address(given, run.db)
         if address not in stores:
             stores[address] = Store.open(address, read_only=True)
-        store = stores[address]
-        for record in runs_named(store, name):
-            if (store.address, record.name) not in seen:
-                seen.add((store.address, record.name))
-                yield record, store
+        yield name, stores[address], runs_named(stores[address], name)
 
 
 def _check_names(names: Sequence[str], began: Sequence[Mapping[str, Any]]) -> None:
@@ -104,12 +103,7 @@ def _check_names(names: Sequence[str], began: Sequence[Mapping[str, Any]]) -> No
 def _runs(run: TrainRun, stores: dict[str, Store], began: Sequence[Mapping[str, Any]] | None) -> list[TraceRun]:
     """Every run named, each once; of a comparison those whose chains are of a length that the method learns from."""
     found: dict[tuple[str, str], TraceRun] = {}
-    for given in run.from_traces:
-        name, address = run_and_address(given, run.db)
-        if address not in stores:
-            stores[address] = Store.open(address, read_only=True)
-        store = stores[address]
-        records = runs_named(store, name)
+    for name, store, records in _named_runs(run, stores):
         fitting = [one for one in records if one.name == name or _suits(run, one)]
         if not fitting:
             raise BadInput(f"no run of the comparison {name} has {_wanted(run)}; {run.method} could learn from none")

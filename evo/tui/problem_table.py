@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evo.comparison.standings import Standings
 from evo.monitor.snapshot import Snapshot
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
 from evo.tui.links import link
 from evo.tui.numbers import common_prefix, fitness, sparkcurve
 from evo.tui.palette import BAD, DIM, GOOD, SELECTED, STRONG, look
 from evo.tui.selection import select
-from evo.tui.standings import Standings, gap_text, outcome_text
+from evo.tui.standings import gap_text, outcome_text
 from evo.tui.view import NAME, View
 
 OUTCOME, GAP, MOST_BAR, LEAST_BAR = 8, 7, 24, 5

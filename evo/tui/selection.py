@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from evo.comparison.standings import Standings
 from evo.monitor.snapshot import Snapshot
-from evo.tui.standings import Standings
 from evo.tui.view import NAME, WON, Choice
 
 
