@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from evo.monitor.snapshot import Ancestor, Detail
 from evo.monitor.statement import statement_of, walk_of
 from islands.db.store import Store
-from islands.queries import live
+from islands.queries import lineage
 from islands.queries.runs import candidate
 from islands.types import RunRecord
 
@@ -20,17 +20,17 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
     if not searches:
         return Detail(arm, problem)
     with store.read() as connection:
-        place = live.fittest(connection, list(searches))
+        place = lineage.fittest(connection, list(searches))
         if place is None:
             return Detail(arm, problem)
         run, id = searches[place[0]], place[1]
-        line = live.ancestors(connection, id, ANCESTORS)
-        origin = live.origin(connection, id)
+        line = lineage.ancestors(connection, id, ANCESTORS)
+        origin = lineage.origin(connection, id)
     found = candidate(store, run.id, id)
     parent = candidate(store, run.id, line[1][0]).candidate if len(line) > 1 else None
     answer = found.candidate
     stated = statement_of(found.problem)
-    asked = live.Origin("", "", "", 0) if origin is None else origin
+    asked = lineage.Origin("", "", "", 0) if origin is None else origin
     return Detail(
         arm,
         problem,

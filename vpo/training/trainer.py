@@ -53,6 +53,7 @@ from vpo.training.loss import FIGURES, policy_loss
 from vpo.training.memory import give_back
 from vpo.training.optimizer import make_optimizer
 from vpo.training.precision import multiplies_in_bf16
+from vpo.training.reduction import Reduction
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -92,7 +93,7 @@ class PolicyTrainer:
         self.folder = Path(folder)
         self.steps = 0
         self.versions = [version]
-        self._accelerator = accelerator
+        self._over_processes = Reduction(accelerator)
         if config.lora_rank:
             model = with_adapter(model, config, config.seed)
         elif next(model.parameters()).dtype != torch.float32:
@@ -183,14 +184,14 @@ class PolicyTrainer:
                 loss.backward()
             for name, value in {"loss": loss.detach(), **metrics}.items():
                 sums[name] = sums[name] + value
-        self._reduce_gradients()
+        self._over_processes.add_up_gradients(self._trained)
         norm = torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip)
         values = {name: self.add_up(float(value)) for name, value in sums.items()} | {"grad_norm": float(norm)}
         if not all(np.isfinite(value) for value in values.values()):
-            process = self._accelerator.process_index if self._accelerator else None
-            raise TrainingDiverged(
-                save_diverged(self.folder, self.steps + 1, groups, values, self.config, process=process)
+            saved = save_diverged(
+                self.folder, self.steps + 1, groups, values, self.config, process=self._over_processes.process
             )
+            raise TrainingDiverged(saved)
         self.optimizer.step()
         self.schedule.step()
         return values
@@ -250,17 +251,7 @@ class PolicyTrainer:
 
     def add_up(self, value: float) -> float:
         """The sum over processes."""
-        if self._accelerator is None or self._accelerator.num_processes == 1:
-            return value
-        tensor = torch.tensor(float(value), dtype=torch.float64, device=self._accelerator.device)
-        return float(self._accelerator.reduce(tensor, "sum"))
-
-    def _reduce_gradients(self) -> None:
-        if self._accelerator is None or self._accelerator.num_processes == 1:
-            return
-        for parameter in self._trained:
-            own = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            parameter.grad = self._accelerator.reduce(own, "sum")
+        return self._over_processes.add_up(value)
 
     def weights(self) -> dict[str, torch.Tensor]:
         """The whole model's weights now, an adapter merged into them: what a policy that samples is given."""
