@@ -13,6 +13,7 @@ from terminal_program import ENTERED, LEFT, Program
 
 from evo.tui.detection import can_show
 from islands.db.store import Store
+from islands.queries.live import newest_sequence
 
 
 @pytest.fixture
@@ -114,16 +115,38 @@ def stored(tmp_path):
     """(status, groups) of the run."""
     with Store.open(f"sqlite:///{tmp_path}/live.db", read_only=True) as store:
         run = store.run("live")
-        from islands.queries import live as asked
-
         with store.read() as connection:
-            return run.status, asked.newest_sequence(connection, run.id) + 1
+            return run.status, newest_sequence(connection, run.id) + 1
+
+
+GATES = """
+import asyncio, pathlib, time
+import evo.search.resources as resources
+from vpo.policies.scripted import ScriptedPolicy
+
+def loading(*arguments, opened=resources.open_policy):
+    while not pathlib.Path({load!r}).exists():
+        time.sleep(0.05)
+    return opened(*arguments)
+
+async def sampling(*arguments, sample=ScriptedPolicy.sample, **named):
+    while not pathlib.Path({search!r}).exists():
+        await asyncio.sleep(0.05)
+    return await sample(*arguments, **named)
+
+resources.open_policy, ScriptedPolicy.sample = loading, sampling
+"""
+"""The policy is loaded once there is a file `load`, and answers once there is one `search`."""
 
 
 def test_a_run_is_shown_from_its_beginning_to_its_end(program, tmp_path):
-    one = live(program, tmp_path, iterations="60")
+    """The run waits for what is to be seen of it: without that it may be over before a busy machine has painted."""
+    load, search = tmp_path / "load", tmp_path / "search"
+    one = live(program, tmp_path, iterations="60", script=GATES.format(load=str(load), search=str(search)))
     one.until(ENTERED, b"loading scripted:mutate for maze:test")
+    load.touch()
     one.until(b"stop", b"iterations")
+    search.touch()
     assert one.ended(60) == 0
     after = one.given_back()
     assert b"Done" in after and b"evo show live" in after
