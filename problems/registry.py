@@ -3,7 +3,9 @@
     maze:test  maze:test/17  maze:compromise     mazes (`evo problems` lists the sets)
     maze:train/900-999  programs:easy/0-4        a part of a set, both ends included
     programs:shipped  programs:easy/3            programming problems that ship (shipped, easy, medium, hard)
-    programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP or LiveCodeBench lines, counted from 0
+    programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP, EvalPlus, LiveCodeBench or LeetCodeDataset, from 0
+    programs:FILE?from=2024-08-01&to=2025-02-01  those of a window of dates
+    livecodebench:PATH  livecodebench:PATH/ID    LiveCodeBench as in the VPO paper (problems.programs.sets)
     maths:circle_packing_26  maths:all           constructions of extremal mathematics
     toolrl:synthetic  musique:FILE.jsonl/12      text tasks of the VPO paper (problems.text.sets)
     PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
@@ -49,7 +51,7 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "evo.problems"
-_PART = re.compile(r"((?:maze|programs|maths|musique|toolrl):.+)/([0-9]+)-([0-9]+)")
+_PART = re.compile(r"((?:maze|programs|livecodebench|maths|musique|toolrl):.+)/([0-9]+)-([0-9]+)")
 _MAZES = ("test", "hard", "compromise", "large", "train", "compromise-train", "large-train")
 _PROGRAMS = ("shipped", "easy", "medium", "hard")
 _TEXTS = ("musique", "toolrl")
@@ -62,7 +64,7 @@ def register(name: str) -> Callable[[_Made], _Made]:
     """Decorator: `name` is an address of what the decorated class or function makes."""
     if not name or any(mark in name for mark in ":/ "):
         raise ValueError(f"{name!r} cannot be registered: a name has no colon, slash or space")
-    if name in ("maze", "programs", "maths", "score", *_TEXTS):
+    if name in ("maze", "programs", "livecodebench", "maths", "score", *_TEXTS):
         raise ValueError(f"{name!r} is built in")
 
     def remember(made: _Made) -> _Made:
@@ -108,6 +110,10 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
         found = list(problem_set(address, limit))
     elif kind == "programs" and colon:
         found = _programs(rest, limit, source)
+    elif kind == "livecodebench" and colon:
+        from problems.programs.sets import from_livecodebench, parse_place
+
+        found = list(from_livecodebench(parse_place(kind, rest), source, limit))
     elif kind == "maths" and colon:
         found = _maths(rest, source)
     elif kind in _TEXTS and colon:
@@ -140,7 +146,7 @@ def describe_sets() -> list[dict[str, Any]]:
 
 
 def _programs(rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> list[Any]:
-    from problems.programs.sets import from_file, load_shipped
+    from problems.programs.sets import SUFFIXES, from_file, load_shipped, parse_place
 
     name, slash, index = rest.partition("/")
     if name in _PROGRAMS:
@@ -152,12 +158,10 @@ def _programs(rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> l
                 f"programs:{rest} names no problem; programs:{name}/0 to programs:{name}/{len(found) - 1} do"
             )
         return [found[int(index)]]
-    path = Path(rest)
-    if rest and path.is_file():
-        return list(from_file(path.resolve(), sandbox, limit=limit))
-    if path.name.isdecimal() and path.parent.is_file():
-        return list(from_file(path.parent.resolve(), sandbox, index=int(path.name)))
-    if rest.endswith(".jsonl") or ".jsonl/" in rest:
+    place = parse_place("programs", rest)
+    if Path(place.path).expanduser().is_file() and (not place.index or place.index.isdecimal()):
+        return list(from_file(place, sandbox, limit))
+    if place.path.endswith(SUFFIXES) or any(f"{suffix}/" in rest for suffix in SUFFIXES):
         raise BadAddress(f"programs:{rest}: there is no such file")
     known = [f"programs:{name}" for name in _PROGRAMS]
     hint = _closest(f"programs:{rest}", known)

@@ -47,6 +47,12 @@ def call_case(statement: ast.stmt, names: frozenset[str], public: bool = False) 
     return None
 
 
+def literal_value(node: ast.expr) -> tuple[bool, Any]:
+    """Whether the expression is a literal, and its value; infinities count as literals."""
+    value = _literal(node)
+    return (False, None) if value is _NOT_LITERAL else (True, value)
+
+
 def _literal(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(_Infinities().visit(copy.deepcopy(node)))
@@ -80,11 +86,25 @@ def _is_call(node: ast.expr, names: frozenset[str]) -> bool:
     return isinstance(target, ast.Name) and target.id in names
 
 
-def bears_assertion(statement: ast.stmt) -> bool:
-    """Whether it can fail a test: holds an `assert` or a `raise`, and is no definition."""
+def bears_assertion(statement: ast.stmt, asserting: Container[str] = ()) -> bool:
+    """Whether it can fail a test: holds an `assert` or names one of `asserting`, and is no definition."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return False
-    return any(isinstance(node, ast.Assert) for node in ast.walk(statement))
+    return any(isinstance(node, ast.Assert) for node in ast.walk(statement)) or mentions(statement, asserting)
+
+
+def asserting_functions(code: str) -> frozenset[str]:
+    """Functions of a module that assert something."""
+    functions = [node for node in _parsed(code) if isinstance(node, ast.FunctionDef)]
+    asserts = "assert_allclose", "assert_array_equal", "assert_equal"
+    return frozenset(
+        function.name
+        for function in functions
+        if any(
+            isinstance(node, ast.Assert) or (isinstance(node, ast.Attribute) and node.attr in asserts)
+            for node in ast.walk(function)
+        )
+    )
 
 
 def is_vacuous(statement: ast.stmt) -> bool:

@@ -23,16 +23,20 @@ class Unusable(ValueError):
     """A well-formed task that cannot be posed; a reader skips it with a warning."""
 
 
-Relation = Literal["==", "json", "true", "false", "is"]
+Relation = Literal["==", "json", "true", "false", "is", "close", "set", "present", "any", "root"]
 
 
 @dataclass(frozen=True)
 class CallCase:
     """`expression` is evaluated beside the answer; its value must stand in `relation` to `expected`.
 
-    relation: "json" is equality where an outermost tuple counts as a list
+    relation: "json" is equality where an outermost tuple counts as a list. The others are those of EvalPlus: "close"
+        is equality, or floats within `tolerance`; "set" equality as sets; "present" expects True for any value but
+        None; "any" passes whatever came back; "root" expects a zero of the polynomial whose coefficients are given
     public: the statement shows it, so feedback may show what was expected
     call: how a prompt writes the expression, where that differs
+    accepts: in the place of `expected`, expressions that are evaluated beside the task's `oracle`; the value of any one
+        of them will do
     """
 
     expression: str
@@ -40,6 +44,8 @@ class CallCase:
     relation: Relation = "=="
     public: bool = False
     call: str = ""
+    tolerance: float = 0.0
+    accepts: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -79,6 +85,7 @@ class Task:
     setup: trusted lines that run before the answer (imports, helpers that the data set promises)
     epilogue: trusted lines that run after it in its own process (objects built from the answer's classes)
     judge: module code that the JudgeCases' functions live in
+    oracle: trusted code beside which `accepts` of CallCases are evaluated, in a sandbox process of its own
     names: what the judge may call in the answer
     seconds: CPU time per case
     reference: a full solution where the data set has one; never part of a prompt
@@ -92,6 +99,7 @@ class Task:
     setup: str = ""
     epilogue: str = ""
     judge: str = ""
+    oracle: str = ""
     names: tuple[str, ...] = ()
     seconds: float = 6.0
     reference: str | None = None

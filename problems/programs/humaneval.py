@@ -3,11 +3,15 @@
 Each top-level assertion-bearing statement of `check` is one case; the statements between them are the judge's set-up.
 Helpers that the prompt defines before the function are given to the answer and to the judge, as they are when the
 data set's own harness appends a completion to the prompt. Its examples are in the docstring, so no case is public.
+HumanEval+ of the hub has this shape too, with a loop over pairs (problems.programs.asserted_pairs).
+
+A file without `entry_point` names the function in the call `check(NAME)` after the definition, or defines it last.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,21 +19,27 @@ from problems.programs import assertions
 from problems.programs.cases import Task
 from problems.programs.test_statements import cases_of
 
+_CHECK = re.compile(r"^def check\s*\(", re.MULTILINE)
+
 
 def is_humaneval(row: Mapping[str, Any]) -> bool:
-    """Told by its keys."""
-    return {"prompt", "entry_point", "test"} <= row.keys()
+    """Told by its keys, and by `check` in its test."""
+    if not {"prompt", "test"} <= row.keys():
+        return False
+    test = str(row["test"])
+    return _CHECK.search(test) is not None or ("entry_point" in row and "assert" not in test)
 
 
 def humaneval_task(row: Mapping[str, Any]) -> Task:
     """The task of one line. Raises ValueError with what is wrong with it."""
-    prompt, entry = str(row["prompt"]).replace("\r\n", "\n"), str(row["entry_point"])
+    prompt = str(row["prompt"]).replace("\r\n", "\n")
     seed = prompt.rstrip() + "\n    pass\n"
-    helpers = _before(seed, entry)
     try:
         module = ast.parse(str(row["test"]))
     except SyntaxError as error:
         raise ValueError(f"`test` does not parse: {error}") from None
+    entry = str(row.get("entry_point") or _entry(module, seed))
+    helpers = _before(seed, entry)
     check = next((s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "check"), None)
     if check is None or not check.args.args:
         raise ValueError("`test` defines no check(candidate)")
@@ -48,18 +58,35 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
         entry=entry,
         setup=helpers,
         judge=judge,
+        oracle=shared,
         names=(entry,),
         reference=f"{prompt.rstrip()}\n{body}" if body else None,
         extra={"id": row.get("task_id")},
     )
 
 
-def _before(prompt: str, entry: str) -> str:
-    """What the prompt defines besides the function itself: imports and helpers."""
+def _entry(module: ast.Module, prompt: str) -> str:
+    """The function under test, where no key names it. Raises ValueError."""
+    for statement in module.body:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "check" and isinstance(call.args[0], ast.Name):
+            return call.args[0].id
+    defined = [s.name for s in _parsed(prompt).body if isinstance(s, ast.FunctionDef)]
+    if not defined:
+        raise ValueError("no `entry_point`, and `prompt` defines no function")
+    return defined[-1]
+
+
+def _parsed(prompt: str) -> ast.Module:
     try:
-        tree = ast.parse(prompt)
+        return ast.parse(prompt)
     except SyntaxError as error:
         raise ValueError(f"`prompt` is no function header: {error}") from None
+
+
+def _before(prompt: str, entry: str) -> str:
+    """What the prompt defines besides the function itself: imports and helpers."""
+    tree = _parsed(prompt)
     if not any(isinstance(s, ast.FunctionDef) and s.name == entry for s in tree.body):
         raise ValueError(f"`prompt` does not define the entry point {entry}")
     kept = [s for s in tree.body if not (isinstance(s, ast.FunctionDef) and s.name == entry)]

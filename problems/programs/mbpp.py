@@ -1,5 +1,8 @@
 """The MBPP shape: `text` (or `prompt`), `code`, `test_list`, and set-up as `test_setup_code` or `test_imports`.
 
+A file may carry `test` in the place of `test_list`: the same as lines or as one script, in which MBPP+ of the hub has
+a loop over pairs (problems.programs.asserted_pairs). Where both are there `test` is what decides, for it holds more.
+
 The first assertion is public: the description alone leaves the function's name and the form of its result open. The
 reference `code` lends the signature and nothing else. `test_setup_code` builds objects of classes that the answer
 defines, so it runs after the answer, in the answer's own process.
@@ -18,32 +21,39 @@ from problems.programs.test_statements import cases_of
 
 def is_mbpp(row: Mapping[str, Any]) -> bool:
     """Told by its keys."""
-    return "test_list" in row and ("text" in row or "prompt" in row)
+    return ("test_list" in row or "test" in row) and ("text" in row or "prompt" in row)
 
 
 def mbpp_task(row: Mapping[str, Any]) -> Task:
     """The task of one line. Raises ValueError with what is wrong with it."""
-    code = _text(row, "code").replace("\r\n", "\n") if "code" in row else ""
-    statements = _statements(row["test_list"])
-    imports = "\n".join(_lines(row.get("test_imports", ())))
+    text = _text(row, "text" if "text" in row else "prompt").strip()
+    code = _reference(row, text)
+    key = "test" if row.get("test") else "test_list"
+    found = _statements(row[key], key)
+    definitions = [s for s in found if isinstance(s, ast.FunctionDef | ast.Import | ast.ImportFrom)]
+    statements = [s for s in found if s not in definitions]
+    shared = [*_lines(row.get("test_imports") or ()), *(ast.unparse(s) for s in definitions)]
+    imports = "\n".join(shared)
     epilogue = _text(row, "test_setup_code").replace("\r\n", "\n").strip() if row.get("test_setup_code") else ""
-    entry = _entry(statements, code, imports)
+    entry = str(row.get("entry_point") or _entry(statements, code, imports))
     names = _names(statements, code, entry, imports)
     classes = assertions.object_classes(code) if code else {name for name in names if name[0].isupper()}
     cases, judge = cases_of(statements, names, helpers=imports, classes=classes, public=1)
     if not cases:
-        raise ValueError("`test_list` asserts nothing")
+        raise ValueError(f"`{key}` asserts nothing")
     header = assertions.signature(code, entry) or assertions.guess_signature(cases, entry)
-    examples = "\n".join(public_examples(cases))
-    text = _text(row, "text" if "text" in row else "prompt").strip()
+    listed = _lines(row.get("test_list") or ())
+    examples = listed[0].removeprefix("assert ").strip() if key == "test" and listed else ""
+    examples = examples or "\n".join(public_examples(cases))
     return Task(
         text=f"{text}\n\nDefine `{header}`\n\nFor example:\n{examples}",
         seed=f"{header}\n    pass\n",
         cases=cases,
         entry=entry,
-        setup=imports,
+        setup="\n".join(_lines(row.get("test_imports") or ())),
         epilogue=epilogue,
         judge=judge,
+        oracle=imports,
         names=names,
         reference=code or None,
         extra={"id": row.get("task_id"), "difficulty": row.get("difficulty"), "wrong": row.get("wrong")},
@@ -61,30 +71,42 @@ def _lines(value: object) -> Sequence[str]:
     if isinstance(value, str):
         return value.splitlines()
     if not isinstance(value, list | tuple) or not all(isinstance(line, str) for line in value):
-        raise ValueError("`test_list` and `test_imports` are lists of lines")
+        raise ValueError("`test_list`, `test` and `test_imports` are lists of lines")
     return value
 
 
-def _statements(tests: object) -> list[ast.stmt]:
+def _reference(row: Mapping[str, Any], prompt: str) -> str:
+    """`code`, or `canonical_solution`, which may be a body that goes below the prompt; "" where there is neither."""
+    key = "code" if "code" in row else "canonical_solution"
+    if not row.get(key):
+        return ""
+    code = _text(row, key).replace("\r\n", "\n")
+    whole = f"{prompt}\n{code}"
+    return whole if key != "code" and not assertions.defined_names(code) and assertions.defined_names(whole) else code
+
+
+def _statements(tests: object, key: str) -> list[ast.stmt]:
     statements: list[ast.stmt] = []
-    for number, test in enumerate(_lines(tests), 1):
+    for number, test in enumerate([tests] if isinstance(tests, str) else _lines(tests), 1):
         try:
             statements += ast.parse(test.strip()).body
         except SyntaxError as error:
-            raise ValueError(f"test {number} of `test_list` does not parse: {error}") from None
+            where = f"`{key}`" if isinstance(tests, str) else f"test {number} of `{key}`"
+            raise ValueError(f"{where} does not parse: {error}") from None
     return statements
 
 
 def _entry(statements: Sequence[ast.stmt], code: str, imports: str) -> str:
     """The function under test: the one that the most tests call, of those that the reference defines."""
     defined = assertions.defined_names(code)
-    imported = {name for s in ast.parse(imports).body if isinstance(s, ast.ImportFrom) for name in _aliases(s)}
-    called = [name for name in assertions.called_names(statements) if name not in imported]
+    known = set(assertions.defined_names(imports))
+    known |= {name for s in ast.parse(imports).body if isinstance(s, ast.ImportFrom) for name in _aliases(s)}
+    called = [name for name in assertions.called_names(statements) if name not in known]
     for name in called:
         if name in defined:
             return name
     if not called:
-        raise ValueError("`test_list` calls no function")
+        raise ValueError("the tests call no function")
     return called[0]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from problems.answer_text import strip_fence
-from problems.contract import Problem, Score
+from problems.contract import Problem, Score, ScorerFault
 from problems.programs.cases import CallCase, JudgeCase, StdinCase, Task
 from problems.programs.comparison import call_passes, same_output
 from problems.programs.feedback import CaseReport, clip, feedback
@@ -36,6 +38,8 @@ class ProgramProblem(Problem):
         self.task = task
         self.objectives = tuple(f"case_{number}" for number in range(1, task.components + 1))
         self._sandbox = sandbox
+        self._accepted: dict[str, CaseOutcome] = {}
+        self._oracle_lock = threading.Lock()
         self._limits = Limits(cpu_seconds=task.seconds, wall_seconds=task.seconds * WALL_FACTOR)
 
     def __repr__(self) -> str:
@@ -92,12 +96,29 @@ class ProgramProblem(Problem):
         texts = tuple(case.stdin if isinstance(case, StdinCase) else case.expression for case in cases)
         program = Program(code, texts, "stdin" if self.task.stdin else "calls", self.task.setup)
         outcomes = self._sandbox().run(program, self._limits)
-        return [CaseReport(c, _passes(c, o), o) for c, o in zip(cases, outcomes, strict=True)]
+        self._ask_oracle()
+        return [CaseReport(c, self._passes(c, o), o) for c, o in zip(cases, outcomes, strict=True)]
 
+    def _ask_oracle(self) -> None:
+        """What the cases accept, worked out once and for all. Raises ScorerFault where that fails."""
+        asked = [source for case in self.task.cases if isinstance(case, CallCase) for source in case.accepts]
+        with self._oracle_lock:
+            if not asked or self._accepted:
+                return
+            texts = tuple(dict.fromkeys(asked))
+            outcomes = self._sandbox().run(Program(self.task.oracle, texts), self._limits)
+            found = dict(zip(texts, outcomes, strict=True))
+            for text, outcome in found.items():
+                if outcome.status != "ok":
+                    raise ScorerFault(f"{self.name}: the reference failed at {clip(text, 120)}: {outcome.message}")
+            self._accepted = found
 
-def _passes(case: CallCase | StdinCase, outcome: CaseOutcome) -> bool:
-    if outcome.status != "ok":
-        return False
-    if isinstance(case, StdinCase):
-        return isinstance(outcome.value, str) and same_output(outcome.value, case.expected)
-    return call_passes(case, outcome.value)
+    def _passes(self, case: CallCase | StdinCase, outcome: CaseOutcome) -> bool:
+        if outcome.status != "ok":
+            return False
+        if isinstance(case, StdinCase):
+            return isinstance(outcome.value, str) and same_output(outcome.value, case.expected)
+        if not case.accepts:
+            return call_passes(case, outcome.value)
+        accepted = (self._accepted[text].value for text in case.accepts)
+        return any(call_passes(replace(case, expected=value), outcome.value) for value in accepted)

@@ -1,19 +1,73 @@
-"""Programming problems by address: the shipped sets and JSONL files."""
+"""Programming problems by address: the shipped sets and files.
+
+programs:FILE  programs:FILE/12                      rows of a file, counted from 0
+programs:FILE?from=2024-08-01&to=2025-02-01          those dated from the first day on and before the second
+livecodebench:FILE  livecodebench:FILE/abc387_f      LiveCodeBench's own files, by the ids of their questions
+livecodebench:FOLDER                                 every .jsonl file of a folder, in the order of their names
+livecodebench:hf                                     the same from the hub, where it can be reached
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import datetime
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from problems.address_options import parse_options
 from problems.contract import BadAddress
 from problems.programs.problem import ProgramProblem
-from problems.programs.reader import read_tasks
+from problems.programs.reader import PRIVATE_TESTS, Row, Window, read_tasks, rows_of, tasks_of
+from problems.text.files import read_hub
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
 
 DIFFICULTIES = ("easy", "medium", "hard")
+SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet", ".json")
+_HUB = ("livecodebench/code_generation_lite", "test", "refs/pr/6")
+_SOURCE = ("LiveCodeBench (livecodebench/code_generation_lite)", "CC BY 4.0")
+_OPTIONS = re.compile(r"(?P<place>[^?]+)\?(?P<options>[^?/]*)(?P<index>/[^?/]+)?")
+
+
+@dataclass(frozen=True)
+class Place:
+    """What stands after the kind and its colon. index: which one of the problems, "" for all."""
+
+    path: str
+    window: Window = Window()
+    index: str = ""
+
+
+def parse_place(kind: str, rest: str) -> Place:
+    """PATH, PATH/INDEX, PATH?OPTIONS or PATH?OPTIONS/INDEX. Raises BadAddress for options that are none."""
+    path = Path(rest).expanduser()
+    matched = None if path.exists() else _OPTIONS.fullmatch(rest)
+    if matched is not None:
+        dates = parse_options(f"{kind}:{rest}", matched["options"], {"from": _date, "to": _date})
+        window = Window(dates.get("from", ""), dates.get("to", ""))
+        return Place(matched["place"], window, (matched["index"] or "").removeprefix("/"))
+    parent = path.parent
+    if not path.exists() and parent.name and (parent.is_file() or kind == "livecodebench" and _holds_rows(parent)):
+        return Place(str(parent), index=path.name)
+    return Place(rest)
+
+
+def _holds_rows(parent: Path) -> bool:
+    return str(parent) == "hf" or (parent.is_dir() and bool(_files(parent)))
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.name.endswith(SUFFIXES))
+
+
+def _date(value: str) -> str:
+    try:
+        return datetime.date.fromisoformat(value).isoformat()
+    except ValueError:
+        raise ValueError("must be a date like 2024-08-01") from None
 
 
 def load_shipped(name: str, sandbox: Callable[[], Sandbox]) -> list[ProgramProblem]:
@@ -23,22 +77,69 @@ def load_shipped(name: str, sandbox: Callable[[], Sandbox]) -> list[ProgramProbl
     return [ProgramProblem(f"programs:{name}/{index}", task, sandbox) for index, task in enumerate(tasks)]
 
 
-def from_file(
-    path: Path, sandbox: Callable[[], Sandbox], index: int | None = None, limit: int | None = None
-) -> list[ProgramProblem]:
-    """The tasks of a JSONL file as `programs:FILE.jsonl/0`, ...: one of them, the first `limit`, or all.
+def from_file(place: Place, sandbox: Callable[[], Sandbox], limit: int | None = None) -> list[ProgramProblem]:
+    """The tasks of a file as `programs:FILE/0`, ...: one of them, the first `limit`, or all. A task has one name,
+    whatever window it was chosen by.
 
-    Raises BadAddress for a file that cannot be read, a line in no known shape, or an index out of range.
+    Raises BadAddress for a file that cannot be read, a row in no known shape, or an index that names none.
     """
+    path = Path(place.path).expanduser().resolve()
     found = []
     last = -1
-    for last, task in read_tasks(path):
-        if index is None or last == index:
+    for last, task in read_tasks(path, place.window):
+        if not place.index or str(last) == place.index:
             found.append(ProgramProblem(f"programs:{path}/{last}", task, sandbox))
-        if (index is not None and last >= index) or (limit is not None and len(found) == limit):
+        if (place.index and found) or (limit is not None and len(found) == limit):
             break
-    if index is not None and not found:
-        raise BadAddress(f"programs:{path}/{index} is no task that can be posed; the file's last index is {last}")
+    if place.index and not found:
+        raise BadAddress(f"programs:{path}/{place.index} is no task that can be posed; the file's last index is {last}")
+    return _some(found, f"programs:{path}", place.window)
+
+
+def from_livecodebench(place: Place, sandbox: Callable[[], Sandbox], limit: int | None = None) -> list[ProgramProblem]:
+    """The questions of LiveCodeBench's files, each named by its id and judged as in the VPO paper: by the 16 smallest
+    of its private tests, errata left out.
+
+    Raises BadAddress for what cannot be read, holds anything else, or names no question.
+    """
+    path = Path(place.path).expanduser()
+    hub = place.path == "hf"
+    stem = "livecodebench:hf" if hub else f"livecodebench:{path.resolve()}"
+    if not hub and not path.exists():
+        raise BadAddress(f"{stem}: there is no such file or folder; livecodebench:hf takes it from the hub")
+    rows = _published() if hub else _rows(path.resolve())
+    if place.index:
+        rows = (pair for pair in rows if str(pair[1].get("question_id")) == place.index)
+    found: list[ProgramProblem] = []
+    for number, task in tasks_of(rows, place.window, PRIVATE_TESTS):
+        found.append(ProgramProblem(f"{stem}/{task.extra.get('id') or number}", task, sandbox))
+        if hub:
+            found[-1].source, found[-1].licence = _SOURCE
+        if len(found) == (1 if place.index else limit):
+            break
+    if place.index and not found:
+        raise BadAddress(f"{stem}/{place.index} is no question that can be posed")
+    return _some(found, stem, place.window)
+
+
+def _rows(path: Path) -> Iterator[tuple[str, Row]]:
+    files = _files(path) if path.is_dir() else [path]
+    if not files:
+        raise BadAddress(f"livecodebench:{path} holds no .jsonl files")
+    for file in files:
+        yield from rows_of(file)
+
+
+def _published() -> Iterator[tuple[str, Row]]:
+    data_set, split, revision = _HUB
+    instead = f"get test.jsonl to test6.jsonl of huggingface.co/datasets/{data_set} and name their folder"
+    for number, row in enumerate(read_hub(data_set, split, instead, revision)):
+        yield f"livecodebench:hf, row {number}", row
+
+
+def _some(found: list[ProgramProblem], stem: str, window: Window) -> list[ProgramProblem]:
+    if not found and (window.since or window.until):
+        raise BadAddress(f"{stem} holds no task from {window.since or 'its first'} to {window.until or 'its last'}")
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from problems.programs import assertions
+from problems.programs.asserted_pairs import pair_case, split_pairs
 from problems.programs.cases import Case, JudgeCase, Unusable
 
 _PROXY = "def {name}(*args, **kwargs):\n    return oracle({name!r}, *args, **kwargs)\n"
@@ -32,18 +33,22 @@ def cases_of(
     cases: list[Case] = []
     functions: list[ast.stmt] = []
     preceding: list[ast.stmt] = []
-    for statement in statements:
+    asserting = assertions.asserting_functions(helpers)
+    for statement in split_pairs(statements):
         if assertions.is_vacuous(statement):
             continue
-        if not assertions.bears_assertion(statement):
+        if not assertions.bears_assertion(statement, asserting):
             preceding.append(statement)
             continue
         shown = len(cases) < public
         # a call that uses variables of the test must be judged where those variables are
         local = _bound_names(preceding)
-        call = None if assertions.mentions(statement, local) else assertions.call_case(statement, entries, shown)
+        call = None
+        if not assertions.mentions(statement, local):
+            call = assertions.call_case(statement, entries, shown) or pair_case(statement, entries, helpers)
         if call is not None:
-            cases.append(replace(call, expression=_rename(call.expression, rename)))
+            shown = shown and not call.accepts
+            cases.append(replace(call, expression=_rename(call.expression, rename), public=shown))
             continue
         if any(assertions.mentions(part, classes) for part in (*preceding, statement)):
             raise Unusable(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from problems.address_options import parse_options
 from problems.contract import BadAddress
 
 _ADDRESS = re.compile(r"(?P<place>[^?]+?)(?:\?(?P<options>[^?/]*))?(?:/(?P<index>[0-9]{1,9}))?")
@@ -25,13 +26,11 @@ def parse_text_address(kind: str, rest: str, known: Collection[str]) -> TextAddr
     found = _ADDRESS.fullmatch(rest)
     if found is None:
         raise BadAddress(f"{kind}:{rest} names nothing; see `evo problems` for the sets, or name a file")
-    options: dict[str, int] = {}
-    for part in filter(None, (found["options"] or "").split("&")):
-        name, _, value = part.partition("=")
-        if name not in known:
-            there = f"it has {', '.join(known)}" if known else "it has none"
-            raise BadAddress(f"{kind}:{rest}: unknown option {name}; {there}")
-        if not (value.isascii() and value.isdecimal() and len(value) < 10):
-            raise BadAddress(f"{kind}:{rest}: {name} must be a whole number from 0, not {value!r}")
-        options[name] = int(value)
+    options = parse_options(f"{kind}:{rest}", found["options"] or "", dict.fromkeys(known, _whole_number))
     return TextAddress(found["place"], options, None if found["index"] is None else int(found["index"]))
+
+
+def _whole_number(value: str) -> int:
+    if not (value.isascii() and value.isdecimal() and len(value) < 10):
+        raise ValueError("must be a whole number from 0")
+    return int(value)

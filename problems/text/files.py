@@ -68,9 +68,10 @@ def field_of(row: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
     return value
 
 
-def read_hub(data_set: str, split: str, instead: str) -> list[dict[str, Any]]:
+def read_hub(data_set: str, split: str, instead: str, revision: str | None = None) -> list[dict[str, Any]]:
     """A split of a data set on the Hugging Face hub, in order.
 
+    revision: a branch, tag, pull request or commit, where it is not the main branch
     instead: what to do where the hub cannot be reached, as the end of a sentence
     Raises BadAddress, one line, where `datasets` is not installed, or the hub does not answer or lacks it.
     """
@@ -84,7 +85,7 @@ def read_hub(data_set: str, split: str, instead: str) -> list[dict[str, Any]]:
     try:
         if not (constants.HF_HUB_OFFLINE or os.environ.get("HF_DATASETS_OFFLINE")):
             get_session().head(f"{constants.ENDPOINT}/api/datasets/{data_set}", timeout=HUB_SECONDS).raise_for_status()
-        return [dict(row) for row in load_dataset(data_set, split=split)]
+        return [dict(row) for row in load_dataset(data_set, split=split, revision=revision)]
     except Exception as error:  # noqa: BLE001 - whatever the libraries of today raise
         told = " ".join(str(error).split())[:160] or type(error).__name__
         raise BadAddress(f"the hub's {data_set} cannot be had ({told}); {instead}") from None

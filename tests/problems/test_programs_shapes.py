@@ -147,7 +147,7 @@ def test_a_pickle_that_holds_more_than_text_is_refused_and_never_called(tmp_path
         ("[1]", "not an object"),
         ({"a": 1}, "neither HumanEval"),
         ({**MBPP, "test_list": ["assert double(2) =="]}, "does not parse"),
-        ({**MBPP, "test_list": []}, "calls no function"),
+        ({**MBPP, "test_list": []}, "call no function"),
         ({**HUMANEVAL, "test": "x = 1"}, r"defines no check"),
         ({**HUMANEVAL, "entry_point": "other"}, "does not define the entry point"),
         ({**STDIN, "public_test_cases": "?"}, "neither JSON nor packed"),
