@@ -26,6 +26,7 @@ class Prompt:
     prefill: how every rollout of it begins; the policy goes on from there, so these are no tokens that it sampled
     shown: the answers that `user` shows, whole, for policies that change them and read no text: the one to improve
         ("" where there is none), then the others
+    max_tokens: of one rollout, where they are to be fewer than the policy's own limit; None leaves it at that
     """
 
     user: str
@@ -33,6 +34,11 @@ class Prompt:
     stream: int = 0
     prefill: str = ""
     shown: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    max_tokens: int | None = None
+
+    def limit(self, most: int) -> int:
+        """The tokens that a rollout of it may have, of at most so many."""
+        return most if self.max_tokens is None else min(most, self.max_tokens)
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,24 @@ class ScoredRollout:
     format_error: str | None = None
 
 
+@dataclass(frozen=True)
+class Reflection:
+    """What a policy says that a candidate needs, written once, when the candidate is first to be a parent.
+
+    candidate: its database id
+    text: a sentence or two, "" where the policy said nothing that can be shown
+    policy_version: who said it
+    tokens, prompt_tokens, cost: what it took
+    """
+
+    candidate: int
+    text: str
+    policy_version: str
+    tokens: int
+    prompt_tokens: int
+    cost: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class ScoredGroup:
     """G rollouts of one prompt, scored: one database transaction and one training example.
@@ -114,6 +138,8 @@ class ScoredGroup:
     answers: m, the answers asked of each rollout
     seed: the run's sampling seed; with prompt.stream it reproduces the rollouts
     operator: which of the search's operators was asked, in the order of its configuration
+    reflection: on the parent, where this group's prompt was the first to need it; stored with the group, and not read
+        back with it
     """
 
     problem: int
@@ -131,6 +157,7 @@ class ScoredGroup:
     sampling_seconds: float = 0.0
     scoring_seconds: float = 0.0
     operator: int = 0
+    reflection: Reflection | None = None
 
     def rewards(self, dimensions: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
         """Reward vectors (G, m, d) with zero rows for missing answers, and which rows are answers (G, m)."""

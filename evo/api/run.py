@@ -56,9 +56,9 @@ def run(
         config: a YAML file with the same settings, which arguments override.
         progress: off shows nothing.
         settings: every other flag of `evo run` by its name: answers, rollouts, seed, limit, temperature, until_solved,
-            max_answers, max_tokens, max_cost, max_seconds (of searching), islands, strategy, fresh, prefill, train (a
-            method), train_every, sandbox, device ...; and the sections of --config: population, prompt, train, as
-            mappings.
+            max_answers, max_tokens, max_cost, max_seconds (of searching), islands, strategy, fresh, prefill, reflect,
+            train (a method), train_every, sandbox, device ...; and the sections of --config: population, prompt,
+            feedback, train, as mappings.
 
     Returns:
         What it has come to; everything is in the database.

@@ -21,6 +21,7 @@ from evo.comparison.operators import load_operators, operator_dict, pooled
 from evo.comparison.operators_table import print_operators
 from evo.search.progress import describe_usage
 from islands.db.comparisons import runs_named
+from islands.db.reflections import reflections_on
 from islands.db.scorer_changes import scorer_changes
 from islands.db.store import Store
 from islands.errors import UnknownRun
@@ -205,12 +206,15 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
     originals = originals_of(store, candidate_id)
     found, problem = detail.candidate, detail.problem
     parent = line[1] if len(line) > 1 else None
+    said = reflections_on(store, [one.id for one in line[:2]])
     if as_json:
         shown = {
             **best_row(problem, found),
             "features": dict(found.features),
             "feedback": found.feedback,
             "error": found.error,
+            "reflection": said.get(found.id, ""),
+            "parent_reflection": "" if parent is None else said.get(parent.id, ""),
             "generation": found.generation,
             "island": found.island,
             "iteration": detail.iteration,
@@ -240,6 +244,10 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
         console.print(f"error: {found.error}", soft_wrap=True)
     if found.feedback and found.feedback != found.error:
         console.print(f"feedback: {found.feedback}", soft_wrap=True)
+    if found.id in said:
+        console.print(f"reflection: {said[found.id]}", soft_wrap=True)
+    if parent is not None and parent.id in said:
+        console.print(f"reflection on its parent {parent.id}: {said[parent.id]}", soft_wrap=True)
     console.print("\nlineage (fitness): " + " <- ".join(_ancestor(c) for c in line[:LINEAGE_SHOWN]), soft_wrap=True)
     if len(line) > LINEAGE_SHOWN:
         console.print(f"... and {len(line) - LINEAGE_SHOWN} before those, from candidate {line[-1].id}")

@@ -13,6 +13,7 @@ _SEARCHED = together(
         flag(RunConfig, "population.strategy"),
         flag(RunConfig, "prompt.fresh", metavar="SHARE"),
         flag(RunConfig, "prompt.prefill", metavar="SHARE"),
+        flag(RunConfig, "feedback.policy", "--reflect", metavar="POLICY"),
         flags(RunConfig, ("until_solved", "max_answers", "max_tokens", "max_cost", "max_seconds", "parallel")),
     ]
 )

@@ -37,6 +37,7 @@ class ArmConfig(BaseModel):
     show_parent: bool | None = Field(None, description="off: no evolution")
     fresh: Share | None = Field(None, description="share of prompts that are the task alone")
     prefill: Share | None = Field(None, description="share of prompts that begin the answer")
+    reflect: str | None = Field(None, description="a policy that reflects on the parents of this arm")
     population: PopulationConfig | None = Field(
         None, description="settings of this arm's islands, over those that the arms have in common"
     )

@@ -35,6 +35,19 @@ class PromptConfig(BaseModel):
     prefill: Share = Field(0.0, description="share of the prompts that begin the answer with a part of the parent's")
 
 
+class FeedbackConfig(BaseModel):
+    """What is said of a candidate beside its scorer's own feedback."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    policy: str | None = Field(
+        None,
+        description="a policy that says in two sentences what a parent's failing components need, shown to its "
+        "children; the search's own, or another",
+    )
+    max_new_tokens: Count = Field(96, description="of what it says")
+
+
 class RunConfig(SamplingConfig):
     """Everything that decides a run. One seed and one configuration give one run."""
 
@@ -54,6 +67,7 @@ class RunConfig(SamplingConfig):
     parallel: Count | None = Field(None, description="prompt groups in flight; default by policy and problem count")
     population: PopulationConfig = Field(default_factory=PopulationConfig)
     prompt: PromptConfig = Field(default_factory=PromptConfig)
+    feedback: FeedbackConfig = Field(default_factory=FeedbackConfig)
     train: SearchTraining | None = Field(None, description="train the policy beside the search")
     scorer: ScorerSettings | None = Field(None, description="what is declared of a function given in Python")
     scoring_workers: int | None = Field(None, ge=1, le=256, description="answers scored at once; default: CPU count")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from evo.monitor.snapshot import Ancestor, Detail
 from evo.monitor.statement import statement_of, walk_of
+from islands.db.reflections import reflections_on
 from islands.db.store import Store
 from islands.queries import lineage
 from islands.queries.runs import candidate
@@ -29,6 +30,7 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
     found = candidate(store, run.id, id)
     parent = candidate(store, run.id, line[1][0]).candidate if len(line) > 1 else None
     answer = found.candidate
+    said = reflections_on(store, [one for one, _ in line[:2]])
     stated = statement_of(found.problem)
     asked = lineage.Origin("", "", "", 0) if origin is None else origin
     return Detail(
@@ -56,4 +58,6 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
         asked.user,
         asked.chain,
         asked.place,
+        said.get(id, ""),
+        "" if parent is None else said.get(parent.id, ""),
     )

@@ -82,6 +82,8 @@ class OpenEvolveFormat(MessageFormat):
         return {"id": str(candidate.id), "code": code, "metrics": self._metrics(candidate), "metadata": {}}
 
     def _artifacts(self, candidate: Candidate) -> dict[str, str | bytes] | None:
-        if not candidate.feedback:
-            return None
-        return {"feedback": cut(candidate.feedback, self.config.max_feedback_chars)}
+        shown = {
+            "feedback": cut(candidate.feedback, self.config.max_feedback_chars),
+            "what it needs": candidate.reflection,
+        }
+        return {name: text for name, text in shown.items() if text} or None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from evo.comparison.load import Comparison
 from evo.monitor.statement import problem_of
 from evo.report.load import RunReading, SearchReading
+from islands.db.reflections import reflections_on
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.queries.report import prompts_of
@@ -29,6 +30,7 @@ class BestAnswer:
     """An arm's fittest answer to a problem, over its seeds.
 
     iteration: counts from 1, 0 for a seed answer
+    reflection: what a policy said that it needs, as the parent of others; "" for nothing
     drawn: a maze with the route that the answer takes; "" elsewhere
     system, prompt: what was asked; "" for a seed answer
     """
@@ -41,6 +43,7 @@ class BestAnswer:
     rewards: tuple[tuple[str, float], ...]
     text: str
     feedback: str
+    reflection: str
     drawn: str
     system: str
     prompt: str
@@ -75,10 +78,12 @@ def problem_details(
     reader = CandidateReader(store, 0)
     texts: dict[int, Candidate] = {}
     prompts: dict[int, tuple[str, str]] = {}
+    said: dict[int, str] = {}
     for start in range(0, len(ids), CHUNK):
         part = ids[start : start + CHUNK]
         texts.update(zip(part, reader.fetch(part), strict=True))
         prompts.update(prompts_of(store, part))
+        said.update(reflections_on(store, part))
     room = max(FEWEST_CHARS, min(MOST_CHARS, PAGE_CHARS // max(1, 2 * len(chosen) + len(problems))))
     found = []
     for row, problem in enumerate(problems):
@@ -94,8 +99,8 @@ def problem_details(
                 BestAnswer(
                     arm, place, seed, 0 if at is None else int(search.born[at]) + 1, here.fitness,
                     tuple(zip(search.problem.objectives, here.rewards, strict=True)), bounded(here.text, room),
-                    bounded(here.feedback, room // 4), _walk(stated, here.text), bounded(system, room // 4),
-                    bounded(prompt, room),
+                    bounded(here.feedback, room // 4), said.get(id, ""), _walk(stated, here.text),
+                    bounded(system, room // 4), bounded(prompt, room),
                 )
             )  # fmt: skip
         statement = "" if stated is None else bounded(stated.statement(), room)

@@ -18,9 +18,11 @@ from evo.search.loop import Search
 from evo.search.machine import describe_machine
 from evo.search.operator_selection import Operator, Operators, operator_selection
 from evo.search.problem_run import ProblemRun
+from evo.search.reflection import Reflector
 from evo.search.resources import Shared
 from evo.search.status import ProblemStatus, SearchStatus
 from evo.search.window import in_flight
+from islands.db.reflections import read_reflections
 from islands.db.store import Store
 from islands.types import RunRecord
 from problems.scoring import Scorer
@@ -74,6 +76,7 @@ async def launch(
         # 2) load the policies
         operators = parts.operators(config, problems)
         check_together(config, problems, operators)
+        reflecting = parts.reflecting(config, problems)
         # 3) create the run and become its writer
         store = Store.open(db)
         stored = to_stored(config, [problem.name for problem in problems])
@@ -83,7 +86,7 @@ async def launch(
         scorer = parts.scorer_for(config, problems)
         problem_runs = await add_problems(store, run, config, problems, operators, scorer)
         # 5) put the search together
-        return assemble(store, run, problem_runs, parts, operators, scorer, config)
+        return assemble(store, run, problem_runs, parts, operators, scorer, config, reflecting)
     except BaseException:
         await parts.close()
         if store is not None:
@@ -99,8 +102,9 @@ def assemble(
     operators: Sequence[Operator],
     scorer: Scorer,
     config: RunConfig,
+    reflecting: Policy | None = None,
 ) -> Launched:
-    """The search of these problems, with the learner that the configuration asks for."""
+    """The search of these problems, with the learner that the configuration asks for. reflecting: on its parents"""
     shown = [ProblemStatus(one.problem.name, one.problem.target, one.iterations) for one in problem_runs]
     status = SearchStatus(run.name, config.policy, shown, machines=[describe_machine()])
     for one, its in zip(problem_runs, shown, strict=True):
@@ -115,5 +119,6 @@ def assemble(
         scorer,
         status,
         in_flight(config, policy, problem_runs),
+        Reflector(reflecting, config, read_reflections(store, [one.record.id for one in problem_runs])),
     )
     return Launched(search, store, run, policy, scorer, config, status, problem_runs, own)

@@ -33,7 +33,7 @@ def check_new_run(config: RunConfig, parts: Shared, db: str, name: str | None) -
     # a scorer of one's own scores its seed as it is opened, for as long as that takes: that is for the screen to show
     own = any(Path(address).exists() for address in config.problems)
     problems = [] if own else parts.problems(config)
-    check_policies([config.policy])
+    check_policies([config.policy, *filter(None, [config.feedback.policy])])
     for address in parse_addresses(config.policy) if "policy" in config.model_fields_set else ():
         check_speaks(str(address), config, problems)
     check_unused(db, name)

@@ -41,6 +41,7 @@ async def relaunch(name: str, *, db: str, changes: Changes = UNCHANGED, shared: 
         problems = parts.problems(config)
         operators = (own if config.train else parts).operators(config, problems)
         check_together(config, problems, operators)
+        reflecting = (own if config.train else parts).reflecting(config, problems)
         scorer = parts.scorer_for(config, problems)
         # 3) become its writer; its problems must be what they were, and so must what scores them
         store.lease(run.id)
@@ -66,7 +67,7 @@ async def relaunch(name: str, *, db: str, changes: Changes = UNCHANGED, shared: 
         closed = {"active": ended_periods(run.summary, run.created)} if run.summary else {}
         store.finish_run(run.id, "running", summary={**run.summary, **closed})
         # 5) bring the search to where it was
-        launched = assemble(store, run, problem_runs, own, operators, scorer, config)
+        launched = assemble(store, run, problem_runs, own, operators, scorer, config, reflecting)
         launched.search.next_sequence = progress.next_sequence
         launched.status.carry(run.summary, run.created, progress.groups, progress.answers, progress.tokens)
         await launched.search.learner.restore()

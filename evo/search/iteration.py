@@ -1,13 +1,13 @@
-"""One iteration of one problem: selection -> prompt -> rollouts -> chain -> scores -> group.
+"""One iteration of one problem: selection -> (reflection) -> prompt -> rollouts -> chain -> scores -> group.
 
-`propose` and the population's `add` run in the search's strict order; what lies between overlaps freely.
+`choose` and the population's `add` run in the search's strict order; what lies between overlaps freely.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,33 +15,60 @@ from evo.prompts.contract import PromptFormat
 from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampled
 from evo.search.score import NOTHING_SHOWN, score_rollouts
-from islands.types import Selection
-from problems.types import Prompt, ScoredGroup
+from islands.types import Candidate, Selection
+from problems.types import Prompt, Reflection, ScoredGroup
 
 STREAMS_PER_PROBLEM = 1 << 32
 """Each problem owns a block of random streams, so its rollouts do not depend on which other problems are searched."""
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """What the policy is to be asked, and where the question came from."""
+class Choice:
+    """What a prompt will show, and whose turn it is. rng: the draws that are left for the prompt itself"""
 
     problem_run: ProblemRun
     sequence: int
     iteration: int
     island: int
     selection: Selection
-    prompt: Prompt
+    stream: int
+    rng: np.random.Generator
     operator: int = 0
 
     @property
     def style(self) -> PromptFormat:
         return self.problem_run.styles[self.operator]
 
+    @property
+    def parent(self) -> Candidate | None:
+        """The one that the prompt shows."""
+        return self.style.select_shown(self.selection).parent
 
-def propose(problem_run: ProblemRun, sequence: int, seed: int, operator: int = 0, fresh: float = 0.0) -> Proposal:
-    """Choose a parent on the island whose turn it is, or none with chance `fresh`, and ask the operator. Draws from
-    (seed, problem, iteration) alone."""
+    def ask(self, said: str = "", reflection: Reflection | None = None) -> Proposal:
+        """The prompt, to be built once.
+
+        said: a reflection on the parent, for the prompt to show
+        reflection: the same, where it was written for this prompt and is to be stored with its group
+        """
+        parent, selection = self.selection.parent, self.selection
+        if said and parent is not None:
+            selection = replace(selection, parent=replace(parent, reflection=said))
+        return Proposal(self, selection, self.style.build(selection, self.stream, self.rng), reflection)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What the policy is asked, and where the question came from."""
+
+    choice: Choice
+    selection: Selection
+    prompt: Prompt
+    reflection: Reflection | None = None
+
+
+def choose(problem_run: ProblemRun, sequence: int, seed: int, operator: int = 0, fresh: float = 0.0) -> Choice:
+    """Choose a parent on the island whose turn it is, or none with chance `fresh`. Draws from (seed, problem,
+    iteration) alone."""
     iteration = problem_run.built
     problem_run.built += 1
     island = iteration % problem_run.population.config.islands
@@ -50,8 +77,7 @@ def propose(problem_run: ProblemRun, sequence: int, seed: int, operator: int = 0
     if fresh and rng.random() < fresh:
         selection = NOTHING_SHOWN
     stream = problem_run.record.index * STREAMS_PER_PROBLEM + iteration
-    prompt = problem_run.styles[operator].build(selection, stream, rng)
-    return Proposal(problem_run, sequence, iteration, island, selection, prompt, operator)
+    return Choice(problem_run, sequence, iteration, island, selection, stream, rng, operator)
 
 
 async def score_group(
@@ -65,13 +91,14 @@ async def score_group(
     """Wait for the rollouts, score them, and put the whole group on record."""
     rollouts, version, sampling_seconds = await sampled
     started = time.perf_counter()
-    scored = await score_rollouts(proposal.style, rollouts, proposal.problem_run.scores, proposal.selection)
-    shown = proposal.style.select_shown(proposal.selection)
+    choice = proposal.choice
+    scored = await score_rollouts(choice.style, rollouts, choice.problem_run.scores, proposal.selection)
+    shown = choice.style.select_shown(proposal.selection)
     return ScoredGroup(
-        problem=proposal.problem_run.record.id,
-        sequence=proposal.sequence,
-        iteration=proposal.iteration,
-        island=proposal.island,
+        problem=choice.problem_run.record.id,
+        sequence=choice.sequence,
+        iteration=choice.iteration,
+        island=choice.island,
         parent=shown.parent.id if shown.parent is not None else None,
         inspirations=tuple(dict.fromkeys(c.id for c in (*shown.best, *shown.inspirations))),
         prompt=proposal.prompt,
@@ -82,5 +109,6 @@ async def score_group(
         rollouts=scored,
         sampling_seconds=sampling_seconds,
         scoring_seconds=time.perf_counter() - started,
-        operator=proposal.operator,
+        operator=choice.operator,
+        reflection=proposal.reflection,
     )

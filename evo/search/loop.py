@@ -12,20 +12,22 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.search.budget import budget_spent
 from evo.search.continuous_batching import sampler_for
-from evo.search.iteration import Proposal, propose, score_group
+from evo.search.in_flight import InFlight, Submissions, wait_for
+from evo.search.iteration import choose
 from evo.search.learner import Learner, SyncFailed
 from evo.search.operator_selection import Operators
 from evo.search.problem_run import ProblemRun
-from evo.search.sampler import Sampled, Sampler
+from evo.search.reflection import Reflector
+from evo.search.sampler import Sampler
 from evo.search.status import SUMMARY_SECONDS, SearchStatus
 from evo.search.stop import FINISHED, SOLVED, Stop
 from evo.search.window import Window
+from islands.db.reflections import write_reflection
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.errors import DatabaseUnavailable, RunBusy
@@ -39,15 +41,6 @@ WAITING_SECONDS = 5.0
 """How long nothing may be committed before a search says how many groups are sampled and wait for the oldest."""
 GROUPS_PER_TRANSACTION = 32
 """Groups that are ready together share a transaction, up to this many; a group is never split."""
-
-
-@dataclass
-class InFlight:
-    """A proposed group: its prompt at the policy, its scoring behind that."""
-
-    proposal: Proposal
-    sampled: asyncio.Future[Sampled]
-    group: asyncio.Task[ScoredGroup]
 
 
 class Search:
@@ -67,10 +60,12 @@ class Search:
         scorer: Scorer,
         status: SearchStatus,
         window: Window,
+        reflector: Reflector,
     ) -> None:
         self.store, self.config, self.problem_runs = store, config, list(problem_runs)
         self.operators, self.learner, self.scorer = operators, learner, scorer
         self.status, self.window = status, window
+        self.reflector, self._submissions = reflector, Submissions(reflector, config.seed)
         self.next_sequence = 0
         self.on_commit: Callable[[ScoredGroup], None] | None = None
         self.stopped: Stop | None = None
@@ -89,6 +84,8 @@ class Search:
         self.stop(stop)
         for sampler in self.samplers:
             sampler.abandon()
+        for flying in self._flying:
+            flying.submitted.cancel()  # of those that no sampler has yet
         self.resume()
 
     def pause(self) -> None:
@@ -107,11 +104,11 @@ class Search:
 
     async def run(self) -> Stop:
         """Run to the end; returns why it ended. Raises SearchFailed on a dead policy or database."""
-        alone = len(self.operators) == 1 and not self.learner.learns
+        alone = len(self.operators) == 1 and not self.learner.learns and self.reflector.policy is None
         self.samplers = [
             sampler_for(one.policy, one.rollouts, one.answers, self.config.seed, self.window.batch, alone)
             for one in self.operators.all
-        ]
+        ] + self.reflector.open()
         if self.paused:
             self.pause()
         try:
@@ -121,9 +118,7 @@ class Search:
                 self._write_summary(transaction)
             while self._fill_window():
                 oldest = self._flying[0]
-                sampler = self.samplers[oldest.proposal.operator]
-                if sampler.holds(oldest.sampled):
-                    sampler.flush()  # nothing ahead of it can fill the batch any more
+                await self._push(oldest)
                 while not (await asyncio.wait([oldest.group], timeout=WAITING_SECONDS))[0]:
                     self._report_waiting()
                 if oldest.group.cancelled():
@@ -173,6 +168,15 @@ class Search:
             pass
         return bool(self._flying)
 
+    async def _push(self, oldest: InFlight) -> None:
+        """Let the call that the oldest waits in go as it is, once nothing can fill it any more."""
+        sampler = self.samplers[oldest.choice.operator]
+        for futures in ([oldest.submitted], [flying.submitted for flying in self._flying]):
+            await wait_for(futures, WAITING_SECONDS, self._report_waiting)
+            if oldest.sampled is None or not sampler.holds(oldest.sampled):
+                return
+        sampler.flush()
+
     def _propose(self) -> bool:
         """Propose the next group; False where there is nothing to propose."""
         if self.stopped is None:
@@ -184,13 +188,9 @@ class Search:
         seed = self.config.seed
         number = self.operators.selection.choose(seed, problem_run.record.index, problem_run.built)
         operator = self.operators[number]
-        proposal = propose(problem_run, self.next_sequence, seed, number, operator.prompt.fresh)
+        choice = choose(problem_run, self.next_sequence, seed, number, operator.prompt.fresh)
         self.next_sequence += 1
-        sampled = self.samplers[number].submit(proposal.prompt)
-        scoring = score_group(
-            proposal, sampled, answers=operator.answers, seed=seed, temperature=operator.policy.temperature
-        )
-        self._flying.append(InFlight(proposal, sampled, asyncio.create_task(scoring)))
+        self._flying.append(self._submissions.submit(choice, operator, self.samplers[number]))
         return True
 
     def _commit_ready(self) -> None:
@@ -208,8 +208,9 @@ class Search:
                     break  # what is ahead of the fault is kept
                 flying = self._flying.popleft()
                 left.append(flying)
-                self.samplers[flying.proposal.operator].leaving(flying.sampled)
-                problem_run = flying.proposal.problem_run
+                if flying.sampled is not None:
+                    self.samplers[flying.choice.operator].leaving(flying.sampled)
+                problem_run = flying.choice.problem_run
                 if isinstance(fault, ScorerFault | PromptTooLong):
                     problem_run.fail(str(fault), self.store, transaction)
                     problem_run.describe(self._shown[problem_run.record.id])
@@ -224,7 +225,7 @@ class Search:
                 self._summarised = time.monotonic()
                 self._write_summary(transaction)
         for number, sampler in enumerate(self.samplers):
-            sampler.left([flying.sampled for flying in left if flying.proposal.operator == number])
+            sampler.left([one.sampled for one in left if one.choice.operator == number and one.sampled is not None])
         self.status.commit_seconds += time.perf_counter() - started
         for problem_run, group in committed:
             problem_run.release(group)
@@ -234,6 +235,7 @@ class Search:
 
     def _store(self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction) -> None:
         problem_run.population.add(group, transaction)
+        write_reflection(self.store, problem_run.record.run_id, group, transaction)
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
         problem_run.committed += 1
         self.status.count(group)
@@ -250,7 +252,7 @@ class Search:
         """While the oldest group in flight keeps the others waiting, say on record how many are there already."""
         self._time_sampling()
         self._summarised = 0.0  # what is committed next takes this back
-        ahead = sum(flying.sampled.done() for flying in self._flying)
+        ahead = sum(flying.is_sampled for flying in self._flying)
         with self.store.begin() as transaction:
             self._write_summary(transaction, in_flight=len(self._flying), sampled_ahead=ahead)
 

@@ -16,6 +16,7 @@ from problems.scoring import Scorer
 from vpo.policies.address import OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
+from vpo.policies.prompt_formats import MAZE_FORMATS
 
 
 class Shared:
@@ -69,6 +70,20 @@ class Shared:
             changes |= {"answers": answers, "rollouts": total // answers}
         own = parse(RunConfig, {**config.model_dump(), **changes}, f"--policy {address}")
         return Operator(str(address), self.policy(own, problems), own.rollouts, own.answers, own.prompt)
+
+    def reflecting(self, config: RunConfig, problems: Sequence[Problem]) -> Policy | None:
+        """The policy that reflects on parents, the search's own where that is named; one of its own beside a policy
+        that learns, whose weights change. Raises BadInput where it cannot be asked in words."""
+        if config.feedback.policy is None:
+            return None
+        address = parse_address(config.feedback.policy).without(*OF_ITS_PROMPTS)
+        own = config.model_copy(update={"policy": str(address), "train": None})
+        key = f"{policy_key(own)} reflects" if config.train else policy_key(own)
+        if key not in self._policies:
+            self._policies[key] = open_policy(own, problems)
+        if self._policies[key].prompt_format in MAZE_FORMATS:
+            raise BadInput(f"feedback.policy: {address} only understands mazes and says nothing in words")
+        return self._policies[key]
 
     async def close(self) -> None:
         for policy in self._policies.values():

@@ -36,8 +36,9 @@ class ProblemStatus:
 class SearchStatus:
     """The whole search. Counts cover this process and, after a resume, what was committed before it.
 
-    tokens: generated; prompt_tokens: of prompts, each once for its group
-    cost: of both, where the policy has a price
+    tokens: generated; prompt_tokens: of prompts, each once for its group; both with those of reflections
+    reflections, reflection_tokens: parents that were reflected on, and what was generated for that
+    cost: of all tokens, where the policy has a price
     untimed_answers, untimed_tokens: those of before the run's time was kept, as an import's
     training: the metrics of the last step of a trainer beside the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
@@ -65,6 +66,8 @@ class SearchStatus:
     syncing_seconds: float = 0.0
     training: dict[str, float] = field(default_factory=dict)
     migrations: int = 0
+    reflections: int = 0
+    reflection_tokens: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     sampling_before: float = 0.0
     machines: list[dict[str, Any]] = field(default_factory=list)
@@ -113,6 +116,8 @@ class SearchStatus:
         self.training_seconds = summary.get("training_seconds", 0.0)
         self.syncing_seconds = summary.get("syncing_seconds", 0.0)
         self.migrations = summary.get("migrations", 0)
+        self.reflections = summary.get("reflections", 0)
+        self.reflection_tokens = summary.get("reflection_tokens", 0)
         self.errors = Counter(summary.get("errors", {}))
         before = [machine for machine in summary.get("machines", []) if machine not in self.machines]
         self.machines = [*before, *self.machines]
@@ -141,6 +146,8 @@ class SearchStatus:
             "syncing_seconds": round(self.syncing_seconds, 3),
             "commit_seconds": round(self.commit_seconds, 3),
             "migrations": self.migrations,
+            "reflections": self.reflections,
+            "reflection_tokens": self.reflection_tokens,
             "errors": dict(self.errors),
             "machines": self.machines,
             "at": round(time.time(), 3),
@@ -150,6 +157,12 @@ class SearchStatus:
         """Add a committed group."""
         self.groups += 1
         self.prompt_tokens += prompt_tokens([rollout.rollout for rollout in group.rollouts])
+        if (said := group.reflection) is not None:
+            self.reflections += 1
+            self.reflection_tokens += said.tokens
+            self.tokens += said.tokens
+            self.prompt_tokens += said.prompt_tokens
+            self.cost += said.cost
         for rollout in group.rollouts:
             tokens, usage = rollout.rollout.tokens, rollout.rollout.usage
             self.cost += usage.cost if usage is not None else 0.0

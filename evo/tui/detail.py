@@ -69,10 +69,13 @@ def _body(problem: ProblemLine, found: Detail, width: int) -> Lines:
         steps.append(f"{found.generation + 1 - len(steps)} more")
     for at, piece in enumerate(wrap(" ← ".join(steps), max(10, width - 8), 3, words=True)):
         lines.append(Line(width).add("lineage " if not at else " " * 8, DIM).add(piece))
-    for at, piece in enumerate(
-        wrap(found.feedback, max(10, width - 8), 6, words=True) if found.feedback.strip() else []
+    for label, text in (
+        ("scorer  ", found.feedback),
+        ("needs   ", found.reflection),
+        ("its parent needed  ", found.parent_reflection),
     ):
-        lines.append(Line(width).add("scorer  " if not at else " " * 8, DIM).add(piece))
+        for at, piece in enumerate(wrap(text, max(10, width - len(label)), 6, words=True) if text.strip() else []):
+            lines.append(Line(width).add(label if not at else " " * len(label), DIM).add(piece))
     lines.append(Line(width))
     if found.walk is not None:
         lines += [*draw_walk(found.walk, width), Line(width)]

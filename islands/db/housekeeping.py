@@ -21,6 +21,7 @@ from islands.db.schema import (
     PolicyVersion,
     Problem,
     PromptGroup,
+    Reflection,
     Rollout,
     Run,
     ScorerChange,
@@ -30,7 +31,7 @@ from islands.db.store import Store
 from islands.types import RunRecord
 
 _OF_PROBLEMS: tuple[type[Base], ...] = (
-    Elite, Improvement, OperatorCount, Migration, ScorerChange, ImportedProgram, Import
+    Elite, Improvement, OperatorCount, Migration, Reflection, ScorerChange, ImportedProgram, Import
 )  # fmt: skip
 _LOOKED_UP = {
     "candidates": "group_id",
@@ -38,6 +39,7 @@ _LOOKED_UP = {
     "improvements": "candidate_id",
     "migrations": "candidate_id",
     "prompt_groups": "policy_version_id",
+    "reflections": "policy_version_id",
 }
 """Columns that a database searches for every row that goes, so as to keep its foreign keys, and that nothing else does:
 they have an index while rows go alone."""

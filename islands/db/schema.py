@@ -9,21 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    Boolean,
-    ForeignKey,
-    Index,
-    String,
-    UniqueConstraint,
-)
+from sqlalchemy import JSON, Boolean, ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from islands.db.base import Base as Base
 from islands.db.base import table as table
 from islands.db.column_types import BigId
 
-REVISION = "0006"
+REVISION = "0007"
 """The newest Alembic revision; a database that has it is opened without loading Alembic, and a new one is made of
 these tables, whose columns stand in the order in which the revisions added them."""
 
@@ -228,6 +221,21 @@ class OperatorCount(Base):
     repeats: Mapped[int]
     compared: Mapped[int]
     kept: Mapped[float]
+
+
+class Reflection(Base):
+    """What a policy said that a candidate needs, with the group `sequence` whose prompt was the first to show it."""
+
+    __tablename__ = "reflections"
+
+    candidate_id: Mapped[int] = mapped_column(BigId, ForeignKey("candidates.id"), primary_key=True, autoincrement=False)
+    problem_id: Mapped[int] = mapped_column(ForeignKey("problems.id"), index=True)
+    sequence: Mapped[int]
+    policy_version_id: Mapped[int] = mapped_column(ForeignKey("policy_versions.id"))
+    text: Mapped[str]
+    tokens: Mapped[int]
+    prompt_tokens: Mapped[int]
+    created: Mapped[float]
 
 
 class Migration(Base):

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Integer, Select, case, cast, func, select
 
-from islands.db.schema import Answer, PromptGroup, Rollout, Run
+from islands.db.schema import Answer, Problem, PromptGroup, Reflection, Rollout, Run
 from islands.db.store import Store
 from islands.queries.runs import solved_iterations
 
@@ -27,8 +27,9 @@ class ProblemProgress:
 class RunProgress:
     """A run: totals over what is committed, and each problem by its database id.
 
-    tokens: generated; those of a server that keeps token ids to itself, and prompt_tokens and cost, are known from the
-        run's summary, which is up to a second older than its last group where the run was killed
+    tokens: generated, those of reflections included; those of a server that keeps token ids to itself, and
+        prompt_tokens and cost, are known from the run's summary, which is up to a second older than its last group
+        where the run was killed
     """
 
     groups: int
@@ -47,6 +48,9 @@ def run_progress(store: Store, run_id: int) -> RunProgress:
     width = case((func.substr(Rollout.token_ids, 1, 1) == b"H", 2), else_=4)
     tokens = cast(case((size > 0, (size - 1) / width), else_=0), Integer)
     rollouts = select(func.coalesce(func.sum(tokens), 0)).join(PromptGroup).where(PromptGroup.run_id == run_id)
+    reflected = (
+        select(func.coalesce(func.sum(Reflection.tokens), 0)).join(Problem, Problem.id == Reflection.problem_id)
+    ).where(Problem.run_id == run_id)
     answers = (
         select(func.count()).select_from(Answer).join(Rollout).join(PromptGroup).where(PromptGroup.run_id == run_id)
     )
@@ -60,10 +64,11 @@ def run_progress(store: Store, run_id: int) -> RunProgress:
             problem: ProblemProgress(counts.get(problem, (0, -1))[0], counts.get(problem, (0, -1))[1] + 1, at)
             for problem, at in solved_iterations(store, run_id).items()
         }
+        generated = int(connection.execute(rollouts).scalar_one()) + int(connection.execute(reflected).scalar_one())
         return RunProgress(
             groups=groups,
             answers=connection.execute(answers).scalar_one(),
-            tokens=max(int(connection.execute(rollouts).scalar_one()), _counted(summary, "tokens")),
+            tokens=max(generated, _counted(summary, "tokens")),
             prompt_tokens=int(_counted(summary, "prompt_tokens")),
             cost=float(_counted(summary, "cost")),
             next_sequence=0 if newest is None else newest + 1,

@@ -191,7 +191,7 @@ class TransformersPolicy:
     def asks(self, prompt: Prompt, rollouts: int, limit: int) -> list[Ask]:
         """The rows of one group. Raises PromptTooLong."""
         ids = self.encode(prompt)
-        most = remaining_tokens(ids, limit, self.context)
+        most = remaining_tokens(ids, prompt.limit(limit), self.context)
         return [Ask(ids, prompt.stream, rollout, most, prompt.prefill) for rollout in range(rollouts)]
 
     def either(self, cancelled: threading.Event) -> StopSignal:

@@ -86,7 +86,7 @@ class OpenAIPolicy:
         return default_max_tokens("python", answers, self.prompt_format)
 
     async def _group(self, prompt: Prompt, rollouts: int, limit: int, seed: int) -> list[Rollout]:
-        first = first_seed(seed, prompt.stream)
+        first, limit = first_seed(seed, prompt.stream), prompt.limit(limit)
         whole = NOTHING
         if rollouts > 1 and self.server.takes_n:
             whole = await self.server.ask(prompt, choices=rollouts, seed=first, limit=limit)

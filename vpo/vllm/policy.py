@@ -84,6 +84,7 @@ class VllmPolicy:
         log-probabilities that are not finite.
         """
         limit = self.max_tokens or default_limit(answers, self.prompt_format)
+        limit = max((prompt.limit(limit) for prompt in prompts), default=limit)  # a call has one for all its prompts
         groups = tuple(
             Group(prompt, tuple(row_seed(seed, prompt.stream, place) for place in range(rollouts)))
             for prompt in prompts

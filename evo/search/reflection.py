@@ -1,0 +1,86 @@
+"""Reflections in a search: what a policy says that a parent needs, asked once for each parent that a prompt shows.
+
+It is asked when a candidate is first chosen as a parent and not when it is stored: most candidates never become
+parents, so this asks least. The prompt that needs it waits for it; those after it find it in the run's record. Who
+asks is decided by the order of proposals alone, and the reply by that prompt's place in the run, so one seed gives one
+run. It is stored with the group of the prompt that asked: a resumed run asks nothing again that was stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from evo.config.run import RunConfig
+from evo.prompts.reflection import ask_reflection, read_reflection
+from evo.search.batching import Batcher
+from evo.search.iteration import STREAMS_PER_PROBLEM, Choice, Proposal
+from evo.search.sampler import Sampler
+from islands.types import Candidate
+from problems.types import Prompt, Reflection, prompt_tokens
+from vpo.policies.contract import Policy, PromptTooLong
+
+STREAMS = STREAMS_PER_PROBLEM // 2
+"""Of a problem's block of random streams the second half is for reflections."""
+
+
+class Reflector:
+    """Turns choices into proposals whose prompts show what their parents need.
+
+    policy: whom to ask; None asks nobody
+    known: what is on record already, by candidate id
+    """
+
+    def __init__(self, policy: Policy | None, config: RunConfig, known: Mapping[int, str]) -> None:
+        self.policy, self.config = policy, config
+        self.sampler: Sampler | None = None
+        self._known = dict(known)
+        self._asked: dict[int, asyncio.Task[Reflection]] = {}
+
+    def open(self) -> list[Sampler]:
+        """Begin, on the search's event loop: what asks the policy, for the search to pause and to close."""
+        if self.policy is not None:
+            # a call a prompt: which prompts would share one depends on when groups are committed
+            self.sampler = Batcher(self.policy, 1, 1, self.config.seed, 0)
+        return [self.sampler] if self.sampler is not None else []
+
+    def propose(self, choice: Choice) -> Proposal | asyncio.Task[Proposal]:
+        """The proposal, at once where nothing has to be asked or waited for. To be called in the order of the
+        choices."""
+        parent = choice.parent
+        if self.sampler is None or parent is None or self._is_done(choice, parent):
+            return choice.ask()
+        if parent.id in self._known:
+            return choice.ask(self._known[parent.id])
+        first = parent.id not in self._asked
+        if first:
+            prompt = ask_reflection(
+                choice.problem_run.problem,
+                parent,
+                self.config.prompt,
+                choice.stream + STREAMS,
+                self.config.feedback.max_new_tokens,
+            )
+            self._asked[parent.id] = asyncio.create_task(self._ask(parent.id, prompt, self.sampler))
+        return asyncio.create_task(self._wait(choice, self._asked[parent.id], first))
+
+    async def _ask(self, candidate: int, prompt: Prompt, sampler: Sampler) -> Reflection:
+        try:
+            (rollout,), version, _ = await sampler.submit(prompt)
+        except PromptTooLong:
+            assert self.policy is not None
+            return Reflection(candidate, "", self.policy.version, 0, 0)
+        cost = rollout.usage.cost if rollout.usage is not None else 0.0
+        text = read_reflection(rollout.text)
+        return Reflection(candidate, text, version, rollout.tokens, prompt_tokens([rollout]), cost)
+
+    async def _wait(self, choice: Choice, asked: asyncio.Task[Reflection], first: bool) -> Proposal:
+        reflection = await asyncio.shield(asked)  # several may wait for it
+        self._known[reflection.candidate] = reflection.text
+        return choice.ask(reflection.text, reflection if first else None)
+
+    @staticmethod
+    def _is_done(choice: Choice, parent: Candidate) -> bool:
+        """Whether there is nothing left to improve."""
+        target = choice.problem_run.problem.target
+        return parent.error is None and target is not None and parent.fitness >= target
