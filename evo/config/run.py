@@ -14,7 +14,7 @@ from evo.config.colocated import SearchTraining, complete_trainer
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
 from evo.config.sampling import Count, Rollouts, SamplingConfig, Share
 from evo.config.scorer import ScorerSettings
-from islands.population.config import PopulationConfig
+from islands.population.config import ISLANDS, PopulationConfig
 
 
 class PromptConfig(BaseModel):
@@ -88,11 +88,13 @@ def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
     """A run's configuration as the database holds it, ready to be validated; see complete_trainer.
 
     Runs that name no strategy were made when openevolve was the default, and go on with it; `auto` was of `weighted`
-    before there was a pareto_pool.
+    before there was a pareto_pool; and without a word on islands there were five, under pareto too.
     """
     train, population = values.get("train"), {"strategy": "openevolve", **(values.get("population") or {})}
     if population["strategy"] == "auto" and "pareto_pool" not in population:
         population["strategy"] = "auto_weighted"
+    if population["strategy"] in ("auto", "pareto"):
+        population.setdefault("islands", ISLANDS)
     return {
         **values,
         "population": population,

@@ -71,7 +71,8 @@ def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
     a resume fills it up from the problems' directories as the start did."""
     kept = config.model_dump(mode="json")
     given = config.population.model_dump(mode="json", exclude_unset=True)
-    given.setdefault("strategy", config.population.strategy)  # the default has changed: see complete_run
+    given.setdefault("strategy", config.population.strategy)  # defaults have changed: see complete_run
+    given.setdefault("islands", config.population.islands)
     if given["strategy"] == "auto":
         given.setdefault("pareto_pool", config.population.pareto_pool)
     return {**kept, "population": given, "problems": list(addresses), "limit": None}
@@ -81,7 +82,10 @@ def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
     """Defaults, then what an OpenEvolve directory's config says, then what the user set."""
     fields = PopulationConfig.model_fields
     settings = {k: v for k, v in problem.settings.items() if k in fields and v is not None}
-    return PopulationConfig.model_validate({**settings, **config.population.model_dump(exclude_unset=True)})
+    given = config.population.model_dump(exclude_unset=True)
+    if not given.get("islands"):
+        given.pop("islands", None)  # left open
+    return PopulationConfig.model_validate({**settings, **given})
 
 
 def iterations_for(config: RunConfig, problem: Problem) -> int:

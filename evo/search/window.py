@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from evo.config.run import RunConfig
 from evo.search.problem_run import ProblemRun
+from islands.population.config import ISLANDS
 from vpo.policies.contract import Policy
 
 
@@ -22,11 +23,10 @@ def in_flight(config: RunConfig, policy: Policy, problem_runs: Sequence[ProblemR
     """How many prompts go into a policy call, and how many groups are in flight.
 
     Two calls' worth keep the policy busy while the other call's answers are scored. A smaller search takes smaller
-    calls: with more groups in flight than islands and problems, prompts would show parents that are long outdated.
+    calls: with more groups in flight than islands and problems (or than five, for a single problem of one island),
+    prompts would show parents that are long outdated.
     """
-    breadth = max(
-        len(problem_runs), max((problem_run.population.config.islands for problem_run in problem_runs), default=1)
-    )
+    breadth = max(len(problem_runs), *(one.population.config.islands for one in problem_runs), ISLANDS)
     if policy.batch == 0:
         return Window(config.parallel or max(8, 2 * breadth), 0)
     if config.parallel:

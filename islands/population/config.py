@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 BASELINES = ("hill", "scs")
 """Strategies that say all of what a prompt shows, without islands (islands.population.selection)."""
+ISLANDS = 5
+"""OpenEvolve's number of islands."""
 
 
 class PopulationConfig(BaseModel):
@@ -16,7 +18,9 @@ class PopulationConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    islands: int = Field(5, ge=1, le=1000, description="islands per problem")
+    islands: int = Field(
+        0, ge=0, le=1000, description="islands per problem; 0: one where pareto chooses parents, else five"
+    )
     population_size: int | None = Field(
         1000, ge=1, description="members of all islands together, a copy counting as one; none: no bound"
     )
@@ -105,6 +109,14 @@ class PopulationConfig(BaseModel):
         if any(not 1 <= b <= 10_000 for b in bins):
             raise ValueError("feature_bins must lie between 1 and 10000")
         return self
+
+    def resolve(self, objectives: int) -> PopulationConfig:
+        """With the number of islands that suits so many objectives, where none was chosen. A front keeps apart what
+        differs by itself, and finds more with all members of a problem in one (bench/results/front.md)."""
+        if self.islands:
+            return self
+        front = self.strategy == "pareto" or (self.strategy == "auto" and objectives > 1)
+        return self.model_copy(update={"islands": 1 if front else min(ISLANDS, self.population_size or ISLANDS)})
 
     def bins(self, dimensions: tuple[str, ...]) -> tuple[int, ...]:
         """Bins of each dimension. As in OpenEvolve, one number for all dimensions never gives fewer cells than

@@ -27,6 +27,7 @@ class Memory:
         self, config: PopulationConfig, objectives: Sequence[str], dimensions: Sequence[str] | None = None
     ) -> None:
         """dimensions: those settled by an earlier process, if any. Raises ValueError for one that fits no objective."""
+        self.config = config = config.resolve(len(objectives))
         self.columns = Columns(len(objectives))
         self.space = FeatureSpace(objectives, config.bins, config.diversity_reference_size)
         self.archipelago = Archipelago(config, self.columns, self.space)

@@ -39,7 +39,6 @@ class Population:
     ) -> None:
         """Empty until `seed` or `advance`. Raises ValueError for a feature dimension that names no objective."""
         self.problem = problem
-        self.config = config
         self.answer_format = answer_format or problem.answer_format
         self.sequence = -1
         self._store = store
@@ -47,6 +46,7 @@ class Population:
         self._writer = GroupWriter(store, problem)
         self._history = history.History(store, problem.id)
         self._memory = Memory(config, problem.objectives, problem.dimensions)
+        self.config = self._memory.config
         self._lock = threading.RLock()
         self._ahead = False
         self._joined: Transaction | None = None

@@ -338,14 +338,27 @@ def test_the_cap_holds_and_the_best_stays(store):
     assert population.size == 30 and count(store, Candidate) == 30
 
 
+def test_a_front_has_one_island_unless_more_are_asked_for():
+    number = {
+        (strategy, islands, d): PopulationConfig(strategy=strategy, islands=islands).resolve(d).islands
+        for strategy in ("auto", "pareto", "weighted", "openevolve")
+        for islands in (0, 3)
+        for d in (1, 4)
+    }
+    assert [number["auto", 0, d] for d in (1, 4)] == [5, 1]
+    assert number["pareto", 0, 1] == 1 and number["weighted", 0, 4] == number["openevolve", 0, 4] == 5
+    assert all(found == 3 for (_, islands, _), found in number.items() if islands)
+    assert PopulationConfig(population_size=3).resolve(1).islands == 3
+
+
 def test_default_configuration_is_openevolves():
-    config = PopulationConfig()
+    config = PopulationConfig().resolve(1)
     assert (config.islands, config.population_size, config.archive_size, config.feature_bins) == (5, 1000, 100, 10)
     assert (config.exploration_ratio, config.exploitation_ratio) == (0.2, 0.7)
     assert (config.migration_interval, config.migration_rate) == (50, 0.1)
     assert config.bins(("complexity", "diversity")) == (10, 10) and config.bins(("one",)) == (100,)
     with pytest.raises(ValueError, match="extra"):
         PopulationConfig.model_validate({"island": 3})
-    for wrong in ({"exploration_ratio": 0.6}, {"population_size": 3}, {"feature_dimensions": ()}, {"feature_bins": 0}):
+    for wrong in ({"exploration_ratio": 0.6}, {"population_size": 3, "islands": 5}, {"feature_dimensions": ()}, {"feature_bins": 0}):
         with pytest.raises(ValueError):
             PopulationConfig.model_validate(wrong)

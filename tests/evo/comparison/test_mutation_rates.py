@@ -89,7 +89,7 @@ def test_operators_are_named_by_their_arm_or_their_policies():
     assert labels("mix", [made("a"), made("b")]) == ["mix: a", "mix: b"]
 
 
-ARGUMENTS = ["maze:test", "--limit", "4", "--iterations", "12", "--name", "c", "--plain"]
+ARGUMENTS = ["maze:test", "--limit", "4", "--iterations", "12", "--islands", "5", "--name", "c", "--plain"]
 ARMS = ["--arm", "classic=scripted:classic", "--arm", "echo=scripted:echo", "--baseline", "best-of-n"]
 
 

@@ -10,7 +10,7 @@ from evo.search.defaults import to_stored
 def test_defaults_are_valid_and_survive_storage():
     config = RunConfig()
     assert RunConfig.model_validate(config.model_dump(mode="json")) == config
-    assert (config.rollouts, config.answers, config.population.islands) == (1, 3, 5)
+    assert (config.rollouts, config.answers, config.population.resolve(1).islands) == (1, 3, 5)
 
 
 def test_flags_override_the_file_and_reach_into_sections(tmp_path):
@@ -109,8 +109,11 @@ def test_a_run_that_names_no_strategy_goes_on_with_openevolves_choice_and_new_on
     old = parse(RunConfig, complete_run({"policy": "embedded:base", "population": {"islands": 2}}), "run old")
     assert (old.population.strategy, old.population.islands) == ("openevolve", 2)
     stored = to_stored(load_config(None, {"policy": "embedded:base"}), ["maze:test/0"])
-    assert stored["population"] == {"strategy": "auto", "pareto_pool": 8}
-    assert parse(RunConfig, complete_run(stored), "run new").population.strategy == "auto"
+    assert stored["population"] == {"strategy": "auto", "pareto_pool": 8, "islands": 0}
+    new = parse(RunConfig, complete_run(stored), "run new").population
+    assert (new.strategy, new.islands) == ("auto", 0)
+    of_five = {"population": {"strategy": "auto", "pareto_pool": 8}, "policy": "embedded:base"}
+    assert parse(RunConfig, complete_run(of_five), "run of five").population.islands == 5
     between = {"policy": "embedded:base", "population": {"strategy": "auto"}}  # when auto was of weighted
     assert parse(RunConfig, complete_run(between), "run between").population.strategy == "auto_weighted"
 
