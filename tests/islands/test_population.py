@@ -359,6 +359,11 @@ def test_default_configuration_is_openevolves():
     assert config.bins(("complexity", "diversity")) == (10, 10) and config.bins(("one",)) == (100,)
     with pytest.raises(ValueError, match="extra"):
         PopulationConfig.model_validate({"island": 3})
-    for wrong in ({"exploration_ratio": 0.6}, {"population_size": 3, "islands": 5}, {"feature_dimensions": ()}, {"feature_bins": 0}):
+    for wrong in (
+        {"exploration_ratio": 0.6},
+        {"population_size": 3, "islands": 5},
+        {"feature_dimensions": ()},
+        {"feature_bins": 0},
+    ):
         with pytest.raises(ValueError):
             PopulationConfig.model_validate(wrong)

@@ -10,7 +10,9 @@ from islands.population.config import PopulationConfig
 from islands.population.population import Population
 
 
-@pytest.mark.parametrize("population", [{}, {"feature_dimensions": ["complexity", "reward:even", "spread"]}])
+@pytest.mark.parametrize(
+    "population", [{"islands": 5}, {"feature_dimensions": ["complexity", "reward:even", "spread"]}]
+)
 def test_cells_and_ranges_are_those_of_the_population(search_with, digits, digits_policy, tmp_path, population):
     db = f"sqlite:///{tmp_path / 'runs.db'}"
     search_with([digits(), digits("two")], digits_policy(), db, iterations=25, population=population)
@@ -20,7 +22,7 @@ def test_cells_and_ranges_are_those_of_the_population(search_with, digits, digit
         alive = Population(store, reading.searches[1].problem, PopulationConfig.model_validate(population))
         alive.advance(None)
         ranges = alive.stats()["dimensions"]
-        cells = [cell for island in range(5) for cell in alive.cells(island)]
+        cells = [cell for island in range(alive.config.islands) for cell in alive.cells(island)]
         fittest = alive.best[1]
     assert grid.filled == len(set(cells)) and grid.elites == len(cells)
     assert np.nanmax(grid.fitness) == fittest
