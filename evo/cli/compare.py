@@ -26,7 +26,8 @@ from islands.db.names import check_name
     "arms",
     multiple=True,
     metavar="NAME=POLICY",
-    help="a policy to compare; settings of its own follow after commas: vpo=DIR,answers=3,temperature=0.8",
+    help="a policy to compare, or several with commas as operators of one search; settings of its own follow: "
+    "vpo=DIR,answers=3,temperature=0.8",
 )
 @flag(CompareOptions, "seeds")
 @click.option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -19,6 +20,8 @@ from vpo.policies.address import parse_address
 OF_EACH_ARM = ("policy", "rollouts", "train")
 """Keys of a run that are an arm's own."""
 
+_SETTING = re.compile(r"[\w.-]+=")
+"""What begins a setting of an arm; an address that holds an equals sign has a colon or a question mark before it."""
 _ARM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
@@ -136,17 +139,22 @@ def check_name(name: str) -> None:
 
 def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     """`vpo=embedded:vpo,answers=3,temperature=0.8` -> the arm's name and settings; without a name the address's last
-    part. `population.strategy=lexicase` is a setting of its islands. Raises BadInput."""
-    head, *settings = text.split(",")
+    part. `population.strategy=lexicase` is a setting of its islands. Several policies, each with options of its own,
+    stand before the settings: `both=embedded:edit,embedded:vpo?temperature=0.7,answers=3`. Raises BadInput."""
+    head, *rest = [part.strip() for part in text.split(",")]
+    policies = list(takewhile(_is_policy, rest))
+    settings = rest[len(policies) :]
     name, equals, policy = head.partition("=")
-    if not equals or ":" in name:  # an address may hold options, with equals signs of their own
-        policy, name = head, parse_address(head).short_name
-    name, policy = name.strip(), policy.strip()
-    if not policy:
+    if not equals or ":" in name or "?" in name:  # an address may hold options, with equals signs of their own
+        policy, name = head, "-".join(parse_address(one).short_name for one in (head, *policies))
+    name, policies = name.strip(), [policy.strip(), *policies]
+    if not all(policies):
         raise BadInput(f"--arm {text}: expected NAME=POLICY, as in --arm vpo=embedded:vpo")
     check_name(name)
-    values: dict[str, Any] = {"policy": policy}
+    values: dict[str, Any] = {"policy": ",".join(policies)}
     for setting in settings:
+        if _is_policy(setting):
+            raise BadInput(f"--arm {text}: policies stand before settings, as in NAME=POLICY,POLICY,answers=3")
         key, equals, value = setting.partition("=")
         key = key.strip().replace("-", "_")
         section, dot, inner = key.partition(".")
@@ -158,6 +166,11 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
             raise BadInput(f"--arm {text}: {setting!r} is no setting of an arm; known: {known}, population.KEY")
         values[key] = value.strip()
     return name, values
+
+
+def _is_policy(part: str) -> bool:
+    """Whether what stands after a comma in --arm names a policy, not a setting."""
+    return not _SETTING.match(part) and part.replace("-", "_") not in ArmConfig.model_fields
 
 
 def arms_of(config: CompareConfig) -> dict[str, ArmConfig]:

@@ -14,6 +14,7 @@ from evo.errors import BadInput
 from islands.db.address import DEFAULT_DB, drop_password
 from problems.sandbox.contract import Mode
 from vpo.advantage import METHODS
+from vpo.policies.address import parse_address
 from vpo.training.config import IMPROVE, Reward, TrainerSettings
 
 _OF_SAMPLING = (
@@ -124,6 +125,23 @@ class TrainRun(TraceSettings, TrainerSettings):
     def archive_run(self) -> str | None:
         """The run whose archives training begins with, None for none."""
         return self.parents_from.removeprefix("archive:") if ":" in self.parents_from else None
+
+    @property
+    def shown_share(self) -> float:
+        """Share of prompts that show a parent, as the policy's address says it (`?fresh=`) or else `parents`."""
+        fresh = parse_address(self.policy).common.fresh
+        return self.parents if fresh is None else 1.0 - fresh
+
+    @property
+    def begun_share(self) -> float:
+        """Share of the prompts with a parent whose answer is begun with a part of it (`?prefill=` of the address)."""
+        return parse_address(self.policy).common.prefill or 0.0
+
+    @property
+    def asked_temperature(self) -> float:
+        """Of sampling: the address's, or else `temperature`."""
+        temperature = parse_address(self.policy).common.temperature
+        return self.temperature if temperature is None else temperature
 
     @property
     def chain(self) -> int:

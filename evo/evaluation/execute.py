@@ -20,8 +20,8 @@ from evo.evaluation.file import (
     write_evaluation,
 )
 from evo.evaluation.metrics import Evaluation, compare_problems
-from evo.search.defaults import resolve_settings, source_commit, workers
-from evo.search.resources import open_policy, resolve_problems
+from evo.search.defaults import resolve_address, resolve_settings, source_commit, workers
+from evo.search.resources import check_one_policy, open_policy, resolve_problems
 from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.address import parse_address
@@ -56,9 +56,10 @@ def prepare_evaluation(settings: EvaluateConfig, output: str | None) -> Request:
     config = settings.run_config()
     if output:
         check_writable(output)
+    check_one_policy(config.policy, "evo evaluate asks")
     check_policy(parse_address(config.policy))
     problems = resolve_problems(config)
-    config = resolve_settings(config, problems)
+    config = resolve_address(resolve_settings(config, problems))
     rival = read_evaluation(settings.against, problems, settings.answers_total) if settings.against else None
     return Request(settings, config, problems, output, rival)
 

@@ -24,7 +24,7 @@ from evo.search.defaults import iterations_for, resolve_settings
 from evo.search.resources import check_apart, problems_at
 from problems.contract import BadAddress, Problem
 from vpo.embedded.pretrain import LANGUAGES
-from vpo.policies.address import parse_address
+from vpo.policies.address import NoOptions, parse_address
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,7 @@ class _Checks:
         stage = self._stage_of(policy)
         if stage is None:
             return prompt_format_at(policy)
+        parse_address(policy).own_options(NoOptions)
         if stage.kind == "train":
             return self._prompt_format(stage.settings.policy)
 

@@ -10,7 +10,7 @@ from typing import Any
 from evo.errors import BadInput
 from evo.pipelines.settings import FILE, POLICY, RUN
 
-_REFERENCE = re.compile(r"\$\{\s*([^{}\s]+)\s*\}(/[^,]+)?")
+_REFERENCE = re.compile(r"\$\{\s*([^{}\s]+)\s*\}(/[^,]+|\?[^,]*)?")
 _PLACES: Mapping[str, str] = {
     "train.policy": POLICY,
     "train.from_traces.*": RUN,
@@ -21,6 +21,8 @@ _PLACES: Mapping[str, str] = {
     "report.run": RUN,
 }
 """Keys whose value may be what another stage gives."""
+_FOLLOWS: Mapping[str, str] = {POLICY: "?OPTION=VALUE", RUN: "/ARM/sSEED"}
+"""What may stand behind a reference."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,11 @@ def references(kind: str, values: Mapping[str, Any], source: str) -> tuple[Refer
                 raise BadInput(f"{source}: {key} = {text!r}: a reference stands alone, as in policy: ${{STAGE}}")
             if matched is None:
                 continue
-            if matched[2] and wants != RUN:
-                raise BadInput(f"{source}: {key} = {text!r}: nothing can follow a reference to a {wants}")
-            found.append(Reference(key, matched[1], wants, matched[2] or ""))
+            after = matched[2] or ""
+            if after and after[0] != _FOLLOWS.get(wants, "")[:1]:
+                what = f"only {_FOLLOWS[wants]}" if wants in _FOLLOWS else "nothing"
+                raise BadInput(f"{source}: {key} = {text!r}: {what} can follow a reference to a {wants}")
+            found.append(Reference(key, matched[1], wants, after if wants == RUN else ""))
     return tuple(found)
 
 

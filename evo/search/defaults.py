@@ -16,6 +16,7 @@ from evo.version import __version__
 from islands.population.config import PopulationConfig
 from problems.contract import Problem
 from vpo.advantage import METHODS
+from vpo.policies.address import parse_address
 
 DEFAULT_ITERATIONS = 100
 WITHOUT_MODEL = "scripted:mutate"
@@ -36,6 +37,19 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
             decided.setdefault("answers", 1)
     # only what was given is carried over: population_config tells a user's value from a default by that
     return parse(RunConfig, {**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
+
+
+def resolve_address(config: RunConfig) -> RunConfig:
+    """The settings as the options of its policy's address have them, which take precedence: what is put on record."""
+    asked = parse_address(config.policy).common
+    named = {
+        "temperature": asked.temperature,
+        "top_p": asked.top_p,
+        "max_new_tokens": asked.max_tokens,
+        "device": asked.device,
+        "dtype": asked.dtype,
+    }
+    return config.model_copy(update={key: value for key, value in named.items() if value is not None})
 
 
 def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:

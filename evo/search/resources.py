@@ -99,6 +99,13 @@ def policy_key(config: RunConfig) -> str:
     return repr((*asked, tokens))
 
 
+def check_one_policy(policy: str, told: str) -> None:
+    """BadInput where several policies are named, which only a search can mix. told: as in
+    "evo train trains" """
+    if len(parse_addresses(policy)) > 1:
+        raise BadInput(f"{told} one policy, not {policy}; several with commas are the operators of one search")
+
+
 def resolve_problems(config: RunConfig) -> list[Problem]:
     """Every problem of a run."""
     from problems.sandbox.shared import set_sandbox_mode

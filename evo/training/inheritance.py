@@ -35,9 +35,10 @@ def inheritance(questions: Sequence[Question], groups: Sequence[ScoredGroup]) ->
     refined, copied: fitter than the parent shown; its text again
     kept: how much of the parent the answers begin and end with, a mean over those that were written
     refined_chance, kept_chance: the same beside the parent that a prompt could have shown
+    Prompts that begin the answer with a part of the parent are left out: what those keep is not the policy's doing.
     """
     pairs = list(zip(questions, groups, strict=True))
-    shown = _shares((q.selection.parent, group) for q, group in pairs)
+    shown = _shares((q.selection.parent, group) for q, group in pairs if not group.prompt.prefill)
     chance = _shares((q.withheld, group) for q, group in pairs)
     return shown | {f"{name}_chance": share for name, share in chance.items() if name != "copied"}
 

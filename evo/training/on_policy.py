@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from evo.config.train import TrainRun
 from evo.prompts.contract import PromptFormat
 from evo.search.score import score_all
@@ -30,6 +32,9 @@ from vpo.training.trainer import PolicyTrainer
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
+
+BEGUN = 6
+"""Sets the draws of which answers are begun apart from those of the curriculum."""
 
 
 class TrainingLoop(SteppedTraining):
@@ -58,7 +63,7 @@ class TrainingLoop(SteppedTraining):
         self.problems, self.styles, self.scorer = problems, styles, scorer
         self.rank: int = accelerator.process_index if accelerator else 0
         self.processes: int = accelerator.num_processes if accelerator else 1
-        placed = (len(problems), run.parents, run.seed, self.rank, self.processes)
+        placed = (len(problems), run.shown_share, run.seed, self.rank, self.processes)
         self.curriculum = Curriculum(*placed)
         if run.parents_from != "step":
             targets = [problem.target for problem in problems]
@@ -128,9 +133,10 @@ class TrainingLoop(SteppedTraining):
     async def _groups(self, questions: Sequence[Question]) -> tuple[list[ScoredGroup], float, float]:
         run, step = self.run_config, self.status.step
         started = time.perf_counter()
+        streams = [step * run.prompts + i * self.processes + self.rank for i in range(len(questions))]
         prompts = [
-            self.styles[q.problem].build(q.selection, step * run.prompts + i * self.processes + self.rank)
-            for i, q in enumerate(questions)
+            self.styles[q.problem].build(q.selection, stream, np.random.default_rng([run.seed, BEGUN, stream]))
+            for q, stream in zip(questions, streams, strict=True)
         ]
         version, temperature = self.policy.version, self.policy.temperature
         rollouts = await self.policy.sample(prompts, rollouts=run.rollouts, answers=run.chain, seed=run.seed)

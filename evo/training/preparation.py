@@ -65,6 +65,8 @@ def prepare(
             f"{address.model}, or train beside a search: evo run --train {run.method}"
         )
     device = run.device if accelerator is None else str(accelerator.device)
+    if run.asked_temperature == 0 and traces is None:
+        raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
     asked = RunConfig(
         policy=weights,
         temperature=run.temperature,
@@ -76,7 +78,7 @@ def prepare(
     policy = open_policy(asked, [*problems, *held_out])
     if not isinstance(policy, LocalPolicy):
         raise not_trainable(run.policy)
-    styles = open_formats(problems, policy, run.chain, PromptConfig())
+    styles = open_formats(problems, policy, run.chain, PromptConfig(prefill=run.begun_share))
     open_formats(held_out, policy, run.chain)  # raises where they do not go together
     reference = None
     if run.kl > 0 and weights != run.policy:  # a resumed run still keeps to where it started

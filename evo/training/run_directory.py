@@ -121,7 +121,7 @@ class TrainingRecord:
         if evaluations:
             names = [name for name in _CURVE if name in evaluations[-1]]
             where = f"{' '.join(run.evaluate)}, {run.evaluate_answers} answers a problem in chains of {run.chain}"
-            parts += [f"## Held out: {where}, temperature {run.temperature:g}", _table(evaluations, names)]
+            parts += [f"## Held out: {where}, temperature {run.asked_temperature:g}", _table(evaluations, names)]
         steps = [line for line in self.lines if line["kind"] == "step"]
         if steps:
             known = _TAUGHT if run.method == IMPROVE else (*_STEP, *_STALE) if run.from_traces else _STEP

@@ -29,6 +29,7 @@ from evo.training.stored_archives import open_stored_archives
 from evo.training.traces import Traces
 from problems.contract import Problem
 from problems.scoring import Scorer
+from vpo.policies.address import parse_address
 from vpo.policies.contract import LocalPolicy, Policy
 from vpo.training.checkpoint import load_state, save_checkpoint
 from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
@@ -155,7 +156,7 @@ def _resume(
     processes = 1 if accelerator is None else accelerator.num_processes
     if len(state["curricula"]) != processes:
         raise BadInput(f"--resume {folder}: was trained by {len(state['curricula'])} processes, not {processes}")
-    weights = run.policy if run.lora_rank else str(saved[-1])
+    weights = run.policy if run.lora_rank else str(parse_address(run.policy).at(saved[-1]))
     prepared = prepare(run, weights, accelerator, traces)
     training = _assemble(run, prepared, record, accelerator, about, on_log)
     loop = training.loop

@@ -123,6 +123,10 @@ class PolicyAddress:
         """The options beside the common ones, by the kind's model. Raises BadAddress, one line."""
         return self._validate(model, [(k, v) for k, v in self.options if k not in CommonOptions.model_fields])
 
+    def at(self, folder: Path) -> PolicyAddress:
+        """The checkpoint of a directory, asked as this address says."""
+        return PolicyAddress(TRANSFORMERS, str(folder), self.options)
+
     def without(self, *options: str) -> PolicyAddress:
         return PolicyAddress(self.kind, self.model, tuple((k, v) for k, v in self.options if k not in options))
 

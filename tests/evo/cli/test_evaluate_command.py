@@ -53,6 +53,15 @@ def test_a_table_for_people(here, capsys):
     assert "12 problems x 30 answers in chains of 3, temperature 1, seeds 0, 1" in out
 
 
+def test_options_of_the_address_are_what_is_put_on_record(here, capsys):
+    policy = "scripted:random-route?temperature=0.7&top_p=0.5&max_tokens=99"
+    arguments = ("evaluate", "maze:test", "--limit", "1", "--answers-total", "3", "--policy", policy)
+    _, out, _ = evo(capsys, *arguments, "--temperature", "2")
+    assert "in chains of 3, temperature 0.7, seed 0" in out
+    record = json.loads(evo(capsys, *arguments, "--json")[1])
+    assert (record["temperature"], record["top_p"], record["max_new_tokens"]) == (0.7, 0.5, 99)
+
+
 def test_two_evaluations_are_compared_problem_by_problem(here, capsys):
     (here / "always.txt").write_text("RRDD\n---\nDDRR\n---\nUULL\n")
     measured(capsys, "-o", "random.json")

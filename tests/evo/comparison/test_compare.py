@@ -133,6 +133,13 @@ def test_classic_searches_mazes_alone():
         ("openai:a/b@http://h:1?rpm=3,answers=1", "b", {"policy": "openai:a/b@http://h:1?rpm=3", "answers": "1"}),
         ("x=openai:b@http://h:1?price=1/2", "x", {"policy": "openai:b@http://h:1?price=1/2"}),
         ("runs/mine/", "mine", {"policy": "runs/mine/"}),
+        ("runs/mine?temperature=0.5", "mine", {"policy": "runs/mine?temperature=0.5"}),
+        ("a=X?fresh=0.1,Y?prefill=1", "a", {"policy": "X?fresh=0.1,Y?prefill=1"}),
+        (
+            "embedded:edit,embedded:vpo?prefill=1,answers=3",
+            "edit-vpo",
+            {"policy": "embedded:edit,embedded:vpo?prefill=1", "answers": "3"},
+        ),
         ("a=Qwen/Q,answers=5,temperature=0.8", "a", {"policy": "Qwen/Q", "answers": "5", "temperature": "0.8"}),
         ("b=embedded:vpo,show-parent=off", "b", {"policy": "embedded:vpo", "show_parent": "off"}),
         (
@@ -147,7 +154,17 @@ def test_an_arm_as_it_is_typed(text, name, values):
 
 
 @pytest.mark.parametrize(
-    "text", ["vpo=", "=embedded:vpo", "v po=embedded:vpo", "a=b,speed=3", "a=b,answers", "a=b,policy=c"]
+    "text",
+    [
+        "vpo=",
+        "=embedded:vpo",
+        "v po=embedded:vpo",
+        "a=b,speed=3",
+        "a=b,answers",
+        "a=b,policy=c",
+        "a=b,answers=3,c",
+        "a=b,,c",
+    ],
 )
 def test_an_arm_mistyped_is_one_line(text):
     with pytest.raises(BadInput) as caught:

@@ -85,6 +85,16 @@ def test_several_policies_of_a_search_are_references_each(here):
     assert replace_references(found.given, {"vpo": "V", "base": "B"}.get)["policy"] == "embedded:base,V,B"
 
 
+def test_options_may_follow_a_reference_to_a_policy(here):
+    asked = "${vpo}?temperature=0.7,${base}?prefill=1"
+    found = read_pipeline(written(GOOD.replace('policy: "${vpo}", iterations', f'policy: "{asked}", iterations')))
+    check_pipeline(found)
+    found = found.stages["found"]
+    assert found.reads == ("vpo", "base")
+    given = replace_references(found.given, {"vpo": "V", "base": "B"}.get)
+    assert given["policy"] == "V?temperature=0.7,B?prefill=1"
+
+
 def test_costs_are_counted_by_hand(here):
     costs = check_pipeline(read_pipeline(written(GOOD)))
     held_out = 3 * 3 * 6  # before the first step, after the fifth, after the last; three problems, six answers
@@ -180,7 +190,13 @@ VPO = "train: {method: vpo, problems: [maze:train/0-9], policy: "
         ),
         ("stages:\n  a: {search: {problems: ['${b}']}}", "problems.0 = '${b}': a reference cannot stand here"),
         ("stages:\n  a: {search: {policy: 'x${b}'}}", "policy = 'x${b}': a reference stands alone"),
-        ("stages:\n  a: {search: {policy: '${b}/c'}}", "nothing can follow a reference to a policy"),
+        ("stages:\n  a: {search: {policy: '${b}/c'}}", "only ?OPTION=VALUE can follow a reference to a policy"),
+        ("stages:\n  a: {report: {run: '${b}?prefill=1'}}", "only /ARM/sSEED can follow a reference to a run"),
+        (
+            f"stages:\n  b: {{{VPO}embedded:base}}}}\n"
+            "  a: {evaluate: {problems: [maze:test], policy: '${b}?t=1'}}",
+            "unknown option t; there are temperature",
+        ),
         (
             "stages:\n  b: {search: {problems: [maze:hard]}}\n  a: {report: {run: '${b}/vpo/s0'}}",
             "b is one run; only a comparison's runs have /ARM/sSEED",

@@ -16,12 +16,12 @@ from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRol
 PARENT = Candidate(0, "RRDD", (1.0,), 0.5, {}, None, None, 0, 0, None)
 
 
-def group(*answers, asked=2):
+def group(*answers, asked=2, begun=""):
     """A group of one rollout; answers as (text, fitness)."""
     empty = np.zeros(0, np.int32)
     scored = tuple(ScoredAnswer(text, text.encode(), Score((fitness,), fitness)) for text, fitness in answers)
     rollout = ScoredRollout(Rollout("", empty, np.zeros(0, np.float32), empty), scored)
-    return ScoredGroup(0, 0, 0, 0, None, (), Prompt(""), "v", asked, 0, 1.0, (rollout,))
+    return ScoredGroup(0, 0, 0, 0, None, (), Prompt("", prefill=begun), "v", asked, 0, 1.0, (rollout,))
 
 
 def test_answers_are_measured_against_the_parent_shown_and_the_one_withheld():
@@ -41,6 +41,13 @@ def test_answers_are_measured_against_the_parent_shown_and_the_one_withheld():
         "refined_chance": 0.5, "kept_chance": pytest.approx(0.125),
     }  # fmt: skip
     assert inheritance([first], [group()]) == {}
+
+
+def test_what_was_begun_for_the_policy_is_not_its_doing():
+    shown = Question(0, Selection(PARENT, (), ()))
+    begun, own = group(("RRDD", 0.5), begun="RR"), group(("LLLL", 0.1))
+    assert inheritance([shown, shown], [begun, own])["kept"] == 0.0
+    assert inheritance([shown], [begun]) == {}
 
 
 def test_missing_answers_are_asked_for_all_the_same():

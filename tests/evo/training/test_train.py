@@ -118,6 +118,38 @@ def test_gains_over_parents_from_archives_resume_too(tmp_path):
     assert all(0 < line["kept"] <= 1 and 0 <= line["copied"] <= 1 and 0 <= line["refined"] <= 1 for line in whole[1:])
 
 
+def test_options_of_the_address_decide_the_prompts_and_outlive_a_resume(tmp_path):
+    """Few problems, so that a step asks again what the step before answered; every answer is begun from then on."""
+    policy = f"{SMALL_POLICY}?temperature=0.7&fresh=0&prefill=1"
+    run = settings(policy=policy, parents=0.0, problems=["maze:train/0-1"], evaluate=[], steps=3, save_every=1)
+
+    begun = begin(run, str(tmp_path / "cut"), "")
+    assert begun.policy.temperature == 0.7
+    first = asked(begun)
+    trained(begun, stop_after=2)
+    again = resume(str(tmp_path / "cut"), {})
+    assert again.policy.temperature == 0.7
+    rest = asked(again)
+    trained(again)
+    assert not any(prompt.prefill for prompt in first[0]) and any(prompt.prefill for prompt in first[1])
+    assert any(prompt.prefill for prompt in rest[0])
+    whole = begin(run, str(tmp_path / "whole"), "")
+    every = asked(whole)
+    trained(whole)
+    assert every == first + rest
+    plain = begin(settings(policy=SMALL_POLICY, parents=1.0, evaluate=[], steps=2), str(tmp_path / "plain"), "")
+    every = asked(plain)
+    trained(plain)
+    assert len(every) == 2 and not any(prompt.prefill for step in every for prompt in step)
+
+
+def asked(training):
+    """A list that comes to hold every step's prompts."""
+    steps, step = [], training.loop.trainer.step
+    training.loop.trainer.step = lambda groups: steps.append([group.prompt for group in groups]) or step(groups)
+    return steps
+
+
 def test_a_method_without_a_gain_refuses_it():
     with pytest.raises(BadInput, match="gdpo has no gain"):
         settings(method="gdpo", reward="gain")
@@ -185,6 +217,9 @@ def test_training_on_two_mazes_raises_their_reward(tmp_path):
         (["vpo", "-o", "x"], "no problem named"),
         (["grpo", "maze:train", "--answers", "3", "-o", "x"], "grpo learns from single answers"),
         (["vpo", "maze:train", "--rollouts", "1", "-o", "x"], "nothing to compare"),
+        (["vpo", "maze:train", "--policy", f"{SMALL_POLICY}?temperature=0", "-o", "x"], "at temperature 0"),
+        (["vpo", "maze:train", "--policy", "embedded:base,embedded:vpo", "-o", "x"], "trains one policy, not"),
+        (["vpo", "--from-traces", "r", "--policy", "embedded:base?prefill=1", "-o", "x"], "leave out ?prefill="),
         (["vpo", "maze:train", "--lr", "0", "-o", "x"], "lr"),
         (["vpo", "maze:train", "--answers", "9", "-o", "x"], "1 to 5 answers"),
         (["vpo", "maze:nowhere", "-o", "x"], "maze:nowhere"),
