@@ -26,7 +26,7 @@ def test_cells_and_ranges_are_those_of_the_population(search_with, digits, digit
         fittest = alive.best[1]
     assert grid.filled == len(set(cells)) and grid.elites == len(cells)
     assert np.nanmax(grid.fitness) == fittest
-    if population:
+    if "feature_dimensions" in population:
         assert {grid.x, grid.y} == {"reward:even", "spread"} and grid.left_out == ("complexity",)
     else:
         assert (grid.x, grid.y) == ("spread", "") and grid.fitness.shape[0] == 1
