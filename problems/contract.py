@@ -3,7 +3,8 @@
 Two kinds of failure never mix. A fault of the *answer* (it does not parse, crashes, times out) is a Score: zero
 rewards, the reason in `error`, something for the next prompt in `feedback`. A fault of the *scorer* (it raises, returns
 nothing, or a number that is not finite) raises ScorerFault, which stops the search of that problem alone: turned into
-reward 0 it would become a training signal.
+reward 0 it would become a training signal. Only where the scorer still takes the seed is it the doing of the one answer
+(problems.scoring).
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from typing import Any, Protocol, runtime_checkable
 ANSWER_FORMATS = ("text", "python", "route", "tagged")
 """How an answer is written: `text` as it is, `python` in a code fence, `route` as maze moves, `tagged` as fields in
 tags of its own, which the statement shows."""
+EXECUTIONS = ("never", "apart", "shared", "unconfined", "unknown")
+"""Where what an answer says is executed: `never`, in a sandbox process `apart` from the one that judges it, in a
+sandbox process `shared` with it, in a process that nothing confines (`unconfined`), or `unknown`."""
 
 
 class ScorerFault(Exception):
@@ -77,6 +81,9 @@ class Problem(Protocol):
     settings: what an OpenEvolve config.yaml decides (problems.openevolve.config); a problem that has any is prompted by
         OpenEvolve's templates
     fault: why it cannot be scored at all, None where it can; `score` raises it
+    directions: "min" for the objectives whose metric is better when lower (problems.directions)
+    timeout: CPU seconds that scoring an answer may take (one case of it, where there are cases); None where nobody says
+    execution: one of EXECUTIONS
     source, licence: where it comes from and on what terms, in a few words; "" where that is not told
     """
 
@@ -89,6 +96,9 @@ class Problem(Protocol):
     distinct_rewards: bool = False
     settings: Mapping[str, Any] = MappingProxyType({})
     fault: ScorerFault | None = None
+    directions: Mapping[str, str] = MappingProxyType({})
+    timeout: float | None = None
+    execution: str = "unknown"
     source: str = ""
     licence: str = ""
 
@@ -112,6 +122,10 @@ class Problem(Protocol):
         """Judge one answer. Blocking, and called from several threads at once. Raises ScorerFault alone."""
         ...
 
+    def score_seed(self) -> Score:
+        """The Score of the seed answer, measured anew where `score` remembers it. Raises as `score` does."""
+        return self.score(self.seed_answer())
+
     def score_of_metrics(
         self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None
     ) -> Score | None:
@@ -128,7 +142,8 @@ MEMBERS = ("name", "objectives", "statement", "score")
 """What a problem must have by itself."""
 DEFAULTED = (
     *("target", "best_known", "answer_format", "inline", "distinct_rewards", "settings", "fault", "source", "licence"),
-    *("seed_answer", "canonical", "score_of_metrics", "fingerprint"),
+    *("directions", "timeout", "execution"),
+    *("seed_answer", "canonical", "score_seed", "score_of_metrics", "fingerprint"),
 )
 """What Problem has a default for."""
 

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("evo.cli.inspect", "Show a run, a comparison, or a candidate with its lineage."),
     "best": ("evo.cli.best", "Print the best answers of a run or a comparison."),
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
+    "check": ("evo.cli.check", "Check a scorer before a search: repeats, objectives, cheats."),
     "export": ("evo.cli.export", "Write a run's prompt groups as training traces, or as OpenEvolve's checkpoints."),
     "import": ("evo.cli.import_", "Make a run of a checkpoint of OpenEvolve."),
     "report": ("evo.cli.report", "Write a run or a comparison as one HTML page, with its plots."),

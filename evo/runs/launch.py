@@ -9,11 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evo.checks.record import warn_of_budget, warn_of_records
 from evo.config.run import RunConfig
 from evo.runs.learner import open_learner
 from evo.runs.preflight import check_new_run
 from evo.runs.problem_runs import add_problems, check_together
-from evo.search.defaults import resolve_policy, resolve_rollouts, resolve_settings, source_commit, to_stored
+from evo.search.defaults import (
+    iterations_for,
+    resolve_policy,
+    resolve_rollouts,
+    resolve_settings,
+    source_commit,
+    to_stored,
+)
 from evo.search.loop import Search
 from evo.search.machine import describe_machine
 from evo.search.operator_selection import Operator, Operators, operator_selection
@@ -73,6 +81,8 @@ async def launch(
         check_new_run(config, parts, db, name)
         problems = parts.problems(config)
         config = resolve_rollouts(resolve_policy(resolve_settings(config, problems), problems))
+        warn_of_records(problems)
+        warn_of_budget(min(iterations_for(config, problem) for problem in problems))
         # 2) load the policies
         operators = parts.operators(config, problems)
         check_together(config, problems, operators)

@@ -38,6 +38,7 @@ class ScorerProblem(Problem):
         """where: what faults begin with, a file or a function. timeout: seconds per answer. isolated: not trusted."""
         self.where = where
         self._process, self._timeout, self._isolated = process, timeout, isolated
+        self.timeout, self.execution = timeout, "shared" if isolated else "unconfined"
         self.objectives: tuple[str, ...] = ("score",)
         self._statement, self._seed_text, self._own_canonical = "", "", False
         self._shape = ScorerShape(self.where, self.objectives)
@@ -75,6 +76,15 @@ class ScorerProblem(Problem):
             raise self.fault
         if self._seed is not None and answer == self._seed_text:
             return self._seed
+        return self._measured(answer)
+
+    def score_seed(self) -> Score:
+        """Of the seed as if it were new."""
+        if self.fault is not None:
+            raise self.fault
+        return self._measured(self._seed_text)
+
+    def _measured(self, answer: str) -> Score:
         value = self._asked(answer)
         if isinstance(value, Failed):
             return Score.failure(len(self.objectives), " ".join(value.reason.split())[:300], value.reason)
@@ -135,7 +145,7 @@ class ScorerProblem(Problem):
             raise ScorerFault(
                 f"{self.where}: directions names {', '.join(unknown)}; the objectives are {', '.join(names)}"
             )
-        self.objectives = names
+        self.objectives, self.directions = names, directions
         self._shape = ScorerShape(self.where, names, check_weights(self.where, weights, names), directions, left_out)
         warn_of_objectives(self.where, names, left_out, directions)
 

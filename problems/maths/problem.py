@@ -51,6 +51,7 @@ class MathsProblem(Problem):
     """
 
     answer_format = "python"
+    execution = "apart"
 
     def __init__(self, task: Task, sandbox: Callable[[], Sandbox]) -> None:
         self.task = task
@@ -60,6 +61,7 @@ class MathsProblem(Problem):
         self.target: float | None = self.best_known * float(1 - MARGIN)
         self.source, self.licence = task.source, task.licence
         self._sandbox = sandbox
+        self.timeout: float | None = task.seconds
         self._limits = Limits(task.seconds, task.seconds * WALL_FACTOR, memory=_MEMORY, output=_OUTPUT)
 
     def __repr__(self) -> str:

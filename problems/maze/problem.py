@@ -32,6 +32,7 @@ class MazeProblem(Problem):
     optimum: float
     answer_format: str = "route"
     inline: bool = True
+    execution = "never"
     objectives: tuple[str, ...] = field(init=False)
     target: float | None = field(init=False)
 

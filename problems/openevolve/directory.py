@@ -50,8 +50,11 @@ class OpenEvolveProblem(Problem):
     fitness: combined_score, else the mean of the objectives that are no feature dimension
     directions: the config's, of metrics that are better when lower (problems.directions)
     features: the metrics that the config names as feature dimensions
+    timeout: seconds of one stage
     settings: the config in the engine's terms (problems.openevolve.config); ignored: its keys that decide nothing
     """
+
+    execution = "shared"
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class OpenEvolveProblem(Problem):
         self.answer_format = "python" if self.program.suffix == ".py" else "text"
         self.target: float | None = read.settings.get("target")
         self._original = self.program.read_text(encoding="utf-8").replace("\r\n", "\n")
+        self.timeout: float | None = float(self.settings["timeout"])
         self._cascade = Cascade(self.evaluator_file, self.settings, sandbox)
         self.directions: Mapping[str, str] = self.settings.get("directions") or {}
         self._strange: set[str] = set()
@@ -171,6 +175,12 @@ class OpenEvolveProblem(Problem):
         if text == self.canonical(self._original) and self._seed is not None:
             return self._seed
         return self._scored(self._cascade.run(text)[1])
+
+    def score_seed(self) -> Score:
+        """Of the initial program as if it were new."""
+        if self.fault is not None:
+            raise self.fault
+        return self._scored(self._cascade.run(self.canonical(self._original))[1])
 
     # -- from metrics to a Score ---------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ class ProgramProblem(Problem):
 
     answer_format = "python"
     target: float | None = 1.0
+    execution = "apart"
 
     def __init__(self, name: str, task: Task, sandbox: Callable[[], Sandbox]) -> None:
         self.name = name
@@ -40,6 +41,7 @@ class ProgramProblem(Problem):
         self._sandbox = sandbox
         self._accepted: dict[str, CaseOutcome] = {}
         self._oracle_lock = threading.Lock()
+        self.timeout: float | None = task.seconds
         self._limits = Limits(cpu_seconds=task.seconds, wall_seconds=task.seconds * WALL_FACTOR)
 
     def __repr__(self) -> str:

@@ -27,10 +27,19 @@ _STARTS = 3
 class Evaluator:
     """Calls functions of one scorer file. Thread-safe: each thread's call has a worker of its own, up to `workers`."""
 
-    def __init__(self, mode: str, spec: EvaluatorSpec, limits: Limits, workers: int) -> None:
+    def __init__(
+        self,
+        mode: str,
+        spec: EvaluatorSpec,
+        limits: Limits,
+        workers: int,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._spec, self._limits = spec, limits
         self._pool = WorkerPool(
-            lambda: start_worker(lambda: Worker(mode, limits, spec)), workers, f"{spec.path}: the evaluator is closed"
+            lambda: start_worker(lambda: Worker(mode, limits, spec, environment=environment)),
+            workers,
+            f"{spec.path}: the evaluator is closed",
         )
 
     def __enter__(self) -> Evaluator:

@@ -82,15 +82,22 @@ def _sources() -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Plan:
-    """prefix: the command line before the interpreter. folder: scratch, as the worker names it."""
+    """prefix: the command line before the interpreter. folder: scratch, as the worker names it. environment: of the
+    interpreter."""
 
     prefix: list[str]
     folder: str
     config: dict[str, Any]
+    environment: dict[str, str]
 
 
-def plan(mode: str, limits: Limits, spec: EvaluatorSpec | None, preload: tuple[str, ...]) -> Plan:
-    """For a worker of `mode`: a program's, or with `spec` a scorer's. Makes the scratch folder unless bwrap does."""
+def plan(
+    mode: str, limits: Limits, spec: EvaluatorSpec | None, preload: tuple[str, ...], changed: dict[str, str]
+) -> Plan:
+    """For a worker of `mode`: a program's, or with `spec` a scorer's. Makes the scratch folder unless bwrap does.
+
+    changed: variables of its interpreter
+    """
     reach = isolation.reach((spec.path, *spec.readable) if spec else ())
     root = os.geteuid() == 0
     binary = isolation.bwrap_binary() or "bwrap"
@@ -111,7 +118,7 @@ def plan(mode: str, limits: Limits, spec: EvaluatorSpec | None, preload: tuple[s
     others = _user_threads() + 448 if mode == "none" or (mode == "landlock" and not root) else 0
     environment: dict[str, str] = {}
     if spec is not None:
-        environment = {**(isolation.environment() if spec.isolated else os.environ), **spec.environment}
+        environment = {**(isolation.environment() if spec.isolated else os.environ), **changed, **spec.environment}
     config = {
         "mode": mode,
         "profile": "program" if spec is None else "evaluation",
@@ -128,7 +135,7 @@ def plan(mode: str, limits: Limits, spec: EvaluatorSpec | None, preload: tuple[s
         "environment": environment,
         "builds": spec is not None and spec.builds,
     }
-    return Plan(prefix, folder, config)
+    return Plan(prefix, folder, config, {**isolation.environment(), **changed})
 
 
 def bundle(plan: Plan, descriptors: tuple[int, ...]) -> bytes:
@@ -149,7 +156,7 @@ def start(plan: Plan, descriptors: tuple[int, ...], feed: int, stderr: int) -> s
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             pass_fds=descriptors,
-            env=isolation.environment(),
+            env=plan.environment,
             cwd="/",
             start_new_session=True,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from problems.sandbox import isolation
@@ -35,9 +35,14 @@ class Sandbox:
     """
 
     @classmethod
-    def open(cls, mode: Mode = "auto", workers: int | None = None) -> Sandbox:
+    def open(
+        cls, mode: Mode = "auto", workers: int | None = None, environment: Mapping[str, str] | None = None
+    ) -> Sandbox:
         """`workers` at a time, by default as many as CPUs. Raises SandboxUnavailable, with the remedy, where the mode
-        asked for (or with "auto" neither isolation) cannot be had. "none" isolates nothing; auto never chooses it."""
+        asked for (or with "auto" neither isolation) cannot be had. "none" isolates nothing; auto never chooses it.
+
+        environment: variables of the workers' interpreters, as another PYTHONHASHSEED than the fixed one
+        """
         if mode == "auto":
             mode_chosen = isolation.choose_mode()
         else:
@@ -45,9 +50,16 @@ class Sandbox:
             if reason is not None:
                 raise SandboxUnavailable(f"sandbox {mode}: {reason}. To get it, {isolation.REMEDY}")
             mode_chosen = mode
-        return cls(mode_chosen, workers or len(os.sched_getaffinity(0)))
+        return cls(mode_chosen, workers or len(os.sched_getaffinity(0)), environment=environment)
 
-    def __init__(self, mode: str, workers: int, preload: tuple[str, ...] = ("numpy",)) -> None:
+    def __init__(
+        self,
+        mode: str,
+        workers: int,
+        preload: tuple[str, ...] = ("numpy",),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._environment = dict(environment or {})
         self.mode = mode
         self.workers = workers
         self._preload = preload
@@ -103,7 +115,7 @@ class Sandbox:
             spare = self._idle.pop()[1] if len(self._idle) >= self.workers else None
         if spare is not None:
             spare.close()
-        return start_worker(lambda: Worker(self.mode, limits, preload=self._preload))
+        return start_worker(lambda: Worker(self.mode, limits, preload=self._preload, environment=self._environment))
 
     def _give(self, worker: Worker, limits: Limits) -> None:
         with self._lock:
@@ -138,7 +150,8 @@ class Sandbox:
         """A user's scorer file, loaded out of process. Raises SandboxFault naming the file where loading fails."""
         from problems.sandbox.evaluator import Evaluator
 
-        evaluator = Evaluator(self.mode, spec, limits or Limits(processes=64), self.workers)
+        own = limits or Limits(processes=64)
+        evaluator = Evaluator(self.mode, spec, own, self.workers, self._environment)
         with self._lock:
             self._evaluators.append(evaluator)
         return evaluator

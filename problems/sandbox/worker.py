@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import termios
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +55,12 @@ class Worker:
     """A live worker. One caller at a time. Every method may raise WorkerDied, after which only `close` is of use."""
 
     def __init__(
-        self, mode: str, limits: Limits, spec: EvaluatorSpec | None = None, preload: tuple[str, ...] = ()
+        self,
+        mode: str,
+        limits: Limits,
+        spec: EvaluatorSpec | None = None,
+        preload: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.mode = mode if spec is None or spec.isolated else "none"
         self.soiled = False
@@ -68,7 +74,7 @@ class Worker:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
         self.process: subprocess.Popen[bytes] | None = None
         try:
-            self.hello = self._start(spec, preload)
+            self.hello = self._start(spec, preload, dict(environment or {}))
         except BaseException:
             self.close()
             raise
@@ -80,8 +86,8 @@ class Worker:
         self._open |= {read, write}
         return read, write
 
-    def _start(self, spec: EvaluatorSpec | None, preload: tuple[str, ...]) -> dict[str, Any]:
-        plan = launch.plan(self.mode, self._limits, spec, preload)
+    def _start(self, spec: EvaluatorSpec | None, preload: tuple[str, ...], changed: dict[str, str]) -> dict[str, Any]:
+        plan = launch.plan(self.mode, self._limits, spec, preload, changed)
         self.scratch = None if self.mode == "bwrap" else plan.folder
         requests, self._request = self._pipe()
         self._control, controls = self._pipe()

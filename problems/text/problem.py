@@ -21,6 +21,7 @@ class TextProblem(Problem):
 
     answer_format = "tagged"
     inline = True
+    execution = "never"
     distinct_rewards = True
     target: float | None = 1.0 - TOLERANCE
     rules = ""

@@ -5,6 +5,7 @@ A comment before a block says it; a block without one is a fault of the page, un
     <!-- test: run -->                       run here, offline, in the page's folder, after the blocks before it
     <!-- test: run with --iterations 2 -->   the same, with these flags added to every command that has them; in Python
                                              with `iterations=2` in the place of that argument's value
+    <!-- test: run exit 1 -->  <!-- test: run exit 1 with ... -->    the same; every command ends with that exit code
     <!-- test: long -->  <!-- test: long with ... -->    the same, among the long tests
     <!-- test: check: needs a server -->     not run, for the reason given; every command, flag and value is parsed
     <!-- test: file scorer.py -->            written to the page's folder, for the commands after it
@@ -22,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _MARKER = re.compile(r"<!-- test: (.+?) -->")
 _FENCE = re.compile(r"(`{3,})(\w*)\s*$")
+_EXIT = re.compile(r"exit (\d)\s*")
 KINDS = ("run", "long", "check", "file", "settings")
 
 
@@ -43,7 +45,14 @@ class Snippet:
     @property
     def changes(self) -> list[str]:
         """What a marker adds to the commands of a block."""
-        return shlex.split(self.detail.removeprefix("with ")) if self.kind in ("run", "long") else []
+        detail = _EXIT.sub("", self.detail).removeprefix("with ")
+        return shlex.split(detail) if self.kind in ("run", "long") else []
+
+    @property
+    def exit_code(self) -> int:
+        """What its commands end with."""
+        found = _EXIT.match(self.detail)
+        return int(found[1]) if found else 0
 
 
 def pages() -> list[Path]:

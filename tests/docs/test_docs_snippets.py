@@ -27,6 +27,7 @@ def folder(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("EVO_DB", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path
 
 
@@ -121,7 +122,7 @@ def run_command(block: Snippet, words: list[str]) -> None:
     flags = [flag for flag in pairs([*block.changes, *ALWAYS]) if flag[0] in known]
     told(block, check_arguments, arguments)
     code = invoke([*arguments, *(word for flag in flags for word in flag)])
-    assert code == 0, f"{block.place}: {' '.join(words)} ended with {code}"
+    assert code == block.exit_code, f"{block.place}: {' '.join(words)} ended with {code}"
 
 
 def pairs(words: list[str]) -> list[list[str]]:

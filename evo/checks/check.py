@@ -1,0 +1,79 @@
+"""All checks of one problem, in the order of a report."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.checks.attacks import check_attacks
+from evo.checks.cost import check_cost
+from evo.checks.determinism import check_determinism, repeat
+from evo.checks.finding import Finding, Report
+from evo.checks.objectives import check_objectives, distinct_vectors
+from evo.checks.record import write_record
+from evo.checks.sampled import check_sampled, sample_policy
+from evo.checks.soundness import check_seed, check_values
+from evo.checks.steps import check_steps
+from evo.checks.subject import Subject
+from evo.checks.trivial import check_trivial
+from evo.config.run import RunConfig
+from problems.contract import Problem
+
+Told = Callable[[str], None]
+
+
+def check_problem(
+    problem: Problem,
+    config: RunConfig,
+    *,
+    policy: str | None = None,
+    mutants: int = 64,
+    told: Told = print,
+) -> Report:
+    """Every check of one problem; its faults are kept for `evo run`.
+
+    config: sandbox, seed, and how a policy is asked
+    policy: asked for answers too, None for none
+    mutants: how many the checks of objectives rest on
+    told: is given the name of what is under way
+    Raises what concerns more than this problem (SandboxUnavailable, PolicyUnavailable, BadInput).
+    """
+    subject = Subject(problem, config.seed, mutants)
+    began = time.monotonic()
+    findings = tuple(_findings(subject, config, policy, told))
+    report = Report(problem.name, findings, len(subject.asked), time.monotonic() - began)
+    with suppress(NotImplementedError):
+        write_record(problem, sorted({fault.check for fault in report.faults}))
+    return report
+
+
+def _findings(subject: Subject, config: RunConfig, policy: str | None, told: Told) -> Iterator[Finding]:
+    told("the seed")
+    first = check_seed(subject)
+    yield first
+    if first.level == "finding":
+        return  # what cannot score its seed can be asked nothing else
+    told("mutants")
+    yield from check_values(subject)
+    sampled: npt.NDArray[np.float64] | None = None
+    if policy is not None:
+        told(f"answers of {policy}")
+        answers = asyncio.run(sample_policy(subject.problem, config.model_copy(update={"policy": policy})))
+        sampled = answers.rewards[answers.valid]
+        yield check_sampled(policy, answers)
+    told("repeats")
+    repeats = repeat(subject, config.sandbox)
+    yield check_determinism(subject, repeats)
+    yield from check_cost(subject, repeats)
+    told("objectives")
+    yield from check_objectives(subject, distinct_vectors(subject, sampled))
+    told("trivial answers")
+    yield check_trivial(subject)
+    yield check_steps(subject)
+    told("attacks")
+    yield from check_attacks(subject)

@@ -1,0 +1,115 @@
+"""Is there anything for a policy of many objectives to win? By vectors of mutants, and of a model if one is named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.checks.finding import Finding, found, note, ok, skipped
+from evo.checks.subject import Subject
+from problems.directions import is_timing, suggests_lower
+
+FEWEST = 8
+"""Distinct vectors that a statement rests on."""
+COLLINEAR = 0.98
+APART = 100.0
+"""Times that one objective's range may be another's."""
+_SIZES = {"size", "length", "len", "bytes", "chars", "characters", "lines", "tokens", "memory", "complexity", "short"}
+
+
+def distinct_vectors(subject: Subject, sampled: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
+    """(n, d), one row for each vector that a valid answer has. sampled: a model's (k, d)"""
+    rows = [one.score.rewards for one in subject.all_valid if one.score is not None]
+    rows += [tuple(row) for row in sampled] if sampled is not None else []
+    distinct = sorted(set(map(tuple, rows)))
+    return np.array(distinct, dtype=float).reshape(len(distinct), len(subject.problem.objectives))
+
+
+def check_objectives(subject: Subject, vectors: npt.NDArray[np.float64]) -> Iterator[Finding]:
+    """vectors: (n, d), distinct"""
+    names = subject.problem.objectives
+    yield from _check_names(subject)
+    if len(names) == 1:
+        told = "one objective alone: every weight is the same, and VPO has nothing to win there over GRPO"
+        yield note("collinear", told)
+        return
+    if len(vectors) < FEWEST:
+        why = f"only {len(vectors)} distinct vectors of {len(subject.asked)} answers achieve anything"
+        yield skipped("objectives", f"{why}; --policy P asks a model for better ones")
+        return
+    moving = [place for place in range(len(names)) if np.ptp(vectors[:, place]) > 0]
+    still = [names[place] for place in range(len(names)) if place not in moving]
+    scored = [one.score.rewards for one in subject.mutants if one.score is not None]
+    gates = [name for name in still if len({rewards[names.index(name)] for rewards in scored}) > 1]
+    if gates and len(gates) == len(still):
+        yield note("constant", f"{', '.join(gates)}: the same in every answer that achieves anything, a gate")
+    elif still:
+        lines = [f"{name}: {vectors[0, names.index(name)]:.4g} throughout" for name in still]
+        yield found(
+            "constant", f"{len(still)} of {len(names)} objectives never change in {len(vectors)} vectors", lines
+        )
+    else:
+        yield ok("constant", f"all {len(names)} objectives change over {len(vectors)} vectors")
+    if len(moving) > 1:
+        yield _check_correlation([names[place] for place in moving], vectors[:, moving])
+        yield _check_scale([names[place] for place in moving], vectors[:, moving])
+
+
+def _check_correlation(names: Sequence[str], vectors: npt.NDArray[np.float64]) -> Finding:
+    matrix: npt.NDArray[np.float64] = np.atleast_2d(np.corrcoef(vectors, rowvar=False))
+    table = {name: [round(float(value), 3) for value in row] for name, row in zip(names, matrix, strict=True)}
+    width = max(map(len, names))
+    lines = ["", *(f"{name:<{width}} " + " ".join(f"{value:6.2f}" for value in row) for name, row in table.items())]
+    lines[0] = "correlation of " + ", ".join(names)
+    pairs = [(i, j) for i in range(len(names)) for j in range(i) if matrix[i, j] >= COLLINEAR]
+    figures = {"objectives": list(names), "correlation": table, "vectors": len(vectors)}
+    if len(pairs) == len(names) * (len(names) - 1) // 2:
+        told = f"all objectives rise and fall together over {len(vectors)} vectors: VPO has nothing to win there"
+        return found("collinear", told, lines, **figures)
+    if pairs:
+        named = ", ".join(f"{names[j]} and {names[i]} ({matrix[i, j]:.3f})" for i, j in pairs[:5])
+        return note("collinear", f"objectives that say the same of {len(vectors)} vectors: {named}", lines, **figures)
+    opposed = sum(bool(matrix[i, j] < 0) for i in range(len(names)) for j in range(i))
+    apart = "one pair pulls" if opposed == 1 else f"{opposed or 'no'} pairs pull"
+    told = f"no two objectives are one and the same; {apart} apart"
+    return Finding("collinear", "ok", told, tuple(lines), figures)
+
+
+def _check_scale(names: Sequence[str], vectors: npt.NDArray[np.float64]) -> Finding:
+    low, high = np.percentile(vectors, [5, 95], axis=0)
+    ranges = {name: float(value) for name, value in zip(names, high - low, strict=True) if value > 0}
+    if len(ranges) < 2:
+        return ok("scale", "one range alone to compare")
+    (small, least), (large, most) = (pick(ranges.items(), key=lambda item: item[1]) for pick in (min, max))
+    told = f"{large} ranges over {most:.3g}, {small} over {least:.3g}" if most > least else f"each over {most:.3g}"
+    if most > APART * least:
+        return found("scale", f"{told}: weights and means hear {large} alone; scale them alike", ranges=ranges)
+    return ok("scale", told, ranges=ranges)
+
+
+def _check_names(subject: Subject) -> Iterator[Finding]:
+    names, directions = subject.problem.objectives, subject.problem.directions
+    timings = [name for name in names if is_timing(name)]
+    if timings:
+        yield found("timings", f"{', '.join(timings)}: a time is another one in every run; count operations instead")
+    else:
+        yield ok("timings", "no objective is a time, as far as names tell")
+    sizes = [name for name in names if set(re.findall(r"[a-z]+", name.lower())) & _SIZES]
+    if sizes:
+        yield note("sizes", f"{', '.join(sizes)}: a size, which an answer that does nothing may win")
+    lower = [name for name in names if name not in directions and suggests_lower(name) and name not in timings]
+    if lower:
+        declared = ", ".join(f'"{name}": "min"' for name in lower)
+        yield found(
+            "direction",
+            f"lower looks better in {', '.join(lower)}, but higher counts",
+            [f"directions = {{{declared}}}"],
+        )
+    else:
+        yield ok(
+            "direction",
+            "no objective's name says that lower is better" + (", save those declared so" if directions else ""),
+        )

@@ -1,0 +1,66 @@
+"""What a check found, kept for `evo run` to warn of: a small file in the user's cache, by the scorer's fingerprint.
+
+Beside the problem it would get into the scorer's own folder, which is read, copied and fingerprinted; and a fingerprint
+says by itself when a record is out of date.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from problems.contract import Problem
+
+MEANINGFUL = 8
+"""Prompt groups a problem; fewer say nothing about a policy or a problem."""
+MOST = 50
+"""Problems that a run looks up."""
+
+
+def folder() -> Path:
+    """Where records lie."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evo" / "checks"
+
+
+def write_record(problem: Problem, faults: Sequence[str]) -> None:
+    """Keep the names of the checks that failed; a folder that cannot be written is no fault."""
+    try:
+        place = folder()
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{problem.fingerprint()}.json").write_text(json.dumps({"faults": list(faults)}) + "\n")
+    except OSError as error:
+        warnings.warn(f"what the check found is not kept for evo run: {error}", stacklevel=2)
+
+
+def read_record(problem: Problem) -> list[str] | None:
+    """The checks that failed, [] where none did, None where nobody checked the scorer as it is."""
+    try:
+        faults = json.loads((folder() / f"{problem.fingerprint()}.json").read_text())["faults"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return [str(fault) for fault in faults]
+
+
+def warn_of_records(problems: Sequence[Problem]) -> None:
+    """One line where checks have failed."""
+    for problem in problems[:MOST]:
+        if problem.fault is None and (faults := read_record(problem)):
+            count = len(faults)
+            warnings.warn(
+                f"evo check found {count} fault{'s' * (count != 1)} in {problem.name}: {', '.join(faults)}",
+                stacklevel=2,
+            )
+            return
+
+
+def warn_of_budget(iterations: int) -> None:
+    """One line where a budget is too small to mean anything."""
+    if iterations < MEANINGFUL:
+        warnings.warn(
+            f"a budget of {iterations} prompt group{'s' * (iterations != 1)} a problem says little of a policy: take "
+            f"{MEANINGFUL} or more, and 50 to compare two",
+            stacklevel=2,
+        )

@@ -1,0 +1,171 @@
+"""A problem under check: its answers are scored, its scorer's faults are kept, and mutants of its seed are made."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from problems.contract import Problem, Score, ScorerFault
+from problems.maze.board import Maze
+from problems.maze.optimum import best_route
+from problems.maze.planner import Planner, moves_between
+from problems.maze.problem import MazeProblem
+from problems.musique.problem import MusiqueProblem
+from problems.programs.problem import ProgramProblem
+from problems.scoring import cores
+from problems.toolrl.problem import ToolProblem
+from vpo.policies.mutation.operators import mutate_answer
+
+ROUNDS = 4
+SHORTEST = 16
+"""Mutants at least, however long the scorer takes."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One answer as the scorer took it: a score, or the fault that the scorer had over it."""
+
+    answer: str
+    score: Score | None
+    fault: str
+    seconds: float
+
+    @property
+    def valid(self) -> bool:
+        """Whether it is an answer without an error that achieved anything."""
+        return self.score is not None and self.score.error is None and any(self.score.rewards)
+
+    @property
+    def fitness(self) -> float:
+        return self.score.fitness if self.score is not None and self.score.error is None else 0.0
+
+    def same_as(self, other: Outcome) -> bool:
+        """Whether both came to one and the same score, or to a fault or error each."""
+        if self.score is None or other.score is None:
+            return self.score is other.score
+        mine, theirs = self.score, other.score
+        return (mine.rewards, mine.fitness, mine.error is None) == (
+            theirs.rewards,
+            theirs.fitness,
+            theirs.error is None,
+        )
+
+
+class Subject:
+    """The problem, everything that was asked of it, and how much more may be.
+
+    known: answers that earn something, where the problem tells any; never shown to anyone
+    seed: of every random choice; mutants: how many answers the checks of objectives are to rest on
+    patience: seconds that mutants may take in all
+    """
+
+    def __init__(self, problem: Problem, seed: int = 0, mutants: int = 64, patience: float = 60.0) -> None:
+        self.problem = problem
+        self.seed_answer = problem.canonical(problem.seed_answer()) if problem.seed_answer() else ""
+        self.asked: list[Outcome] = []
+        self.known = known_answers(problem, seed)
+        self._seed, self._count, self._patience = seed, mutants, patience
+        self._honest: Outcome | None = None
+        self._mutants: list[Outcome] | None = None
+
+    def ask(self, answer: str) -> Outcome:
+        """Score one answer as a search would."""
+        return self._timed(answer, lambda: self.problem.score(self.problem.canonical(answer)))
+
+    def ask_all(self, answers: Iterable[str]) -> list[Outcome]:
+        """In their order; several at a time where the problem is not scored in this process."""
+        texts = list(answers)
+        if self.problem.inline or len(texts) < 2:
+            return [self.ask(text) for text in texts]
+        with ThreadPoolExecutor(cores()) as threads:
+            return list(threads.map(self.ask, texts))
+
+    def ask_seed(self) -> Outcome:
+        """Score the seed anew, whatever the problem remembers of it."""
+        return self._timed(self.seed_answer, self.problem.score_seed)
+
+    @property
+    def honest(self) -> Outcome:
+        """The best of the seed and of what is known: what an attack has to beat."""
+        if self._honest is None:
+            self._honest = self.ask_seed()
+            for outcome in self.ask_all(self.known[:1]):
+                if outcome.fitness > self._honest.fitness:
+                    self._honest = outcome
+        return self._honest
+
+    @property
+    def seed_fitness(self) -> float:
+        """Of the seed, 0 where it is at fault."""
+        return next((one.fitness for one in self.asked if one.answer == self.seed_answer), 0.0)
+
+    @property
+    def mutants(self) -> list[Outcome]:
+        """Distinct answers by small random changes of the seed and of what is known, then of the best of those."""
+        if self._mutants is None:
+            self._mutants = self._mutate()
+        return self._mutants
+
+    @property
+    def all_valid(self) -> list[Outcome]:
+        """Every valid answer so far, each once."""
+        return list({outcome.answer: outcome for outcome in self.asked if outcome.valid}.values())
+
+    def _timed(self, answer: str, score: object) -> Outcome:
+        began, found, fault = time.perf_counter(), None, ""
+        try:
+            found = score().check(self.problem)  # type: ignore[operator]
+        except ScorerFault as error:
+            fault = " ".join(str(error).split())
+        outcome = Outcome(answer, found, fault, time.perf_counter() - began)
+        self.asked.append(outcome)
+        return outcome
+
+    def _mutate(self) -> list[Outcome]:
+        rng = random.Random(self._seed)
+        parents = [self.honest.answer, *self.known]
+        seen, made, began = {self.problem.canonical(parent) for parent in parents}, list[Outcome](), time.monotonic()
+        scored = self.ask_all(self.known)
+        for _ in range(ROUNDS):
+            texts = []
+            for _ in range(self._count // ROUNDS):
+                text = self.problem.canonical(self._mutant(rng.choice(parents), parents, rng))
+                if text not in seen:
+                    seen.add(text)
+                    texts.append(text)
+            outcomes = self.ask_all(texts)
+            made += outcomes
+            best = sorted(filter(lambda one: one.valid, [*made, *scored]), key=lambda one: -one.fitness)
+            parents = [self.honest.answer, *self.known, *(one.answer for one in best[:8])]
+            if len(made) >= SHORTEST and time.monotonic() - began > self._patience:
+                break
+        return made
+
+    def _mutant(self, parent: str, others: Sequence[str], rng: random.Random) -> str:
+        problem = self.problem
+        if isinstance(problem, MazeProblem):
+            route = _route(problem.maze, rng)
+            return route if rng.random() < 0.75 else route[: rng.randrange(1, len(route))]  # which stops short of E
+        mates = [other for other in rng.sample(others, min(2, len(others))) if other != parent]
+        return mutate_answer(parent, mates, problem.statement(), problem.answer_format == "python", rng)
+
+
+def known_answers(problem: Problem, seed: int = 0) -> list[str]:
+    """Answers that earn something, where the problem can tell: a data set's own solution, a maze's best route."""
+    if isinstance(problem, ProgramProblem):
+        return [problem.task.reference] if problem.task.reference else []
+    if isinstance(problem, MazeProblem):
+        rng = random.Random(seed)
+        return [best_route(problem.maze), *(_route(problem.maze, rng) for _ in range(3))]
+    if isinstance(problem, ToolProblem | MusiqueProblem):
+        return [problem.reference]
+    return []
+
+
+def _route(maze: Maze, rng: random.Random) -> str:
+    """A planner's, which comes to the exit."""
+    planner = Planner(maze)
+    return moves_between(maze, planner.route(rng))

@@ -1,0 +1,98 @@
+"""`evo check`: a red team for a scorer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from evo.checks.check import check_problem
+from evo.checks.finding import Finding, Report
+from evo.cli.flags import collect_given, flag, flags
+from evo.cli.options import json_option, plain_option
+from evo.config.evaluate import EvaluateConfig
+from evo.config.parse import OPTIONS, parse
+from evo.search.resources import resolve_problems
+from vpo.policies.address import parse_address
+from vpo.policies.registry import check_policy
+
+SHOWN = {"ok": ("ok", "green"), "finding": ("FAULT", "bold red"), "note": ("note", "yellow"), "skipped": ("-", "dim")}
+MOST = 3
+"""Problems of an address that names many."""
+
+
+@click.command()
+@click.argument("problems", nargs=-1, required=True, metavar="PROBLEM...")
+@click.option("--policy", metavar="POLICY", help="ask it for 50 answers, and show how their vectors are spread")
+@flags(EvaluateConfig, ("answers", "temperature", "max_new_tokens", "seed"))
+@flag(EvaluateConfig, "limit", help=f"only the first K problems of each set  [default: {MOST}]")
+@flag(EvaluateConfig, "sandbox")
+@click.option("--mutants", type=click.IntRange(16, 10_000), default=64, show_default=True, help="answers to measure on")
+@json_option
+@plain_option
+def check(
+    problems: tuple[str, ...], policy: str | None, mutants: int, as_json: bool, plain: bool, **options: Any
+) -> int:
+    """Check the scorer of each PROBLEM before a search of it: is it deterministic, are its objectives worth having, can
+    an answer cheat? Attacks run where answers run, in the sandbox.
+
+    Exit code 0: sound; 1: there are faults; 2: bad input. `evo run` warns of what was found.
+
+    \b
+    evo check my_scorer.py
+    evo check examples/valley --policy scripted:mutate --json
+    """
+    given = collect_given(options)
+    if policy is not None:
+        check_policy(parse_address(policy))
+    console = Console(stderr=as_json, highlight=False)
+    live = console.is_terminal and not plain
+    reports: list[Report] = []
+    for address in problems:
+        settings = parse(EvaluateConfig, {"limit": MOST, **given, "problems": [address]}, OPTIONS)
+        config = settings.run_config()
+        for problem in resolve_problems(config):
+            with console.status(f"checking {escape(problem.name)}") as status:
+                report = check_problem(
+                    problem,
+                    config,
+                    policy=policy,
+                    mutants=mutants,
+                    told=lambda what, status=status, name=problem.name: status.update(  # type: ignore[misc]
+                        f"checking {escape(name)}: {escape(what)}"
+                    ),
+                )
+            reports.append(report)
+            if not as_json:
+                _print(console, report, live)
+    if as_json:
+        click.echo(json.dumps([report.record() for report in reports], default=float))
+    return 1 if any(report.faults for report in reports) else 0
+
+
+def _print(console: Console, report: Report, rich: bool) -> None:
+    """A table; the same as plain lines where there is no screen."""
+    console.print(f"[bold]{escape(report.problem)}[/bold]" if rich else escape(report.problem), soft_wrap=True)
+    width = max(len(finding.check) for finding in report.findings)
+    for finding in report.findings:
+        _print_finding(console, finding, width, rich)
+    faults = len(report.faults)
+    verdict = f"{faults} fault{'s' * (faults != 1)}: {', '.join(_names(report.faults))}" if faults else "no fault found"
+    asked = f"{report.asked:,} answers scored in {report.seconds:.0f} s"
+    console.print(f"  {verdict} ({asked})\n", style=None if not rich else "red" if faults else "green", soft_wrap=True)
+
+
+def _print_finding(console: Console, finding: Finding, width: int, rich: bool) -> None:
+    word, style = SHOWN[finding.level]
+    shown = f"[{style}]{word:<5}[/{style}]" if rich else f"{word:<5}"
+    console.print(f"  {shown} {finding.check:<{width}}  {escape(finding.told)}", soft_wrap=True)
+    for line in finding.details if finding.level != "ok" or finding.check in ("collinear", "policy") else ():
+        console.print(f"  {'':<5} {'':<{width}}    {escape(line)}", soft_wrap=True, style="dim" if rich else None)
+
+
+def _names(faults: Sequence[Finding]) -> list[str]:
+    return list(dict.fromkeys(fault.check for fault in faults))
