@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 
 from problems.contract import Problem, Score, ScorerFault
 from problems.sandbox.contract import SandboxFault, SandboxUnavailable
+
+MOST_FAULTS = 20
+"""Faults of a scorer that has judged nothing but its seed, after which they are its own."""
 
 
 def cores() -> int:
@@ -35,6 +40,8 @@ class Scorer:
         self.scored = 0
         self.busy_seconds = 0.0
         self.queued = 0
+        self._faults: Counter[str] = Counter()
+        self._judged: set[str] = set()  # problems of which an answer other than the seed has a score
         self._threads = ThreadPoolExecutor(self.workers, thread_name_prefix="score")
         self._slots = asyncio.Semaphore(self.workers)
         self._closed = False
@@ -42,13 +49,16 @@ class Scorer:
     async def score(self, problem: Problem, answers: Sequence[str]) -> list[tuple[Score, float]]:
         """Each answer's Score, checked, with the seconds it took, in order.
 
-        Raises ScorerFault where the problem's scorer failed, whatever it raised itself; the first fault cancels what
-        has not started. SandboxUnavailable and SandboxFault pass through: they concern every problem.
+        A fault of the problem's scorer over one answer is that answer's, with score 0 and the fault as its feedback,
+        where the scorer then scores the seed without one: else any answer that finds such a fault ends the search of
+        its problem. Raises ScorerFault where it fails on the seed too, where there is no seed to show it by, and where
+        it fails MOST_FAULTS times before it has judged any other answer; the first fault cancels what has not started.
+        SandboxUnavailable and SandboxFault pass through: they concern every problem.
         """
         if self._closed:
             raise RuntimeError("the scorer is closed")
         if problem.inline:
-            return [self._counted(_judge(problem, answer)) for answer in answers]
+            return [self._counted(self._judge(problem, answer)) for answer in answers]
         tasks = [asyncio.ensure_future(self._one(problem, answer)) for answer in answers]
         try:
             return list(await asyncio.gather(*tasks))
@@ -66,9 +76,24 @@ class Scorer:
             self.queued -= 1
         try:
             loop = asyncio.get_running_loop()
-            return self._counted(await loop.run_in_executor(self._threads, _judge, problem, answer))
+            return self._counted(await loop.run_in_executor(self._threads, self._judge, problem, answer))
         finally:
             self._slots.release()
+
+    def _judge(self, problem: Problem, answer: str) -> tuple[Score, float]:
+        start = perf_counter()
+        try:
+            score = checked_score(problem, answer)
+            self._judged.add(problem.name)
+        except ScorerFault as fault:
+            self._faults[problem.name] += 1
+            broken = problem.name not in self._judged and self._faults[problem.name] >= MOST_FAULTS
+            if broken or not scores_its_seed(problem, answer):
+                raise
+            if self._faults[problem.name] == 1:
+                warnings.warn(f"an answer scores 0, on which the scorer fails: {fault}", stacklevel=2)
+            score = Score.failure(len(problem.objectives), " ".join(f"the scorer fails on it: {fault}".split())[:300])
+        return score, perf_counter() - start
 
     def _counted(self, result: tuple[Score, float]) -> tuple[Score, float]:
         self.scored += 1
@@ -81,15 +106,26 @@ class Scorer:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
 
-def _judge(problem: Problem, answer: str) -> tuple[Score, float]:
-    start = perf_counter()
+def checked_score(problem: Problem, answer: str) -> Score:
+    """One answer's Score, checked. Raises ScorerFault, whatever the scorer raised, SandboxFault, SandboxUnavailable."""
     try:
         score = problem.score(answer)
         if not isinstance(score, Score):
             raise ScorerFault(f"{problem.name}: score() gave {score!r}; it must return a problems.Score")
-        return score.check(problem), perf_counter() - start
+        return score.check(problem)
     except (ScorerFault, SandboxFault, SandboxUnavailable):
         raise
     except Exception as error:
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise ScorerFault(f"{problem.name}: the scorer raised {text}") from error
+
+
+def scores_its_seed(problem: Problem, answer: str) -> bool:
+    """Whether the scorer, having failed on `answer`, now takes the seed, measured anew, without a fault or an error."""
+    seed = problem.seed_answer()
+    if problem.fault is not None or not seed or problem.canonical(seed) == answer:
+        return False
+    try:
+        return problem.score_seed().check(problem).error is None
+    except Exception:
+        return False  # the first fault says more

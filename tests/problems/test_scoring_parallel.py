@@ -9,6 +9,7 @@ import pytest
 from evo.testing import ProblemContract
 from problems import Problem, Score, Scorer, ScorerFault
 from problems.sandbox.contract import SandboxFault
+from problems.scoring import MOST_FAULTS
 
 
 class Toy(Problem):
@@ -144,3 +145,50 @@ def test_scores_are_checked(gives, says):
 def test_a_scorer_needs_a_worker():
     with pytest.raises(ValueError, match="at least one worker"):
         Scorer(0)
+
+
+class Picky(Problem):
+    """Fails on answers with an x, and on its seed too once it is broken."""
+
+    name, objectives = "picky", ("length",)
+
+    def __init__(self, seed="seed", broken=False):
+        self.seed, self.broken, self.seeds = seed, broken, 0
+
+    def statement(self):
+        return "Text."
+
+    def seed_answer(self):
+        return self.seed
+
+    def score(self, answer):
+        if "x" in answer:
+            raise ZeroDivisionError("division by zero")
+        return Score((float(len(answer)),), float(len(answer)))
+
+    def score_seed(self):
+        self.seeds += 1
+        return self.score("x" if self.broken else self.seed)
+
+
+def test_a_fault_that_an_answer_provokes_is_its_score_and_not_the_end_of_the_problem():
+    picky = Picky()
+    with pytest.warns(UserWarning, match="picky: the scorer raised ZeroDivisionError"):
+        _, found = scored(picky, ["abc", "x", "ab", "xx"], workers=1)
+    scores = [score for score, _ in found]
+    assert [score.fitness for score in scores] == [3.0, 0.0, 2.0, 0.0] and picky.seeds == 2
+    assert "division by zero" in scores[1].error and "division by zero" in scores[1].feedback
+
+
+@pytest.mark.parametrize("picky", [Picky(broken=True), Picky(seed=""), Picky(seed="x")], ids=["broken", "none", "same"])
+def test_a_fault_that_the_seed_does_not_disprove_is_the_scorers(picky):
+    with pytest.raises(ScorerFault, match="division by zero"):
+        scored(picky, ["x"])
+
+
+def test_a_scorer_that_takes_nothing_but_its_seed_is_at_fault():
+    with pytest.raises(ScorerFault, match="division by zero"), pytest.warns(UserWarning, match="scores 0"):
+        scored(Picky(), ["x" * n for n in range(1, MOST_FAULTS + 1)], workers=1)
+    with pytest.warns(UserWarning, match="scores 0"):
+        _, found = scored(Picky(), ["good", *("x" * n for n in range(1, MOST_FAULTS + 1))], workers=1)
+    assert len(found) == MOST_FAULTS + 1
