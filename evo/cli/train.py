@@ -54,12 +54,14 @@ def train(
 ) -> int:
     """Train a policy with METHOD (vpo, grpo, max_at_k, maxrl, gdpo, random_weighting, multi_rlvr, entropic, per_answer,
     archive_vpo) on PROBLEMSET, or on the prompt groups that searches stored (--from-traces), and write it to -o as a
-    Hugging Face checkpoint with its card.
+    Hugging Face checkpoint with its card. From stored searches it also learns by example: from answers that are better
+    than their parents (improve), and from better against worse ones (dpo).
 
     \b
     evo train vpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/vpo
     evo train grpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/grpo
     evo train vpo --from-traces RUN --db sqlite:///evo.db --policy embedded:vpo -o runs/again
+    evo train improve --from-traces RUN --policy embedded:edit -o runs/improve
     evo train --resume runs/vpo --steps 600
     """
 

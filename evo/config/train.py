@@ -15,7 +15,7 @@ from islands.db.address import DEFAULT_DB, drop_password
 from problems.sandbox.contract import Mode
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
-from vpo.training.config import IMPROVE, Reward, TrainerSettings
+from vpo.training.config import BY_EXAMPLES, Reward, TrainerSettings
 
 _OF_SAMPLING = (
     "problems",
@@ -79,7 +79,7 @@ class TrainRun(TraceSettings, TrainerSettings):
 
     @model_validator(mode="after")
     def _sensible(self) -> TrainRun:
-        if self.method == IMPROVE:
+        if self.method in BY_EXAMPLES:
             self._by_examples()
             return self
         if self.answers is not None and self.answers > 1 and not METHODS[self.method].chain:
@@ -96,12 +96,13 @@ class TrainRun(TraceSettings, TrainerSettings):
 
     def _by_examples(self) -> None:
         if not self.from_traces:
-            raise ValueError(f"{IMPROVE} learns from what searches stored: name them with --from-traces RUN")
+            raise ValueError(f"{self.method} learns from what searches stored: name them with --from-traces RUN")
         self._as_stored()
         for name in TraceSettings.model_fields:
             default = TraceSettings.model_fields[name].get_default(call_default_factory=True)
             if name not in ("from_traces", "db", "trace_problems") and getattr(self, name) != default:
-                raise ValueError(f"{name.replace('_', '-')} chooses among prompt groups; {IMPROVE} takes all answers")
+                key = name.replace("_", "-")
+                raise ValueError(f"{key} chooses among prompt groups; {self.method} takes all answers")
 
     def _as_stored(self) -> None:
         for name in _OF_SAMPLING:
@@ -146,7 +147,7 @@ class TrainRun(TraceSettings, TrainerSettings):
     @property
     def chain(self) -> int:
         """m, as the method needs it."""
-        return self.answers or (3 if self.method == IMPROVE or METHODS[self.method].chain else 1)
+        return self.answers or (3 if self.method in BY_EXAMPLES or METHODS[self.method].chain else 1)
 
 
 RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}

@@ -17,7 +17,7 @@ from problems.scoring import Scorer
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
 from vpo.policies.contract import TrainablePolicy
-from vpo.training.config import IMPROVE
+from vpo.training.config import BY_EXAMPLES
 
 
 def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
@@ -27,8 +27,8 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
     if len(operators) > 1:
         raise BadInput("--train takes one policy; a search with several operators keeps them as they are")
     policy = operators[0].policy
-    if config.train.method == IMPROVE:
-        raise BadInput(f"{IMPROVE} learns from what a search has stored: evo train {IMPROVE} --from-traces RUN -o DIR")
+    if (name := config.train.method) in BY_EXAMPLES:
+        raise BadInput(f"{name} learns from what a search has stored: evo train {name} --from-traces RUN -o DIR")
     method = METHODS[config.train.method]
     if parse_address(config.policy).kind == "openai":
         later = (

@@ -15,14 +15,14 @@ from rich.text import Text
 
 from evo.search.progress import clock
 from evo.search.stop import Stop, StopReason
-from vpo.training.config import IMPROVE
+from vpo.training.config import BY_EXAMPLES
 
 if TYPE_CHECKING:
     from evo.training.setup import Training
 
 PLAIN_SECONDS = 10.0
 _STEP = ("fitness", "best_of_rollout", "refined", "kept", "nll", "kl", "clipped", "grad_norm")
-_TAUGHT = ("surprisal", "kl", "grad_norm")
+_TAUGHT = ("surprisal", "preferred", "margin", "kl", "grad_norm")
 _STALE = ("fitness", "best_of_rollout", "kl", "importance", "truncated", "log_ratio", "grad_norm")
 _HELD_OUT = ("best@1", "best@3", "best@10", "best@30", "solve@30", "diversity")
 
@@ -64,7 +64,7 @@ class Display:
     def _names(self) -> tuple[str, ...]:
         if self._training is None or not self._training.run.from_traces:
             return _STEP
-        return _TAUGHT if self._training.run.method == IMPROVE else _STALE
+        return _TAUGHT if self._training.run.method in BY_EXAMPLES else _STALE
 
     def __rich__(self) -> RenderableType:
         assert self._training is not None

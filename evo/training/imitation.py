@@ -1,8 +1,9 @@
 """Training by examples: the better children that searches have stored, as the answers to their parents.
 
-    lesson -> prompt and chain in the policy's own form -> token ids -> trainer.imitate
+    lesson -> prompt and chain in the policy's own form -> token ids -> trainer.teach
 
-Maximum likelihood on the chain's tokens; lessons are balanced over the levels of their parents, so that the many weak
+Maximum likelihood on the chain's tokens (`improve`), or the preference for them over a chain of worse children of the
+same parent (`dpo`); lessons are balanced over the levels of their parents, so that the many weak
 ones of a search's beginning do not drown the few late ones (evo.training.improvement).
 Everything drawn comes from (seed, step).
 """
@@ -15,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evo.config.run import PromptConfig
 from evo.config.train import TrainRun
@@ -26,6 +28,7 @@ from evo.training.loop import Evaluate, SteppedTraining
 from evo.training.offline import TOO_LONG
 from problems.contract import Problem
 from vpo.policies.contract import LocalPolicy
+from vpo.training.config import DPO
 from vpo.training.examples import Example, ExampleGroup
 from vpo.training.trainer import PolicyTrainer
 
@@ -35,7 +38,7 @@ PROMPT = PromptConfig(style="evo")
 
 
 class ImitationTraining(SteppedTraining):
-    """Runs a TrainRun of the method `improve`.
+    """Runs a TrainRun of the methods `improve` and `dpo`.
 
     improvements: closed with the loop
     problems: of the lessons, by the run's place and the problem's id
@@ -93,7 +96,7 @@ class ImitationTraining(SteppedTraining):
         rng = np.random.default_rng([run.seed, 3, status.step])
         examples = self._examples(rng)
         before = time.perf_counter()
-        stats = self.trainer.imitate(examples)
+        stats = self.trainer.teach(examples)
         if stats.policy_version:
             self.policy.version = stats.policy_version
         ended = time.perf_counter()
@@ -124,18 +127,28 @@ class ImitationTraining(SteppedTraining):
         )
 
     def _example(self, rng: np.random.Generator) -> ExampleGroup | None:
-        lesson = self.improvements.draw(rng)
-        written = self.writer.write(lesson, self.improvements, self.run_config.chain, rng)
-        if written is None:
-            return None
-        style, selection, text = written
+        lesson, most = self.improvements.draw(rng), self.run_config.chain
+        texts: tuple[str, ...]
+        if self.run_config.method == DPO:
+            pair = self.writer.write_pair(lesson, self.improvements, most, rng)
+            if pair is None:
+                return None
+            style, selection, texts = pair
+        else:
+            written = self.writer.write(lesson, self.improvements, most, rng)
+            if written is None:
+                return None
+            style, selection, texts = written[0], written[1], (written[2],)
         prompt = self.policy.encode(style.build(selection, 0))
-        ids = self.policy.tokenizer(text, add_special_tokens=False).input_ids
-        tokens = np.concatenate([np.asarray(ids, dtype=np.int32), self._end])
-        if len(prompt) + len(tokens) > self.policy.context:
+        rows = [self._tokens(text) for text in texts]
+        if len(prompt) + max(map(len, rows)) > self.policy.context:
             self.writer.left_out[TOO_LONG] += 1
             return None
-        return ExampleGroup(prompt, (Example(tokens, None, np.ones(len(tokens), np.float32)),), 1.0)
+        return ExampleGroup(prompt, tuple(Example(row, None, np.ones(len(row), np.float32)) for row in rows), 1.0)
+
+    def _tokens(self, text: str) -> npt.NDArray[np.int32]:
+        ids = self.policy.tokenizer(text, add_special_tokens=False).input_ids
+        return np.concatenate([np.asarray(ids, dtype=np.int32), self._end])
 
     def check_teaches(self) -> None:
         """BadInput where the policy's language can say no lesson."""

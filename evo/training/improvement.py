@@ -1,4 +1,5 @@
-"""Pairs of a parent and a better child out of stored searches, whoever found them: what `evo train improve` teaches.
+"""Pairs of a parent and a better child out of stored searches, whoever found them: what `evo train improve` teaches,
+and with the children that are worse beside them, `evo train dpo`.
 
     children of a problem, in order -> those that improve -> by parent -> by the parent's level -> examples
 
@@ -39,7 +40,7 @@ UNWRITABLE = "that the policy's language cannot say"
 
 @dataclass(frozen=True)
 class Lesson:
-    """A parent and the children that improve it, by id.
+    """A parent and the children that improve it, by id, and those of its own that are less fit than it.
 
     run: its source's place
     level: which of LEVELS parts of the way from zero to the target (or to the best that was found) the parent stood in
@@ -51,6 +52,7 @@ class Lesson:
     inspirations: tuple[int, ...]
     children: tuple[int, ...]
     level: int
+    worse: tuple[int, ...] = ()
 
 
 @dataclass
@@ -132,8 +134,13 @@ class Improvements:
             store.close()
 
 
-def find_improvements(sources: Sequence[Source], wanted: Callable[[Source, ProblemRecord], bool]) -> Improvements:
-    """The lessons of the wanted problems of all sources. BadInput where there is none."""
+def find_improvements(
+    sources: Sequence[Source], wanted: Callable[[Source, ProblemRecord], bool], *, contrasted: bool = False
+) -> Improvements:
+    """The lessons of the wanted problems of all sources. BadInput where there is none.
+
+    contrasted: those of parents alone that have a worse child too
+    """
     lessons: list[Lesson] = []
     for place, source in enumerate(sources):
         digest = hashlib.blake2b(digest_size=16)
@@ -143,13 +150,16 @@ def find_improvements(sources: Sequence[Source], wanted: Callable[[Source, Probl
             rows = list(children(source.store, record.id, upto=source.upto if source.upto >= 0 else None))
             source.answers += len(rows)
             for lesson in _lessons(place, record, rows):
+                if contrasted and not lesson.worse:
+                    continue
                 lessons.append(lesson)
                 source.pairs += len(lesson.children)
                 digest.update(repr((record.id, lesson.parent, lesson.children)).encode())
         source.digest = digest.hexdigest()
     if not lessons:
         names = ", ".join(source.name for source in sources)
-        raise BadInput(f"no answer of {names} improves on a parent that it was shown; search longer")
+        worse = ", and none is worse" if contrasted else ""
+        raise BadInput(f"no answer of {names} improves on a parent that it was shown{worse}; search longer")
     return Improvements(list(sources), lessons)
 
 
@@ -157,6 +167,7 @@ def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[L
     by_id = {row.id: row for row in rows}
     better: dict[int, dict[int, None]] = {}
     beside: dict[int, tuple[int, ...]] = {}
+    worse: dict[int, list[int]] = {}
     front: list[Child] = []
     for row in rows:
         if row.failed:
@@ -166,6 +177,8 @@ def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[L
         if parent is not None and not parent.failed and (new or row.fitness > parent.fitness + LEAST):
             better.setdefault(parent.id, {})[row.id] = None
             beside.setdefault(parent.id, row.inspirations)
+        elif parent is not None and row.fitness < parent.fitness - LEAST:
+            worse.setdefault(parent.id, []).append(row.id)
         if not new:
             continue
         fittest = sorted(front, key=lambda other: (-other.fitness, other.id))[:OTHERS]
@@ -176,7 +189,15 @@ def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[L
     top = max((row.fitness for row in rows if not row.failed), default=0.0)
     target = record.target if record.target is not None else top
     return [
-        Lesson(place, record.id, parent, beside.get(parent, ()), tuple(found), level_of(by_id[parent].fitness, target))
+        Lesson(
+            place,
+            record.id,
+            parent,
+            beside.get(parent, ()),
+            tuple(found),
+            level_of(by_id[parent].fitness, target),
+            tuple(id for id in worse.get(parent, ()) if id not in found),
+        )
         for parent, found in better.items()
     ]
 
@@ -193,10 +214,9 @@ def _covers(one: Child, other: Child) -> bool:
     return all(a >= b - LEAST for a, b in zip(one.rewards, other.rewards, strict=True))
 
 
-def draw_children(lesson: Lesson, most: int, rng: np.random.Generator) -> list[int]:
-    """At most `most` of the children, in a random order."""
-    count = min(most, len(lesson.children))
-    return [lesson.children[int(i)] for i in rng.permutation(len(lesson.children))[:count]]
+def draw_children(children: Sequence[int], most: int, rng: np.random.Generator) -> list[int]:
+    """At most `most` of them, in a random order."""
+    return [children[int(i)] for i in rng.permutation(len(children))[:most]]
 
 
 class Writer:
@@ -214,13 +234,30 @@ class Writer:
     ) -> tuple[PromptFormat, Selection, str] | None:
         """(format, what is shown, the rollout) of a lesson with at most `most` of its children; those that the format
         cannot say are left out, None where it can say none."""
-        ids = draw_children(lesson, most, rng)
-        selection, found = improvements.read(lesson, ids)
-        one = self._formats((lesson.run, lesson.problem), 1)
-        sayable = [child.text for child in found if one.write([child.text], selection) is not None]
-        self.left_out[UNWRITABLE] += len(found) - len(sayable)
+        selection, sayable = self._sayable(lesson, improvements, draw_children(lesson.children, most, rng))
         if not sayable:
             return None
         several = self._formats((lesson.run, lesson.problem), len(sayable))
         text = several.write(sayable, selection)
         return None if text is None else (several, selection, text)
+
+    def write_pair(
+        self, lesson: Lesson, improvements: Improvements, most: int, rng: np.random.Generator
+    ) -> tuple[PromptFormat, Selection, tuple[str, str]] | None:
+        """As `write`, with two rollouts of equally many answers: of better children, and of worse ones."""
+        selection, better = self._sayable(lesson, improvements, draw_children(lesson.children, most, rng))
+        _, worse = self._sayable(lesson, improvements, draw_children(lesson.worse, max(1, len(better)), rng))
+        count = min(len(better), len(worse))
+        if not count:
+            return None
+        several = self._formats((lesson.run, lesson.problem), count)
+        good, bad = several.write(better[:count], selection), several.write(worse[:count], selection)
+        return None if good is None or bad is None else (several, selection, (good, bad))
+
+    def _sayable(self, lesson: Lesson, improvements: Improvements, ids: Sequence[int]) -> tuple[Selection, list[str]]:
+        """What the prompt shows, and the texts of those children that the format can say."""
+        selection, found = improvements.read(lesson, ids)
+        one = self._formats((lesson.run, lesson.problem), 1)
+        sayable = [child.text for child in found if one.write([child.text], selection) is not None]
+        self.left_out[UNWRITABLE] += len(found) - len(sayable)
+        return selection, sayable

@@ -22,7 +22,7 @@ from problems.sandbox.shared import set_sandbox_mode
 from vpo.policies.address import parse_address
 from vpo.policies.contract import LocalPolicy
 from vpo.policies.registry import load_policy
-from vpo.training.config import IMPROVE
+from vpo.training.config import BY_EXAMPLES
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -46,7 +46,7 @@ def open_named_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None =
         return None
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise BadInput("training from traces runs in one process; start it without accelerate launch")
-    return open_improvements(run, began) if run.method == IMPROVE else open_traces(run, began)
+    return open_improvements(run, began) if run.method in BY_EXAMPLES else open_traces(run, began)
 
 
 def prepare(
@@ -81,7 +81,7 @@ def prepare(
     styles = open_formats(problems, policy, run.chain, PromptConfig(prefill=run.begun_share))
     open_formats(held_out, policy, run.chain)  # raises where they do not go together
     reference = None
-    if run.kl > 0 and weights != run.policy:  # a resumed run still keeps to where it started
+    if run.has_reference and weights != run.policy:  # a resumed run still keeps to where it started
         start = load_policy(run.policy, device=device)
         assert isinstance(start, LocalPolicy)  # as the one that is trained
         reference = start.model.float().requires_grad_(False)

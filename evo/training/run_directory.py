@@ -16,13 +16,13 @@ from typing import Any
 
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from vpo.training.config import IMPROVE
+from vpo.training.config import BY_EXAMPLES
 
 SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
 _CURVE_ROWS = 12
 _CURVE = ("best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid")
 _STEP = ("fitness", "best_of_rollout", "refined", "copied", "kept", "nll", "kl", "grad_norm")
-_TAUGHT = ("surprisal", "kl", "grad_norm")
+_TAUGHT = ("surprisal", "preferred", "margin", "kl", "grad_norm")
 _STALE = ("importance", "truncated", "log_ratio", "groups", "left_out")
 
 
@@ -124,7 +124,7 @@ class TrainingRecord:
             parts += [f"## Held out: {where}, temperature {run.asked_temperature:g}", _table(evaluations, names)]
         steps = [line for line in self.lines if line["kind"] == "step"]
         if steps:
-            known = _TAUGHT if run.method == IMPROVE else (*_STEP, *_STALE) if run.from_traces else _STEP
+            known = _TAUGHT if run.method in BY_EXAMPLES else (*_STEP, *_STALE) if run.from_traces else _STEP
             names = [name for name in known if any(name in line for line in steps)]
             parts += ["## In training, on the prompts of the step", _table(steps, names)]
         return "\n\n".join(parts) + "\n"

@@ -25,6 +25,7 @@ from islands.types import ProblemRecord, RunRecord
 from problems.contract import BadAddress
 from problems.registry import resolve
 from vpo.advantage import METHODS
+from vpo.training.config import DPO
 
 _TRAINED = re.compile(r"(.*)\+[a-z_]+\.(\d+)")
 """The version that a trainer gives its n-th step's weights (vpo.training.trainer)."""
@@ -69,7 +70,9 @@ def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None =
             for source, one in zip(sources, began, strict=True):
                 source.upto = one["upto"]
         named = {id(s): _resolve_wanted(run.trace_problems, s.problems) for s in sources}
-        improvements = find_improvements(sources, lambda source, record: record.id in named[id(source)])
+        improvements = find_improvements(
+            sources, lambda source, record: record.id in named[id(source)], contrasted=run.method == DPO
+        )
         if began is not None:
             for source, one in zip(sources, began, strict=True):
                 if source.digest != one["digest"]:

@@ -28,18 +28,24 @@ def minibatches(groups: Sequence[ExampleGroup], config: TrainConfig, step: int) 
 
 
 def micro_batches(
-    groups: Sequence[ExampleGroup], token_weights: Sequence[Sequence[float]], budget: int, *, shared: bool = True
+    groups: Sequence[ExampleGroup],
+    token_weights: Sequence[Sequence[float]],
+    budget: int,
+    *,
+    shared: bool = True,
+    together: int = 1,
 ) -> list[list[tuple[ExampleGroup, Sequence[float]]]]:
     """Groups with their rollouts' token weights, in batches of at most `budget` padded tokens; a group that is larger
     alone is split over its rollouts, each part with the prompt. A single rollout that is larger stands alone.
 
     shared: the prompt is run once a group; else once a rollout, and counts as often
+    together: rollouts in a row that are never split: a pair's two
     Groups of like length go together, so that little of a batch is padding.
     """
     parts = [
         part
         for group, weights in zip(groups, token_weights, strict=True)
-        for part in _split(group, weights, budget, shared)
+        for part in _split(group, weights, budget, shared, together)
     ]
     parts.sort(key=lambda part: (_longest(part[0]), len(part[0].prompt_ids)))
     batches: list[list[tuple[ExampleGroup, Sequence[float]]]] = []
@@ -52,10 +58,11 @@ def micro_batches(
 
 
 def _split(
-    group: ExampleGroup, weights: Sequence[float], budget: int, shared: bool
+    group: ExampleGroup, weights: Sequence[float], budget: int, shared: bool, together: int
 ) -> list[tuple[ExampleGroup, Sequence[float]]]:
     prompt, longest = len(group.prompt_ids), _longest(group)
-    rows = max(1, (budget - prompt) // longest if shared else budget // (prompt + longest))
+    fitting = (budget - prompt) // longest if shared else budget // (prompt + longest)
+    rows = max(together, fitting - fitting % together)
     return [
         (replace(group, examples=group.examples[i : i + rows]), weights[i : i + rows])
         for i in range(0, len(group.examples), rows)

@@ -17,8 +17,10 @@ from vpo.scalarize import Sampler
 Aggregation = Literal["token", "sequence"]
 Reward = Literal["value", "gain"]
 Precision = Literal["auto", "fp32", "bf16"]
-IMPROVE = "improve"
-"""The method that learns by examples from traces, and estimates no advantages."""
+IMPROVE, DPO = "improve", "dpo"
+BY_EXAMPLES = (IMPROVE, DPO)
+"""Methods that learn by examples from traces, and estimate no advantages: from improvements, by maximum likelihood, or
+from improvements against regressions, by direct preference optimization (arXiv 2305.18290)."""
 PAPER_RATE, EMBEDDED_RATE = 1e-6, 2.5e-4
 """The learning rate of VPO's models of some billion parameters, and one for the embedded policy's million."""
 
@@ -41,8 +43,10 @@ class EstimationSettings(_Settings):
     @field_validator("method")
     @classmethod
     def _known(cls, method: str) -> str:
-        if method not in METHODS and method != IMPROVE:
-            raise ValueError(f"no method {method!r}; there is {', '.join(METHODS)} and, from traces, {IMPROVE}")
+        if method not in METHODS and method not in BY_EXAMPLES:
+            raise ValueError(
+                f"no method {method!r}; there is {', '.join(METHODS)} and, from traces, {' and '.join(BY_EXAMPLES)}"
+            )
         return method
 
 
@@ -61,7 +65,7 @@ class Estimation(EstimationSettings):
     @property
     def whitened(self) -> bool:
         """Whether advantages are whitened over the batch once its groups have theirs."""
-        return self.scale == "official" and self.method != IMPROVE and METHODS[self.method].whitened
+        return self.scale == "official" and self.method in METHODS and METHODS[self.method].whitened
 
 
 class LossSettings(_Settings):
@@ -89,6 +93,15 @@ class LossConfig(LossSettings):
     trust: bool = False
 
 
+class PreferenceSettings(_Settings):
+    """Of direct preference optimization."""
+
+    beta: float = Field(0.1, gt=0.0, description="dpo: how strongly the policy is held to where it starts")
+    likelihood: float = Field(
+        1.0, ge=0.0, description="dpo: weight of the better answer's likelihood, beside the preference"
+    )
+
+
 class LoraSettings(_Settings):
     """A low-rank adapter instead of full fine-tuning (needs peft)."""
 
@@ -99,7 +112,7 @@ class LoraSettings(_Settings):
     )
 
 
-class TrainerSettings(EstimationSettings, LossSettings, LoraSettings):
+class TrainerSettings(EstimationSettings, LossSettings, PreferenceSettings, LoraSettings):
     """How a policy learns, as the user gives it. The defaults are VPO's (arXiv 2605.22817), for models of a billion
     parameters; see the cards of the embedded policies for settings that suit a small one."""
 
@@ -120,6 +133,11 @@ class TrainerSettings(EstimationSettings, LossSettings, LoraSettings):
     precision: Precision = Field("auto", description="auto: bf16 where the processor is fast in it")
     shared_prefix: bool = Field(True, description="run a group's prompt once")
     gradient_checkpointing: bool = Field(False, description="recompute activations: less memory, more time")
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the loss compares with the policy as it was at the start."""
+        return self.kl > 0 or self.method == DPO
 
 
 class TrainConfig(TrainerSettings, Estimation, LossConfig):

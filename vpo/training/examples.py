@@ -125,6 +125,34 @@ def example_group(
     return ExampleGroup(group.rollouts[0].rollout.prompt_ids, examples, group.temperature)
 
 
+def example_groups(
+    groups: Sequence[ScoredGroup],
+    estimation: Estimation,
+    archive: Archive | None,
+    shown: Shown | None,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None,
+    prompt_format: str,
+    add_up: Callable[[float], float] = float,
+) -> list[ExampleGroup]:
+    """The examples of those groups that teach something; archive, shown: asked for each. Others as in `whiten`."""
+    made = (
+        example_group(
+            group,
+            estimation,
+            archive(group) if archive else None,
+            shown(group) if shown else (),
+            tokenizer=tokenizer,
+            prompt_format=prompt_format,
+        )
+        for group in groups
+    )
+    examples = [example for example in made if example is not None]
+    if not estimation.whitened:
+        return examples
+    return whiten(examples, sum(len(one.rollout.token_ids) for group in groups for one in group.rollouts), add_up)
+
+
 def token_advantages(
     group: ScoredGroup, credit: Floats, tokenizer: PreTrainedTokenizerBase | None = None, prompt_format: str = "chat"
 ) -> list[npt.NDArray[np.float32]]:

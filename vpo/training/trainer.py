@@ -24,6 +24,7 @@ from problems.types import Rollout, ScoredGroup
 from vpo.hf.cache import is_windowed
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.encoding import read_prompt_format
+from vpo.training import loss, preference
 from vpo.training.adapters import (
     adapter_weights,
     has_adapter,
@@ -34,7 +35,7 @@ from vpo.training.adapters import (
 )
 from vpo.training.attention import training_attention, use_attention
 from vpo.training.batches import micro_batches, minibatches
-from vpo.training.config import TrainConfig
+from vpo.training.config import DPO, TrainConfig
 from vpo.training.contract import TrainingDiverged, TrainStats
 from vpo.training.divergence import save_diverged
 from vpo.training.examples import (
@@ -43,13 +44,11 @@ from vpo.training.examples import (
     ExampleGroup,
     Shown,
     batch_total,
-    example_group,
+    example_groups,
     token_weights,
-    whiten,
 )
 from vpo.training.forward import Packed, completion_logprobs, pack
 from vpo.training.group_metrics import group_metrics
-from vpo.training.loss import FIGURES, policy_loss
 from vpo.training.memory import give_back
 from vpo.training.optimizer import make_optimizer
 from vpo.training.precision import multiplies_in_bf16
@@ -103,7 +102,7 @@ class PolicyTrainer:
             getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
         self._shares = config.shared_prefix and not config.gradient_checkpointing and not is_windowed(model.config)
         self._reference = reference
-        if config.kl > 0 and reference is None and not has_adapter(model):
+        if config.has_reference and reference is None and not has_adapter(model):
             self._reference = copy.deepcopy(model).requires_grad_(False)
         self._mixed = multiplies_in_bf16(config.precision, model.device.type)
         self._attention = training_attention(model, config)
@@ -120,12 +119,20 @@ class PolicyTrainer:
         Raises TrainingDiverged where loss or gradient is not finite; the weights are then those before the update.
         """
         fresh = [group for group in groups if not self._stale(group)]
-        examples = self._examples(fresh)
+        examples = example_groups(
+            fresh,
+            self.config,
+            self.archive,
+            self.shown,
+            tokenizer=self.tokenizer,
+            prompt_format=read_prompt_format(self.model.config, self.version),
+            add_up=self.add_up,
+        )
         return self._learn(examples, group_metrics(groups, fresh, examples, self.add_up))
 
-    def imitate(self, examples: Sequence[ExampleGroup]) -> TrainStats:
-        """One step of maximum likelihood on examples without behaviour, whose advantages are their weights. Raises as
-        `step`."""
+    def teach(self, examples: Sequence[ExampleGroup]) -> TrainStats:
+        """One step on examples that no policy sampled: of maximum likelihood, their advantages being their weights, or,
+        under `dpo`, on pairs of a better answer and a worse. Raises as `step`."""
         return self._learn(list(examples), {"tokens": self.add_up(sum(group.tokens for group in examples))})
 
     def _learn(self, examples: list[ExampleGroup], metrics: dict[str, float]) -> TrainStats:
@@ -150,25 +157,6 @@ class PolicyTrainer:
         # a version that the learner went back to stands in the list twice
         return self.versions[::-1].index(group.policy_version) > self.config.most_behind
 
-    def _examples(self, groups: Sequence[ScoredGroup]) -> list[ExampleGroup]:
-        prompt_format = read_prompt_format(self.model.config, self.version)
-        made = (
-            example_group(
-                group,
-                self.config,
-                self.archive(group) if self.archive else None,
-                self.shown(group) if self.shown else (),
-                tokenizer=self.tokenizer,
-                prompt_format=prompt_format,
-            )
-            for group in groups
-        )
-        examples = [example for example in made if example is not None]
-        if not self.config.whitened:
-            return examples
-        tokens = sum(len(rollout.rollout.token_ids) for group in groups for rollout in group.rollouts)
-        return whiten(examples, tokens, self.add_up)
-
     def _update(self, groups: list[ExampleGroup], start: Mapping[int, torch.Tensor]) -> dict[str, float]:
         config = self.config
         total = self.add_up(batch_total(groups, config.aggregation))
@@ -176,13 +164,14 @@ class PolicyTrainer:
             return {}
         self.optimizer.zero_grad(set_to_none=True)
         # named beforehand: a process without groups must come to the same sums as the others
-        sums: dict[str, Any] = dict.fromkeys(("loss", *FIGURES, *(("kl",) if config.kl > 0 else ())), 0.0)
+        sums: dict[str, Any] = dict.fromkeys(("loss", *self._figures()), 0.0)
         weights = token_weights(groups, config.aggregation, total)
-        for batch in micro_batches(groups, weights, config.token_budget, shared=self._shares):
+        together = 2 if config.method == DPO else 1
+        for batch in micro_batches(groups, weights, config.token_budget, shared=self._shares, together=together):
             with use_attention(self.model, self._attention, recompute=self.config.gradient_checkpointing):
-                loss, metrics = self._loss(batch, start)
-                loss.backward()
-            for name, value in {"loss": loss.detach(), **metrics}.items():
+                total_loss, metrics = self._loss(batch, start)
+                total_loss.backward()
+            for name, value in {"loss": total_loss.detach(), **metrics}.items():
                 sums[name] = sums[name] + value
         self._over_processes.add_up_gradients(self._trained)
         norm = torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip)
@@ -196,6 +185,12 @@ class PolicyTrainer:
         self.schedule.step()
         return values
 
+    def _figures(self) -> tuple[str, ...]:
+        """What the loss reports."""
+        if self.config.method == DPO:
+            return preference.FIGURES
+        return (*loss.FIGURES, "kl") if self.config.kl > 0 else loss.FIGURES
+
     def _loss(
         self, batch: Sequence[tuple[ExampleGroup, Sequence[float]]], start: Mapping[int, torch.Tensor]
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -208,14 +203,18 @@ class PolicyTrainer:
         # examples that nothing sampled are never mixed with rollouts
         behaviour = [example.behaviour for example in examples if example.behaviour is not None] or None
         reference = None
-        if self.config.kl > 0:
+        if self.config.has_reference:
             with torch.no_grad(), self._as_reference() as model:
                 reference = self._forward(model, packed)
-        return policy_loss(
-            self._forward(self.model, packed),
+        logprobs, weights = self._forward(self.model, packed), torch.from_numpy(weight.astype(np.float32)).to(device)
+        if self.config.method == DPO:
+            assert reference is not None
+            return preference.preference_loss(logprobs, reference, lengths, weights, self.config)
+        return loss.policy_loss(
+            logprobs,
             None if behaviour is None else _flat(behaviour, device),
             _flat([example.advantages for example in examples], device),
-            torch.from_numpy(weight.astype(np.float32)).to(device),
+            weights,
             self.config,
             start=torch.cat([start[id(example)] for example in examples]) if start else None,
             reference=reference,

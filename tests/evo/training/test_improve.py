@@ -69,6 +69,34 @@ def test_levels_are_drawn_alike_but_those_of_few_parents_less(db, monkeypatch):
     assert level_of(0.5, 0.0) == 0
 
 
+def test_for_preferences_every_lesson_has_children_that_are_worse_than_their_parent(db):
+    found = open_improvements(settings(db, method="dpo"))
+    with Store.open(db, read_only=True) as store:
+        problems = store.problems(store.run("a").id)
+        rows = {record.id: {row.id: row for row in children(store, record.id)} for record in problems}
+    assert found.lessons and len(found) < len(open_improvements(settings(db)))
+    for lesson in found.lessons:
+        of = rows[lesson.problem]
+        assert lesson.worse and not set(lesson.worse) & set(lesson.children)
+        for id in lesson.worse:
+            assert of[id].parent == lesson.parent and of[id].fitness < of[lesson.parent].fitness and not of[id].failed
+    found.close()
+
+
+def test_a_policy_comes_to_prefer_better_children_and_goes_on_to_the_same_weights(db, tmp_path):
+    common = ["--from-traces", "a", "--db", db, "--policy", SMALL_POLICY, "--prompts", "8", "--lr", "3e-3"]
+    common += ["--precision", "fp32", "--save-every", "4", "--plain"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert invoke(["train", "dpo", *common, "--steps", "16", "-o", str(whole)]) == 0
+    steps = [line for line in read_metrics(whole) if line["kind"] == "step"]
+    assert steps[0]["margin"] == 0 and np.mean([line["preferred"] for line in steps[-6:]]) > 0.6
+    assert invoke(["train", "dpo", *common, "--steps", "8", "-o", str(parts)]) == 0
+    assert invoke(["train", "--resume", str(parts), "--steps", "16", "--plain"]) == 0
+    one, other = weights(whole), weights(parts)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert "preferred" in (whole / "README.md").read_text()
+
+
 def test_a_policy_learns_them_and_a_stopped_run_goes_on_to_the_same_weights(db, tmp_path):
     common = ["--from-traces", "a", "--db", db, "--policy", SMALL_POLICY, "--prompts", "8", "--lr", "3e-3", "--kl", "0"]
     common += ["--precision", "fp32", "--save-every", "5", "--plain"]

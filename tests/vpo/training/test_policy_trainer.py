@@ -22,7 +22,7 @@ from training_samples import (
 from problems.types import ScoredGroup
 from vpo.training import trainer as trainer_module
 from vpo.training.config import TrainConfig
-from vpo.training.examples import Estimation, group_advantages
+from vpo.training.examples import Estimation, example_groups, group_advantages
 from vpo.training.trainer import PolicyTrainer, TrainingDiverged
 
 PLAIN = TrainConfig(kl=0.0, lr=1e-3, grad_clip=1e9, precision="fp32")
@@ -101,8 +101,9 @@ def test_a_step_of_gdpo_whitens_its_whole_batch() -> None:
     groups = random_groups(model, 3)
     sums = {}
     for scale in ("official", "plain"):
-        trainer = trainer_of(copy.deepcopy(model), config_of(method="gdpo", scale=scale))
-        parts = [one.advantages for group in trainer._examples(groups) for one in group.examples]
+        config = config_of(method="gdpo", scale=scale)
+        found = example_groups(groups, config, None, None, tokenizer=None, prompt_format="chat")
+        parts = [one.advantages for group in found for one in group.examples]
         tokens = np.concatenate(parts)
         sums[scale] = (float(tokens.mean()), float(tokens.std(ddof=1)))
     assert sums["official"] == pytest.approx((0, 1), abs=1e-4)

@@ -1,0 +1,140 @@
+"""Direct preference optimization: the loss by hand, pairs that stay together, and TRL's DPOTrainer."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from training_samples import gradients, logprobs_of, relative_error, tiny_model, tiny_tokenizer, tokens
+
+from vpo.training.batches import micro_batches
+from vpo.training.config import TrainConfig
+from vpo.training.examples import Example, ExampleGroup, token_weights
+from vpo.training.trainer import PolicyTrainer
+
+CONFIG = TrainConfig(method="dpo", kl=0.0, lr=1e-3, grad_clip=1e9, precision="fp32", beta=0.3, aggregation="sequence")
+
+
+def pair_of(prompt: np.ndarray, better: np.ndarray, worse: np.ndarray) -> ExampleGroup:
+    rows = tuple(Example(row, None, np.ones(len(row), np.float32)) for row in (better, worse))
+    return ExampleGroup(prompt, rows, 1.0)
+
+
+def random_pairs(count: int = 3, seed: int = 0) -> list[ExampleGroup]:
+    rng = np.random.default_rng(seed)
+    return [pair_of(*(tokens(rng, int(rng.integers(2, 9))) for _ in range(3))) for _ in range(count)]
+
+
+def moved(model: torch.nn.Module, seed: int = 5) -> torch.nn.Module:
+    """A copy a little way off, so that policy and reference differ."""
+    torch.manual_seed(seed)
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(0.02 * torch.randn_like(parameter))
+    return other
+
+
+def by_hand(model: torch.nn.Module, reference: torch.nn.Module, pairs: list[ExampleGroup], likelihood: float):
+    losses = []
+    for pair in pairs:
+        ours = [logprobs_of(model, pair.prompt_ids, row.token_ids) for row in pair.examples]
+        theirs = [logprobs_of(reference, pair.prompt_ids, row.token_ids).detach() for row in pair.examples]
+        gained = [(a - b).sum() for a, b in zip(ours, theirs, strict=True)]
+        preference = -torch.nn.functional.logsigmoid(0.3 * (gained[0] - gained[1]))
+        losses.append(preference - likelihood * ours[0].mean())
+    return torch.stack(losses).mean()
+
+
+@pytest.mark.parametrize("likelihood", [0.0, 1.0])
+@pytest.mark.parametrize("budget", [16384, 12])  # 12 holds no pair: it must stay whole all the same
+def test_a_step_takes_the_gradient_of_the_pairs_as_written_down(likelihood: float, budget: int) -> None:
+    reference, pairs = tiny_model(), random_pairs()
+    model = moved(reference)
+    expected = by_hand(model, reference, pairs, likelihood)
+    expected.backward()
+    wanted = gradients(model)
+    model.zero_grad(set_to_none=True)
+    config = CONFIG.model_copy(update={"likelihood": likelihood, "token_budget": budget})
+    trainer = PolicyTrainer(model, None, config, version="start", reference=reference)
+    stats = trainer.teach(pairs)
+    found = gradients(model)
+    assert stats.metrics["loss"] == pytest.approx(float(expected), rel=1e-4)
+    assert max(relative_error(found[name], wanted[name]) for name in wanted) < 1e-3
+    assert stats.policy_version == "start+dpo.1"
+
+
+def test_training_comes_to_prefer_the_better_answers() -> None:
+    model, pairs = tiny_model(), random_pairs()
+    trainer = PolicyTrainer(model, None, CONFIG, version="start")
+    assert trainer.teach(pairs).metrics["preferred"] == 0  # the policy is the reference
+    for _ in range(5):
+        stats = trainer.teach(pairs)
+    assert stats.metrics["preferred"] == 1 and stats.metrics["margin"] > 0.1
+
+
+def test_a_pair_is_never_split_and_a_group_of_rollouts_is() -> None:
+    pairs = random_pairs(4)
+    weights = token_weights(pairs, "sequence", 8)
+    for budget in (1, 20, 40, 1000):
+        parts = [group for batch in micro_batches(pairs, weights, budget, together=2) for group, _ in batch]
+        assert sorted(len(group.examples) for group in parts) == [2] * 4
+    assert len([group for batch in micro_batches(pairs, weights, 1) for group, _ in batch]) == 8
+
+
+def test_without_likelihood_the_loss_is_that_of_trl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("trl", reason="TRL is not installed: pip install -e '.[trl]'")
+    from datasets import Dataset
+    from trl import DPOConfig, DPOTrainer
+
+    monkeypatch.setenv("HF_HUB_DISABLE_TELEMETRY", "1")
+    tokenizer = tiny_tokenizer()
+    rows = [
+        {"prompt": "w5 w6 w7 w8", "chosen": " w9 w10 w11", "rejected": " w12 w13"},
+        {"prompt": "w20 w21", "chosen": " w22", "rejected": " w23 w24 w25 w26"},
+    ]
+    reference = tiny_model()
+    options = DPOConfig(
+        output_dir=str(tmp_path),
+        beta=0.3,
+        per_device_train_batch_size=2,
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        report_to="none",
+        dataloader_pin_memory=False,
+    )
+    theirs = DPOTrainer(
+        copy.deepcopy(reference),
+        ref_model=copy.deepcopy(reference),
+        args=options,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+    model = moved(reference)
+    theirs.model.load_state_dict(model.state_dict())
+    (batch,) = list(theirs.get_train_dataloader())
+    loss = theirs.compute_loss(theirs.model, batch)
+    loss.backward()
+    wanted = gradients(theirs.model)
+
+    def completion(row: dict[str, str], key: str) -> np.ndarray:
+        return np.array([*tokenizer(row[key]).input_ids, tokenizer.eos_token_id], np.int32)
+
+    pairs = [
+        pair_of(
+            np.array(tokenizer(row["prompt"]).input_ids, np.int32),
+            completion(row, "chosen"),
+            completion(row, "rejected"),
+        )
+        for row in rows
+    ]
+    config = CONFIG.model_copy(update={"likelihood": 0.0})
+    stats = PolicyTrainer(model, None, config, version="start", reference=reference).teach(pairs)
+    found = gradients(model)
+    assert stats.metrics["loss"] == pytest.approx(float(loss), rel=1e-4)
+    assert set(found) == set(wanted)
+    assert max(relative_error(found[name], wanted[name]) for name in wanted) < 1e-3
