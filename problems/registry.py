@@ -51,10 +51,10 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "evo.problems"
-_PART = re.compile(r"((?:maze|programs|livecodebench|maths|musique|toolrl):.+)/([0-9]+)-([0-9]+)")
+_PART = re.compile(r"((?:maze|programs|livecodebench|maths|musique|toolrl|eureqa):.+)/([0-9]+)-([0-9]+)")
 _MAZES = ("test", "hard", "compromise", "large", "train", "compromise-train", "large-train")
 _PROGRAMS = ("shipped", "easy", "medium", "hard")
-_TEXTS = ("musique", "toolrl")
+_TEXTS = ("musique", "eureqa", "toolrl")
 _registered: dict[str, Any] = {}
 _given: ContextVar[Mapping[str, Problem]] = ContextVar("problems given by name", default=MappingProxyType({}))
 _Made = TypeVar("_Made")

@@ -36,13 +36,13 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
             table.add_row(row["name"], size, row["description"] + (f"\n  {terms}" if terms else ""))
         console.print(table)
         console.print(
-            "\nAlso: programs:FILE.jsonl, toolrl:FILE, musique:FILE, a scorer file (PATH.py), "
+            "\nAlso: programs:FILE.jsonl, toolrl:FILE, musique:FILE, eureqa:FILE, a scorer file (PATH.py), "
             "an OpenEvolve directory (PATH)."
         )
         console.print(
-            "The embedded policies search mazes. Other problems take a hub id, a directory or openai:MODEL@URL, or "
-            "scripted:mutate, which needs no model and learns nothing: it changes text, numbers and programs at "
-            "random.",
+            "The embedded policies that ship search mazes. Other problems take a hub id, a directory or "
+            "openai:MODEL@URL, or scripted:mutate, which needs no model and learns nothing: it changes text, numbers "
+            "and programs at random.",
             soft_wrap=True,
         )
         return

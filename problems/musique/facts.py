@@ -1,60 +1,17 @@
-"""Made-up facts in sentences, and the solver that reads them back and answers questions from them.
-
-Twelve relations that have one value for each subject, while several subjects share a value, so that no step can be
-taken backwards; and one of two subjects, `branch`, which joins two chains.
-"""
+"""Questions over made-up facts (problems.text.world): said, read back, and answered by a solver."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 from typing import Union
 
+from problems.text.world import ALL, Fact
 
-@dataclass(frozen=True)
-class Relation:
-    """subjects, value: kinds of entities; sentence and phrase: with {0}, {1} for the subjects and {v} for the value"""
-
-    name: str
-    subjects: tuple[str, ...]
-    value: str
-    sentence: str
-    phrase: str
-
-
-_TABLE = (
-    ("birthplace", "person", "town", "{0} was born in {v}.", "the town where {0} was born"),
-    ("employer", "person", "firm", "{0} works for {v}.", "the firm that {0} works for"),
-    ("teacher", "person", "person", "{0} was taught by {v}.", "the person who taught {0}"),
-    ("seat", "firm", "town", "{0} has its seat in {v}.", "the town where {0} has its seat"),
-    ("founder", "firm", "person", "{0} was founded by {v}.", "the person who founded {0}"),
-    ("supplier", "firm", "firm", "{0} buys all its timber from {v}.", "the firm that sells timber to {0}"),
-    ("river", "town", "river", "{0} lies on the banks of {v}.", "the river that flows through {0}"),
-    ("mayor", "town", "person", "The mayor of {0} is {v}.", "the mayor of {0}"),
-    ("source", "river", "town", "{0} rises near {v}.", "the town near which {0} rises"),
-    ("author", "book", "person", "{0} was written by {v}.", "the person who wrote {0}"),
-    ("publisher", "book", "firm", "{0} was published by {v}.", "the firm that published {0}"),
-    ("setting", "book", "town", "{0} is set in {v}.", "the town in which {0} is set"),
-)
-RELATIONS = {name: Relation(name, (subject,), *rest) for name, subject, *rest in _TABLE}
-BRANCH = Relation(
-    "branch", ("firm", "town"), "person", "The branch of {0} in {1} is run by {v}.",
-    "the person who runs the branch of {0} in {1}",
-)  # fmt: skip
-ALL: Mapping[str, Relation] = {**RELATIONS, BRANCH.name: BRANCH}
-
-
-@dataclass(frozen=True)
-class Fact:
-    relation: str
-    subjects: tuple[str, ...]
-    value: str
-
-    def sentence(self) -> str:
-        return ALL[self.relation].sentence.format(*self.subjects, v=self.value)
+_ASKED = re.compile(r"(?:Who|What) is (.+)\?")
+_NAME = re.compile(r"[A-Z]\w*(?: (?:of|[A-Z]\w*))*")
 
 
 Question = Union[str, "Asked"]
@@ -74,24 +31,45 @@ def say(question: Question) -> str:
     return ALL[question.relation].phrase.format(*map(say, question.about))
 
 
-def read_facts(text: str) -> list[Fact]:
-    """Every fact that a text states, sentence by sentence."""
-    found = []
-    for sentence in re.split(r"(?<=\.) ", text):
-        for name, pattern in _patterns().items():
-            if match := pattern.fullmatch(sentence):
-                *subjects, value = match.groups()
-                found.append(Fact(name, tuple(subjects), value))
-    return found
+def read_question(text: str) -> Question:
+    """The question that `say` says within "Who is ...?" or "What is ...?". Raises ValueError where it is none."""
+    found = _ASKED.fullmatch(text.strip())
+    question = _read_phrase(found[1]) if found else None
+    if question is None:
+        raise ValueError(f"no question over relations that are known: {text[:80]!r}")
+    return question
 
 
-@cache
-def _patterns() -> dict[str, re.Pattern[str]]:
-    def pattern(relation: Relation) -> re.Pattern[str]:
-        words = re.escape(relation.sentence)
-        return re.compile(re.sub(r"\\\{\w\\\}", r"([A-Z][^.]*?)", words))
+def _read_phrase(phrase: str) -> Question | None:
+    if _NAME.fullmatch(phrase):
+        return phrase
+    for relation in ALL.values():
+        begin, *rest = re.split(r"\{\d\}", relation.phrase)
+        if not (phrase.startswith(begin) and phrase.endswith(rest[-1])):
+            continue
+        inner = phrase[len(begin) : len(phrase) - len(rest[-1])]
+        for parts in _cuts(inner, rest[:-1]):
+            about = [_read_phrase(part) for part in parts]
+            if all(part is not None for part in about):
+                return Asked(relation.name, tuple(part for part in about if part is not None))
+    return None
 
-    return {name: pattern(relation) for name, relation in ALL.items()}
+
+def _cuts(text: str, between: Sequence[str]) -> Iterator[list[str]]:
+    """Every way to cut a text at these words, each once."""
+    if not between:
+        yield [text]
+        return
+    for place in range(len(text)):
+        if text.startswith(between[0], place):
+            yield from ([text[:place], *rest] for rest in _cuts(text[place + len(between[0]) :], between[1:]))
+
+
+def steps_of(question: Question) -> list[str]:
+    """What it names and asks in the order of its steps, innermost first: a relation follows what it is about."""
+    if isinstance(question, str):
+        return [question]
+    return [*(word for part in question.about for word in steps_of(part)), question.relation]
 
 
 def solve(question: Question, facts: Iterable[Fact]) -> frozenset[str]:

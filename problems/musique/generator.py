@@ -11,7 +11,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from problems.musique.facts import ALL, BRANCH, RELATIONS, Asked, Fact, Question, read_facts, say, solve
+from problems.musique.facts import Asked, Question, say, solve
+from problems.text.world import ALL, BRANCH, RELATIONS, Fact, Names, draw_walk, read_facts
 
 LEVELS = {
     "": "questions of 2 to 4 steps over 20 paragraphs of made-up facts",
@@ -25,65 +26,32 @@ _SHAPES = {
 }
 _PARAGRAPHS = {"": 20, "easy": 5, "medium": 10}
 _CHAINS = {"2hop": 2, "3hop1": 3, "4hop1": 4}
-_FIRST = (
-    *("Bra", "Cor", "Dun", "Fen", "Gal", "Hol", "Jor", "Kel", "Lum", "Mar"),
-    *("Nor", "Ost", "Pel", "Quin", "Ros", "Sal", "Tor", "Ul", "Vos", "Wen"),
-)
-_LAST = {
-    "train": ["bask", "dell", "ficht", "gorn", "ham", "lick", "mond", "neck"],
-    "test": ["quist", "rath", "sund", "tharn", "veld", "wick", "yard", "zell"],
-}
-_GIVEN = {
-    "train": ("Ada", "Bero", "Cleo", "Dina", "Emil", "Faro", "Gus", "Hana"),
-    "test": ("Ilka", "Juno", "Karl", "Lio", "Mina", "Nils", "Orla", "Pia"),
-}
 _FILLERS = (
     "Little else is recorded.",
     "This entry was last revised in spring.",
     "Older sources agree on this.",
     "A longer account is in the archive.",
 )
-_NAMES = {"town": "{}", "firm": "{} Mills", "river": "River {}", "book": "Song of {}"}
 
 
 @dataclass
 class _World:
-    """facts: those that the question needs, in the order of its steps; used: every name given out"""
+    """facts: those that the question needs, in the order of its steps"""
 
     rng: random.Random
-    split: str
+    names: Names
     facts: list[Fact] = field(default_factory=list)
-    used: set[str] = field(default_factory=set)
-
-    def name(self, kind: str) -> str:
-        while True:
-            stem = self.rng.choice(_FIRST) + self.rng.choice(_LAST[self.split])
-            if stem in self.used:
-                continue
-            self.used.add(stem)
-            return f"{self.rng.choice(_GIVEN[self.split])} {stem}" if kind == "person" else _NAMES[kind].format(stem)
 
     def step(self, about: Question, relation: str, subject: str) -> tuple[Question, str]:
         """One more step from an entity: the question, and its answer."""
-        value = self.name(RELATIONS[relation].value)
+        value = self.names.draw(RELATIONS[relation].value)
         self.facts.append(Fact(relation, (subject,), value))
         return Asked(relation, (about,)), value
 
     def chain(self, length: int, end: str | None = None) -> tuple[Question, str]:
         """A walk of `length` relations that no two steps share, to an entity of the kind `end`."""
-        while True:
-            kind = self.rng.choice(("person", "firm", "town", "book"))
-            first, walk = kind, []
-            for _ in range(length):
-                choices = [r for r in RELATIONS.values() if r.subjects == (kind,) and r.name not in walk]
-                if not choices:
-                    break
-                relation = self.rng.choice(choices)
-                walk.append(relation.name)
-                kind = relation.value
-            if len(walk) == length and end in (None, kind):
-                break
-        subject = self.name(first)
+        first, walk = draw_walk(self.rng, length, end)
+        subject = self.names.draw(first)
         question: Question = subject
         for relation_name in walk:
             question, subject = self.step(question, relation_name, subject)
@@ -92,7 +60,7 @@ class _World:
     def joined(self, first: int) -> tuple[Question, str]:
         """A chain of `first` steps to a firm and one of a step to a town, joined."""
         (left, firm), (right, town) = self.chain(first, "firm"), self.chain(1, "town")
-        person = self.name("person")
+        person = self.names.draw("person")
         self.facts.append(Fact(BRANCH.name, (firm, town), person))
         return Asked(BRANCH.name, (left, right)), person
 
@@ -100,7 +68,7 @@ class _World:
 def draw_question(rng: random.Random, level: str, split: str) -> dict[str, Any]:
     """A row of MuSiQue's schema. split: "train" and "test" share no names."""
     shape = rng.choice(rng.choice(_SHAPES[level]))
-    world = _World(rng, split)
+    world = _World(rng, Names(rng, split))
     if shape in _CHAINS:
         question, answer = world.chain(_CHAINS[shape])
     else:
@@ -159,14 +127,16 @@ def _distractors(world: _World, number: int) -> list[Fact]:
             relation = rng.choice(free) if free else None
         if relation is not None:
             taken.add((relation.name, name))
-            found.append(Fact(relation.name, (name,), world.name(relation.value)))
+            found.append(Fact(relation.name, (name,), world.names.draw(relation.value)))
             continue
         like = rng.choice(gold)
         kinds = ALL[like.relation].subjects
         other = rng.randrange(len(kinds))
-        subjects = tuple(world.name(kind) if i == other else like.subjects[i] for i, kind in enumerate(kinds))
+        subjects = tuple(world.names.draw(kind) if i == other else like.subjects[i] for i, kind in enumerate(kinds))
         # the answer stands in one paragraph alone: elsewhere too, it could be told without the steps
-        value = like.value if like is not gold[-1] and rng.random() < 0.5 else world.name(ALL[like.relation].value)
+        value = (
+            like.value if like is not gold[-1] and rng.random() < 0.5 else world.names.draw(ALL[like.relation].value)
+        )
         found.append(Fact(like.relation, subjects, value))
     return found
 

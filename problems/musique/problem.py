@@ -34,8 +34,7 @@ class MusiqueProblem(TextProblem):
     rules = "musique 1"
 
     def __init__(self, name: str, row: Mapping[str, Any], where: str, source: str, licence: str) -> None:
-        """where: file and row, for what is wrong with it. Raises BadAddress."""
-        super().__init__(name, row, source, licence)
+        super().__init__(name, row, where, source, licence)
         if row.get("answerable") is False:
             raise BadAddress(f"{where}: the question has no answer; only MuSiQue-Ans can be scored")
         self.paragraphs = field_of(row, "paragraphs", list, where)

@@ -26,7 +26,8 @@ class TextProblem(Problem):
     target: float | None = 1.0 - TOLERANCE
     rules = ""
 
-    def __init__(self, name: str, row: Mapping[str, Any], source: str, licence: str) -> None:
+    def __init__(self, name: str, row: Mapping[str, Any], where: str, source: str, licence: str) -> None:
+        """where: file and row, for what is wrong with it. Raises BadAddress for a row of another schema."""
         self.name, self.row, self.source, self.licence = name, row, source, licence
 
     def __repr__(self) -> str:

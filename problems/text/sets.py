@@ -17,7 +17,7 @@ from typing import Any
 
 from problems.contract import BadAddress
 from problems.text.address import parse_text_address
-from problems.text.files import read_rows
+from problems.text.files import read_hub, read_rows
 from problems.text.problem import TextProblem
 
 Row = Mapping[str, Any]
@@ -28,23 +28,44 @@ FROM_FILE = ("the file's", "as the file's source says")
 
 
 @dataclass(frozen=True)
+class Published:
+    """The data that was published for a task.
+
+    instead: what to do where it cannot be had from the hub, as the end of a sentence
+    data_set: on the hub; None where it is published elsewhere alone
+    splits: what stands after the kind, as in KIND:hf -> the splits that it is made from
+    part: (that name, the rows of each split) -> its rows
+    """
+
+    source: str
+    licence: str
+    instead: str
+    splits: Mapping[str, tuple[str, ...]]
+    data_set: str | None = None
+    part: Callable[[str, Sequence[Sequence[Row]]], Sequence[Row]] = lambda name, splits: splits[0]
+
+    def rows(self, name: str) -> Sequence[Row]:
+        """Raises BadAddress with the remedy, one line, where the data cannot be had."""
+        if self.data_set is None:
+            raise BadAddress(f"{self.source} is not on the hub; {self.instead}")
+        return self.part(name, [read_hub(self.data_set, split, self.instead) for split in self.splits[name]])
+
+
+@dataclass(frozen=True)
 class Kind:
     """One text task.
 
     levels: name -> description; "" is the whole distribution
     draw: (random numbers, level, split) -> a row of the task's own schema
-    make: (name, row, where it stands, source, licence) -> the problem; BadAddress for a row that is not of the schema
-    hub: split -> rows; BadAddress with a remedy
+    make: called with (name, row, where it stands, source, licence); BadAddress for a row that is not of the schema
     select: (rows, options) -> those that the options leave, changed as they say
     """
 
     name: str
-    objectives: tuple[str, ...]
     levels: Mapping[str, str]
     draw: Callable[[random.Random, str, str], Row]
-    make: Callable[[str, Row, str, str, str], TextProblem]
-    hub: Callable[[str], Sequence[Row]]
-    published: tuple[str, str]
+    make: type[TextProblem]
+    published: Published
     options: tuple[str, ...] = ()
     select: Callable[[Sequence[Row], Mapping[str, int]], Sequence[Row]] = lambda rows, options: rows
 
@@ -57,8 +78,8 @@ def problem_set(kind: Kind, rest: str, limit: int | None = None) -> list[TextPro
     rows: Sequence[Row]
     if path.is_file():
         place, rows, terms = str(path.resolve()), read_rows(path), FROM_FILE
-    elif place in ("hf", "hf-train"):
-        rows, terms = kind.hub("train" if place == "hf-train" else "test"), kind.published
+    elif place in kind.published.splits:
+        rows, terms = kind.published.rows(place), (kind.published.source, kind.published.licence)
     elif place in set_names(kind):
         wanted = None if limit is None or address.options else limit
         rows, terms = _drawn(kind, place, index if not address.options else None, wanted), OWN
@@ -105,5 +126,7 @@ def describe_kind(kind: Kind) -> list[tuple[str, str, int, tuple[str, ...], str,
     for level, told in kind.levels.items():
         for split, size in SIZES.items():
             name = f"{kind.name}:synthetic{f'-{level}' if level else ''}{'-train' if split == 'train' else ''}"
-            rows.append((name, told + (", to learn from" if split == "train" else ""), size, kind.objectives, *OWN))
+            rows.append(
+                (name, told + (", to learn from" if split == "train" else ""), size, kind.make.objectives, *OWN)
+            )
     return rows

@@ -26,8 +26,7 @@ class ToolProblem(TextProblem):
     rules = "toolrl 1"
 
     def __init__(self, name: str, row: Mapping[str, Any], where: str, source: str, licence: str) -> None:
-        """where: file and row, for what is wrong with it. Raises BadAddress."""
-        super().__init__(name, row, source, licence)
+        super().__init__(name, row, where, source, licence)
         turns = field_of(row, "prompt", list, where)
         if not all(isinstance(turn, dict) and isinstance(turn.get("content"), str) for turn in turns) or not turns:
             raise BadAddress(f"{where}: prompt holds no list of turns with content")

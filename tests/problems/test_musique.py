@@ -10,10 +10,11 @@ import pytest
 
 from evo.testing import ProblemContract
 from problems import BadAddress, describe_sets, resolve
-from problems.musique.facts import ALL, RELATIONS, Asked, Fact, read_facts, say, solve
+from problems.musique.facts import Asked, say, solve
 from problems.musique.generator import prove
 from problems.musique.rewards import parse_cited, scalar, score_cited
-from problems.musique.sets import shorten, stratify
+from problems.musique.selection import shorten, stratify
+from problems.text.world import ALL, RELATIONS, Fact, read_facts
 
 LEVELS = ("", "-easy", "-medium")
 SETS = [f"musique:synthetic{level}{split}" for level, split in product(LEVELS, ("", "-train"))]

@@ -17,7 +17,7 @@ from problems.scoring import Scorer
 from problems.types import Rollout
 from vpo.training.spans import answer_of_tokens
 
-TASKS = ("toolrl", "musique")
+TASKS = ("toolrl", "musique", "eureqa")
 
 
 @pytest.mark.parametrize("task", TASKS)

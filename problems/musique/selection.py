@@ -1,6 +1,6 @@
-"""`musique:` sets: files of the official schema, MuSiQue-Ans on the hub, and our generator's.
+"""Options of `musique:` sets: questions drawn by their number of steps, and paragraphs left out.
 
-Options: `stratified=N` draws N questions, as many of 2, 3 and 4 steps (the paper's test: 300, seed 42; `seed=S` for
+`stratified=N` draws N questions, as many of 2, 3 and 4 steps (the paper's test: 300, seed 42; `seed=S` for
 another); `distractors=K` keeps the paragraphs that are needed and K others. The paper does not say which generator of
 random numbers drew its 300, so that ours need not be the same.
 """
@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from problems.contract import BadAddress
-from problems.musique.generator import LEVELS, draw_question
-from problems.musique.problem import MusiqueProblem, gold_indices
-from problems.musique.rewards import OBJECTIVES
-from problems.text.files import read_hub
-from problems.text.sets import Kind, Row
+from problems.musique.problem import gold_indices
+from problems.text.sets import Row
 
 SEED = 42
+OPTIONS = ("stratified", "seed", "distractors")
 
 
 def select(rows: Sequence[Row], options: Mapping[str, int]) -> Sequence[Row]:
@@ -61,21 +59,3 @@ def shorten(row: Row, distractors: int) -> Row:
     ]
     renumbered = [{**paragraph, "idx": place[paragraph["idx"]]} for paragraph in paragraphs]
     return {**row, "paragraphs": renumbered, "question_decomposition": steps}
-
-
-def _hub(split: str) -> Sequence[Row]:
-    instead = "get musique_ans_v1.0_dev.jsonl of github.com/StonyBrookNLP/musique and name it musique:FILE.jsonl"
-    return read_hub("dgslibisey/MuSiQue", "train" if split == "train" else "validation", instead)
-
-
-MUSIQUE = Kind(
-    name="musique",
-    objectives=OBJECTIVES,
-    levels=LEVELS,
-    draw=draw_question,
-    make=MusiqueProblem,
-    hub=_hub,
-    published=("MuSiQue-Ans (dgslibisey/MuSiQue)", "CC BY 4.0"),
-    options=("stratified", "seed", "distractors"),
-    select=select,
-)
