@@ -11,7 +11,7 @@ from evo.config.run import RunConfig
 from evo.search.resources import policy_key
 from vpo.embedded import dialect_of
 from vpo.policies.address import parse_addresses
-from vpo.policies.prompt_formats import MAZE_FORMATS
+from vpo.policies.prompt_formats import TOKEN_FORMATS
 
 
 def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | Workers:
@@ -32,6 +32,6 @@ def _small(config: RunConfig) -> bool:
         return False
     return all(
         address.kind in ("embedded", "scripted")
-        or (address.folder is not None and dialect_of(address.folder) in MAZE_FORMATS)
+        or (address.folder is not None and dialect_of(address.folder) in TOKEN_FORMATS)
         for address in parse_addresses(config.policy)
     )

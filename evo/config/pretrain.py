@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from evo.errors import BadInput
-from vpo.embedded.pretrain import PretrainConfig, make_config
+from vpo.embedded.pretrain_config import PretrainConfig, make_config
 
 
 class PretrainSettings(BaseModel):
@@ -15,7 +15,7 @@ class PretrainSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    language: Literal["maze", "maze-edit"] = "maze"
+    language: Literal["maze", "maze-edit", "musique"] = "maze"
     start: str | None = Field(None, description="embedded policy to go on from  [default: from nothing]")
     steps: int | None = Field(None, ge=1, description="optimiser steps  [default: what made the shipped policy]")
     seconds: float | None = Field(None, gt=0, description="stop by the clock instead of by steps")

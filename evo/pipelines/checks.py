@@ -23,7 +23,7 @@ from evo.runs.preflight import prompt_format_at
 from evo.search.defaults import iterations_for, resolve_settings
 from evo.search.resources import check_apart, problems_at
 from problems.contract import BadAddress, Problem
-from vpo.embedded.pretrain import LANGUAGES
+from vpo.embedded.pretrain_config import LANGUAGES
 from vpo.policies.address import NoOptions, parse_address
 
 

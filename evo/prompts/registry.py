@@ -8,10 +8,10 @@ from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from evo.prompts.chat import ChatFormat
 from evo.prompts.contract import Opener, PromptFormat
-from evo.prompts.maze import open_maze
+from evo.prompts.tokens import TokenFormat
 from problems.contract import Problem
 from problems.plugins import find_entry_points, load_entry_point
-from vpo.policies.prompt_formats import ENTRY_POINTS, MAZE_FORMATS
+from vpo.policies.prompt_formats import ENTRY_POINTS, TOKEN_FORMATS
 
 
 def open_format(problem: Problem, name: str, config: PromptConfig, answers: int) -> PromptFormat:
@@ -45,8 +45,8 @@ def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFor
 def _opener(name: str) -> Opener:
     if name == "chat":
         return open_chat
-    if name in MAZE_FORMATS:
-        return partial(open_maze, name=name)
+    if name in TOKEN_FORMATS:
+        return partial(TokenFormat, name=name)
     point = find_entry_points(ENTRY_POINTS).get(name)
     if point is None:
         raise BadInput(f"the policy asks for the prompt format {name!r}, which nothing installed has ({ENTRY_POINTS})")

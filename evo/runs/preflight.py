@@ -17,7 +17,7 @@ from vpo.embedded.checkpoint import dialect_of
 from vpo.openai.address import endpoint
 from vpo.policies.address import parse_address, parse_addresses
 from vpo.policies.checkpoint import find_checkpoint
-from vpo.policies.prompt_formats import MAZE_FORMATS
+from vpo.policies.prompt_formats import TOKEN_FORMATS
 from vpo.policies.registry import PolicySettings, check_policy
 from vpo.policies.scripted import load_scripted
 
@@ -49,7 +49,7 @@ def check_policies(policies: Iterable[str]) -> None:
 def check_speaks(policy: str, config: RunConfig, problems: Sequence[Problem]) -> None:
     """BadInput where a policy cannot be asked for a problem, as far as its files tell."""
     prompt_format = prompt_format_at(policy)
-    if prompt_format in MAZE_FORMATS:
+    if prompt_format in TOKEN_FORMATS:
         for problem in problems:
             open_format(problem, prompt_format, config.prompt, config.answers)
 

@@ -18,7 +18,8 @@ from vpo.embedded.checkpoint import LARGEST_MB, SHIPPED, build_model, fill
 from vpo.embedded.fidelity import cases, of_policy
 from vpo.embedded.language import encode_edit, encode_prompt
 from vpo.embedded.lessons import Lessons, edit, mutate
-from vpo.embedded.pretrain import PretrainConfig, Progress, make_config, pretrain
+from vpo.embedded.pretrain import pretrain
+from vpo.embedded.pretrain_config import PretrainConfig, Progress, make_config
 from vpo.embedded.words import EDIT_DIALECT, MOST_NEW, size_of, vocabulary
 
 TINY = PretrainConfig(

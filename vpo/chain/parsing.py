@@ -10,7 +10,7 @@ from vpo.chain import blocks, edits, responses, tags
 from vpo.chain.fences import MOST
 from vpo.chain.syntax import essence, limit_parsing, parse_code
 from vpo.chain.wording import check_request
-from vpo.policies.prompt_formats import MAZE_FORMATS
+from vpo.policies.prompt_formats import TOKEN_FORMATS
 
 MOST_CHARACTERS = 65_536
 """A longer text, its thinking aside, is not read: some 16,000 tokens, far beyond the limits that rollouts have."""
@@ -45,8 +45,8 @@ def parse(
     one of more than MOST_CHARACTERS is an error as a whole.
 
     answers: m, how many were asked for
-    prompt_format: of the policy; those of mazes are decoded by vpo.embedded
-    prompt: what was asked in a maze language, with the parent that the text may copy from
+    prompt_format: of the policy; token languages are decoded by vpo.embedded
+    prompt: what was asked in a token language, with what the text may refer to
     diff_parent: in diff mode the program that the SEARCH/REPLACE blocks edit; the answer is the edited program. A whole
         program in a code block is taken as it is, since models asked for edits often rewrite instead
     truncated: the token limit cut the text (Rollout.finish is "length"), so that a last unclosed text is incomplete
@@ -54,14 +54,14 @@ def parse(
     """
     check_request(answer_format, answers, diff=diff_parent is not None)
     complaint = ""
-    if prompt_format not in MAZE_FORMATS:
+    if prompt_format not in TOKEN_FORMATS:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if answer_format != "tagged":  # a tagged answer may have its thoughts as a field
             text, complaint = _spoken(text)
     if len(text) > MOST_CHARACTERS:
         return Chain((), f"{len(text)} characters written where at most {MOST_CHARACTERS} are read; write less")
-    if prompt_format in MAZE_FORMATS:
-        return _distinct(*_compact(text, prompt), answer_format, answers)
+    if prompt_format in TOKEN_FORMATS:
+        return _distinct(*_compact(text, prompt_format, prompt), answer_format, answers)
     with limit_parsing():
         return _read(text, answer_format, answers, diff_parent, truncated, complaint)
 
@@ -136,11 +136,12 @@ def _tag(name: str, number: str) -> str:
     return f"<{name}_{number}>" if number else f"<{name}>"
 
 
-def _compact(text: str, prompt: str) -> tuple[list[str], str]:
-    from vpo.embedded import routes
+def _compact(text: str, prompt_format: str, prompt: str) -> tuple[list[str], str]:
+    from vpo.embedded.dialects import DIALECTS
 
-    found = routes(text, prompt)
-    return found, "" if found else "no route in it"
+    dialect = DIALECTS[prompt_format]
+    found = dialect.read(text, prompt)
+    return found, "" if found else f"no {'route' if dialect.answer_format == 'route' else 'answer'} in it"
 
 
 def _compared(answer: str, answer_format: str) -> str:

@@ -1,10 +1,11 @@
-"""The embedded policy: a small Llama that writes maze routes in a token language of its own, and how it is made.
+"""The embedded policies: small Llamas that write answers in token languages of their own, and how they are made.
 
-For a prompt builder:  prompt_text(problem, parent=moves, parent_rewards=vector, answers=m) -> the prompt's token string
-                       draw_prefill(problem, parent, rng) -> the beginning of a parent's route, to go on from
-For a chain parser:    routes(rollout.text, prompt) -> the chain's answers as move lists (letters U, D, L, R), in order
+For a prompt builder and a chain parser:  DIALECTS[name] (vpo.embedded.dialects), one of TOKEN_FORMATS
 For a policy loader:   checkpoint_path("embedded:base") -> a transformers folder
-                       dialect_of(folder) -> "maze-compact" or "maze-edit"
+                       dialect_of(folder) -> "maze-compact", "maze-edit" or "musique-facts"
+For mazes by hand:     prompt_text(problem, parent=moves, parent_rewards=vector, answers=m) -> the prompt's token string
+                       draw_prefill(problem, parent, rng) -> the beginning of a parent's route, to go on from
+                       routes(rollout.text, prompt) -> the chain's answers as move lists (letters U, D, L, R), in order
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from problems.maze import MazeProblem, UnreadableRoute, parse_moves
-from problems.maze.board import simulate
+from problems.maze import MazeProblem
 from vpo.embedded.checkpoint import checkpoint_path, dialect_of, shipped
 from vpo.embedded.decoding import decode_chain
-from vpo.embedded.language import encode_prompt, encode_walk
+from vpo.embedded.dialects import DIALECTS
 from vpo.embedded.words import DIALECT, EDIT_DIALECT, MOST_ANSWERS, most_tokens
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DIALECT",
+    "DIALECTS",
     "EDIT_DIALECT",
     "MOST_ANSWERS",
     "checkpoint_path",
@@ -50,24 +51,13 @@ def prompt_text(
     dialect: one of MAZE_FORMATS
     Raises ValueError for a board the language has no words for, and for too many answers.
     """
-    moves = None
-    if parent:
-        try:
-            moves = parse_moves(parent)
-        except UnreadableRoute:
-            moves = None
-    return encode_prompt(problem.maze, moves, parent_rewards if moves else None, answers, dialect)
+    return DIALECTS[dialect].prompt(problem, parent or "", parent_rewards, answers)
 
 
 def draw_prefill(problem: MazeProblem, parent: str, rng: np.random.Generator) -> str:
     """A chain that has come as far as some step inside its first answer, which walks as `parent` does until there; ""
     where the parent cannot be read or is too short to be cut."""
-    try:
-        moves = parse_moves(parent)
-    except UnreadableRoute:
-        return ""
-    words = encode_walk(simulate(problem.maze, moves), moves, problem.maze.size)
-    return " ".join(words[: rng.integers(2, len(words) - 1)]) if len(words) > 3 else ""
+    return DIALECTS[DIALECT].prefill(problem, parent, rng)
 
 
 def routes(text: str, prompt: str = "") -> list[str]:

@@ -13,17 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from problems.contract import BadAddress
-from vpo.embedded.words import (
-    DIALECT,
-    MOST_ANSWERS,
-    PAD,
-    SIZES,
-    STOP,
-    UNKNOWN,
-    cell_of,
-    most_tokens,
-    vocabulary,
-)
+from vpo.embedded.dialects import DIALECTS
+from vpo.embedded.words import DIALECT, MOST_ANSWERS, PAD, SIZES, STOP, UNKNOWN, cell_of
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -62,7 +53,7 @@ def build_tokenizer(dialect: str = DIALECT) -> PreTrainedTokenizerFast:
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    words = vocabulary(dialect)
+    words = DIALECTS[dialect].vocabulary()
     core = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNKNOWN))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
@@ -77,11 +68,12 @@ def build_tokenizer(dialect: str = DIALECT) -> PreTrainedTokenizerFast:
 
 
 def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = DIALECT) -> LlamaForCausalLM:
-    """A fresh Llama of `width` with `layers` layers in float32, its cell tokens placed on the board."""
+    """A fresh Llama of `width` with `layers` layers in float32; of a maze language the cell tokens are placed on the
+    board."""
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
-    words = vocabulary(dialect)
+    words = DIALECTS[dialect].vocabulary()
     config = LlamaConfig(
         vocab_size=len(words),
         hidden_size=width,
@@ -100,13 +92,14 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = D
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)
-        _place_cells(model, words, SIZES[dialect][-1])
+        if dialect in SIZES:
+            _place_cells(model, words, SIZES[dialect][-1])
     model.generation_config = GenerationConfig(
         do_sample=True,
         temperature=1.0,
         top_k=0,
         top_p=1.0,
-        max_new_tokens=most_tokens(MOST_ANSWERS),
+        max_new_tokens=DIALECTS[dialect].most_tokens(MOST_ANSWERS),
         pad_token_id=config.pad_token_id,
         eos_token_id=config.eos_token_id,
     )
@@ -122,13 +115,13 @@ def fill(model: LlamaForCausalLM, folder: str | Path) -> None:
     from transformers import AutoModelForCausalLM
 
     source = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    words = vocabulary(getattr(model.config, DIALECT_KEY))
+    words = DIALECTS[getattr(model.config, DIALECT_KEY)].vocabulary()
     own, others = model.state_dict(), source.state_dict()
     tables = ("model.embed_tokens.weight", "lm_head.weight")
     if own.keys() != others.keys() or any(own[n].shape[1:] != others[n].shape[1:] for n in own):
         raise ValueError(f"{folder}: its model is of another size")
     # a checkpoint of before a language grew has the words that it began with
-    known = {word: i for i, word in enumerate(vocabulary(dialect_of(folder))[: len(others[tables[0]])])}
+    known = {word: i for i, word in enumerate(DIALECTS[dialect_of(folder)].vocabulary()[: len(others[tables[0]])])}
     with torch.no_grad():
         for name, tensor in own.items():
             if name not in tables:

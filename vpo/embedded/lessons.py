@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Container
-from dataclasses import dataclass
 from typing import Any
 
 from problems.maze import generator, large
 from problems.maze.board import Maze
 from problems.maze.planner import Planner, moves_between
 from vpo.embedded.language import Edit, encode_chain, encode_edit, encode_prompt
+from vpo.embedded.lesson import Lesson
 from vpo.embedded.words import DIALECT, EDIT_DIALECT, MOST_NEW, STOP
 
 CHAIN_LENGTHS = (1, 2, 3, 4, 5)
@@ -39,12 +39,6 @@ POOL = 4096
 """Boards in use at a time."""
 FRESH = 0.25
 """New boards per lesson: a board serves four lessons."""
-
-
-@dataclass(frozen=True)
-class Lesson:
-    prompt: list[str]
-    chain: list[str]
 
 
 class Lessons:

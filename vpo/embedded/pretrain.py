@@ -1,111 +1,31 @@
 """`evo pretrain`: an embedded base policy, from nothing or from one that there is, on one core, in minutes.
 
-Next-token training on planner lessons (vpo.embedded.lessons): a Llama decoder, AdamW with a short warm-up and a linear
-decay to 5%, loss on the chain's tokens alone. One seed and one number of steps give one checkpoint on one machine and
-torch version; with a budget of seconds the schedule follows the clock and no two runs are the same. The card says how
-faithful the result is to the parents that it is shown (vpo.embedded.fidelity).
+Next-token training on a teacher's lessons (vpo.embedded.lessons, vpo.embedded.musique.lessons): a Llama decoder, AdamW
+with a short warm-up and a linear decay to 5%, loss on the chain's tokens alone. One seed and one number of steps give
+one checkpoint on one machine and torch version; with a budget of seconds the schedule follows the clock and no two runs
+are the same. The card of a maze policy says how faithful it is to the parents that it is shown (vpo.embedded.fidelity).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Container
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vpo.embedded.checkpoint import PREFIX, SHIPPED, build_model, build_tokenizer, checkpoint_path, dialect_of, fill
+from vpo.embedded.card import card
+from vpo.embedded.checkpoint import build_model, build_tokenizer, fill
+from vpo.embedded.dialects import DIALECTS
 from vpo.embedded.fidelity import KINDS, Comparison, compare
-from vpo.embedded.lessons import Lesson, Lessons
-from vpo.embedded.words import DIALECT, EDIT_DIALECT, vocabulary
-from vpo.policies.prompt_formats import MAZE_FORMATS
+from vpo.embedded.lesson import Lesson, Teacher
+from vpo.embedded.lessons import Lessons
+from vpo.embedded.musique.lessons import Lessons as MusiqueLessons
+from vpo.embedded.pretrain_config import PretrainConfig, Pretraining, Progress
+from vpo.policies.prompt_formats import MUSIQUE_FORMAT
 
 if TYPE_CHECKING:
     import torch
     from transformers import LlamaForCausalLM
-
-
-@dataclass(frozen=True)
-class PretrainConfig:
-    """Size and schedule; the defaults made the shipped base.
-
-    dialect: one of MAZE_FORMATS
-    start: folder of the embedded policy whose weights training starts from, of this size; None = from nothing
-    large_share: of the lessons that are on large boards, which maze-edit alone has words for
-    seconds: stop after this long instead of after `steps`; the schedule then follows the clock
-    batch: lessons a step
-    sort_over: batches whose lessons are sorted by length together, so that little is padding
-    precision: "bf16" multiplies in bfloat16 (fast where the processor has AMX), "fp32" does not, "auto" looks
-    measured: validation mazes of each kind that the fidelity is measured on, at most 100; 0 = none
-    """
-
-    dialect: str = DIALECT
-    start: str | None = None
-    large_share: float = 0.0
-
-    steps: int = 1200
-    seconds: float | None = None
-    seed: int = 0
-    width: int = 128
-    layers: int = 4
-    heads: int = 4
-    batch: int = 64
-    sort_over: int = 8
-    learning_rate: float = 2e-3
-    warm_up: int = 100
-    final_rate: float = 0.05
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    precision: str = "auto"
-    threads: int = 1
-    measured: int = 100
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where training is. loss: nats a token, mean since the last report."""
-
-    step: int
-    done: float
-    loss: float
-    tokens: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Pretraining:
-    """What became of it. fidelity: by set of mazes, those of each kind that the language has words for."""
-
-    history: list[Progress]
-    fidelity: Mapping[str, Comparison] = field(default_factory=dict)
-
-
-LANGUAGES: Mapping[str, str] = {"maze": DIALECT, "maze-edit": EDIT_DIALECT}
-"""What `evo pretrain` can teach, by the name it has there."""
-LARGE_SHARE: Mapping[str, float] = {"maze": 0.0, "maze-edit": 0.5}
-"""Share of the lessons on large boards where none is named."""
-
-
-def make_config(language: str, start: str | None = None, lr: float | None = None, **given: Any) -> PretrainConfig:
-    """The configuration of a pretraining of one of LANGUAGES, with settings of PretrainConfig.
-
-    start: embedded:NAME or a folder
-    Raises ValueError, in one line, for settings that make no sense, BadAddress for a `start` that does not ship.
-    """
-    if start is not None:
-        folder = checkpoint_path(start) if start.startswith(PREFIX) else Path(start)
-        if dialect_of(folder) not in MAZE_FORMATS:
-            raise ValueError(f"{start} is no embedded policy; name embedded:base or a folder of one")
-        given["start"] = str(folder)
-    if lr is not None:
-        given["learning_rate"] = lr
-    given.setdefault("large_share", LARGE_SHARE[language])
-    config = PretrainConfig(dialect=LANGUAGES[language], **given)
-    if config.large_share and config.dialect == DIALECT:
-        raise ValueError("large boards have words in maze-edit alone")
-    if config.width % config.heads or config.width // config.heads % 2:
-        raise ValueError(f"width {config.width} must be an even multiple of heads {config.heads}")
-    return config
 
 
 def pretrain(
@@ -118,7 +38,7 @@ def pretrain(
 ) -> Pretraining:
     """Train a base policy and save it in `output`. `report` is called each `every` steps and at the end.
 
-    held_out: tiles of boards that must not be learned from; None = those of all sets
+    held_out: tiles of boards that must not be learned from; None = those of all sets. Questions have other seeds
     Raises FloatingPointError where the loss is no longer finite, ValueError for a config that makes no sense.
     """
     import torch
@@ -128,7 +48,7 @@ def pretrain(
     config = config or PretrainConfig()
     if config.steps < 1 or config.batch < 1 or config.width % config.heads or config.width // config.heads % 2:
         raise ValueError("steps and batch must be at least 1, width an even multiple of heads")
-    if held_out is None:
+    if held_out is None and config.dialect != MUSIQUE_FORMAT:
         from problems.maze.sets import held_out_tiles
 
         held_out = held_out_tiles()
@@ -144,7 +64,7 @@ def pretrain(
 
 
 def _measured(config: PretrainConfig, model: LlamaForCausalLM, history: list[Progress]) -> Pretraining:
-    if not config.measured:
+    if not config.measured or config.dialect not in KINDS:
         return Pretraining(history)
     import asyncio
 
@@ -161,7 +81,7 @@ def _measured(config: PretrainConfig, model: LlamaForCausalLM, history: list[Pro
 
 
 def _train(
-    config: PretrainConfig, held_out: Container[str], report: Callable[[Progress], None] | None, every: int
+    config: PretrainConfig, held_out: Container[str] | None, report: Callable[[Progress], None] | None, every: int
 ) -> tuple[LlamaForCausalLM, list[Progress]]:
     import torch
 
@@ -181,8 +101,8 @@ def _train(
         fused=True,
     )
     mixed = config.precision == "bf16" or (config.precision == "auto" and has_amx())
-    lessons = Lessons(config.seed, held_out, config.dialect, config.large_share)
-    ids = {word: i for i, word in enumerate(vocabulary(config.dialect))}
+    lessons = _teacher(config, held_out)
+    ids = {word: i for i, word in enumerate(DIALECTS[config.dialect].vocabulary())}
     history: list[Progress] = []
     waiting: list[list[Lesson]] = []
     losses: list[torch.Tensor] = []
@@ -216,7 +136,13 @@ def _train(
         step += 1
 
 
-def _sorted_batches(lessons: Lessons, config: PretrainConfig) -> list[list[Lesson]]:
+def _teacher(config: PretrainConfig, held_out: Container[str] | None) -> Teacher:
+    if config.dialect == MUSIQUE_FORMAT:
+        return MusiqueLessons(config.seed)
+    return Lessons(config.seed, held_out or (), config.dialect, config.large_share)
+
+
+def _sorted_batches(lessons: Teacher, config: PretrainConfig) -> list[list[Lesson]]:
     """`sort_over` batches of lessons of like length, in an order that does not follow the length."""
     many = lessons.batch(config.batch * config.sort_over)
     many.sort(key=lambda lesson: len(lesson.prompt) + len(lesson.chain))
@@ -239,57 +165,3 @@ def chain_loss(model: LlamaForCausalLM, batch: list[Lesson], ids: dict[str, int]
     hidden = model.model(input_ids=tokens[:, :-1], use_cache=False).last_hidden_state  # (B, T-1, width)
     logits = model.lm_head(hidden[answers[:, 1:]])  # (N, V), only where a token is learned
     return torch.nn.functional.cross_entropy(logits.float(), tokens[answers]), int(answers.sum())
-
-
-def card(config: PretrainConfig, model: LlamaForCausalLM, done: Pretraining) -> str:
-    """The checkpoint's README.md: what it is, how it was made, how the loss went, how faithful it is."""
-    history = done.history
-    size = sum(p.numel() for p in model.parameters())
-    settings = ", ".join(f"{name} {value}" for name, value in (asdict(config) | {"start": _origin(config)}).items())
-    language = next(name for name, dialect in LANGUAGES.items() if dialect == config.dialect)
-    shown = history[:: max(1, len(history) // 8)]
-    if shown[-1] is not history[-1]:
-        shown.append(history[-1])
-    curve = "\n".join(f"| {p.step} | {p.tokens} | {p.seconds:.0f} | {p.loss:.4f} |" for p in shown)
-    boards = "9x9 and 13x13" if config.large_share else "9x9"
-    does = "or edits of the route that it is shown, " if config.dialect == EDIT_DIALECT else ""
-    return f"""# A base policy for mazes, `{language}`
-
-A Llama decoder of {size:,} parameters that writes routes {does}through {boards} mazes, in the
-`{config.dialect}` language (`vpo/embedded/language.py`). It imitates a planner that walks random shortest paths
-through random way-points and knows nothing of gold, diamonds or lava; training by reward starts from it.
-
-Made by `evo pretrain {language}` with: {settings}.
-
-| step | chain tokens | seconds | loss (nats a token) |
-|---|---|---|---|
-{curve}
-{fidelity_table(done)}"""
-
-
-def _origin(config: PretrainConfig) -> str | None:
-    """Where training started, without the folders that it lay in."""
-    if config.start is None:
-        return None
-    folder = Path(config.start)
-    return f"{PREFIX}{folder.name}" if folder.parent == SHIPPED else folder.name
-
-
-def fidelity_table(done: Pretraining) -> str:
-    """The figures of fidelity in Markdown, "" where none were measured."""
-    head = "| | valid | beginning kept | end kept | same | better | fitness |\n|---|---|---|---|---|---|---|"
-    parts = []
-    for kind, of in done.fidelity.items():
-        lines = [
-            " | ".join([f"| {name}", *(f"{n:.3f}" for n in (f.valid, f.beginning, f.end, f.same, f.better, f.fitness))])
-            for name, f in (("parent shown", of.shown), ("no parent shown", of.unshown), ("the teacher", of.teacher))
-        ]
-        answers = f"{of.shown.answers:,} answers to mazes of {kind}"
-        parts += [
-            f"Fidelity to a parent, the fittest of 10 planner routes, on {answers}:",
-            "",
-            head,
-            *(line + " |" for line in lines),
-            "",
-        ]
-    return "\n".join(["", "## Fidelity", "", *parts]) if parts else ""

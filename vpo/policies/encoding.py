@@ -15,7 +15,7 @@ import numpy.typing as npt
 from problems.contract import BadAddress
 from problems.types import Prompt
 from vpo.policies.contract import PromptTooLong
-from vpo.policies.prompt_formats import MAZE_FORMATS, is_known
+from vpo.policies.prompt_formats import is_known
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedConfig, PreTrainedTokenizerBase
@@ -92,7 +92,7 @@ def default_limit(answers: int, prompt_format: str) -> int:
     """The limit of a rollout of so many answers where nobody names one."""
     from vpo.chain import default_max_tokens
 
-    return default_max_tokens("route" if prompt_format in MAZE_FORMATS else "python", answers, prompt_format)
+    return default_max_tokens("python", answers, prompt_format)
 
 
 def end_tokens(generation_config: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

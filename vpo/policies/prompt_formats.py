@@ -6,8 +6,11 @@ from problems.plugins import find_entry_points
 
 ENTRY_POINTS = "evo.prompt_formats"
 MAZE_FORMATS = ("maze-compact", "maze-edit")
-BUILT_IN = ("chat", *MAZE_FORMATS)
-"""Messages for ordinary models, and the maze token languages of the embedded ones."""
+MUSIQUE_FORMAT = "musique-facts"
+TOKEN_FORMATS = (*MAZE_FORMATS, MUSIQUE_FORMAT)
+"""The token languages of the embedded policies (vpo.embedded.dialects)."""
+BUILT_IN = ("chat", *TOKEN_FORMATS)
+"""Messages for ordinary models, and the token languages."""
 
 
 def is_known(name: str) -> bool:

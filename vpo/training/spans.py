@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from problems.types import ScoredRollout
 from vpo.chain import blocks, tags
-from vpo.policies.prompt_formats import MAZE_FORMATS
+from vpo.policies.prompt_formats import TOKEN_FORMATS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -26,7 +26,7 @@ def answer_of_tokens(
     """(T,) for every token the place of its answer in rollout.answers, -1 where it belongs to none (a repeat, a part
     that could not be read).
 
-    The text is cut where answers begin (the maze language's `>`) or end (closing tags and fences); a section belongs to
+    The text is cut where answers begin (a token language's `>`) or end (closing tags and fences); a section belongs to
     the first answer not yet placed that stands in it. The end token goes with the last answer.
     """
     ids = rollout.rollout.token_ids
@@ -36,7 +36,7 @@ def answer_of_tokens(
     text = rollout.rollout.text
     starts = _token_starts(ids, tokenizer)
     starts += max(0, len(text) - len(_decoded(ids, tokenizer)))  # what a prefill put before them
-    compact = prompt_format in MAZE_FORMATS
+    compact = prompt_format in TOKEN_FORMATS
     prompt = _decoded(rollout.rollout.prompt_ids, tokenizer) if compact else ""
     if compact:
         cuts = [match.start() for match in _COMPACT_START.finditer(text)]
@@ -45,18 +45,18 @@ def answer_of_tokens(
     edges = sorted({0, *cuts, len(text)})
     place = 0
     for begin, end in zip(edges, edges[1:], strict=False):
-        if place < len(rollout.answers) and _holds(text[begin:end], rollout.answers[place].text, compact, prompt):
+        if place < len(rollout.answers) and _holds(text[begin:end], rollout.answers[place].text, prompt_format, prompt):
             owner[(starts >= begin) & (starts < end)] = place
             place += 1
     owner[starts >= len(text)] = place - 1
     return owner
 
 
-def _holds(section: str, answer: str, compact: bool, prompt: str) -> bool:
-    if compact:
-        from vpo.embedded import routes
+def _holds(section: str, answer: str, prompt_format: str, prompt: str) -> bool:
+    if prompt_format in TOKEN_FORMATS:
+        from vpo.embedded.dialects import DIALECTS
 
-        return routes(section, prompt)[:1] == [answer]
+        return DIALECTS[prompt_format].read(section, prompt)[:1] == [answer]
     whole, written = _bare(answer), _bare(section)
     if whole in written:
         return True

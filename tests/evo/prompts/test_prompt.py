@@ -7,8 +7,8 @@ from python_problem import PythonProblem
 from evo.config.run import PromptConfig, RunConfig
 from evo.errors import BadInput
 from evo.prompts.chat import ChatFormat, cut
-from evo.prompts.maze import MazeFormat
 from evo.prompts.registry import open_format
+from evo.prompts.tokens import TokenFormat
 from evo.search.resources import open_policy
 from islands.types import Candidate, Selection
 from problems.types import Prompt, Rollout
@@ -108,7 +108,7 @@ def test_the_maze_language_shows_a_parent_that_worked_and_no_other():
     from problems.registry import resolve
 
     (maze,) = resolve("maze:test/0")
-    style = MazeFormat(maze, PromptConfig(), 3)
+    style = TokenFormat(maze, PromptConfig(), 3, "maze-compact")
     alone = style.build(Selection(None, (), ()), 0).user
     failed = candidate(1, "UUU", rewards=(0, 0, 0, 0), error="no route")
     worked = candidate(2, "UUDD", rewards=(1.0, 0.5, 0.0, 1.0))
@@ -125,7 +125,7 @@ def test_an_answer_is_begun_with_a_part_of_the_parent_and_read_whole():
 
     (maze,) = resolve("maze:test/0")
     parent = candidate(2, "UUDDUUDDUUDD", rewards=(0, 0, 0, 0))
-    style = MazeFormat(maze, PromptConfig(prefill=1.0), 3)
+    style = TokenFormat(maze, PromptConfig(prefill=1.0), 3, "maze-compact")
     rng = np.random.default_rng(0)
     built = [style.build(Selection(parent, (), ()), 0, rng) for _ in range(60)]
     alone = style.build(Selection(None, (), ()), 0, rng)

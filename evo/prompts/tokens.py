@@ -1,4 +1,4 @@
-"""Prompts in the token languages of the embedded maze policies (vpo.embedded.language)."""
+"""Prompts in the token languages of the embedded policies (vpo.embedded.dialects)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from evo.errors import BadInput
 from evo.prompts.chat import begins
 from islands.types import Selection
 from problems.contract import Problem
-from problems.maze.problem import MazeProblem
 from problems.types import Prompt, Rollout
 
 if TYPE_CHECKING:
@@ -20,21 +19,24 @@ if TYPE_CHECKING:
     from vpo.chain import Chain
 
 
-def open_maze(problem: Problem, config: PromptConfig, answers: int, name: str) -> MazeFormat:
-    """name: one of MAZE_FORMATS. Raises BadInput on a problem that is no maze, or none that the language can write."""
-    if not isinstance(problem, MazeProblem):
-        raise BadInput(
-            f"this policy only understands mazes and cannot search {problem.name}; name as --policy a hub id or "
-            "directory, openai:MODEL@URL, or scripted:mutate, which learns nothing and needs no model"
-        )
-    return MazeFormat(problem, config, answers, name)
+class TokenFormat:
+    """A token language of an embedded policy: the problem, the mode, and a parent with its reward vector.
 
+    name: one of TOKEN_FORMATS
+    Raises BadInput on a problem that the language cannot write, and for too many answers.
+    """
 
-class MazeFormat:
-    """A token language of an embedded maze policy: board, mode, and a parent with its reward vector."""
+    def __init__(self, problem: Problem, config: PromptConfig, answers: int, name: str):
+        from vpo.embedded.dialects import DIALECTS
 
-    def __init__(self, problem: MazeProblem, config: PromptConfig, answers: int, name: str = "maze-compact"):
         self.problem, self.config, self.answers, self.name = problem, config, answers, name
+        self.dialect = DIALECTS[name]
+        if not self.dialect.understands(problem):
+            raise BadInput(
+                f"this policy only understands {self.dialect.speaks_of} and cannot search {problem.name}; name as "
+                "--policy a hub id or directory, openai:MODEL@URL, or scripted:mutate, which learns nothing and needs "
+                "no model"
+            )
         try:
             self._text(None)
         except ValueError as error:
@@ -42,21 +44,17 @@ class MazeFormat:
 
     @property
     def default_limit(self) -> int:
-        from vpo.chain import default_max_tokens
-
-        return default_max_tokens("route", self.answers, self.name)
+        return self.dialect.most_tokens(self.answers)
 
     def select_shown(self, selection: Selection) -> Selection:
         parent = selection.parent if self.config.show_parent else None
         return Selection(None if parent is None or not parent.text or parent.error else parent, (), ())
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
-        from vpo.embedded import draw_prefill
-
         parent = self.select_shown(selection).parent
         begun = ""
         if parent is not None and rng is not None and begins(self.config, rng):
-            begun = draw_prefill(self.problem, parent.text, rng)
+            begun = self.dialect.prefill(self.problem, parent.text, rng)
         if begun:
             # what is kept of the parent is in plain sight: a second copy would only make the prompt longer
             return Prompt(self._text(None), stream=stream, prefill=begun)
@@ -69,14 +67,9 @@ class MazeFormat:
         return parse(rollout.text, self.problem.answer_format, self.answers, prompt_format=self.name, prompt=shown)
 
     def write(self, answers: Sequence[str], selection: Selection) -> str | None:
-        from vpo.embedded.writing import write_routes
-
-        shown = self._text(self.select_shown(selection).parent)
-        return write_routes(self.problem.maze, answers, shown, self.name)
+        return self.dialect.write(self.problem, answers, self._text(self.select_shown(selection).parent))
 
     def _text(self, parent: Candidate | None) -> str:
-        from vpo.embedded import prompt_text
-
         if parent is None:
-            return prompt_text(self.problem, answers=self.answers, dialect=self.name)
-        return prompt_text(self.problem, parent.text, parent.rewards, self.answers, self.name)
+            return self.dialect.prompt(self.problem, "", None, self.answers)
+        return self.dialect.prompt(self.problem, parent.text, parent.rewards, self.answers)

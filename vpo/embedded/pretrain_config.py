@@ -1,0 +1,100 @@
+"""What a pretraining is told, and what it tells. Imports no torch, so that a command line can read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vpo.embedded.checkpoint import PREFIX, checkpoint_path, dialect_of
+from vpo.embedded.fidelity import Comparison
+from vpo.embedded.words import DIALECT, EDIT_DIALECT
+from vpo.policies.prompt_formats import MUSIQUE_FORMAT, TOKEN_FORMATS
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """Size and schedule; the defaults made the shipped base.
+
+    dialect: one of TOKEN_FORMATS
+    start: folder of the embedded policy whose weights training starts from, of this size; None = from nothing
+    large_share: of the lessons that are on large boards, which maze-edit alone has words for
+    seconds: stop after this long instead of after `steps`; the schedule then follows the clock
+    batch: lessons a step
+    sort_over: batches whose lessons are sorted by length together, so that little is padding
+    precision: "bf16" multiplies in bfloat16 (fast where the processor has AMX), "fp32" does not, "auto" looks
+    measured: validation mazes of each kind that the fidelity is measured on, at most 100; 0 = none
+    """
+
+    dialect: str = DIALECT
+    start: str | None = None
+    large_share: float = 0.0
+
+    steps: int = 1200
+    seconds: float | None = None
+    seed: int = 0
+    width: int = 128
+    layers: int = 4
+    heads: int = 4
+    batch: int = 64
+    sort_over: int = 8
+    learning_rate: float = 2e-3
+    warm_up: int = 100
+    final_rate: float = 0.05
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    precision: str = "auto"
+    threads: int = 1
+    measured: int = 100
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training is. loss: nats a token, mean since the last report."""
+
+    step: int
+    done: float
+    loss: float
+    tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """What became of it. fidelity: by set of mazes, those of each kind that the language has words for."""
+
+    history: list[Progress]
+    fidelity: Mapping[str, Comparison] = field(default_factory=dict)
+
+
+LANGUAGES: Mapping[str, str] = {"maze": DIALECT, "maze-edit": EDIT_DIALECT, "musique": MUSIQUE_FORMAT}
+"""What `evo pretrain` can teach, by the name it has there."""
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "maze-edit": {"large_share": 0.5},
+    "musique": {"width": 96, "batch": 48, "steps": 300, "learning_rate": 3e-3, "warm_up": 40},
+}
+"""Where the defaults of a language are not those of PretrainConfig."""
+
+
+def make_config(language: str, start: str | None = None, lr: float | None = None, **given: Any) -> PretrainConfig:
+    """The configuration of a pretraining of one of LANGUAGES, with settings of PretrainConfig.
+
+    start: embedded:NAME or a folder
+    Raises ValueError, in one line, for settings that make no sense, BadAddress for a `start` that does not ship.
+    """
+    if start is not None:
+        folder = checkpoint_path(start) if start.startswith(PREFIX) else Path(start)
+        if dialect_of(folder) not in TOKEN_FORMATS:
+            raise ValueError(f"{start} is no embedded policy; name embedded:base or a folder of one")
+        if (dialect_of(folder) == MUSIQUE_FORMAT) != (language == "musique"):
+            raise ValueError(f"{start} speaks {dialect_of(folder)}, of which nothing serves {language}")
+        given["start"] = str(folder)
+    if lr is not None:
+        given["learning_rate"] = lr
+    config = PretrainConfig(dialect=LANGUAGES[language], **{**DEFAULTS.get(language, {}), **given})
+    if config.large_share and config.dialect != EDIT_DIALECT:
+        raise ValueError("large boards have words in maze-edit alone")
+    if config.width % config.heads or config.width // config.heads % 2:
+        raise ValueError(f"width {config.width} must be an even multiple of heads {config.heads}")
+    return config
