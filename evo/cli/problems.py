@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import click
@@ -13,6 +15,17 @@ from rich.table import Table
 from evo.cli.options import json_option
 from problems.contract import Problem
 from problems.registry import describe_sets, resolve
+
+
+WIDEST, INDENT = 110, 4
+ALSO = (
+    "Also: programs:FILE.jsonl, toolrl:FILE, musique:FILE, eureqa:FILE, a scorer file (PATH.py), an OpenEvolve "
+    "directory (PATH)."
+)
+WHO_SEARCHES = (
+    "The embedded policies that ship search mazes. Other problems take a hub id, a directory or openai:MODEL@URL, or "
+    "scripted:mutate, which needs no model and learns nothing: it changes text, numbers and programs at random."
+)
 
 
 @click.command()
@@ -28,23 +41,10 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(sets))
             return
-        for title in ("set", "size", "what, objectives, source, licence"):
-            table.add_column(title, justify="right" if title == "size" else "left", no_wrap=title in ("set", "size"))
-        for row in sets:
-            size = "-" if row["count"] is None else str(row["count"])
-            terms = "; ".join(filter(None, (_brief(row["objectives"]), row["source"], row["licence"])))
-            table.add_row(row["name"], size, row["description"] + (f"\n  {terms}" if terms else ""))
-        console.print(table)
-        console.print(
-            "\nAlso: programs:FILE.jsonl, toolrl:FILE, musique:FILE, eureqa:FILE, a scorer file (PATH.py), "
-            "an OpenEvolve directory (PATH)."
-        )
-        console.print(
-            "The embedded policies that ship search mazes. Other problems take a hub id, a directory or "
-            "openai:MODEL@URL, or scripted:mutate, which needs no model and learns nothing: it changes text, numbers "
-            "and programs at random.",
-            soft_wrap=True,
-        )
+        for line in draw_sets(sets, min(console.width, WIDEST)):
+            console.print(line, soft_wrap=True)
+        for text in (ALSO, WHO_SEARCHES):
+            console.print("\n".join(textwrap.wrap(text, min(console.width, WIDEST))), soft_wrap=True)
         return
     found = resolve(address, limit=limit)
     if as_json:
@@ -68,6 +68,36 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
         target = "-" if problem.target is None else f"{problem.target:.4g}"
         table.add_row(problem.name, str(len(problem.objectives)), target)
     console.print(table)
+
+
+def draw_sets(sets: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
+    """The sets by name, size and description; below those that share them, their objectives, source and licence."""
+    names = max([len(row["name"]) for row in sets], default=0)
+    sizes = max([len(_size(row)) for row in sets], default=0)
+    yield f"{'set':<{names}}  {'size':>{sizes}}  what it is"
+    yield " " * INDENT + "objectives; source; licence"
+    yield ""
+    for terms, those in groupby(sets, _terms):
+        for row in those:
+            head = f"{row['name']:<{names}}  {_size(row):>{sizes}}  "
+            yield from _hanging(head, row["description"], width)
+        if terms:
+            yield from _hanging(" " * INDENT, terms, width)
+        yield ""
+
+
+def _hanging(head: str, text: str, width: int) -> list[str]:
+    """The text behind the head, its further lines below its beginning; at its own left edge where that is too far."""
+    room = " " * len(head) if len(head) <= width // 2 else " " * INDENT
+    return textwrap.wrap(text, max(width, len(head) + INDENT), initial_indent=head, subsequent_indent=room) or [head]
+
+
+def _size(row: Mapping[str, Any]) -> str:
+    return "-" if row["count"] is None else f"{row['count']:,}"
+
+
+def _terms(row: Mapping[str, Any]) -> str:
+    return "; ".join(filter(None, (_brief(row["objectives"]), row["source"], row["licence"])))
 
 
 def _row(problem: Problem) -> dict[str, Any]:
