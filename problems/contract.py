@@ -126,6 +126,11 @@ class Problem(Protocol):
         """The Score of the seed answer, measured anew where `score` remembers it. Raises as `score` does."""
         return self.score(self.seed_answer())
 
+    def verify_record(self, answer: str) -> bool:
+        """Whether an answer, run again and measured exactly, is better than `best_known`; False where that cannot be
+        told. Blocking, as `score` is."""
+        return False
+
     def score_of_metrics(
         self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None
     ) -> Score | None:
@@ -143,7 +148,7 @@ MEMBERS = ("name", "objectives", "statement", "score")
 DEFAULTED = (
     *("target", "best_known", "answer_format", "inline", "distinct_rewards", "settings", "fault", "source", "licence"),
     *("directions", "timeout", "execution"),
-    *("seed_answer", "canonical", "score_seed", "score_of_metrics", "fingerprint"),
+    *("seed_answer", "canonical", "score_seed", "score_of_metrics", "verify_record", "fingerprint"),
 )
 """What Problem has a default for."""
 

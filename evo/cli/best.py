@@ -13,6 +13,7 @@ import click
 from evo.cli.inspect import best_row, open_store, vector_of
 from evo.cli.options import db_option, json_option
 from evo.errors import BadInput
+from evo.monitor.best_known import best_known_of, verify_best
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.queries.runs import best as best_of
@@ -35,7 +36,11 @@ def best(name: str, output: str | None, db: str, as_json: bool) -> None:
         of_all = best_of_runs(store, runs)
     found = [(problem, candidate) for _, problem, candidate in of_all]
     rows = [
-        {**best_row(problem, candidate), **({} if len(runs) == 1 else {"run": run.name})}
+        {
+            **best_row(problem, candidate),
+            "best_known": best_known_of(problem),
+            **({} if len(runs) == 1 else {"run": run.name}),
+        }
         for run, problem, candidate in of_all
     ]
     if output is not None:
@@ -49,6 +54,8 @@ def best(name: str, output: str | None, db: str, as_json: bool) -> None:
                 continue
             where = "" if len(runs) == 1 else f", by {run.name}"
             click.echo(f"# {problem.name}: fitness {candidate.fitness:.6g} ({vector_of(problem, candidate)}){where}")
+            if known := verify_best(problem, candidate.fitness, candidate.text):
+                click.echo(f"# {known}")
             click.echo(candidate.text.rstrip("\n"))
 
 

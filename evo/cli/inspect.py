@@ -19,6 +19,7 @@ from evo.cli.options import db_option, json_option, wide_console
 from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled
 from evo.comparison.operators_table import print_operators
+from evo.monitor.best_known import best_known_of, describe_best_known, verify_best
 from evo.search.progress import describe_usage
 from islands.db.comparisons import runs_named
 from islands.db.reflections import reflections_on
@@ -113,6 +114,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             "problems": [
                 {
                     **best_row(problem, candidate),
+                    "best_known": best_known_of(problem),
                     "iterations": progress.problems[problem.id].groups,
                     "solved_at": progress.problems[problem.id].solved_at,
                     "status": problem.status,
@@ -153,6 +155,10 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             vector,
         )
     console.print(table)
+    for problem, candidate in found:
+        if (known := best_known_of(problem)) is not None:
+            told = describe_best_known(None if candidate is None else candidate.fitness, known)
+            console.print(f"{problem.name}: {told}", soft_wrap=True)
     print_operators(console, [pooled(one.policy, one) for one in operators])
     if len(versions) > 1:
         console.print(_versions_table(versions))
@@ -213,6 +219,7 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
             "features": dict(found.features),
             "feedback": found.feedback,
             "error": found.error,
+            "best_known": best_known_of(problem),
             "reflection": said.get(found.id, ""),
             "parent_reflection": "" if parent is None else said.get(parent.id, ""),
             "generation": found.generation,
@@ -232,6 +239,8 @@ def _show_candidate(store: Store, run: RunRecord, candidate_id: int, as_json: bo
         f"candidate {found.id} of {problem.name}: {born}, island {found.island}, generation {found.generation}"
     )
     console.print(f"fitness {found.fitness:.6g} ({vector_of(problem, found)})", soft_wrap=True)
+    if known := verify_best(problem, found.fitness, found.text):
+        console.print(known, soft_wrap=True)
     if found.features:
         console.print("features " + ", ".join(f"{k} {v:.4g}" for k, v in found.features.items()), soft_wrap=True)
     if detail.cells:

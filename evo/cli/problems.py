@@ -16,7 +16,6 @@ from evo.cli.options import json_option
 from problems.contract import Problem
 from problems.registry import describe_sets, resolve
 
-
 WIDEST, INDENT = 110, 4
 ALSO = (
     "Also: programs:FILE.jsonl, toolrl:FILE, musique:FILE, eureqa:FILE, a scorer file (PATH.py), an OpenEvolve "
@@ -72,8 +71,8 @@ def problems(address: str | None, limit: int | None, as_json: bool) -> None:
 
 def draw_sets(sets: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
     """The sets by name, size and description; below those that share them, their objectives, source and licence."""
-    names = max([len(row["name"]) for row in sets], default=0)
-    sizes = max([len(_size(row)) for row in sets], default=0)
+    names = max(len("set"), *(len(row["name"]) for row in sets))
+    sizes = max(len("size"), *(len(_size(row)) for row in sets))
     yield f"{'set':<{names}}  {'size':>{sizes}}  what it is"
     yield " " * INDENT + "objectives; source; licence"
     yield ""

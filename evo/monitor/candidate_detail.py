@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from evo.monitor.best_known import best_known_of
 from evo.monitor.snapshot import Ancestor, Detail
 from evo.monitor.statement import statement_of, walk_of
 from islands.db.reflections import reflections_on
@@ -58,6 +59,7 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
         asked.user,
         asked.chain,
         asked.place,
+        best_known_of(found.problem),
         said.get(id, ""),
         "" if parent is None else said.get(parent.id, ""),
     )

@@ -162,6 +162,7 @@ class Detail:
     statement: of the problem; "" where it can only be read in the prompt; walk: the answer's way through its maze
     system, prompt: what was asked; chain: the whole of what the model wrote, in which the answer is number `place`
         from 0; "" for a seed answer
+    best_known: the best fitness known to the problem, None where nobody says
     reflection, parent_reflection: what a policy said that this answer and its parent need; "" for nothing
     """
 
@@ -189,6 +190,7 @@ class Detail:
     prompt: str = ""
     chain: str = ""
     place: int = 0
+    best_known: float | None = None
     reflection: str = ""
     parent_reflection: str = ""
 

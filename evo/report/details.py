@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.comparison.load import Comparison
+from evo.monitor.best_known import describe_best_known
 from evo.monitor.statement import problem_of
 from evo.report.load import RunReading, SearchReading
 from islands.db.reflections import reflections_on
@@ -52,12 +53,14 @@ class BestAnswer:
 @dataclass(frozen=True)
 class ProblemDetail:
     """row: its place in the comparison. statement: "" where the problem cannot be looked up here; the prompt says it
-    then. answers: an arm each, none for an arm without a valid answer."""
+    then. known: the best value known beside the best that was found, "" where there is none. answers: an arm each, none
+    for an arm without a valid answer."""
 
     row: int
     name: str
     target: float | None
     statement: str
+    known: str
     answers: tuple[BestAnswer, ...]
 
 
@@ -103,8 +106,11 @@ def problem_details(
                     bounded(system, room // 4), bounded(prompt, room),
                 )
             )  # fmt: skip
+        top = max([answer.fitness for answer in answers], default=None)
+        best_known = None if stated is None else stated.best_known
+        known = "" if best_known is None else describe_best_known(top, best_known)
         statement = "" if stated is None else bounded(stated.statement(), room)
-        found.append(ProblemDetail(row, problem.name, problem.target, statement, tuple(answers)))
+        found.append(ProblemDetail(row, problem.name, problem.target, statement, known, tuple(answers)))
     return tuple(found)
 
 

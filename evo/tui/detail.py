@@ -6,6 +6,7 @@ import difflib
 
 from rich.style import Style
 
+from evo.monitor.best_known import describe_best_known
 from evo.monitor.snapshot import Detail, ProblemLine, Snapshot
 from evo.tui.answer import draw_program, draw_walk
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, wrap
@@ -59,6 +60,13 @@ def _body(problem: ProblemLine, found: Detail, width: int) -> Lines:
     if problem.target is not None:
         line.add(f" of {problem.target:.6g}", DIM)
     lines.append(line.add(f"   candidate {found.candidate}, {born}, island {found.island}, found {found.found}×", DIM))
+    if found.best_known is not None:
+        lines += [
+            Line(width).add("known   " if not at else " " * 8, DIM).add(piece)
+            for at, piece in enumerate(
+                wrap(describe_best_known(found.fitness, found.best_known), max(10, width - 8), 3, words=True)
+            )
+        ]
     lines.append(Line(width).add("policy  ", DIM).add(shorten(found.version, width - 8)))
     lines += _vector(problem.objectives, found, width)
     if found.features:

@@ -112,6 +112,12 @@ Best values known: {known}."""
         lines = [self._told(instances[size]) for size in sorted(instances)]
         return Score(tuple(rewards), fitness, code_features(code), "\n".join(lines), error)
 
+    def verify_record(self, answer: str) -> bool:
+        """Whether the deciding instance, constructed anew and measured in exact arithmetic, beats the best value known
+        by more than MARGIN of it."""
+        code = strip_fence(answer, wanted=f"def {self.task.entry}")
+        return any(instance.record for instance in self._run(code) if instance.size == self.task.headline)
+
     # -- running -------------------------------------------------------------------------------------------------------
 
     def _run(self, code: str) -> Iterable[Instance]:
