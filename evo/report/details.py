@@ -108,9 +108,9 @@ def problem_details(
             )  # fmt: skip
         top = max([answer.fitness for answer in answers], default=None)
         best_known = None if stated is None else stated.best_known
-        known = "" if best_known is None else describe_best_known(top, best_known)
+        reached = "" if best_known is None else describe_best_known(top, best_known)
         statement = "" if stated is None else bounded(stated.statement(), room)
-        found.append(ProblemDetail(row, problem.name, problem.target, statement, known, tuple(answers)))
+        found.append(ProblemDetail(row, problem.name, problem.target, statement, reached, tuple(answers)))
     return tuple(found)
 
 
