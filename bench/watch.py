@@ -6,7 +6,8 @@
 
 `screen` opens the comparison on a pseudo-terminal of 160x50 in a process of its own, and reads that process's CPU time
 from the kernel: loading first, then each second of watching. With --rate, another process commits so many prompt
-groups a second meanwhile. `make` leaves the last --open iterations of every search for it.
+groups a second meanwhile. `make` leaves the last --open iterations of every search for it. With -o FILE.json the result
+goes there too, under --as NAME, with command, commit, cores and load.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import statistics
 import struct
 import subprocess
@@ -29,135 +31,10 @@ from fcntl import ioctl
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parent.parent
-ARMS = {"base": 0.010, "best-of-n": 0.008, "grpo": 0.006, "vpo": 0.014}
-"""Chance of an iteration to solve, of the easiest problem."""
-NAME = "synthetic"
-OBJECTIVES = ("completion", "gold", "diamond", "safety")
+sys.path.insert(0, str(ROOT))
 
-
-class Writer:
-    """Commits prompt groups like a search does, as far as a reader can tell, but of random answers."""
-
-    def __init__(self, store: Any, run_id: int, problems: list[Any], chance: float, seed: int) -> None:
-        self.store, self.run_id, self.problems, self.chance = store, run_id, problems, chance
-        self.rng = np.random.default_rng(seed)
-        self.sequence = 0
-        self.best = [0.0] * len(problems)
-        self.solved = [False] * len(problems)
-
-    def commit(self, groups: int) -> None:
-        """The next groups, in one transaction, over the problems in turns."""
-        from sqlalchemy import func, insert, select, update
-
-        from islands.db.schema import Answer, Candidate, Elite, Improvement, Problem, PromptGroup, Rollout, table
-
-        rng, now = self.rng, time.time()
-        with self.store.begin() as tx:
-            connection = tx.connection
-            policy = self.store.policy_version(self.run_id, "synthetic@1", tx)
-            first = {m: (connection.execute(select(func.max(m.id))).scalar() or 0) + 1
-                     for m in (PromptGroup, Rollout, Candidate)}  # fmt: skip
-            rows: dict[Any, list[dict[str, Any]]] = {m: [] for m in (PromptGroup, Rollout, Candidate, Answer, Elite)}
-            risen: dict[tuple[int, int], dict[str, Any]] = {}
-            for n in range(groups):
-                index = self.sequence % len(self.problems)
-                problem, iteration = self.problems[index], self.sequence // len(self.problems)
-                group, rollout = first[PromptGroup] + n, first[Rollout] + n
-                rows[PromptGroup].append(dict(
-                    id=group, run_id=self.run_id, problem_id=problem.id, sequence=self.sequence, iteration=iteration,
-                    island=iteration % 5, parent_id=None, inspirations=[], user="x" * 600, system="", prompt_ids=b"",
-                    stream=self.sequence, seed=0, temperature=1.0, policy_version_id=policy, answers=3,
-                    sampling_seconds=0.01, scoring_seconds=0.001, created=now,
-                ))  # fmt: skip
-                rows[Rollout].append(dict(
-                    id=rollout, group_id=group, position=0, text="R" * 80, token_ids=b"", logprobs=b"", finish="stop",
-                    format_error=None,
-                ))  # fmt: skip
-                for answer in range(3):
-                    candidate = first[Candidate] + 3 * n + answer
-                    solves = rng.random() < self.chance * (1 - index / len(self.problems)) / 3
-                    vector = rng.integers(0, 5, len(OBJECTIVES)) / 4
-                    fitness = 1.0 if solves else float(min(0.99, vector.mean() * (0.9 + 0.1 * rng.random())))
-                    rows[Candidate].append(dict(
-                        id=candidate, problem_id=problem.id, group_id=group, sequence=self.sequence,
-                        identity=rng.bytes(16), text="R" * 40, rewards=vector.tolist(), fitness=fitness,
-                        features={"length": 0.5}, measures=[0.5], feedback="Reached the end in 20 of 27 steps.",
-                        error=None if rng.random() < 0.9 else "invalid", generation=1, island=iteration % 5,
-                        parent_id=max(1, candidate - 3), created=now,
-                    ))  # fmt: skip
-                    rows[Answer].append(
-                        dict(rollout_id=rollout, position=answer, candidate_id=candidate, repeat=False, seconds=0.001)
-                    )
-                    if iteration < 15:
-                        rows[Elite].append(dict(
-                            problem_id=problem.id, island=iteration % 5, cell=f"{iteration}-{answer}",
-                            candidate_id=candidate, sequence=self.sequence,
-                        ))  # fmt: skip
-                    if fitness >= 1.0 and not self.solved[index]:
-                        self.solved[index] = True
-                        values = {"solved_sequence": self.sequence, "status": "solved"}
-                        connection.execute(update(Problem).where(Problem.id == problem.id).values(**values))
-                    if fitness > self.best[index] and rows[Candidate][-1]["error"] is None:
-                        self.best[index] = fitness
-                        connection.execute(
-                            update(Problem).where(Problem.id == problem.id).values(best=candidate, best_fitness=fitness)
-                        )
-                        risen[problem.id, self.sequence] = dict(
-                            problem_id=problem.id, sequence=self.sequence, candidate_id=candidate, fitness=fitness
-                        )
-                self.sequence += 1
-            rows[Improvement] = list(risen.values())
-            for mapped, of in rows.items():
-                if of:
-                    connection.execute(insert(table(mapped)), of)
-
-
-def make(path: str, problems: int, iterations: int, seeds: int, left: int) -> list[Writer]:
-    """A comparison of four arms, all but the last `left` iterations of each search committed."""
-    from islands.db.comparisons import PlannedRun, plan, runs_named
-    from islands.db.store import Store
-
-    config = dict(problems=[f"maze:hard/{i}" for i in range(problems)], iterations=iterations, rollouts=1, answers=3,
-                  policy="synthetic", until_solved=False, max_answers=None, max_seconds=None)  # fmt: skip
-    store = Store.open(path)
-    planned = [PlannedRun(arm, seed, {**config, "seed": seed}) for seed in range(seeds) for arm in ARMS]
-    plan(store, NAME, planned, command="bench", commit="")
-    writers = []
-    for run in runs_named(store, NAME):
-        store.finish_run(run.id, "running" if left else "done")
-        with store.begin() as tx:
-            rows = [
-                store.add_problem(run.id, i, f"maze:hard/{i}", f"maze:hard/{i}", OBJECTIVES, 1.0, "route", tx)
-                for i in range(problems)
-            ]
-        writers.append(Writer(store, run.id, rows, ARMS[str(run.arm)], run.id))
-    for writer in writers:
-        for start in range(0, problems * (iterations - left), 5_000):
-            writer.commit(min(5_000, problems * (iterations - left) - start))
-    return writers
-
-
-def grow(writers: list[Writer], rate: float, seconds: float) -> None:
-    """Commit `rate` groups a second over all runs, with telemetry once a second, as searches do."""
-    began, done, told = time.time(), 0, 0.0
-    while (passed := time.time() - began) < seconds:
-        due = int(passed * rate) - done
-        for writer in writers:
-            share = max(1, due // len(writers))
-            if due > 0:
-                writer.commit(share)
-                done += share
-        if passed - told >= 1.0:
-            told = passed
-            for writer in writers:
-                summary = dict(answers_per_second=rate * 3 / len(writers), tokens_per_second=rate * 60, policy_busy=0.9,
-                               scoring_queue=3, answers=done, tokens=done * 60, groups=done, migrations=1, repeats=2,
-                               errors={"invalid": done // 10, "format": 3}, seconds=passed, at=time.time())  # fmt: skip
-                writer.store.finish_run(writer.run_id, "running", summary=summary)
-        time.sleep(0.1)
+from bench.synthetic_comparison import NAME, Writer, grow, make  # noqa: E402
 
 
 class Watched:
@@ -278,6 +155,18 @@ def _watching(db: str) -> Iterator[Watched]:
         watched.end()
 
 
+def keep(found: dict[str, Any], output: str | None, label: str) -> None:
+    """Print the result; write it to the file beside those that are there."""
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    state = {"command": shlex.join(["python", "bench/watch.py", *sys.argv[1:]]), "commit": commit.stdout.strip(),
+             "cores": os.cpu_count(), "load": [round(load, 1) for load in os.getloadavg()]}  # fmt: skip
+    print(json.dumps({**found, **state}))
+    if output:
+        file = Path(output)
+        kept = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps({**kept, label: {**found, **state}}, indent=2) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["make", "screen", "slowdown"])
@@ -290,11 +179,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--settle", type=float, default=15.0, help="seconds of watching before it is measured")
     parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("-o", "--output", help="a JSON file that keeps the results of several calls")
+    parser.add_argument("--as", dest="label", help="its name there; default: screen, growing or slowdown")
     options = parser.parse_args()
-    sys.path.insert(0, str(ROOT))
     db = f"sqlite:///{Path(options.file).absolute()}"
     if options.what == "slowdown":
-        print(json.dumps(slowdown(options.problems, options.iterations, options.turns)))
+        keep(slowdown(options.problems, options.iterations, options.turns), options.output, options.label or "slowdown")
         return
     writers: list[Writer] = []
     if options.what == "make" or options.rate:
@@ -311,7 +201,8 @@ def main() -> None:
             writer.store = type(writer.store).open(db)  # connections do not survive a fork
         grow(writers, options.rate, options.settle + options.seconds + 5)
         os._exit(0)
-    print(json.dumps(screen(db, options.seconds, options.settle)))
+    label = options.label or ("growing" if growing else "screen")
+    keep(screen(db, options.seconds, options.settle), options.output, label)
     if growing:
         os.waitpid(growing, 0)
 

@@ -17,7 +17,7 @@ import click
 from evo.version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("evo.cli.demo", "Base, GRPO, VPO and three baselines search hard mazes: verdict and report."),
+    "demo": ("evo.cli.demo", "Six ways to search the same hard mazes, live, with a verdict and a report."),
     "run": ("evo.cli.run", "Search problems with a policy."),
     "resume": ("evo.cli.resume", "Go on with a run after its last committed group."),
     "watch": ("evo.cli.watch", "Watch a run or a comparison on a live screen, from anywhere."),
@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("evo.cli.report", "Write a run or a comparison as one HTML page, with its plots."),
     "evaluate": ("evo.cli.evaluate", "Measure a policy without search: best@k, solve@k, diversity."),
     "compare": ("evo.cli.compare", "Compare policies as searchers: solve rates under one budget, with a verdict."),
-    "train": ("evo.cli.train", "Fine-tune a policy by reward: vpo, grpo and the other methods."),
+    "train": ("evo.cli.train", "Fine-tune a policy by reward (vpo, grpo, ...) or by what searches found (improve)."),
     "pretrain": ("evo.cli.pretrain", "Make the embedded base policy from nothing."),
     "pipeline": ("evo.cli.pipeline", "Train, evaluate, search, compare and report by one file."),
 }

@@ -16,7 +16,7 @@ from evo.report.files import write_report
 @click.argument("name", metavar="RUN")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="the page")
 @click.option("--png", metavar="DIR", help="the plots as PNG files  [default: FILE_plots, beside the page]")
-@click.option("--against", metavar="ARM", help="the arm to measure the others against  [default: grpo]")
+@click.option("--against", metavar="ARM", help="the arm to measure the others against  [default: grpo, or the first]")
 @db_option
 @json_option
 def report(name: str, output: str, png: str | None, against: str | None, db: str, as_json: bool) -> None:

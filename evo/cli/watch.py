@@ -37,8 +37,8 @@ def watch(
     It reads the database alone and never writes, so it may run anywhere that reaches the database. --serve prints an
     address with a token: only this machine can open it, and only with that token.
     """
-    if sum((plain or once, serve, svg is not None)) > 1:
-        raise BadInput("--plain, --once, --svg and --serve exclude each other")
+    if sum((once, serve, svg is not None)) > 1 or (plain and serve):
+        raise BadInput("--once, --svg and --serve exclude each other, and --serve has no --plain")
     console = Console(highlight=False, markup=False, emoji=False)
     if serve:
         from evo.cli.watch_served import serve_screen

@@ -12,12 +12,13 @@ from rich.console import Console
 from evo.cli.lines import plain_lines, plain_pause
 from evo.errors import BadInput
 from evo.monitor.poller import Poller
-from evo.monitor.snapshot import Snapshot
 from evo.tui.palette import spell
 from evo.tui.picture import draw_text, save_svg
 from islands.db.store import Store
 
 ONCE_WIDTH, ONCE_HEIGHT = 100, 40
+ARCHIVES_SECONDS = 5.0
+"""For the archives of a picture; what is not read by then is left out of its means, and the picture says so."""
 
 
 def print_lines(name: str, db: str, against: str | None, console: Console) -> int:
@@ -25,7 +26,7 @@ def print_lines(name: str, db: str, against: str | None, console: Console) -> in
     began = time.monotonic()
     with _poller(name, db, against) as poller:
         while True:
-            snapshot = _loaded(poller)
+            snapshot = poller.poll_whole(0.0)
             for line in plain_lines(snapshot, time.time()):
                 console.print(spell(line, console.encoding), soft_wrap=True)
             if snapshot.ended:
@@ -38,7 +39,7 @@ def print_lines(name: str, db: str, against: str | None, console: Console) -> in
 def print_picture(name: str, db: str, against: str | None, console: Console) -> int:
     """What the screen would show, as text; without its keys, which do nothing here."""
     with _poller(name, db, against) as poller:
-        snapshot = _loaded(poller)
+        snapshot = poller.poll_whole(ARCHIVES_SECONDS)
     terminal = console.is_terminal
     width = console.width if terminal else ONCE_WIDTH
     height = max(24, console.height - 1) if terminal else ONCE_HEIGHT
@@ -49,7 +50,7 @@ def print_picture(name: str, db: str, against: str | None, console: Console) -> 
 def write_picture(name: str, db: str, against: str | None, file: Path) -> int:
     """The screen as an SVG. Raises BadInput where the file cannot be written."""
     with _poller(name, db, against) as poller:
-        snapshot = _loaded(poller)
+        snapshot = poller.poll_whole(ARCHIVES_SECONDS)
     try:
         file.write_text(save_svg(snapshot, time.time()), encoding="utf-8")
     except OSError as error:
@@ -61,11 +62,3 @@ def write_picture(name: str, db: str, against: str | None, file: Path) -> int:
 def _poller(name: str, db: str, against: str | None) -> Iterator[Poller]:
     with Store.open(db, read_only=True) as store:
         yield Poller(store, name, against)
-
-
-def _loaded(poller: Poller) -> Snapshot:
-    """A snapshot of everything that the database has now."""
-    while True:
-        snapshot = poller.poll()
-        if snapshot.loaded >= snapshot.runs:
-            return snapshot

@@ -22,7 +22,8 @@ def print_operators(console: Console, operators: Sequence[OperatorShares]) -> No
     console.print(f"\n{MEANING}:", soft_wrap=True, markup=False)
     table = Table(box=None, pad_edge=False)
     for title in ("operator", *TITLES):
-        table.add_column(title, justify="left" if title == "operator" else "right", no_wrap=True)
+        named = title == "operator"  # a long name is wrapped before a figure is cut
+        table.add_column(title, justify="left" if named else "right", no_wrap=not named, overflow="fold")
     for one in operators:
         table.add_row(one.name, *(share_text(one.shares.get(name)) for name in RATES))
     console.print(table, markup=False)

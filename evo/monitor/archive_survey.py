@@ -40,6 +40,21 @@ class Survey:
             return
         self._chosen = chosen
         unread = any((was < 0).any() for was in self._read)
+        order = self._order(done, chosen)
+        for start in range(0, len(order), AT_ONCE):
+            self._read_some(store, done, order[start : start + AT_ONCE])
+            if time.thread_time() - began > READ_SECONDS:
+                break
+        self._due = time.monotonic() + (time.thread_time() - began) / (FIRST_SHARE if unread else SHARE)
+
+    def read_all(self, store: Store, done: Sequence[np.ndarray], chosen: int, seconds: float) -> None:
+        """Read whatever has changed at once, for a picture that is made only once; no longer than `seconds`."""
+        until = time.monotonic() + seconds
+        while (order := self._order(done, chosen)) and time.monotonic() < until:
+            self._read_some(store, done, order)
+
+    def _order(self, done: Sequence[np.ndarray], chosen: int) -> list[tuple[int, int, int]]:
+        """(arm, row, column) of archives that have changed, what has changed most first; not all of very many."""
         stale = [np.where(ids > 0, now - was, 0) for ids, now, was in zip(self._ids, done, self._read, strict=True)]
         for of in stale:
             of[chosen : chosen + 1] *= 1_000_000
@@ -48,11 +63,7 @@ class Survey:
             for arm, of in enumerate(stale)
             for row, column in zip(*_largest(of), strict=True)
         )
-        for start in range(0, len(order), AT_ONCE):
-            self._read_some(store, done, [(arm, row, column) for _, row, column, arm in order[start : start + AT_ONCE]])
-            if time.thread_time() - began > READ_SECONDS:
-                break
-        self._due = time.monotonic() + (time.thread_time() - began) / (FIRST_SHARE if unread else SHARE)
+        return [(arm, row, column) for _, row, column, arm in order]
 
     def _read_some(self, store: Store, done: Sequence[np.ndarray], places: Sequence[tuple[int, int, int]]) -> None:
         at = {int(self._ids[arm][row, column]): (arm, row, column) for arm, row, column in places}

@@ -128,6 +128,11 @@ class LiveCache:
             self.survey.read(self.store, [arm.done for arm in self.arms], chosen)
         self._read_vectors()
 
+    def read_archives(self, chosen: int, seconds: float) -> None:
+        """All of them that have changed, at once, those of the problem `chosen` first; no longer than `seconds`."""
+        if self.survey is not None:
+            self.survey.read_all(self.store, [arm.done for arm in self.arms], chosen, seconds)
+
     def _enrolled(self, run_id: int, cached: RunCache) -> bool:
         """Whether the run has its problems; all of them are stored at once."""
         problems = self.store.problems(run_id)

@@ -79,6 +79,13 @@ class Poller:
         self._read_detail()
         return self._snapshot(now)
 
+    def poll_whole(self, seconds: float) -> Snapshot:
+        """A snapshot of everything that the database has now, the archives too as far as they are read in `seconds`."""
+        while (snapshot := self.poll()).loaded < snapshot.runs:
+            pass
+        self._cache.read_archives(self._chosen[0], seconds)
+        return self.poll()
+
     def _afresh(self, now: float) -> Snapshot:
         self._begin()
         return self.poll(now)

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from evo.monitor.arm_style import BLUE, WARN
 from evo.report.legend import WORDS
 from evo.report.problem_table import detail_id
 from evo.report.report import Report
@@ -47,8 +48,8 @@ def page_of(report: Report) -> str:
 
 
 def _arm_rules(report: Report) -> str:
-    """Each arm's colour and mark, before its name wherever that stands."""
-    rules = [
+    """Each arm's colour and mark, before its name wherever that stands; the colours of the rest."""
+    rules = [f":root {{ --blue: {BLUE}; --warn: {WARN}; }}\n"] + [
         f'[data-arm="{place}"]::before {{ content: "{style.mark}\\00a0"; color: {style.colour}; }}\n'
         for place, style in enumerate(report.arm_styles)
     ]

@@ -115,7 +115,16 @@ class Report:
         charts += [chart for one in self.rewards for chart in one.charts]
         arms = zip(self.comparison.arms, self.arm_styles, strict=True)
         return {
-            "arms": [{"name": visible(arm.name), "colour": style.colour, "mark": style.mark} for arm, style in arms],
+            "arms": [
+                {
+                    "name": visible(arm.name),
+                    "colour": its.colour,
+                    "mark": its.mark,
+                    "shape": its.shape,
+                    "hollow": its.hollow,
+                }
+                for arm, its in arms
+            ],
             "charts": {chart.name: {"title": visible(chart.title), **chart.values} for chart in charts},
             "problems": self.chart,
         }

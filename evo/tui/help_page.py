@@ -56,7 +56,7 @@ WORDS = (
     ("improvements", "when, arm, problem, seed (s0), iteration (#12), best fitness before and after, what changed in"
      " the vector against the parent"),
     ("operators", "of the answers to a parent shown, the share better than that parent; columns by how far the parent"
-     " was: its share of the target, in quarters"),
+     " was, as a share of the target: <.5 from a quarter to a half"),
     ("kept", "share of the parent's text that answers keep"),
     ("copies, copy", "answers that are one of those shown in the prompt, letter by letter"),
     ("repeats", "answers that the search had before"),

@@ -9,8 +9,7 @@ from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
 from evo.tui.palette import DIM, STRONG, look
 from islands.types import QUARTERS
 
-REFINED = [BINS[quarter] for quarter in range(QUARTERS)]
-TITLES = (*REFINED, "kept", "copy", "repeat", "alone")
+TITLES = (*(f"<{BINS[quarter].partition('-')[2]}" for quarter in range(QUARTERS)), "kept", "copy", "repeat", "alone")
 """Of RATES, short enough for the narrower column of a wide screen."""
 NARROWEST = 6
 """Cells of an operator's name; where there is less room the last columns go."""

@@ -1,24 +1,22 @@
-"""Styles of text. An arm is told by its mark and its colour together, never by colour alone (evo.monitor.arm_style);
-nor is anything else told by colour alone.
-"""
+"""Styles of text, of the colours of evo.monitor.arm_style. Nothing is told by colour alone."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
 
-from rich.color import Color
 from rich.style import Style
 
+from evo.monitor import arm_style
 from evo.monitor.arm_style import style_of
 
 STRONG = Style(bold=True)
 DIM = Style(dim=True)
 TITLE = Style(bold=True)
 SELECTED = Style(reverse=True)
-GOOD = Style(color=Color.parse("#009E73"), bold=True)
-BAD = Style(color=Color.parse("#D55E00"), bold=True)
-WARN = Style(color=Color.parse("#E69F00"), bold=True)
+GOOD = Style(color=arm_style.GOOD, bold=True)
+BAD = Style(color=arm_style.BAD, bold=True)
+WARN = Style(color=arm_style.WARN, bold=True)
 SHARED = Style(bold=True)
 """Of a plot's cell that several curves go through."""
 

@@ -21,8 +21,7 @@ from evo.report.text import visible
 LINES: tuple[Any, ...] = (
     "-", (0, (5, 2)), (0, (6, 2, 1.5, 2)), (0, (1.8, 1)), (0, (9, 2)), (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)), (0, (3, 2.5))
 )  # fmt: skip
-MARKERS = {"●": "o", "▲": "^", "■": "s", "◆": "D", "▼": "v", "○": "o", "△": "^", "□": "s"}
-HOLLOW = "○△□"
+MARKERS = {"circle": "o", "triangle-up": "^", "square": "s", "diamond": "D", "triangle-down": "v"}
 MAP = "cividis"
 UNKNOWN = "#e4e4e4"
 INK, FAINT = "#222222", "#8a8a8a"
@@ -80,9 +79,9 @@ def looks(arms: Sequence[str]) -> dict[str, Look]:
     """By the arms' order."""
     found = {}
     for place, arm in enumerate(arms):
-        colour, _, mark = style_of(place)
+        its = style_of(place)
         line = LINES[(place + place // len(LINES)) % len(LINES)]
-        found[arm] = Look(colour, line, MARKERS[mark], "none" if mark in HOLLOW else colour)
+        found[arm] = Look(its.colour, line, MARKERS[its.shape], "none" if its.hollow else its.colour)
     return found
 
 

@@ -4,16 +4,15 @@
   const values = JSON.parse(document.getElementById("chart-values").textContent);
   const places = values.arms.map((_, place) => place);
   const several = values.arms.length > 1;
-  const shapes = { "●": "circle", "▲": "triangle-up", "■": "square", "◆": "diamond", "▼": "triangle-down", "○": "circle", "△": "triangle-up", "□": "square" };
   const scale = (of) => ({ domain: places, range: values.arms.map(of) });
   const color = { field: "arm", type: "nominal", legend: null, scale: scale((arm) => arm.colour) };
-  const shape = { field: "arm", type: "nominal", legend: null, scale: scale((arm) => shapes[arm.mark]) };
+  const shape = { field: "arm", type: "nominal", legend: null, scale: scale((arm) => arm.shape) };
   const marked = {
     shape,
     stroke: color,
     fill: { condition: { test: "datum.hollow", value: "transparent" }, ...color },
   };
-  const hollow = (arm) => "○△□".includes(values.arms[arm].mark);
+  const hollow = (arm) => values.arms[arm].hollow;
   const name = (arm) => values.arms[arm].name;
   const told = (value) => (value === null || value === undefined ? "" : String(Number(Number(value).toPrecision(4))));
 
