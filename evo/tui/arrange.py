@@ -144,6 +144,8 @@ def _wide(
         for panel in others
         if panel != "improvements"
     }
+    if sum(len(body) + 2 for body in made.values()) + 6 > room and len(snapshot.problems) > 1:
+        made["population"] = made["population"][: len(snapshot.arms) + 1]  # without the chosen problem's
     spare = max(4, room - sum(len(body) + 2 for body in made.values()) - 1)
     side: Lines = []
     for panel in others:

@@ -23,7 +23,7 @@ def draw_operators(snapshot: Snapshot, width: int, height: int) -> Lines:
     cells = [max(width_of(title) + 1, 5) for title in TITLES]
     while len(cells) > 1 and sum(cells) + NARROWEST + 2 > width:
         cells.pop()
-    longest = max(width_of(clean(one.name)) for _, one in rows)
+    longest = max(width_of(_name(one.name)) for _, one in rows)
     names = min(longest, width - 2 - sum(cells))
     head = Line(width).gap(2).add("arm", DIM, names)
     for title, room in zip(TITLES, cells, strict=False):
@@ -31,10 +31,16 @@ def draw_operators(snapshot: Snapshot, width: int, height: int) -> Lines:
     lines = [head]
     for number, one in rows:
         its = look(number)
-        line = Line(width).add(its.mark, its.style).gap().add(shorten(one.name, names), its.style, names)
+        line = Line(width).add(its.mark, its.style).gap().add(shorten(_name(one.name), names), its.style, names)
         for place, (rate, room) in enumerate(zip(RATES, cells, strict=False)):
             value = one.shares.get(rate)
             style = DIM if value is None else STRONG if place < QUARTERS else PLAIN
             line.add(share_text(value), style, room, right=True)
         lines.append(line)
     return lines[:height]
+
+
+def _name(name: str) -> str:
+    """An operator's, without its arm's, whose mark stands before it, and without the kind of its address."""
+    arm, _, policy = name.partition(": ")
+    return clean(policy.partition(":")[2] or policy or arm)

@@ -25,8 +25,14 @@ def save_svg(snapshot: Snapshot, now: float, size: tuple[int, int] = SVG_SIZE) -
     return asyncio.run(_saved(snapshot, now, size))
 
 
+class _Picture(ScreenApp):
+    """Without scrollbars, which a picture has no use for."""
+
+    CSS = ScreenApp.CSS + "LinesView { scrollbar-size-vertical: 0 }"
+
+
 async def _saved(snapshot: Snapshot, now: float, size: tuple[int, int]) -> str:
-    app = ScreenApp(lambda: Still(snapshot), now=lambda: now)
+    app = _Picture(lambda: Still(snapshot), now=lambda: now)
     async with app.run_test(size=size) as pilot:
         await app.opened()
         await pilot.pause()

@@ -91,6 +91,8 @@ class ProblemTable:
         bar = spare // arms - 1
         if spare < 0:  # many arms on a small screen: names give way
             name = max(5, name + spare)
+        if bar < LEAST_BAR:
+            outcome += max(0, min(spare // arms, 6))  # for the arms' names
         return _Widths(name, min(bar, MOST_BAR) if bar >= LEAST_BAR else 0, outcome, gap)
 
     def _arm_width(self, number: int) -> int:

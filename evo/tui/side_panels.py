@@ -87,9 +87,15 @@ def draw_improvements(snapshot: Snapshot, view: View, width: int, height: int, n
     names = _name_width(snapshot, width) if len(snapshot.arms) > 1 and width >= 70 else 0
     prefix = common_prefix([problem.name for problem in snapshot.problems])
     problem_width = min(18 if width >= 70 else 10, max(len(p.name) - len(prefix) for p in snapshot.problems))
+    problem_width = max(7, problem_width)
     several = any(arm.seeds > 1 for arm in snapshot.arms)
-    lines: Lines = []
-    for one in snapshot.improvements[:height]:
+    head = Line(width).add("ago", DIM, 4, right=True).gap(3 if len(snapshot.arms) > 1 else 1)
+    if names:
+        head.add("arm", DIM, names).gap()
+    head.add("problem", DIM, problem_width).gap(4 if several else 0)
+    head.gap().add("iter.", DIM, 5).gap().add("fitness", DIM, 10).gap().add("change of vector", DIM)
+    lines: Lines = [head] if height > 1 else []
+    for one in snapshot.improvements[: max(1, height - 1)]:
         its = look(arms.get(one.arm, 0))
         line = Line(width).add(ago(now - one.created), DIM, 4, right=True).gap()
         if len(snapshot.arms) > 1:
@@ -130,7 +136,7 @@ def draw_errors(snapshot: Snapshot, view: View, width: int, height: int) -> Line
     lines: Lines = []
     if not totals and not any(arm.failed for arm in snapshot.arms):
         return [Line(width).add("none", DIM)]
-    cells = 8
+    cells = max(4, min(8, (width - 10) // max(1, len(snapshot.arms))))
     kinds = max(10, min(34, width - len(snapshot.arms) * cells))
     if totals:
         head = Line(width).add("kind", DIM, kinds)
@@ -158,4 +164,4 @@ def _fault(snapshot: Snapshot, arm: ArmSnapshot, problem: int, message: str, wid
 
 def _name_width(snapshot: Snapshot, width: int) -> int:
     longest = max((width_of(clean(arm.name)) for arm in snapshot.arms), default=6)
-    return max(3, min(longest, 10 if width < 90 else 16))
+    return max(3, min(longest, 12 if width < 90 else 16))

@@ -16,7 +16,7 @@
   const name = (arm) => values.arms[arm].name;
   const told = (value) => (value === null || value === undefined ? "" : String(Number(Number(value).toPrecision(4))));
 
-  const axis = (title, more = {}) => ({ title, grid: true, ...more });
+  const axis = (title, more = {}) => ({ title, grid: true, labelOverlap: "greedy", labelSeparation: 6, ...more });
   const whole = { tickMinStep: 1, format: "~r" };
 
   // Which value is nearest to the pointer stands out, and a box says what it is. What it says is looked up by number:
