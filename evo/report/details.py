@@ -3,17 +3,18 @@ that a page of many problems stays small."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.comparison.load import Comparison
 from evo.monitor.best_known import describe_best_known
 from evo.monitor.statement import problem_of
+from evo.report.lineage import Piece, difference, unit_of
 from evo.report.load import RunReading, SearchReading
 from islands.db.reflections import reflections_on
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
-from islands.queries.report import prompts_of
+from islands.queries.report import chains_of, prompts_of
 from islands.types import Candidate, ProblemRecord
 from problems.contract import Problem
 from problems.maze.board import Maze, simulate
@@ -21,7 +22,8 @@ from problems.maze.moves import UnreadableRoute, parse_moves
 
 PAGE_CHARS = 2_400_000
 """Of all the texts together; a text has an equal share of it."""
-FEWEST_CHARS, MOST_CHARS = 240, 6_000
+FEWEST_CHARS, MOST_CHARS = 160, 6_000
+ANCESTORS = 8
 MOST_PROBLEMS = 500
 CHUNK = 500
 
@@ -32,8 +34,12 @@ class BestAnswer:
 
     iteration: counts from 1, 0 for a seed answer
     reflection: what a policy said that it needs, as the parent of others; "" for nothing
+    language: "python" of a program, else ""
     drawn: a maze with the route that the answer takes; "" elsewhere
+    lineage: (iteration, fitness) of its parent, its parent's parent and so on, at most ANCESTORS of them
+    difference: to its parent, in `unit`s; empty where it has none
     system, prompt: what was asked; "" for a seed answer
+    chain: the whole text in which it stood, as answer `position`, from 1; "" where it is the answer alone
     """
 
     arm: str
@@ -43,11 +49,17 @@ class BestAnswer:
     fitness: float
     rewards: tuple[tuple[str, float], ...]
     text: str
+    language: str
     feedback: str
     reflection: str
     drawn: str
+    lineage: tuple[tuple[int, float], ...]
+    difference: tuple[Piece, ...]
+    unit: str
     system: str
     prompt: str
+    chain: str
+    position: int
 
 
 @dataclass(frozen=True)
@@ -77,17 +89,8 @@ def problem_details(
             best = max(known, key=lambda one: (one[0] or 0.0, -one[1]), default=None)
             if best is not None:
                 chosen[place, row] = best[1], best[2], int(best[2].problem.best or 0)
-    ids = [id for _, _, id in chosen.values()]
-    reader = CandidateReader(store, 0)
-    texts: dict[int, Candidate] = {}
-    prompts: dict[int, tuple[str, str]] = {}
-    said: dict[int, str] = {}
-    for start in range(0, len(ids), CHUNK):
-        part = ids[start : start + CHUNK]
-        texts.update(zip(part, reader.fetch(part), strict=True))
-        prompts.update(prompts_of(store, part))
-        said.update(reflections_on(store, part))
-    room = max(FEWEST_CHARS, min(MOST_CHARS, PAGE_CHARS // max(1, 2 * len(chosen) + len(problems))))
+    texts = _load(store, chosen.values())
+    room = max(FEWEST_CHARS, min(MOST_CHARS, PAGE_CHARS // max(1, 4 * len(chosen) + len(problems))))
     found = []
     for row, problem in enumerate(problems):
         stated = problem_of(problem)
@@ -96,22 +99,73 @@ def problem_details(
             if (place, row) not in chosen:
                 continue
             seed, search, id = chosen[place, row]
-            at, here = search.ordinal(id), texts[id]
-            system, prompt = prompts.get(id, ("", ""))
-            answers.append(
-                BestAnswer(
-                    arm, place, seed, 0 if at is None else int(search.born[at]) + 1, here.fitness,
-                    tuple(zip(search.problem.objectives, here.rewards, strict=True)), bounded(here.text, room),
-                    bounded(here.feedback, room // 4), said.get(id, ""), _walk(stated, here.text),
-                    bounded(system, room // 4), bounded(prompt, room),
-                )
-            )  # fmt: skip
+            answers.append(_answer(arm, place, seed, search, id, texts, room, stated))
         top = max([answer.fitness for answer in answers], default=None)
         best_known = None if stated is None else stated.best_known
         reached = "" if best_known is None else describe_best_known(top, best_known)
         statement = "" if stated is None else bounded(stated.statement(), room)
         found.append(ProblemDetail(row, problem.name, problem.target, statement, reached, tuple(answers)))
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """By candidate id: what was read of the answers that are shown, and of their parents."""
+
+    candidates: dict[int, Candidate]
+    parents: dict[int, int]
+    prompts: dict[int, tuple[str, str]]
+    chains: dict[int, tuple[str, int]]
+    reflections: dict[int, str]
+
+
+def _load(store: Store, chosen: Collection[tuple[int, SearchReading, int]]) -> _Texts:
+    reader = CandidateReader(store, 0)
+    lines = {id: search.line(id) for _, search, id in chosen}
+    parents = {id: int(search.ids[lines[id][-2]]) for _, search, id in chosen if len(lines[id]) > 1}
+    found = _Texts({}, parents, {}, {}, {})
+    ids = list(lines)
+    for start in range(0, len(ids), CHUNK):
+        part = ids[start : start + CHUNK]
+        wanted = [*part, *(parents[id] for id in part if id in parents)]
+        found.candidates.update(zip(wanted, reader.fetch(wanted), strict=True))
+        found.prompts.update(prompts_of(store, part))
+        found.chains.update(chains_of(store, part))
+        found.reflections.update(reflections_on(store, part))
+    return found
+
+
+def _answer(
+    arm: str, place: int, seed: int, search: SearchReading, id: int, texts: _Texts, room: int, stated: Problem | None
+) -> BestAnswer:
+    """Texts of at most `room` characters each."""
+    here = texts.candidates[id]
+    parent = texts.candidates[texts.parents[id]].text if id in texts.parents else None
+    system, prompt = texts.prompts.get(id, ("", ""))
+    chain, position = texts.chains.get(id, ("", 0))
+    above = search.line(id)[-2 : -2 - ANCESTORS : -1]
+    at, answer_format = search.ordinal(id), search.problem.answer_format
+    unit = unit_of(answer_format, parent or "", here.text)
+    return BestAnswer(
+        arm,
+        place,
+        seed,
+        0 if at is None else int(search.born[at]) + 1,
+        here.fitness,
+        tuple(zip(search.problem.objectives, here.rewards, strict=True)),
+        bounded(here.text, room),
+        "python" if answer_format == "python" else "",
+        bounded(here.feedback, room // 4),
+        texts.reflections.get(id, ""),
+        _walk(stated, here.text),
+        tuple((int(search.born[one]) + 1, float(search.fitness[one])) for one in above),
+        () if not (parent or "").strip() else tuple(difference(parent or "", here.text, unit, room)),
+        unit,
+        bounded(system, room // 4),
+        bounded(prompt, room),
+        "" if chain.strip() == here.text.strip() else bounded(chain, room),
+        position + 1,
+    )
 
 
 def bounded(text: str, room: int) -> str:

@@ -161,8 +161,9 @@ def unit_of(answer_format: str, old: str, new: str) -> str:
     return "words" if len(old.split()) > 1 or len(new.split()) > 1 else "characters"
 
 
-def difference(old: str, new: str, unit: str) -> list[Piece]:
-    """What changed from old to new, by characters, words, or lines with a little around each change; bounded."""
+def difference(old: str, new: str, unit: str, room: int = SHOWN_CHARS) -> list[Piece]:
+    """What changed from old to new, by characters, words, or lines with a little around each change; bounded to about
+    `room` characters."""
     together = unit != "lines"
     a, b = (_units(text, unit) for text in (old, new))
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
@@ -176,7 +177,7 @@ def difference(old: str, new: str, unit: str) -> list[Piece]:
             else:
                 pieces += [Piece("old", unit) for unit in a[i:i_end]]
                 pieces += [Piece("new", unit) for unit in b[j:j_end]]
-    return _bounded(_joined(pieces, " " if unit == "words" else "") if together else pieces)
+    return _bounded(_joined(pieces, " " if unit == "words" else "") if together else pieces, room)
 
 
 def whole(text: str, unit: str) -> list[Piece]:
@@ -203,8 +204,8 @@ def _joined(pieces: Sequence[Piece], by: str) -> list[Piece]:
     return joined
 
 
-def _bounded(pieces: Sequence[Piece]) -> list[Piece]:
-    room, shown = SHOWN_CHARS, []
+def _bounded(pieces: Sequence[Piece], room: int = SHOWN_CHARS) -> list[Piece]:
+    shown: list[Piece] = []
     for number, piece in enumerate(pieces):
         if number == SHOWN_LINES or room <= 0:
             shown.append(Piece("gap", f"… and {len(pieces) - number} more"))

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from evo.monitor.arm_style import BLUE, WARN
+from evo.report.highlight import highlight_python
 from evo.report.legend import WORDS
 from evo.report.problem_table import detail_id
 from evo.report.report import Report
@@ -33,6 +34,7 @@ def page_of(report: Report) -> str:
     )
     environment.filters["image"] = _image
     environment.filters["json"] = _json
+    environment.filters["python"] = highlight_python
     folder = files("evo.report") / "templates"
     style = (folder / "page.css").read_text(encoding="utf-8") + _arm_rules(report)
     script = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)

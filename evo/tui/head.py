@@ -206,9 +206,10 @@ def verdict(snapshot: Snapshot, width: int, room: int) -> Lines:
     for at, text in enumerate(snapshot.verdict):
         shown = not text.startswith("no difference")
         pieces = wrap(text, max(10, width - 2), 4, words=True)
-        more = f"… {len(snapshot.verdict) - at} more in evo show" if at + 1 < len(snapshot.verdict) or at else ""
         if lines and len(lines) + len(pieces) > room:
-            lines[-1].flush(more, DIM)
+            left = len(snapshot.verdict) - at
+            more = f"… {left} more in evo show"
+            lines[-1].flush(more if width_of(more) + 1 <= lines[-1].room else f"+{left} more", DIM)
             break
         for number, piece in enumerate(pieces[:room]):
             line = Line(width).add("→ " if shown and not number else "  ", GOOD)

@@ -11,7 +11,7 @@ from islands.types import QUARTERS
 
 TITLES = (*(f"<{BINS[quarter].partition('-')[2]}" for quarter in range(QUARTERS)), "kept", "copy", "repeat", "alone")
 """Of RATES, short enough for the narrower column of a wide screen."""
-NARROWEST = 6
+NARROWEST = 9
 """Cells of an operator's name; where there is less room the last columns go."""
 
 

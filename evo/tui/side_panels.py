@@ -30,7 +30,7 @@ def _archives(
     snapshot: Snapshot, found: Sequence[Population | None], title: str, width: int, migrations: bool = False
 ) -> Lines:
     names = _name_width(snapshot, width)
-    bars = max(24 - names, 8)
+    bars = max(8, min(24, width - 22) - names)
     migrations = migrations and width >= names + bars + 34
     head = Line(width).add(shorten(title, names + bars + 3), DIM, names + bars + 4).add("cells", DIM, 7, right=True)
     head.add("diversity", DIM, 11, right=True)

@@ -142,3 +142,20 @@ def prompts_of(store: Store, candidates: Sequence[int]) -> dict[int, tuple[str, 
         .where(Candidate.id.in_(candidates))
     )
     return {id: (system or "", user or "") for id, system, user in store.rows(query)}
+
+
+def chains_of(store: Store, candidates: Sequence[int]) -> dict[int, tuple[str, int]]:
+    """Candidate id -> the whole text of the rollout that gave it first, and its place among that one's answers, from 0;
+    none for a seed answer."""
+    query = (
+        select(Candidate.id, PromptGroup.prefill, Rollout.text, Answer.position)
+        .join(PromptGroup, PromptGroup.id == Candidate.group_id)
+        .join(Rollout, Rollout.group_id == PromptGroup.id)
+        .join(Answer, (Answer.rollout_id == Rollout.id) & (Answer.candidate_id == Candidate.id))
+        .where(Candidate.id.in_(candidates))
+        .order_by(Rollout.id, Answer.position)
+    )
+    found: dict[int, tuple[str, int]] = {}
+    for id, prefill, text, position in store.rows(query):
+        found.setdefault(id, ((prefill or "") + text, int(position)))
+    return found
