@@ -23,9 +23,13 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
         return Detail(arm, problem)
     with store.read() as connection:
         place = lineage.fittest(connection, list(searches))
-        if place is None:
-            return Detail(arm, problem)
-        run, id = searches[place[0]], place[1]
+        problem_id = next(iter(searches)) if place is None else place[0]
+        run = searches[problem_id]
+        first = lineage.first_prompt(connection, run.id, problem_id) or lineage.Origin("", "", "", 0)
+    if place is None:
+        return _unanswered(store, arm, problem, run, problem_id, first)
+    with store.read() as connection:
+        id = place[1]
         line = lineage.ancestors(connection, id, ANCESTORS)
         origin = lineage.origin(connection, id)
     found = candidate(store, run.id, id)
@@ -33,7 +37,7 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
     answer = found.candidate
     said = reflections_on(store, [one for one, _ in line[:2]])
     stated = statement_of(found.problem)
-    asked = lineage.Origin("", "", "", 0) if origin is None else origin
+    asked = first if origin is None else origin
     return Detail(
         arm,
         problem,
@@ -63,3 +67,10 @@ def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, Run
         said.get(id, ""),
         "" if parent is None else said.get(parent.id, ""),
     )
+
+
+def _unanswered(store: Store, arm: str, problem: int, run: RunRecord, problem_id: int, first: lineage.Origin) -> Detail:
+    """What a problem asks for, as long as nothing valid has answered it."""
+    stated = statement_of(next(record for record in store.problems(run.id) if record.id == problem_id))
+    walk = None if stated.board is None else walk_of(stated.board, "")
+    return Detail(arm, problem, statement=stated.text, walk=walk, system=first.system, prompt=first.user)

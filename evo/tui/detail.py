@@ -37,8 +37,6 @@ def draw_detail(snapshot: Snapshot, view: View, width: int) -> Lines:
     found = snapshot.details.get((view.problem, arm))
     if found is None:
         return [Line(width).add("reading …", DIM)]
-    if found.candidate is None:
-        return [Line(width).add("no valid answer yet", DIM)]
     # the same answer is drawn for every new snapshot
     return _drawn(found, snapshot.problems[found.problem], width)
 
@@ -54,7 +52,11 @@ def _drawn(found: Detail, problem: ProblemLine, width: int) -> Lines:
 
 
 def _body(problem: ProblemLine, found: Detail, width: int) -> Lines:
-    lines: Lines = []
+    if found.candidate is None:
+        lines = [Line(width).add("no valid answer yet", DIM)]
+        lines += [Line(width), *draw_walk(found.walk, width)] if found.walk is not None else []
+        return lines + _asked(found, width)
+    lines = []
     born = "the seed answer" if found.iteration is None else f"iteration {found.iteration}, seed {found.seed}"
     line = Line(width).add("fitness ", DIM).add(f"{found.fitness:.6g}", STRONG)
     if problem.target is not None:
@@ -92,14 +94,20 @@ def _body(problem: ProblemLine, found: Detail, width: int) -> Lines:
         lines += [*difference(found, width), Line(width)]
     lines.append(_title("answer", width))
     lines += draw_program(found.text, width) if found.answer_format == "python" else _text(found.text, width)
-    for title, text in (
-        ("the problem's statement", found.statement),
-        ("system prompt", found.system),
-        ("prompt", found.prompt),
-        (f"the model's full text, in which this is answer {found.place + 1}", found.chain),
+    return lines + _asked(found, width)
+
+
+def _asked(found: Detail, width: int) -> Lines:
+    """What was asked, and all that was written in return."""
+    lines: Lines = []
+    for title, text, words in (
+        ("the problem's statement", found.statement, True),
+        ("system prompt", found.system, True),
+        ("prompt" if found.iteration is not None else "a prompt of this problem", found.prompt, True),
+        (f"the model's full text, in which this is answer {found.place + 1}", found.chain, False),
     ):
         if text.strip():
-            lines += [Line(width), _title(title, width), *_text(text, width)]
+            lines += [Line(width), _title(title, width), *_text(text, width, words)]
     return lines
 
 
@@ -108,8 +116,8 @@ def _title(text: str, width: int) -> Line:
     return line.add("─" * line.room, DIM)
 
 
-def _text(text: str, width: int) -> Lines:
-    return [Line(width).gap(2).add(piece) for piece in wrap(text, max(10, width - 2), MOST_LINES)]
+def _text(text: str, width: int, words: bool = False) -> Lines:
+    return [Line(width).gap(2).add(piece) for piece in wrap(text, max(10, width - 2), MOST_LINES, words)]
 
 
 def _vector(objectives: tuple[str, ...], found: Detail, width: int) -> Lines:

@@ -66,3 +66,17 @@ def origin(connection: Connection, candidate: int) -> Origin | None:
     """None for a seed answer that no rollout has given since."""
     row = connection.execute(_ORIGIN, {"candidate": candidate}).first()
     return None if row is None else Origin(row[0], row[1], row[2] + row[3], int(row[4]))
+
+
+_FIRST_PROMPT = (
+    select(PromptGroup.system, PromptGroup.user)
+    .where(PromptGroup.run_id == bindparam("run"), PromptGroup.problem_id == bindparam("problem"))
+    .order_by(PromptGroup.sequence)
+    .limit(1)
+)
+
+
+def first_prompt(connection: Connection, run: int, problem: int) -> Origin | None:
+    """What a search asked first, without an answer to it; None before its first iteration is stored."""
+    row = connection.execute(_FIRST_PROMPT, {"run": run, "problem": problem}).first()
+    return None if row is None else Origin(row[0], row[1], "", 0)
