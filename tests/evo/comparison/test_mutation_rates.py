@@ -1,16 +1,19 @@
 """What operators make of the parents that they are shown: shares, intervals, differences, and how they are printed."""
 
+import io
 import json
 
 import numpy as np
 import pytest
 from command_line import evo
+from rich.console import Console
 
 from evo.comparison.load import gather
 from evo.comparison.operators import (
     BELOW,
     BINS,
     OperatorCounts,
+    OperatorShares,
     intervals,
     labels,
     load_operators,
@@ -18,6 +21,7 @@ from evo.comparison.operators import (
     pooled,
     refinement_differences,
 )
+from evo.comparison.operators_table import RATES, print_operators
 from evo.comparison.table import refinement_lines
 from islands.db.store import Store
 from islands.types import AT_TARGET, NO_PARENT
@@ -87,6 +91,15 @@ def test_refinement_rates_are_compared_bin_by_bin():
 def test_operators_are_named_by_their_arm_or_their_policies():
     assert labels("vpo", [ONE]) == ["vpo"]
     assert labels("mix", [made("a"), made("b")]) == ["mix: a", "mix: b"]
+
+
+def test_no_figure_is_cut_where_a_name_is_long():
+    console = Console(width=80, record=True, file=io.StringIO())
+    shares = {rate: 0.25 for rate in RATES}
+    print_operators(console, [OperatorShares("edit-classic: embedded:edit-improve-again", 10, shares)])
+    lines = console.export_text().splitlines()
+    assert sum(line.count(".250") for line in lines) == len(RATES) and "…" not in "".join(lines)
+    assert max(map(len, lines)) <= 80
 
 
 ARGUMENTS = ["maze:test", "--limit", "4", "--iterations", "12", "--islands", "5", "--name", "c", "--plain"]

@@ -6,7 +6,9 @@ import itertools
 
 import pytest
 
-from evo.monitor.arm_style import COLOURS, MARKS, style_of
+from evo.monitor.arm_style import BAD, COLOURS, GOOD, HOLLOW, MARKS, WARN, style_of
+from evo.report.plots.style import MARKERS
+from evo.tui import palette
 
 LIGHT, DARK = "#ffffff", "#16161a"
 LEAST_CONTRAST = 2.1
@@ -46,6 +48,19 @@ def test_terminal_and_page_have_the_same_colour() -> None:
     for index in range(len(COLOURS)):
         style = style_of(index)
         assert style.rich.get_truecolor().hex == style.colour.lower()
+
+
+def test_a_chart_draws_the_marks_shape() -> None:
+    styles = [style_of(index) for index in range(len(MARKS))]
+    assert len({(style.shape, style.hollow) for style in styles}) == len(MARKS)
+    assert [style.mark for style in styles if style.hollow] == list(HOLLOW)
+    assert {style.shape for style in styles} == set(MARKERS)
+
+
+def test_the_screen_has_the_same_good_and_bad() -> None:
+    for style, colour in ((palette.GOOD, GOOD), (palette.BAD, BAD), (palette.WARN, WARN)):
+        assert style.color is not None and style.color.get_truecolor().hex == colour.lower()
+    assert {GOOD, BAD, WARN} <= set(COLOURS)
 
 
 def test_neighbours_differ_in_colour() -> None:

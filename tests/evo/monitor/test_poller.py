@@ -4,10 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sqlalchemy import update
 
 from evo.comparison.load import gather, load_results
 from evo.monitor.poller import Poller
+from evo.tui.detail import draw_detail
+from evo.tui.view import View
 from islands.db.comparisons import PlannedRun, plan
+from islands.db.schema import Problem
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, UnknownRun
 
@@ -130,6 +134,31 @@ def test_archives_are_read_as_they_are(address, search):
         assert sum(shown.cells) == len(found) > 0
         assert shown.diversity == pytest.approx(diversity([one.rewards for one in found]))
         assert snapshot.arms[0].read == 3 and snapshot.arms[1].population is None
+
+
+def test_a_picture_reads_every_archive_as_long_as_it_may(address, search, monkeypatch):
+    monkeypatch.setattr("evo.monitor.archive_survey.READ_SECONDS", 0.0)
+    monkeypatch.setattr("evo.monitor.archive_survey.AT_ONCE", 1)
+    for arm in ("base", "grpo"):
+        search(arm, 0)
+    with Store.open(address, read_only=True) as store:
+        assert sum(arm.read for arm in settled(Poller(store, "cmp")).arms) < 6
+        assert sum(arm.read for arm in Poller(store, "cmp").poll_whole(60.0).arms) == 6
+        assert sum(arm.read for arm in Poller(store, "cmp").poll_whole(0.0).arms) < 6
+
+
+def test_before_a_valid_answer_the_detail_shows_what_is_asked(address, search):
+    search("base", 0, 6)
+    with Store.open(address) as store, store.begin() as tx:
+        tx.connection.execute(update(Problem).values(best=None, best_fitness=None))
+    with Store.open(address, read_only=True) as store:
+        poller = Poller(store, "cmp")
+        poller.look(1, "base")
+        snapshot = settled(poller)
+        detail = snapshot.details[1, "base"]
+    assert detail.candidate is None and "Write eight digits." in detail.prompt
+    text = "\n".join(line.text() for line in draw_detail(snapshot, View(problem=1, detail=True), 80))
+    assert "no valid answer yet" in text and "a prompt of this problem" in text and "Write eight digits." in text
 
 
 def test_the_detail_of_the_chosen_answer(address, search):

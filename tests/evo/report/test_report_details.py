@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 
@@ -12,6 +13,7 @@ from evo.comparison.load import gather
 from evo.monitor.arm_style import style_of
 from evo.report.cells import Column
 from evo.report.details import FEWEST_CHARS, PAGE_CHARS, bounded, problem_details
+from evo.report.highlight import highlight_python
 from evo.report.legend import WORDS
 from evo.report.load import read_run
 from evo.report.plots.style import looks
@@ -54,6 +56,29 @@ def test_a_problem_has_its_statement_prompt_and_route(maze_details):
     assert answer.prompt and answer.iteration >= 0 and set(answer.text) <= set("UDLR")
     assert "[S]" in answer.drawn and len(answer.drawn.splitlines()) == problem.maze.size
     assert len(answer.rewards) == len(problem.objectives)
+
+
+def test_an_answer_has_its_full_text_its_parents_and_what_it_changed(made):
+    with Store.open(made, read_only=True) as store:
+        comparison = gather(store, "made-up")
+        readings = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
+        found = [answer for detail in problem_details(store, comparison, readings) for answer in detail.answers]
+    changed = [answer for answer in found if answer.difference]
+    assert changed and all(answer.lineage for answer in changed)
+    for answer in changed:
+        kept = "".join(piece.text for piece in answer.difference if piece.kind in ("same", "new"))
+        assert kept.replace(" ", "") == answer.text.replace(" ", "")
+        assert all(0 <= iteration < answer.iteration for iteration, _ in answer.lineage)
+    assert all(answer.chain == "" or answer.text in answer.chain and answer.position >= 1 for answer in found)
+
+
+def test_a_program_is_marked_and_escaped():
+    code = 'def f(x):\n    return "<b>" + str(2)  # \u202e\n'
+    marked = highlight_python(code)
+    assert '<span class="k">def</span>' in marked and '<span class="f">f</span>' in marked
+    assert "&lt;b&gt;" in marked and "<b>" not in marked and "\u202e" not in marked
+    plain = html.unescape(re.sub("<[^>]+>", "", marked))
+    assert plain == code.replace("\u202e", "<U+202E>")
 
 
 def test_best_answers_are_the_fittest_of_all_seeds(made):
