@@ -83,7 +83,7 @@ class Problem(Protocol):
     fault: why it cannot be scored at all, None where it can; `score` raises it
     directions: "min" for the objectives whose metric is better when lower (problems.directions)
     timeout: CPU seconds that scoring an answer may take (one case of it, where there are cases); None where nobody says
-    execution: one of EXECUTIONS
+    execution: one of EXECUTIONS; why_shared: why answers cannot be executed apart, where they are not
     source, licence: where it comes from and on what terms, in a few words; "" where that is not told
     """
 
@@ -99,6 +99,7 @@ class Problem(Protocol):
     directions: Mapping[str, str] = MappingProxyType({})
     timeout: float | None = None
     execution: str = "unknown"
+    why_shared: str = ""
     source: str = ""
     licence: str = ""
 
@@ -147,7 +148,7 @@ MEMBERS = ("name", "objectives", "statement", "score")
 """What a problem must have by itself."""
 DEFAULTED = (
     *("target", "best_known", "answer_format", "inline", "distinct_rewards", "settings", "fault", "source", "licence"),
-    *("directions", "timeout", "execution"),
+    *("directions", "timeout", "execution", "why_shared"),
     *("seed_answer", "canonical", "score_seed", "score_of_metrics", "verify_record", "fingerprint"),
 )
 """What Problem has a default for."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from problems.apart import AnswerApart, answer_apart
 from problems.contract import ScorerFault
 from problems.sandbox.contract import EvaluatorOutcome, EvaluatorSpec, Limits, SandboxFault
 
 if TYPE_CHECKING:
     from problems.sandbox.evaluator import Evaluator
+    from problems.sandbox.oracle import Oracle
     from problems.sandbox.pool import Sandbox
 
 SHIMS = Path(__file__).parent / "shims"
@@ -27,10 +30,19 @@ class ScorerProcess:
         self._opened: tuple[Sandbox, Evaluator] | None = None
 
     def call(
-        self, function: str, *arguments: Any, timeout: float, files: Mapping[str, str] | None = None
+        self,
+        function: str,
+        *arguments: Any,
+        timeout: float,
+        files: Mapping[str, str] | None = None,
+        oracle: Oracle | None = None,
     ) -> EvaluatorOutcome:
         """As Evaluator.call. Raises ScorerFault where the file cannot be loaded."""
-        return self._evaluator().call(function, *arguments, timeout=timeout, files=files)
+        return self._evaluator().call(function, *arguments, timeout=timeout, files=files, oracle=oracle)
+
+    def apart(self, answer: str, seconds: float, preload: tuple[str, ...]) -> AbstractContextManager[AnswerApart]:
+        """An answer in a process of its own, to be the oracle of a call (problems.apart)."""
+        return answer_apart(self._sandbox().preloading(preload), answer, self._limits, seconds)
 
     def _evaluator(self) -> Evaluator:
         with self._lock:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from evo.checks import payloads
-from evo.checks.finding import Finding, found, ok, skipped
+from evo.checks.finding import Finding, found, note, ok, skipped
 from evo.checks.payloads import MARK, Payload
 from evo.checks.subject import Outcome, Subject
 from evo.checks.trivial import function_names, place_code
@@ -68,6 +68,11 @@ def check_attacks(subject: Subject) -> Iterator[Finding]:
         how = "" if twin.valid else "; one with code in it is refused"
         yield ok("attacks", f"an answer is not executed, as far as one tells that would raise{how}")
         return
+    if subject.problem.execution == "apart":
+        yield ok("process", "an answer runs in another process than what judges it")
+    else:
+        why = f": {subject.problem.why_shared}" if subject.problem.why_shared else ""
+        yield note("process", f"an answer shares the scorer's process{why}")
     judges, paths = judge_files(subject)
     values = {name: 0.0 if subject.problem.directions.get(name) else 1e6 for name in subject.problem.objectives}
     kind = "metrics" if isinstance(subject.problem, OpenEvolveProblem) else "value"

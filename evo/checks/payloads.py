@@ -100,9 +100,10 @@ def leaving(values: dict[str, float]) -> list[Payload]:
 
 
 def equal_to_everything(names: Sequence[str]) -> tuple[str, str]:
-    """(functions that return a number equal to every other, their harmless twin) for the functions of an answer."""
-    armed = "\n".join(f"def {name}(*a, **k): return _Everything()" for name in names)
-    twin = "\n".join(f"def {name[:-1]}_(*a, **k): return _Everything()" for name in names)
+    """(functions that return a number equal to every other, their twins, which return the same number as it is)."""
+    armed, twin = (
+        "\n".join(f"def {name}(*a, **k): return {value:<13}" for name in names) for value in ("_Everything()", "0.0")
+    )
     return f"{_EVERYTHING}\n{armed}", f"{_EVERYTHING}\n{twin}"
 
 
@@ -150,7 +151,7 @@ import functools, importlib, os, sys, types
 def wrap(name, function):
     @functools.wraps(function)
     def call(*a, **k):
-        if os.path.basename(sys._getframe(1).f_code.co_filename) in judges:
+        if sys._getframe(1).f_code.co_filename.rpartition("/")[2] in judges:  # by no builtin: that may be this one
             raise RuntimeError(mark + "the scorer called its " + name)
         return function(*a, **k)
     return call
@@ -168,6 +169,8 @@ for module in modules:
             continue
         if not target and not isinstance(value, types.FunctionType):
             continue
+        if name in ("globals", "locals", "vars", "dir", "eval", "exec", "compile", "breakpoint", "input"):
+            continue  # they look at who calls them
         try:
             setattr(module, name, wrap((target + "." if target else "") + name, value))
         except Exception:

@@ -46,6 +46,8 @@ class AnswerError(ValueError):
 class ScorerFileProblem(ScorerProblem):
     """The file as a Problem."""
 
+    can_separate = True
+
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
         self.path = path.resolve()
         self.name = str(self.path)

@@ -10,13 +10,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from problems.apart import MOST_CALLS, imported_by
 from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault
 from problems.custom.scorer_value import ScorerShape, check_weights, clip, numbers, objective_names
 from problems.directions import check_directions, choose_objectives, describe_directions, warn_of_objectives
-from problems.sandbox.contract import Limits
+from problems.sandbox.contract import Limits, SandboxFault
 from problems.scorer_process import ScorerProcess
+
+if TYPE_CHECKING:
+    from problems.sandbox.oracle import Oracle
 
 ROOT = Path(__file__).parents[2]
 """What problems.* is imported from, in the scorer's process too."""
@@ -32,6 +36,8 @@ class ScorerProblem(Problem):
     seed is found out at once. That fault is raised when the problem is scored, so that others in the run go on.
     """
 
+    can_separate = False
+    """Whether its shim has score_apart."""
     _UNSEEN = 'a scorer sees its own file alone: name what else it needs, as in `readable = ["."]`'
 
     def __init__(self, where: str, process: ScorerProcess, timeout: float, isolated: bool) -> None:
@@ -43,8 +49,12 @@ class ScorerProblem(Problem):
         self._statement, self._seed_text, self._own_canonical = "", "", False
         self._shape = ScorerShape(self.where, self.objectives)
         self._seed: Score | None = None
+        self._seed_value: Any = None  # what the scorer gave for it, where its objectives are learned from it
+        self._apart: tuple[str, ...] | None = None  # what to preload for answers that run apart
+        self._exchanges = 0  # between the scorer and the last answer that ran apart
         try:
             self._learn()
+            self._separate()
         except ScorerFault as fault:
             self.fault = fault
 
@@ -132,6 +142,7 @@ class ScorerProblem(Problem):
                 f"{self.where}: the seed answer itself fails ({value.reason}), so its score tells no objectives; "
                 "define `objectives`, or a seed_answer that can be scored"
             )
+        self._seed_value = value
         names = objective_names(self.where, value, tuple(directions))
         kept = choose_objectives(names, (*directions, *(weights if isinstance(weights, dict) else ())))
         self._shaped(kept, tuple(name for name in names if name not in kept), weights, directions)
@@ -149,8 +160,42 @@ class ScorerProblem(Problem):
         self._shape = ScorerShape(self.where, names, check_weights(self.where, weights, names), directions, left_out)
         warn_of_objectives(self.where, names, left_out, directions)
 
+    def _separate(self) -> None:
+        """From now on run answers apart from the scorer, if the seed comes to the same so as it does in one process."""
+        if not (self.can_separate and self._isolated and self.answer_format == "python" and self._seed_text):
+            self.why_shared = (
+                "" if self.execution == "unconfined" else "this kind of scorer holds answers in its own process"
+            )
+            return
+        shared = self._asked_value() if self._seed_value is None else self._seed_value
+        self._apart = imported_by(self._seed_text)
+        try:
+            apart = self._asked_value()
+            self.why_shared = "" if shared == apart else f"apart from it the seed comes to {clip(apart)}"
+            if not shared or not self._exchanges:
+                self.why_shared = "it does not execute the seed as it is, by exec"
+            elif self._exchanges > MOST_CALLS:
+                self.why_shared = f"it calls the seed {self._exchanges:,} times, too often for two processes"
+        except SandboxFault as fault:
+            self.why_shared = " ".join(str(fault).split())[:300]
+        self._apart = None if self.why_shared else self._apart
+        self.execution = "shared" if self.why_shared else "apart"
+
+    def _asked_value(self) -> Any:
+        """What the seed comes to, None where it fails."""
+        try:
+            value = self._asked(self._seed_text)
+        except ScorerFault:
+            return None
+        return None if isinstance(value, Failed) else value
+
     def _asked(self, answer: str) -> Any:
-        told = self._call("score", self._question(answer))
+        if self._apart is None:
+            told = self._call("score", self._question(answer))
+        else:
+            with self._process.apart(answer, self._timeout, self._apart) as oracle:
+                told = self._call("score_apart", answer, oracle=oracle)
+                self._exchanges = oracle.asked
         if isinstance(told, Failed):
             return told
         if "answer_error" in told:
@@ -169,8 +214,8 @@ class ScorerProblem(Problem):
 
     # -- the worker ----------------------------------------------------------------------------------------------
 
-    def _call(self, function: str, *arguments: Any) -> Any:
-        outcome = self._process.call(function, *arguments, timeout=self._timeout)
+    def _call(self, function: str, *arguments: Any, oracle: Oracle | None = None) -> Any:
+        outcome = self._process.call(function, *arguments, timeout=self._timeout, oracle=oracle)
         if outcome.status == "ok":
             return outcome.value
         if outcome.status == "error":

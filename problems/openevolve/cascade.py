@@ -9,11 +9,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from problems.apart import MOST_CALLS, imported_by
 from problems.contract import ScorerFault
-from problems.sandbox.contract import EvaluatorSpec, Limits, ScratchFile
+from problems.directions import is_timing
+from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault, ScratchFile
 from problems.scorer_process import SHIMS, ScorerProcess
 
 if TYPE_CHECKING:
@@ -51,6 +54,9 @@ class Cascade:
         memory = int(settings.get("memory_limit_mb", _MEMORY)) << 20
         limits = Limits(memory=memory, output=16 << 20, file=256 << 20, scratch=512 << 20, processes=64)
         self._process = ScorerProcess(file, spec, limits, sandbox)
+        self._preload: tuple[str, ...] = ()
+        self.apart, self.why_shared = False, ""
+        self._asked = 0
         self._stages: tuple[str, ...] = ()
 
     def run(self, text: str, every_stage: bool = False) -> tuple[Evaluation, Evaluation]:
@@ -71,11 +77,31 @@ class Cascade:
                 reached = reached or copy.deepcopy(evaluation)
         return evaluation, reached or evaluation
 
+    def separate(self, seed: str, shared: Evaluation) -> None:
+        """From now on run answers apart from the evaluator, if the seed comes to the same numbers so as it did in one
+        process with it (`shared`); `why_shared` tells why not."""
+        if self.settings["file_suffix"] != ".py":
+            self.why_shared = "only Python programs can run apart from their evaluator"
+            return
+        self.apart, self._preload, self._asked = True, imported_by(seed), 0
+        try:
+            evaluation = self.run(seed, every_stage=True)[0]
+            self.why_shared = _difference(shared, evaluation, self._asked)
+        except (ScorerFault, SandboxFault) as fault:
+            self.why_shared = f"apart from it: {' '.join(str(fault).split())}"[:300]
+        self.apart = not self.why_shared
+
     def _stage(self, stage: str, text: str, evaluation: Evaluation) -> bool:
         """Run one stage and merge what it gives; False where the answer failed in it."""
         timeout = float(self.settings["timeout"])
         name = f"program{self.settings['file_suffix']}"
-        outcome = self._process.call("run", stage, ScratchFile(name), files={name: text}, timeout=timeout)
+        call = partial(self._process.call, files={name: text}, timeout=timeout)
+        if self.apart:
+            with self._process.apart(text, timeout, self._preload) as answer:
+                outcome = call("run_apart", stage, ScratchFile(name), oracle=answer)
+            self._asked += answer.asked
+        else:
+            outcome = call("run", stage, ScratchFile(name))
         if outcome.status != "ok":
             if outcome.status == "error":
                 raise ScorerFault(f"{self.file}: {stage}: {outcome.message}")
@@ -112,6 +138,19 @@ class Cascade:
         if "evaluate" not in told.value["stages"]:
             raise ScorerFault(f"{self.file} defines no function evaluate(program_path)")
         return tuple(told.value["stages"])
+
+
+def _difference(shared: Evaluation, apart: Evaluation, asked: int) -> str:
+    """Why an evaluator cannot have its answers apart; "" where it can."""
+    if apart.failed:
+        return f"apart from it the initial program fails: {apart.failed}"[:300]
+    if not asked:
+        return "it runs the program in a way that cannot be moved to another process (a subprocess, say)"
+    if asked > MOST_CALLS:
+        return f"it calls the program {asked:,} times, which takes too long between two processes"
+    names = {name for name in (*shared.metrics, *apart.metrics) if not is_timing(name)}
+    other = sorted(name for name in names if shared.metrics.get(name) != apart.metrics.get(name))
+    return f"apart from it the initial program gets another {', '.join(other)}" if other else ""
 
 
 def _passes(metrics: Mapping[str, float], threshold: float) -> bool:

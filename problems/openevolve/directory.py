@@ -51,6 +51,7 @@ class OpenEvolveProblem(Problem):
     directions: the config's, of metrics that are better when lower (problems.directions)
     features: the metrics that the config names as feature dimensions
     timeout: seconds of one stage
+    execution: "apart" where the initial program scores the same in a process of its own (problems.apart), else "shared"
     settings: the config in the engine's terms (problems.openevolve.config); ignored: its keys that decide nothing
     """
 
@@ -120,6 +121,8 @@ class OpenEvolveProblem(Problem):
         file = str(self.evaluator_file)
         warn_of_objectives(file, self.objectives, timings, self.directions, " in config.yaml")
         self._seed = self._scored(reached)
+        self._cascade.separate(seed, evaluation)
+        self.execution, self.why_shared = ("apart", "") if self._cascade.apart else ("shared", self._cascade.why_shared)
 
     def statement(self) -> str:
         """The config's system message, and what is measured."""

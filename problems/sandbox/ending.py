@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from problems.sandbox.child.wire import RESULT, Malformed, decode
+from problems.sandbox.child.wire import ORACLE, RESULT, Malformed, decode
 from problems.sandbox.contract import CaseOutcome, CaseStatus, Limits
 from problems.sandbox.worker import Exit, Worker
 
@@ -42,12 +42,18 @@ def reason(ended: Exit, cpu_limit: float) -> tuple[CaseStatus, str]:
 
 
 def hear_out(
-    worker: Worker, limits: Limits, read: Callable[[bytes], Any], *, bounded: bool
+    worker: Worker,
+    limits: Limits,
+    read: Callable[[bytes], Any],
+    *,
+    bounded: bool,
+    ask: Callable[[bytes], float] | None = None,
 ) -> tuple[bytes, Any, tuple[CaseStatus, str] | None, Exit]:
     """What a fork says until it ends or is ended: (its output up to the limit, what `read` made of its one RESULT or
     None, why it was ended or None, how it ended).
 
     read: may raise Malformed; bounded: whether more output than allowed ends it, else the rest is dropped
+    ask: answers a question of the fork's, and returns the seconds that took, which are not the fork's
     """
     output, result, ended = bytearray(), None, None
     failure: tuple[CaseStatus, str] | None = None
@@ -57,6 +63,9 @@ def hear_out(
             ended = heard.exit
             output += heard.output[: max(0, limits.output + bounded - len(output))]
             for kind, body in heard.frames:
+                if kind == ORACLE and ask is not None and result is None:
+                    worker.patience.pause(ask(body))
+                    continue
                 if kind != RESULT or result is not None:
                     raise Malformed("a message that nobody asked for")
                 result = read(body)

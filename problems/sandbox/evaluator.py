@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from problems.sandbox import ending, scratch
@@ -17,6 +18,7 @@ from problems.sandbox.contract import (
     SandboxFault,
     ScratchFile,
 )
+from problems.sandbox.oracle import Oracle, answer_question
 from problems.sandbox.pool import start_worker
 from problems.sandbox.worker import Worker, WorkerDied
 from problems.sandbox.worker_pool import WorkerPool
@@ -52,7 +54,12 @@ class Evaluator:
         self._pool.close()
 
     def call(
-        self, function: str, *args: Any, timeout: float, files: Mapping[str, str] | None = None
+        self,
+        function: str,
+        *args: Any,
+        timeout: float,
+        files: Mapping[str, str] | None = None,
+        oracle: Oracle | None = None,
     ) -> EvaluatorOutcome:
         """Call a function of the file (or a method: dotted names are followed) in a fresh fork of its worker.
 
@@ -60,6 +67,8 @@ class Evaluator:
         timeout: seconds of CPU time, or of wall time where it sleeps (problems.sandbox.patience), after which the whole
             process tree is killed
         files: name -> text, written into the scratch folder first
+        oracle: what `oracle(name, *args, **kwargs)` of the file's module asks, in this thread; its time is not the
+            call's. Its exception is a RuntimeError there, with its class and text
         Raises SandboxFault for faults of the sandbox, Unplain (a TypeError) for other arguments.
         """
         written = dict(files or {})
@@ -70,15 +79,16 @@ class Evaluator:
             "function": function,
             "arguments": [[True, a.name] if isinstance(a, ScratchFile) else [False, encode(a)] for a in args],
             "files": written,
+            "asks": oracle is not None,
         }
-        return self._request(task, timeout)
+        return self._request(task, timeout, oracle)
 
-    def _request(self, task: dict[str, Any], timeout: float) -> EvaluatorOutcome:
+    def _request(self, task: dict[str, Any], timeout: float, oracle: Oracle | None) -> EvaluatorOutcome:
         died = ""
         for _ in range(_STARTS):
             worker = self._pool.take()
             try:
-                return self._run(worker, task, timeout)
+                return self._run(worker, task, timeout, oracle)
             except WorkerDied as error:
                 died = str(error)
                 worker.soiled = True
@@ -89,20 +99,21 @@ class Evaluator:
                 self._pool.give(worker)
         raise SandboxFault(f"{self._spec.path}: its worker died {_STARTS} times over one call: {died}")
 
-    def _run(self, worker: Worker, task: dict[str, Any], timeout: float) -> EvaluatorOutcome:
+    def _run(self, worker: Worker, task: dict[str, Any], timeout: float, oracle: Oracle | None) -> EvaluatorOutcome:
         folder = None
         if worker.scratch is not None:
             folder = scratch.make(worker.hello["uid"] if os.geteuid() == 0 else None, worker.scratch)
         try:
-            return self._listen(worker, {**task, "scratch": folder}, timeout)
+            return self._listen(worker, {**task, "scratch": folder}, timeout, oracle)
         finally:
             if folder is not None:
                 scratch.remove(folder)
 
-    def _listen(self, worker: Worker, task: dict[str, Any], timeout: float) -> EvaluatorOutcome:
+    def _listen(self, worker: Worker, task: dict[str, Any], timeout: float, oracle: Oracle | None) -> EvaluatorOutcome:
         limits = replace(self._limits, cpu_seconds=timeout, wall_seconds=timeout * WALL_FACTOR)
         worker.begin(task, limits, 0, ending.frame_limit(limits))
-        output, reply, failure, ended = ending.hear_out(worker, limits, _read_reply, bounded=False)
+        ask = None if oracle is None else partial(answer_question, worker, oracle=oracle)
+        output, reply, failure, ended = ending.hear_out(worker, limits, _read_reply, bounded=False, ask=ask)
         stdout = output.decode("utf-8", "replace")
         wall = worker.patience.wall
         if failure is None and reply is not None:

@@ -67,6 +67,7 @@ class Sandbox:
         self._lock = threading.Lock()
         self._idle: list[tuple[int, Worker]] = []
         self._evaluators: list[Evaluator] = []
+        self._kin: dict[tuple[str, ...], Sandbox] = {}
         self._closed = False
 
     def __enter__(self) -> Sandbox:
@@ -81,6 +82,9 @@ class Sandbox:
             self._closed = True
             idle, self._idle = self._idle, []
             evaluators, self._evaluators = self._evaluators, []
+            kin, self._kin = list(self._kin.values()), {}
+        for sandbox in kin:
+            sandbox.close()
         for _, worker in idle:
             worker.close()
         for evaluator in evaluators:
@@ -145,6 +149,18 @@ class Sandbox:
         from problems.sandbox.session import Session
 
         return Session(self, code, limits or Limits(), setup)
+
+    def preloading(self, modules: tuple[str, ...]) -> Sandbox:
+        """One whose workers have imported these installed modules too, closed with this one."""
+        wanted = tuple(dict.fromkeys((*self._preload, *modules)))
+        if wanted == self._preload:
+            return self
+        with self._lock:
+            if self._closed:
+                raise SandboxFault("the sandbox is closed")
+            if wanted not in self._kin:
+                self._kin[wanted] = Sandbox(self.mode, self.workers, wanted, self._environment)
+            return self._kin[wanted]
 
     def evaluator(self, spec: EvaluatorSpec, limits: Limits | None = None) -> Evaluator:
         """A user's scorer file, loaded out of process. Raises SandboxFault naming the file where loading fails."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from problems.sandbox import ending
-from problems.sandbox.child.wire import FAILED, LOADED, ORACLE, RESULT, Malformed, Unplain, decode, encode
+from problems.sandbox.child.wire import FAILED, LOADED, ORACLE, RESULT, Malformed, encode
 from problems.sandbox.contract import CaseOutcome, Limits, SandboxFault
+from problems.sandbox.oracle import ORACLE_CALLS, Oracle, answer_question
 from problems.sandbox.pool import Sandbox
 from problems.sandbox.trial import DEATHS
 from problems.sandbox.worker import Worker, WorkerDied
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-Oracle = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
-ORACLE_CALLS = 100_000
-"""Questions that one evaluation may ask its oracle."""
 
 
 class Session:
@@ -131,7 +127,7 @@ class Session:
                 for kind, body in heard.frames:
                     if kind == ORACLE and asked < ORACLE_CALLS:
                         asked += 1
-                        patience.pause(self._ask(worker, body, oracle))
+                        patience.pause(answer_question(worker, body, oracle))
                         continue
                     wall = patience.wall
                     if kind == LOADED and wanted == LOADED:
@@ -170,26 +166,3 @@ class Session:
         self._running = False
         self._deaths += 1
         return CaseOutcome(status, message=message, wall_seconds=wall, cpu_seconds=ended.cpu_seconds)
-
-    def _ask(self, worker: Worker, body: bytes, oracle: Oracle | None) -> float:
-        """Put one question to the oracle and send the reply; returns the seconds that it took."""
-        began = time.perf_counter()
-        name, positional, named = ending.plain_fields(body, (str, str, str))
-        args, kwargs = decode(positional), decode(named)
-        if type(args) is not list or type(kwargs) is not dict or not all(type(key) is str for key in kwargs):
-            raise Malformed("no arguments")
-        reply: dict[str, Any] = {"value": "null", "error": None}
-        if oracle is None:
-            reply["error"] = "NameError: there is no oracle here"
-        else:
-            try:
-                value = oracle(name, tuple(args), kwargs)
-            except Exception as error:
-                reply["error"] = f"{type(error).__name__}: {error}"[:4000]
-            else:
-                try:
-                    reply["value"] = encode(value)
-                except Unplain as error:
-                    reply["error"] = f"TypeError: the oracle answered with {error}"
-        worker.tell(reply)
-        return time.perf_counter() - began

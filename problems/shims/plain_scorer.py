@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from problems.shims import user_file
+    from problems.shims import answer_apart, user_file
 else:
-    import user_file  # beside this file, which is loaded by its path
+    import answer_apart  # beside this file, which is loaded by its path
+    import user_file
 
 FILE = os.environ["EVO_SCORER_FILE"]
 sys.path.insert(0, str(Path(FILE).parent))
 importlib.util.find_spec("problems")  # lists its folder's parent now: an evaluation may read in it, but not list it
 
+oracle: Any = None  # set where the answer runs apart: asks it
 _module: Any = None
 _broken: dict[str, Any] | None = None
 try:
@@ -57,6 +59,12 @@ def describe() -> dict[str, Any]:
 def score(answer: str) -> dict[str, Any]:
     """What user_file.ask gives."""
     return user_file.ask(_target.score, answer, FILE)
+
+
+def score_apart(answer: str) -> dict[str, Any]:
+    """As `score`, with the answer in a process of its own wherever the file would execute it."""
+    answer_apart.stand_in(oracle, FILE, text=answer)
+    return score(answer)
 
 
 def canonical(answer: str) -> Any:

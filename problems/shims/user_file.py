@@ -29,6 +29,8 @@ def ask(score: Callable[[str], Any], answer: str, path: str) -> dict[str, Any]:
     except Exception as error:
         if isinstance(error, ValueError) and any(kind.__name__ == "AnswerError" for kind in type(error).__mro__):
             return {"answer_error": str(error) or "rejected by the scorer"}
+        if getattr(error, "evo_of_answer", False) is True:  # problems.shims.answer_apart
+            return {"answer_error": describe(error)}
         return fault(error, path)
     kind = type(value).__name__
     if hasattr(value, "rewards") and hasattr(value, "fitness"):

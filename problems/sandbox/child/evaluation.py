@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from . import confinement
 from .descendants import end_children
 from .program import Feed
-from .report import report
+from .report import questions, report
 from .syscalls import Installer, evaluation_filter
 from .wire import KILL, REQUEST
 
@@ -236,8 +236,12 @@ class Tree:
             for fd in (zygote.request, zygote.control):
                 with contextlib.suppress(OSError):  # the supervisor had closed it
                     os.close(fd)
-            task = Feed(zygote.feed).read()
-            os.close(zygote.feed)
+            feed = Feed(zygote.feed)
+            task = feed.read()
+            if task["asks"]:
+                zygote.scorer.module.__dict__["oracle"] = questions(zygote.results, feed, output)
+            else:
+                os.close(zygote.feed)
             scratch = task["scratch"] or config["scratch"]
             self._confine(scratch, zygote.base + memory, file, processes)
             os.dup2(zygote.output, 1)

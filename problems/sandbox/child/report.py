@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
-from .program import describe, send
-from .wire import RESULT, TooLarge, Unplain, decode, encode
+from .program import Feed, describe, send
+from .wire import ORACLE, RESULT, TooLarge, Unplain, decode, encode
 
 
 def report(results: int, find: Callable[[str], Any], task: dict[str, Any], scratch: str, limit: int) -> None:
@@ -30,3 +31,29 @@ def report(results: int, find: Callable[[str], Any], task: dict[str, Any], scrat
     except BaseException:
         pass  # the answer has replaced them
     send(results, RESULT, [status, value, message])
+
+
+def questions(results: int, feed: Feed, limit: int) -> Callable[..., Any]:
+    """What asks the parent, from this process alone and one thread at a time: (name, *args, **kwargs) -> its reply.
+
+    An exchange that is broken off (by the exception of a signal's handler) leaves no way to tell its reply from the
+    next one's, so it is the last.
+    """
+    lock, own, broken = threading.Lock(), os.getpid(), [False]
+
+    def ask(name: str, /, *args: Any, **kwargs: Any) -> Any:
+        if os.getpid() != own:
+            raise RuntimeError("only the process of the evaluation itself can ask")
+        body = [name, encode(list(args), limit), encode(kwargs, limit)]
+        with lock:
+            if broken[0]:
+                raise RuntimeError("an earlier question was broken off")
+            broken[0] = True
+            send(results, ORACLE, body)
+            reply = feed.read()
+            broken[0] = False
+        if reply["error"] is not None:
+            raise RuntimeError(reply["error"])
+        return decode(reply["value"])
+
+    return ask

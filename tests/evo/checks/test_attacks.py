@@ -24,7 +24,7 @@ def near(value, wanted):
 def score(answer):
     names = {{}}
     try:
-        exec(answer, names)
+        exec(answer + "\\nready = True", names)
         values = [names["f"](n) for n in range(9)]
     except Exception as error:
         return {{"error": f"{{type(error).__name__}}: {{error}}"}}
