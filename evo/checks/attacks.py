@@ -71,8 +71,8 @@ def check_attacks(subject: Subject) -> Iterator[Finding]:
     if subject.problem.execution == "apart":
         yield ok("process", "an answer runs in another process than what judges it")
     else:
-        why = f": {subject.problem.why_shared}" if subject.problem.why_shared else ""
-        yield note("process", f"an answer shares the scorer's process{why}")
+        because = f": {subject.problem.why_shared}" if subject.problem.why_shared else ""
+        yield note("process", f"an answer shares the scorer's process{because}")
     judges, paths = judge_files(subject)
     values = {name: 0.0 if subject.problem.directions.get(name) else 1e6 for name in subject.problem.objectives}
     kind = "metrics" if isinstance(subject.problem, OpenEvolveProblem) else "value"

@@ -114,7 +114,9 @@ def test_a_cascade_stops_at_its_thresholds_and_merges_what_it_measured(directory
 
 def test_a_failure_in_a_later_stage_keeps_what_the_earlier_measured(directory):
     # an evaluator that looks into its program, so that they share a process and the program sees the stages
-    looking = HELPER.replace("    return program", "    assert program.run.__code__.co_filename == path\n    return program")
+    looking = HELPER.replace(
+        "    return program", "    assert program.run.__code__.co_filename == path\n    return program"
+    )
     problem = directory(CASCADE, "evaluator:\n  timeout: 1\n", helper=looking)
     body = "import time, sys\n    frame = sys._getframe(2).f_code.co_name\n    "
     slow = problem.score(problem.canonical(answer(body + "return time.sleep(9) if frame == 'evaluate_stage2' else 1")))

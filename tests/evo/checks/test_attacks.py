@@ -58,6 +58,7 @@ def test_an_answer_that_shares_the_scorers_process_can_cheat(tmp_path):
     assert {check for check, finding in found.items() if finding.level == "finding"} >= CAUGHT, found
     assert "SQUARES" not in str(found) and "it read scorer.py" in found["reads"].details[0]
     assert "the variables of score()" in found["frames"].details[0]
+    assert found["process"].level == "note" and "it does not execute the seed as it is" in found["process"].told
     assert any("math.fabs" in line for line in found["patches"].details)
     assert any("near" in line for line in found["patches"].details)
     assert "became 1e+06" in found["forges"].details[0]
@@ -73,6 +74,14 @@ def test_an_answer_that_runs_apart_cannot_cheat(tmp_path):
     (tmp_path / "tasks.jsonl").write_text(APART)
     found = attacked(resolve(f"programs:{tmp_path}/tasks.jsonl/0")[0])
     assert {"reads", "forges", "leaves early", "equals", "leftovers", "network"} <= set(found)
+    assert {finding.level for finding in found.values()} == {"ok"}, found
+
+
+def test_an_answer_that_a_scorer_executes_as_it_is_runs_apart_too(tmp_path):
+    found = attacked(
+        scorer_file(tmp_path, SHARED.replace('exec(answer + "\\nready = True", names)', "exec(answer, names)"))
+    )
+    assert found["process"].level == "ok" and {*CAUGHT, "equals"} <= set(found)
     assert {finding.level for finding in found.values()} == {"ok"}, found
 
 
