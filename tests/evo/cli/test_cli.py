@@ -185,7 +185,7 @@ def test_a_dead_policy_is_a_failure_of_ours_with_its_reason(here, capsys):
 def test_a_faulty_scorer_stops_its_problem_and_the_exit_code_says_so(here, capsys):
     (here / "faulty.py").write_text(
         "statement = 'x'\nseed_answer = 'ab'\nobjectives = ('length',)\n"
-        "def score(answer):\n    return {'length': float('nan') if len(answer) > 2 else 1.0}\n"
+        "def score(answer):\n    return {'length': float('nan')}\n"
     )
     code, out, err = evo(
         capsys, "run", "faulty.py", "maze:test/0", "--policy", "scripted:mutate", "--iterations", "8", "--plain"
