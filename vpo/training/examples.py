@@ -62,6 +62,8 @@ def group_rewards(
     """
     gains = shown if estimation.reward == "gain" else ()
     answers = group.all_answers()
+    if not answers:  # nothing can be read, so nothing is gained over whatever there was
+        archive, gains = None, ()
     d = len(answers[0].score.rewards) if answers else 1
     rewards, valid = group.rewards(d)
     known = {answer.identity for answer in gains}

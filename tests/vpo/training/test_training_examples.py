@@ -131,6 +131,13 @@ def test_archive_vpo_pays_only_for_what_the_archive_lacks() -> None:
     assert isinstance(group_rewards(group, estimation, [[0.9, 0.0]]), GroupRewards)
 
 
+@pytest.mark.parametrize("method", ["vpo", "archive_vpo", "grpo"])
+def test_a_group_of_which_nothing_can_be_read_teaches_nothing_whatever_there_was(method: str) -> None:
+    group = scored_group(PROMPT, THREE, [[], [], []], answers=2)
+    estimation = Estimation(method=method, reward="gain")
+    assert example_group(group, estimation, [[0.9, 0.0]], [PARENT]) is None
+
+
 def test_per_answer_credit_reaches_the_answers_own_tokens() -> None:
     from vpo.embedded.checkpoint import build_tokenizer
 
