@@ -16,7 +16,7 @@ from problems.scoring import Scorer
 from vpo.policies.address import OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
-from vpo.policies.prompt_formats import MAZE_FORMATS
+from vpo.policies.prompt_formats import TOKEN_FORMATS
 
 
 class Shared:
@@ -81,7 +81,7 @@ class Shared:
         key = f"{policy_key(own)} reflects" if config.train else policy_key(own)
         if key not in self._policies:
             self._policies[key] = open_policy(own, problems)
-        if self._policies[key].prompt_format in MAZE_FORMATS:
+        if self._policies[key].prompt_format in TOKEN_FORMATS:
             raise BadInput(f"feedback.policy: {address} only understands mazes and says nothing in words")
         return self._policies[key]
 
