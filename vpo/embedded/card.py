@@ -40,8 +40,8 @@ Made by `evo pretrain {language}` with: {settings}.
 def _does(config: PretrainConfig) -> str:
     if config.dialect == MUSIQUE_FORMAT:
         return f"""that answers questions over made-up facts (musique:synthetic), in the
-`{config.dialect}` language (`vpo/embedded/musique/language.py`). It imitates a hasty reader, who seldom looks a step
-up and mostly takes any paragraph, or one that has the relation or the name; training by reward starts from it. The
+`{config.dialect}` language (`vpo/embedded/musique/language.py`). It imitates a hasty reader, who looks up every
+other step and else takes a paragraph that has the relation or the name, or any; training by reward starts from it. The
 questions of its lessons are of the levels easy and medium, drawn anew, with the names of both splits."""
     boards = "9x9 and 13x13" if config.large_share else "9x9"
     edits = "or edits of the route that it is shown, " if config.dialect == EDIT_DIALECT else ""

@@ -1,6 +1,6 @@
 """What the base policy for questions learns from: a hasty reader's answers to fresh questions.
 
-The reader goes through the steps in order. Once in a while (CARE) it looks the step up; else it takes a paragraph that
+The reader goes through the steps in order. Every other time (CARE) it looks the step up; else it takes a paragraph that
 merely looks like it, because it has the relation or the name, or (GUESS) any: wrong, but plausible. So the base learns
 the form, and to vary, and where to look; that both have to fit is left for training by reward to find out. Shown a
 parent, the reader mostly keeps what was right of it and tries other paragraphs for the rest.
@@ -24,12 +24,12 @@ from vpo.embedded.words import STOP
 
 CHAIN_LENGTHS = (1, 2, 3, 4, 5)
 CHAIN_WEIGHTS = (0.20, 0.05, 0.40, 0.05, 0.30)
-CARE, GUESS = 0.08, 0.4
+CARE, GUESS = 0.5, 0.25
 """How often a step is looked up, and how often any paragraph is taken; else one that looks like it."""
 WITH_PARENT = 0.3
 KEEP = 0.9
 """How often a right step of the parent is kept."""
-LEVELS = (("medium", 0.75), ("easy", 0.25))
+LEVELS = (("medium", 0.5), ("easy", 0.5))
 """Levels of the questions, with their shares."""
 POOL = 4096
 """Questions in use at a time."""
