@@ -20,7 +20,7 @@ from evo.runs.launch import Launched
 from evo.runs.result import run_to_end
 from evo.search.loop import Search
 from evo.search.progress import clock, describe_metrics, describe_usage, problem_row
-from evo.search.stop import FINISHING, Stop
+from evo.search.stop import FINISHING, Stop, StopReason
 from islands.queries.training import checkpoints
 
 SHOWN_PROBLEMS = 30
@@ -125,7 +125,10 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
     for title in ("problem", "iterations", "best", "target", ""):
         table.add_column(title, justify="right" if title in ("iterations", "best", "target") else "left")
     for problem_run in status.problem_runs[:SHOWN_PROBLEMS]:
-        table.add_row(*(escape(cell) for cell in problem_row(problem_run)))
+        *cells, state = problem_row(problem_run)
+        if problem_run.stop is not None and problem_run.stop.reason is StopReason.FAILED:
+            state = "its scorer failed"  # how, is said in lines of their own at the end
+        table.add_row(*(escape(cell) for cell in (*cells, state)))
     console.print(table)
     if len(status.problem_runs) > SHOWN_PROBLEMS:
         console.print(f"... and {len(status.problem_runs) - SHOWN_PROBLEMS} more (evo show {status.run})")

@@ -18,9 +18,10 @@ def outcome_of(launched: Launched, stop: Stop, failure: SearchFailed | None) -> 
         return "failed", str(failure)
     failed = sum(one.failed for one in launched.problem_runs)
     interrupted = stop.reason is StopReason.INTERRUPTED
-    why = (
-        "interrupted" if interrupted else str(stop) or (f"{failed} problems stopped by scorer faults" if failed else "")
-    )
+    faults = "one problem stopped at a fault of its scorer"
+    if failed > 1:
+        faults = f"{failed} problems stopped at faults of their scorers"
+    why = "interrupted" if interrupted else str(stop) or (faults if failed else "")
     if failed and failed == len(launched.problem_runs):
         return "failed", why
     return "interrupted" if interrupted else "done", why
