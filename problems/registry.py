@@ -7,6 +7,7 @@
     programs:FILE?from=2024-08-01&to=2025-02-01  those of a window of dates
     livecodebench:PATH  livecodebench:PATH/ID    LiveCodeBench as in the VPO paper (problems.programs.sets)
     maths:circle_packing_26  maths:all           constructions of extremal mathematics
+    list:FILE                                    the addresses in a file, one a line (problems.address_list)
     toolrl:synthetic  musique:FILE.jsonl/12      text tasks of the VPO paper (problems.text.sets)
     PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
     PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve.directory)
@@ -33,6 +34,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from problems.address_list import addresses_in
 from problems.contract import MEMBERS, BadAddress, Problem, complete_problem
 from problems.plugins import find_entry_points, load_entry_point
 from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shared_sandbox
@@ -51,7 +53,7 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "evo.problems"
-_PART = re.compile(r"((?:maze|programs|livecodebench|maths|musique|toolrl|eureqa):.+)/([0-9]+)-([0-9]+)")
+_PART = re.compile(r"((?:maze|programs|livecodebench|list|maths|musique|toolrl|eureqa):.+)/([0-9]+)-([0-9]+)")
 _MAZES = ("test", "hard", "compromise", "large", "train", "compromise-train", "large-train")
 _PROGRAMS = ("shipped", "easy", "medium", "hard")
 _TEXTS = ("musique", "eureqa", "toolrl")
@@ -64,7 +66,7 @@ def register(name: str) -> Callable[[_Made], _Made]:
     """Decorator: `name` is an address of what the decorated class or function makes."""
     if not name or any(mark in name for mark in ":/ "):
         raise ValueError(f"{name!r} cannot be registered: a name has no colon, slash or space")
-    if name in ("maze", "programs", "livecodebench", "maths", "score", *_TEXTS):
+    if name in ("maze", "programs", "livecodebench", "list", "maths", "score", *_TEXTS):
         raise ValueError(f"{name!r} is built in")
 
     def remember(made: _Made) -> _Made:
@@ -114,6 +116,8 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
         from problems.programs.sets import from_livecodebench, parse_place
 
         found = list(from_livecodebench(parse_place(kind, rest), source, limit))
+    elif kind == "list" and colon:
+        found = [problem for one in addresses_in(rest) for problem in resolve(one, sandbox=sandbox)]
     elif kind == "maths" and colon:
         found = _maths(rest, source)
     elif kind in _TEXTS and colon:
@@ -153,13 +157,14 @@ def _programs(rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> l
         found = load_shipped(name, sandbox)
         if not slash:
             return found[:limit]
-        if not index.isdecimal() or int(index) >= len(found):
+        chosen = index.split(",")
+        if not all(one.isdecimal() and int(one) < len(found) for one in chosen):
             raise BadAddress(
                 f"programs:{rest} names no problem; programs:{name}/0 to programs:{name}/{len(found) - 1} do"
             )
-        return [found[int(index)]]
+        return [found[int(one)] for one in chosen][:limit]
     place = parse_place("programs", rest)
-    if Path(place.path).expanduser().is_file() and (not place.index or place.index.isdecimal()):
+    if Path(place.path).expanduser().is_file() and all(index.isdecimal() for index in place.chosen):
         return list(from_file(place, sandbox, limit))
     if place.path.endswith(SUFFIXES) or any(f"{suffix}/" in rest for suffix in SUFFIXES):
         raise BadAddress(f"programs:{rest}: there is no such file")

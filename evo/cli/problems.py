@@ -12,14 +12,16 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from evo.cli.fuzz import fuzz
 from evo.cli.options import json_option
+from evo.cli.pick import pick
 from problems.contract import Problem
 from problems.registry import describe_sets, resolve
 
 WIDEST, INDENT = 110, 4
 ALSO = (
-    "Also: programs:FILE.jsonl, toolrl:FILE, musique:FILE, eureqa:FILE, a scorer file (PATH.py), an OpenEvolve "
-    "directory (PATH)."
+    "Also: programs:FILE, livecodebench:FILE, toolrl:FILE, musique:FILE, eureqa:FILE, list:FILE (an address a line), "
+    "a scorer file (PATH.py), an OpenEvolve directory (PATH)."
 )
 WHO_SEARCHES = (
     "The embedded policies that ship search mazes. Other problems take a hub id, a directory or openai:MODEL@URL, or "
@@ -27,12 +29,24 @@ WHO_SEARCHES = (
 )
 
 
-@click.command()
+class _AddressOrCommand(click.Group):
+    """A group that takes an address in the place of a command's name."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = bool(args) and args[0] in self.commands
+        ctx.allow_interspersed_args = not named
+        return super().parse_args(ctx, ["", *args] if named else args)
+
+
+@click.group(cls=_AddressOrCommand, invoke_without_command=True, subcommand_metavar="[COMMAND ...]")
 @click.argument("address", required=False)
 @click.option("--limit", type=click.IntRange(1), help="only the first K")
 @json_option
-def problems(address: str | None, limit: int | None, as_json: bool) -> None:
+@click.pass_context
+def problems(context: click.Context, address: str | None, limit: int | None, as_json: bool) -> None:
     """List the problem sets, or the problems that ADDRESS names (one problem alone is shown with its statement)."""
+    if context.invoked_subcommand is not None:
+        return
     console = Console(highlight=False, markup=False)
     table = Table(box=None, pad_edge=False)
     if address is None:
@@ -97,6 +111,10 @@ def _size(row: Mapping[str, Any]) -> str:
 
 def _terms(row: Mapping[str, Any]) -> str:
     return "; ".join(filter(None, (_brief(row["objectives"]), row["source"], row["licence"])))
+
+
+problems.add_command(pick)
+problems.add_command(fuzz)
 
 
 def _row(problem: Problem) -> dict[str, Any]:

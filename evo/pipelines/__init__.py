@@ -1,4 +1,4 @@
-"""Pipelines: stages of pretraining, training, evaluation, search, comparison and report in one YAML file.
+"""Pipelines: stages of pretraining, training, evaluation, choice, search, comparison and report in one YAML file.
 
     stages:
       vpo:                                    # the stage's name
@@ -19,7 +19,8 @@
           run: ${hard}
 
 `${STAGE}` stands for what an earlier stage gives: pretrain and train a policy, search and compare a run (of a
-comparison `${hard}/vpo/s0` is one of its runs), evaluate a file for `against`. A stage reads earlier ones only, so the
+comparison `${hard}/vpo/s0` is one of its runs), evaluate a file for `against` and for pick, which gives a list of the
+problems that evaluations found hard, for `problems`. A stage reads earlier ones only, so the
 file's order is the order of work.
 
 Read in this order: `file` (with `settings` and `references`) is what is read, `checks` finds what is wrong before

@@ -12,6 +12,7 @@ from typing import Any
 from evo.comparison.plan import planned_runs
 from evo.config.compare import CompareConfig
 from evo.config.parse import parse
+from evo.config.pick import PickConfig
 from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import TrainRun
 from evo.errors import BadInput, not_trainable
@@ -52,6 +53,7 @@ class _Checks:
             "pretrain": self._pretrain,
             "train": self._train,
             "evaluate": self._evaluate,
+            "pick": self._pick,
             "search": self._search,
             "compare": self._compare,
             "report": self._report,
@@ -91,7 +93,7 @@ class _Checks:
             times = 1 + -(-run.steps // run.evaluate_every)
             text += f"; held out {times} x {_problems(held_out)} x {run.evaluate_answers}"
             answers += times * len(held_out) * math.ceil(run.evaluate_answers / run.chain) * run.chain
-        return Cost(text + _limits(run), answers, run.max_seconds is not None)
+        return Cost(text + _limits(run), answers, run.max_seconds is not None or _is_picked(run.problems))
 
     def _evaluate(self, stage: Stage) -> Cost:
         settings = stage.settings
@@ -103,7 +105,13 @@ class _Checks:
         seeds = f" x {settings.seeds} seeds" if settings.seeds > 1 else ""
         asked = math.ceil(settings.answers_total / config.answers) * config.answers
         text = f"{_problems(problems)} x {_answers(settings.answers_total)} in chains of {config.answers}{seeds}"
-        return Cost(text, len(problems) * asked * settings.seeds)
+        return Cost(text, len(problems) * asked * settings.seeds, _is_picked(config.problems))
+
+    def _pick(self, stage: Stage) -> Cost:
+        config: PickConfig = stage.settings
+        problems = self._picked(stage)
+        at_most = f"at most {min(len(problems), config.limit or len(problems)):,} of {_problems(problems)}"
+        return Cost(f"{at_most}: {config.metric} <= {config.at_most:g}")
 
     def _search(self, stage: Stage) -> Cost:
         config: RunConfig = stage.settings
@@ -124,8 +132,8 @@ class _Checks:
         config: CompareConfig = stage.settings
         if not config.search.problems:
             raise BadInput("problems: none is named to search")
-        runs = planned_runs(self._with_lengths(config))
         problems = self._at(config.search.problems, config.search.limit)
+        runs = planned_runs(self._with_lengths(self._with_problems(config, problems)))
         for run in runs:
             own = parse(RunConfig, run.config, run.arm)
             self._together(own.policy, problems, own.prompt, own.answers)
@@ -142,6 +150,13 @@ class _Checks:
     def _report(self, stage: Stage) -> Cost:
         return Cost("one page, its plots")
 
+    def _with_problems(self, config: CompareConfig, problems: Sequence[Problem]) -> CompareConfig:
+        """The same with the names of all problems that a stage is yet to pick from."""
+        if not _is_picked(config.search.problems):
+            return config
+        names = {"problems": [problem.name for problem in problems], "limit": None}
+        return config.model_copy(update={"search": config.search.model_copy(update=names)})
+
     def _with_lengths(self, config: CompareConfig) -> CompareConfig:
         """The same with m of arms whose policy is yet to be trained: as that training asks for it."""
         arms = {}
@@ -153,10 +168,28 @@ class _Checks:
         return config.model_copy(update={"arms": arms})
 
     def _at(self, addresses: Sequence[str], limit: int | None) -> list[Problem]:
+        """The problems; of those that a stage is yet to pick all that it may."""
         key = (tuple(addresses), limit)
         if key not in self._problems:
-            self._problems[key] = problems_at(addresses, limit)
+            found: dict[str, Problem] = {}
+            for address in addresses:
+                stage = self._stage_of(address)
+                of_one = problems_at([address], limit) if stage is None else self._picked(stage)[:limit]
+                found.update((problem.name, problem) for problem in of_one if problem.name not in found)
+            self._problems[key] = list(found.values())
         return self._problems[key]
+
+    def _picked(self, stage: Stage) -> list[Problem]:
+        """What it could pick at most: the problems of its first evaluation that the others have too."""
+        sets = []
+        for path in stage.settings.evaluations:
+            evaluation = self._stage_of(path)
+            if evaluation is not None:
+                sets.append(self._at(evaluation.settings.problems, evaluation.settings.limit))
+        if not sets:
+            raise BadInput("evaluations: one of them at least is a stage of this pipeline")
+        names = [{problem.name for problem in one} for one in sets]
+        return [problem for problem in sets[0] if all(problem.name in one for one in names)][: stage.settings.limit]
 
     def _together(self, policy: str, problems: Sequence[Problem], prompt: PromptConfig, answers: int) -> None:
         for prompt_format in {self._prompt_format(address) for address in addresses(policy)}:
@@ -197,9 +230,16 @@ def _cap(answers: int, budget: int | None) -> int:
 
 
 def _early(config: RunConfig) -> bool:
-    return config.until_solved or any(
-        budget is not None for budget in (config.max_seconds, config.max_tokens, config.max_cost)
+    return (
+        config.until_solved
+        or _is_picked(config.problems)
+        or any(budget is not None for budget in (config.max_seconds, config.max_tokens, config.max_cost))
     )
+
+
+def _is_picked(addresses: Sequence[str]) -> bool:
+    """Whether some of the problems are yet to be picked, of which there may be fewer."""
+    return any(stage_named(address) is not None for address in addresses)
 
 
 def _limits(config: RunConfig | TrainRun) -> str:

@@ -8,21 +8,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from evo.errors import BadInput
-from evo.pipelines.settings import FILE, POLICY, RUN
+from evo.pipelines.settings import FILE, POLICY, PROBLEMS, RUN
 
 _REFERENCE = re.compile(r"\$\{\s*([^{}\s]+)\s*\}(/[^,]+|\?[^,]*)?")
 _PLACES: Mapping[str, str] = {
     "train.policy": POLICY,
+    "train.problems.*": PROBLEMS,
+    "train.evaluate.*": PROBLEMS,
     "train.from_traces.*": RUN,
     "evaluate.policy": POLICY,
+    "evaluate.problems.*": PROBLEMS,
     "evaluate.against": FILE,
+    "pick.evaluations.*": FILE,
     "search.policy": POLICY,
+    "search.problems.*": PROBLEMS,
+    "compare.problems.*": PROBLEMS,
     "compare.arms.*.policy": POLICY,
     "report.run": RUN,
 }
 """Keys whose value may be what another stage gives."""
 _FOLLOWS: Mapping[str, str] = {POLICY: "?OPTION=VALUE", RUN: "/ARM/sSEED"}
 """What may stand behind a reference."""
+_STARRED = (("train", "from_traces"), ("train", "evaluate"), ("compare", "arms"))
 
 
 @dataclass(frozen=True)
@@ -89,9 +96,8 @@ def _replaced(part: str, given: Callable[[str], str]) -> str:
 
 
 def _place(kind: str, path: tuple[str, ...]) -> str:
-    starred = {("train", "from_traces"): 1, ("compare", "arms"): 1}
-    at = starred.get((kind, path[0]))
-    return ".".join((kind, *("*" if i == at else part for i, part in enumerate(path))))
+    starred = path[0] in ("problems", "evaluations") or (kind, path[0]) in _STARRED
+    return ".".join((kind, *("*" if i == 1 and starred else part for i, part in enumerate(path))))
 
 
 def _strings(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -19,6 +19,7 @@ from evo.pipelines.stage import Place
 from evo.pipelines.state import StageState, State, Status, save
 
 INTERRUPTED = 130
+_WITHOUT_SCREEN = ("report", "problems")
 
 Report = Callable[[Planned, StageState, str], None]
 """Told of a stage that `begins` or `ends`."""
@@ -87,7 +88,7 @@ class Runner:
 
     def _process_of(self, arguments: Sequence[str]) -> tuple[int, str]:
         """Run `evo ARGUMENTS`; its exit code (negative: the signal that killed it) and its last word on stderr."""
-        shown = ["--plain"] if (self.plain or self.quiet) and arguments[0] != "report" else []
+        shown = ["--plain"] if (self.plain or self.quiet) and arguments[0] not in _WITHOUT_SCREEN else []
         reader, writer = os.pipe()
         command = [sys.executable, "-P", "-m", "evo.cli.stage_process", str(os.getpid()), str(writer)]
         try:

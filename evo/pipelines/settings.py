@@ -1,7 +1,8 @@
 """The settings of each kind of stage: the keys that its command takes, and no second vocabulary.
 
-train, search and compare take what `--config FILE` of evo train, evo run and evo compare takes; pretrain, evaluate and
-report take their commands' options, underscores for dashes. compare takes its options `against` and `processes` too.
+train, search and compare take what `--config FILE` of evo train, evo run and evo compare takes; pretrain, evaluate,
+pick and report take their commands' options, underscores for dashes. compare takes its options `against` and
+`processes` too.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from pydantic import BaseModel, ConfigDict
 from evo.config.compare import CompareOptions, parse_comparison, shape_comparison
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import parse
+from evo.config.pick import PickConfig
 from evo.config.pretrain import PretrainSettings
 from evo.config.run import RunConfig
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 
-KINDS = ("pretrain", "train", "evaluate", "search", "compare", "report")
-POLICY, RUN, FILE = "policy", "run", "file"
-GIVES: Mapping[str, str] = {"pretrain": POLICY, "train": POLICY, "evaluate": FILE, "search": RUN, "compare": RUN}
+KINDS = ("pretrain", "train", "evaluate", "pick", "search", "compare", "report")
+POLICY, RUN, FILE, PROBLEMS = "policy", "run", "file", "list of problems"
+GIVES: Mapping[str, str] = {
+    **{"pretrain": POLICY, "train": POLICY, "evaluate": FILE, "pick": PROBLEMS},
+    **{"search": RUN, "compare": RUN},
+}
 """What a reference to a stage of this kind stands for; a report gives nothing."""
 
 
@@ -38,6 +43,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "pretrain": PretrainSettings,
     "train": TrainRun,
     "evaluate": EvaluateConfig,
+    "pick": PickConfig,
     "search": RunConfig,
     "compare": CompareOptions,
     "report": ReportSettings,

@@ -31,8 +31,14 @@ from islands.types import RunRecord
 
 SEARCHES = ("search", "compare")
 BUSY_SECONDS = 30.0
-_FOLDERS = {"pretrain": "policies", "train": "policies", "evaluate": "evaluations", "report": "reports"}
-_ENDINGS = {"pretrain": "", "train": "", "evaluate": ".json", "report": ".html"}
+_FOLDERS = {
+    "pretrain": "policies",
+    "train": "policies",
+    "evaluate": "evaluations",
+    "pick": "lists",
+    "report": "reports",
+}
+_ENDINGS = {"pretrain": "", "train": "", "evaluate": ".json", "pick": ".txt", "report": ".html"}
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class Place:
 
     def address(self, record: StageState) -> str:
         """What a reference to the stage stands for, as a command takes it."""
+        if record.kind == "pick":
+            return f"list:{self.folder / record.gives}"
         return record.gives if record.kind in SEARCHES else str(self.folder / record.gives)
 
     def present(self, record: StageState) -> bool:
@@ -76,7 +84,7 @@ class Place:
             return not json.loads(path.read_text(encoding="utf-8")).get("faults")
         if record.kind == "pretrain":
             return (path / "config.json").is_file()
-        return record.kind == "report" and path.is_file()
+        return record.kind in ("pick", "report") and path.is_file()
 
     def runs(self, name: str) -> list[RunRecord]:
         """The stored runs of that name or of the comparison of that name; none where there is no database yet."""
@@ -105,12 +113,13 @@ class Place:
         """The arguments of `evo` that do the stage, or what is left of it; its files are made ready."""
         values = replace_references(dict(stage.given), lambda name: self.address(state.stages[name]))
         target = self.folder / record.gives
-        if stage.kind in ("pretrain", "train", "evaluate", "report"):
+        if stage.kind in _FOLDERS:
             target.parent.mkdir(parents=True, exist_ok=True)
         arguments: list[str] = {
             "pretrain": self._pretrain,
             "train": self._train,
             "evaluate": self._evaluate,
+            "pick": self._pick,
             "search": self._search,
             "compare": self._compare,
             "report": self._report,
@@ -133,6 +142,10 @@ class Place:
     def _evaluate(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
         problems = values.pop("problems", [])
         return ["evaluate", *problems, *_flags(values), "-o", str(target)]
+
+    def _pick(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
+        evaluations = values.pop("evaluations")
+        return ["problems", "pick", *evaluations, *_flags(values), "-o", str(target)]
 
     def _search(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
         if self._freed(record.gives):
@@ -178,7 +191,9 @@ class Place:
 
 def stands_for(stage: Stage) -> str:
     """What the stage gives, in a word, for a plan."""
-    return {"evaluate": "figures", "report": "page"}.get(stage.kind, "run" if stage.kind in SEARCHES else POLICY)
+    return {"evaluate": "figures", "pick": "problems", "report": "page"}.get(
+        stage.kind, "run" if stage.kind in SEARCHES else POLICY
+    )
 
 
 def _flags(values: dict[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from evo.errors import BadInput
 from evo.prompts.registry import open_format
 from evo.search.defaults import workers
 from evo.search.operator_selection import Operator
+from problems.address_list import grouped
 from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.address import OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses
@@ -129,7 +130,7 @@ def problems_at(addresses: Sequence[str], limit: int | None = None) -> list[Prob
     from problems.registry import resolve
 
     found: dict[str, Problem] = {}
-    for address in addresses:
+    for address in addresses if limit else grouped(addresses):
         for problem in resolve(address, limit=limit):
             found.setdefault(problem.name, problem)
     return list(found.values())

@@ -27,7 +27,10 @@ def with_further_tests(task: Task, row: Mapping[str, Any]) -> Task:
     if not isinstance(tests, list):
         raise ValueError(f"`{KEY}` is no list of tests")
     pattern = next((case for case in task.cases if isinstance(case, CallCase)), None)
-    found = (_case(test, number, pattern, task) for number, test in enumerate(tests, 1))
+    try:
+        found = [_case(test, number, pattern, task) for number, test in enumerate(tests, 1)]
+    except SyntaxError as error:
+        raise ValueError(f"a test of `{KEY}` does not parse: {error}") from None
     return replace(task, cases=(*task.cases, *found))
 
 

@@ -1,6 +1,6 @@
 """Programming problems by address: the shipped sets and files.
 
-programs:FILE  programs:FILE/12                      rows of a file, counted from 0
+programs:FILE  programs:FILE/12  programs:FILE/3,12  rows of a file, counted from 0
 programs:FILE?from=2024-08-01&to=2025-02-01          those dated from the first day on and before the second
 livecodebench:FILE  livecodebench:FILE/abc387_f      LiveCodeBench's own files, by the ids of their questions
 livecodebench:FOLDER                                 every .jsonl file of a folder, in the order of their names
@@ -34,11 +34,11 @@ _OPTIONS = re.compile(r"(?P<place>[^?]+)\?(?P<options>[^?/]*)(?P<index>/[^?/]+)?
 
 @dataclass(frozen=True)
 class Place:
-    """What stands after the kind and its colon. index: which one of the problems, "" for all."""
+    """What stands after the kind and its colon. chosen: which of the problems, () for all."""
 
     path: str
     window: Window = Window()
-    index: str = ""
+    chosen: tuple[str, ...] = ()
 
 
 def parse_place(kind: str, rest: str) -> Place:
@@ -48,11 +48,15 @@ def parse_place(kind: str, rest: str) -> Place:
     if matched is not None:
         dates = parse_options(f"{kind}:{rest}", matched["options"], {"from": _date, "to": _date})
         window = Window(dates.get("from", ""), dates.get("to", ""))
-        return Place(matched["place"], window, (matched["index"] or "").removeprefix("/"))
+        return Place(matched["place"], window, _chosen((matched["index"] or "").removeprefix("/")))
     parent = path.parent
     if not path.exists() and parent.name and (parent.is_file() or kind == "livecodebench" and _holds_rows(parent)):
-        return Place(str(parent), index=path.name)
+        return Place(str(parent), chosen=_chosen(path.name))
     return Place(rest)
+
+
+def _chosen(index: str) -> tuple[str, ...]:
+    return tuple(filter(None, index.split(",")))
 
 
 def _holds_rows(parent: Path) -> bool:
@@ -87,13 +91,12 @@ def from_file(place: Place, sandbox: Callable[[], Sandbox], limit: int | None = 
     found = []
     last = -1
     for last, task in read_tasks(path, place.window):
-        if not place.index or str(last) == place.index:
+        if not place.chosen or str(last) in place.chosen:
             found.append(ProgramProblem(f"programs:{path}/{last}", task, sandbox))
-        if (place.index and found) or (limit is not None and len(found) == limit):
+        if len(found) == (len(place.chosen) or limit):
             break
-    if place.index and not found:
-        raise BadAddress(f"programs:{path}/{place.index} is no task that can be posed; the file's last index is {last}")
-    return _some(found, f"programs:{path}", place.window)
+    stem = f"programs:{path}"
+    return _all_chosen(found, stem, place, f"is no task that can be posed; the file's last index is {last}")[:limit]
 
 
 def from_livecodebench(place: Place, sandbox: Callable[[], Sandbox], limit: int | None = None) -> list[ProgramProblem]:
@@ -108,18 +111,16 @@ def from_livecodebench(place: Place, sandbox: Callable[[], Sandbox], limit: int 
     if not hub and not path.exists():
         raise BadAddress(f"{stem}: there is no such file or folder; livecodebench:hf takes it from the hub")
     rows = _published() if hub else _rows(path.resolve())
-    if place.index:
-        rows = (pair for pair in rows if str(pair[1].get("question_id")) == place.index)
+    if place.chosen:
+        rows = (pair for pair in rows if str(pair[1].get("question_id")) in place.chosen)
     found: list[ProgramProblem] = []
     for number, task in tasks_of(rows, place.window, PRIVATE_TESTS):
         found.append(ProgramProblem(f"{stem}/{task.extra.get('id') or number}", task, sandbox))
         if hub:
             found[-1].source, found[-1].licence = _SOURCE
-        if len(found) == (1 if place.index else limit):
+        if len(found) == (len(place.chosen) or limit):
             break
-    if place.index and not found:
-        raise BadAddress(f"{stem}/{place.index} is no question that can be posed")
-    return _some(found, stem, place.window)
+    return _all_chosen(found, stem, place, "is no question that can be posed")[:limit]
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Row]]:
@@ -137,7 +138,15 @@ def _published() -> Iterator[tuple[str, Row]]:
         yield f"livecodebench:hf, row {number}", row
 
 
-def _some(found: list[ProgramProblem], stem: str, window: Window) -> list[ProgramProblem]:
+def _all_chosen(found: list[ProgramProblem], stem: str, place: Place, told: str) -> list[ProgramProblem]:
+    """What was found, in the order in which it was chosen. Raises BadAddress where one is missing, or all are."""
+    names = {problem.name: problem for problem in found}
+    for index in place.chosen:
+        if f"{stem}/{index}" not in names:
+            raise BadAddress(f"{stem}/{index} {told}")
+    if place.chosen:
+        return [names[f"{stem}/{index}"] for index in place.chosen]
+    window = place.window
     if not found and (window.since or window.until):
         raise BadAddress(f"{stem} holds no task from {window.since or 'its first'} to {window.until or 'its last'}")
     return found

@@ -8,7 +8,8 @@ import yaml
 from evo.cli import invoke
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "pipelines"
-NAMES = ("maze", "programs", "traces")
+NAMES = ("livecodebench", "maze", "programs", "traces")
+SAMPLE = EXAMPLES.parent / "livecodebench"
 
 
 def plan(name, capsys, tmp_path, monkeypatch):
@@ -43,3 +44,21 @@ def test_a_policy_learns_from_traces(capsys, tmp_path, monkeypatch):
     stages = plan("traces", capsys, tmp_path, monkeypatch)
     assert stages["vpo"]["reads"] == ["search"] and stages["vpo"]["answers"] == 0
     assert stages["again"]["reads"] == ["vpo"]
+
+
+def test_what_neither_solves_of_livecodebench_is_searched(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "livecodebench").symlink_to(SAMPLE)
+    code = invoke(["pipeline", str(EXAMPLES / "livecodebench.yaml"), "--dry-run", "--json"])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    stages = {stage["name"]: stage for stage in json.loads(out)["stages"]}
+    kinds = ["train", "train", "evaluate", "evaluate", "pick", "compare", "report"]
+    assert [stage["kind"] for stage in stages.values()] == kinds
+    assert stages["hard"]["reads"] == ["grpo-alone", "vpo-alone"]
+    assert (
+        stages["search"]["reads"] == ["grpo", "vpo", "hard"]
+        and "200 iterations x 5 problems" in stages["search"]["budget"]
+    )
+    assert stages["grpo"]["answers"] == stages["vpo"]["answers"]
+    assert stages["grpo-alone"]["answers"] == stages["vpo-alone"]["answers"] == 5 * 30

@@ -1,0 +1,110 @@
+"""`evo problems fuzz`: more tests for programming tasks, by inputs that tell faulty references from the right one."""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from evo.cli.options import json_option
+from evo.evaluation.file import check_writable
+from problems.programs.further_tests import KEY
+from problems.programs.fuzz import Fuzzed, fuzz_task
+from problems.programs.reader import SHAPES, Window, rows_of, tasks_of
+from problems.registry import shared_sandbox
+from problems.sandbox.pool import Sandbox
+from vpo.policies.mutation.program import mutate_program
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-o", "--output", required=True, metavar="FILE", help="the same rows with further_tests, as JSON Lines")
+@click.option("--limit", type=click.IntRange(1), help="only the first K rows")
+@click.option("--tries", type=click.IntRange(1), default=100, show_default=True, help="inputs made for a task")
+@click.option("--mutants", type=click.IntRange(1), default=20, show_default=True, help="faulty references of a task")
+@click.option("--most", type=click.IntRange(1), default=10, show_default=True, help="tests added to a task")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="decides every random choice")
+@json_option
+def fuzz(
+    file: Path, output: str, limit: int | None, tries: int, mutants: int, most: int, seed: int, as_json: bool
+) -> None:
+    """Write the tasks of FILE with more tests. Inputs are made from those of its tests and run by its reference
+    solutions, in the sandbox. One is kept where the result is stable and in time, and where it tells a mutant of the
+    reference apart that no test before it did."""
+    check_writable(output)
+    rows = list(rows_of(file))[:limit]
+    done: list[tuple[dict[str, Any], Fuzzed]] = []
+    with (
+        Sandbox.open(workers=1) as other,
+        Progress(console=Console(stderr=True), transient=True, disable=as_json) as bar,
+    ):
+        for index, (where, row) in bar.track(list(enumerate(rows)), description="fuzzing"):
+            given = {key: value for key, value in row.items() if key != KEY}
+            task = next((task for _, task in tasks_of([(where, given)], Window(), SHAPES)), None)
+            if task is None:
+                done.append((given, Fuzzed(skipped="cannot be posed")))
+                continue
+            chance = f"{seed} {index}"
+            made = fuzz_task(
+                *(task, shared_sandbox(), other, partial(_mutants, count=mutants, chance=chance)),
+                seed=chance,
+                tries=tries,
+                most=most,
+            )
+            done.append((given | {KEY: made.tests} if made.tests else given, made))
+    Path(output).write_text("".join(json.dumps(row) + "\n" for row, _ in done), encoding="utf-8")
+    record = _record([made for _, made in done])
+    click.echo(json.dumps({"output": output, **record}) if as_json else _told(output, record))
+
+
+def _mutants(code: str, count: int, chance: str) -> Sequence[str]:
+    """Distinct programs that are one or a few edits away."""
+    rng = random.Random(chance)
+    found: dict[str, str] = {}
+    same = ast.dump(ast.parse(code))
+    for _ in range(5 * count):
+        mutant = mutate_program(code, [], rng)
+        tree = ast.dump(ast.parse(mutant))
+        if tree != same:
+            found.setdefault(tree, mutant)
+        if len(found) == count:
+            break
+    return list(found.values())
+
+
+def _record(made: Sequence[Fuzzed]) -> dict[str, Any]:
+    refused, skipped = sum((one.refused for one in made), Counter()), Counter(one.skipped for one in made)
+    del skipped[""]
+    return {
+        "tasks": len(made),
+        "tasks_with_more": sum(bool(one.tests) for one in made),
+        "skipped": dict(skipped.most_common()),
+        "tried": sum(one.tried for one in made),
+        "kept": sum(len(one.tests) for one in made),
+        "refused": dict((+refused).most_common()),
+        "mutants": sum(one.mutants for one in made),
+        "told_before": sum(one.told_before for one in made),
+        "told_after": sum(one.told_after for one in made),
+    }
+
+
+def _told(output: str, record: dict[str, Any]) -> str:
+    lines = [
+        f"{output}: {record['kept']:,} tests added to {record['tasks_with_more']:,} of {record['tasks']:,} tasks",
+        f"{record['tried']:,} inputs were tried; not kept: "
+        + (", ".join(f"{count:,} {why}" for why, count in record["refused"].items()) or "none"),
+        f"of {record['mutants']:,} mutants the tests told {record['told_before']:,} from the reference before, "
+        f"{record['told_after']:,} now",
+    ]
+    if record["skipped"]:
+        lines.append("left as they are: " + ", ".join(f"{n:,} tasks ({why})" for why, n in record["skipped"].items()))
+    return "\n".join(lines)

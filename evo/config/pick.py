@@ -1,0 +1,18 @@
+"""The configuration of a choice of problems by what evaluations measured on them."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from evo.config.sampling import Count
+
+
+class PickConfig(BaseModel):
+    """The settings of `evo problems pick`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    evaluations: list[str] = Field(min_length=1, description="files that evo evaluate -o wrote")
+    metric: str = Field("best@30", description="of each problem, as evaluations call it")
+    at_most: float = Field(0.0, description="problems whose metric is this or less in every evaluation")
+    limit: Count | None = Field(None, description="only the first K of them")

@@ -1,0 +1,69 @@
+"""Problems chosen by what evaluations measured on them, as a file that the address `list:FILE` names."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evo.config.pick import PickConfig
+from evo.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Picked:
+    """names: in the order of the first evaluation; of: how many problems every evaluation measured"""
+
+    names: list[str]
+    of: int
+
+
+def pick_problems(config: PickConfig) -> Picked:
+    """The problems whose metric is at most `at_most` in every evaluation. Raises BadInput, one line, for what is no
+    evaluation or lacks the metric, and where no problem is left."""
+    measured = [_measured(path, config.metric) for path in config.evaluations]
+    shared = [name for name in measured[0] if all(name in one for one in measured)]
+    if not shared:
+        raise BadInput(f"{', '.join(config.evaluations)}: no problem is in all of them")
+    names = [name for name in shared if all(one[name] <= config.at_most for one in measured)]
+    if not names:
+        least = min(max(one[name] for one in measured) for name in shared)
+        raise BadInput(
+            f"no problem of {len(shared)} has {config.metric} <= {config.at_most:g} in every evaluation; the least is "
+            f"{least:.3g}"
+        )
+    return Picked(names[: config.limit], len(shared))
+
+
+def write_list(path: Path, picked: Picked, config: PickConfig) -> None:
+    """One address a line, below what they were chosen by. A file under its own name is always whole."""
+    told = f"# {len(picked.names)} of {picked.of} problems: {config.metric} <= {config.at_most:g}"
+    told += f" in {len(config.evaluations)} evaluations"
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text("\n".join([told, *picked.names, ""]), encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _measured(path: str, metric: str) -> dict[str, float]:
+    """Problem -> the metric in a file that `evo evaluate -o` wrote."""
+    try:
+        record: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadInput(f"{path}: not JSON; name a file that evo evaluate -o wrote") from error
+    rows = record.get("per_problem") if isinstance(record, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) and "problem" in row for row in rows):
+        raise BadInput(f"{path}: holds no problem's figures; name a file that evo evaluate -o wrote")
+    values = {str(row["problem"]): row.get(metric) for row in rows}
+    known = {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
+    if not known:
+        there = [name for name in (rows[0] if rows else {}) if "@" in name]
+        raise BadInput(f"{path}: has no {metric}; it has {', '.join(there) or 'no problems'}")
+    return {name: value for name, value in known.items() if math.isfinite(value)}

@@ -1,0 +1,68 @@
+"""`list:FILE` and several problems of one file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from problems import BadAddress, resolve
+from problems.address_list import grouped
+
+SAMPLE = Path(__file__).parents[2] / "examples" / "livecodebench"
+
+
+def written(tmp_path, *lines):
+    path = tmp_path / "hard.txt"
+    path.write_text("\n".join(lines))
+    return f"list:{path}"
+
+
+def names(address, **options):
+    return [problem.name for problem in resolve(address, **options)]
+
+
+def test_a_list_names_problems_of_every_kind_in_its_order(tmp_path):
+    lines = ["maze:test/3", f"livecodebench:{SAMPLE}/9002", f"livecodebench:{SAMPLE}/own001_a", "programs:easy/2"]
+    address = written(tmp_path, "# chosen by hand", "", *lines)
+    assert names(address) == lines
+    assert names(address, limit=2) == lines[:2]
+    assert names(f"{address}/1-2") == lines[1:3]
+
+
+def test_neighbours_of_one_file_are_read_at_once(tmp_path):
+    file = tmp_path / "tasks.jsonl"
+    file.write_text((json.dumps({"text": "t", "test_list": ["assert f(1) == 1"]}) + "\n") * 4)
+    lines = [f"programs:{file}/{k}" for k in (3, 0, 3)]
+    assert list(grouped([*lines, "maze:test/1", "maze:test/2"])) == [
+        f"programs:{file}/3,0",
+        "maze:test/1",
+        "maze:test/2",
+    ]
+    assert names(f"programs:{file}/3,0") == [f"programs:{file}/3", f"programs:{file}/0"]
+    assert names("programs:easy/2,0") == ["programs:easy/2", "programs:easy/0"]
+
+
+def test_what_is_no_problem_of_one_file_is_left_alone(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    apart = [f"livecodebench:{tmp_path}/a", f"livecodebench:{tmp_path}/b", "programs:x.jsonl", "programs:y.jsonl"]
+    apart += ["programs:easy/0-1", "programs:easy/2-3", "musique:synthetic/1", "musique:synthetic/2"]
+    assert list(grouped(apart)) == apart
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ([], "holds no addresses"),
+        (["list:other.txt"], "is a list itself"),
+        (["maze:nowhere"], "nowhere"),
+        ([f"livecodebench:{SAMPLE}/own001_a", f"livecodebench:{SAMPLE}/own999"], "own999 is no question"),
+        (["programs:easy/1", "programs:easy/1000"], "names no problem"),
+    ],
+)
+def test_a_list_that_names_nothing_is_one_line(tmp_path, lines, says):
+    with pytest.raises(BadAddress, match=says) as caught:
+        resolve(written(tmp_path, *lines))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(BadAddress, match="cannot read list:"):
+        resolve(f"list:{tmp_path / 'none.txt'}")
