@@ -21,9 +21,9 @@ def cut(data: str, model: str) -> str:
     """The example with DATA, MODEL and little of everything."""
     pipeline = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
     stages = pipeline["stages"]
-    for name, prompts, tokens in (("grpo", 3, 64), ("vpo", 1, 160)):
+    for name, prompts, tokens in (("grpo", 3, 48), ("vpo", 1, 120)):
         stages[name]["train"] |= TRAIN | {"policy": model, "prompts": prompts, "max_new_tokens": tokens}
-        stages[f"{name}-alone"]["evaluate"] |= {"limit": 3, "max_new_tokens": tokens}
+        stages[f"{name}-alone"]["evaluate"] |= {"limit": 2, "max_new_tokens": tokens}
         stages["search"]["compare"]["arms"][name]["max_new_tokens"] = tokens
     stages["search"]["compare"] |= {"iterations": 2, "seeds": 1, "limit": 2}
     return yaml.safe_dump(pipeline, sort_keys=False).replace("livecodebench:livecodebench?", f"livecodebench:{data}?")
