@@ -28,7 +28,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from bench.field_report import write_report
+from bench.field_report import spent, write_report
 from bench.field_tasks import field_tasks
 from bench.served import served
 from problems.contract import Problem
@@ -193,6 +193,8 @@ def main() -> None:
     problems = field_tasks()
     found = json.loads(arguments.json.read_text()) if arguments.json.exists() else {"runs": []}
     found |= {"calls": arguments.calls, "tokens": arguments.tokens}
+    # one that ended in an error before it had its calls is run again
+    found["runs"] = [run for run in found["runs"] if run["exit_code"] == 0 or spent(run)[0] >= found["calls"]]
     done = {(run["system"], run["task"], run["seed"]) for run in found["runs"]}
     tasks = arguments.tasks.split(",") if arguments.tasks else list(problems)
     wanted = [(system, task, seed) for seed in range(arguments.seeds) for task in tasks

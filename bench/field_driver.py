@@ -100,16 +100,18 @@ def ours(kind: str, folder: Path, url: str, calls: int, seed: int, tokens: int) 
             rewards = tuple(found["rewards"][name] for name in self.objectives)
             return Score(rewards, found["fitness"], found["features"], found["feedback"], found["error"])
 
+    # no probe: a busy server is late with it, and what it asks is asked below
+    policy = f"openai:served@{url}/v1?check=off&logprobs=off&timeout=900"
     settings: dict[str, Any] = {}
     if kind in ("hill", "scs"):
         settings = {"islands": 1, "strategy": kind}
     elif kind == "best-of-n":
         settings = {"prompt": {"show_parent": False}}
     elif kind == "islands-reflect":
-        settings = {"reflect": f"openai:served@{url}/v1"}
+        settings = {"reflect": policy}
         calls = calls // 2  # at most one reflection beside every call
     evo.run(
-        Remote(), policy=f"openai:served@{url}/v1", iterations=calls, answers=1, rollouts=1, seed=seed, parallel=1,
+        Remote(), policy=policy, iterations=calls, answers=1, rollouts=1, seed=seed, parallel=1,
         temperature=0.8, max_new_tokens=tokens, db=f"sqlite:///{folder}/run.db", progress=False, **settings,
     )  # fmt: skip
 
