@@ -1,12 +1,19 @@
 """Reflections in a search: asked once a parent, shown to its children, counted, stored, the same after a resume."""
 
+import json
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
+from sqlalchemy import select
 from stored_rows import assert_same_run, stored_answers
 
+from evo.cli.inspect import show
 from evo.config.run import PromptConfig
 from evo.prompts.reflection import SYSTEM, ask_reflection, read_reflection
+from islands.db.housekeeping import delete_runs
 from islands.db.reflections import read_reflections, reflections_on
+from islands.db.schema import Candidate as Row
 from islands.db.store import Store
 from islands.queries.progress import run_progress
 from islands.types import Candidate
@@ -172,3 +179,19 @@ def test_what_is_asked_names_the_failing_components(digits):
 )
 def test_a_reply_is_read_as_its_first_two_sentences(text, said):
     assert read_reflection(text) == said
+
+
+def test_it_is_shown_with_the_candidate_and_goes_with_its_run(search_with, digits, critic, tmp_path):
+    db = f"sqlite:///{tmp_path}/a.db"
+    launched = search_with([digits("a")], critic(), db, iterations=10, **REFLECTED)
+    with Store.open(db) as store:
+        said = read_reflections(store, [launched.problem_runs[0].record.id])
+        (parent,) = [id for id in said if id == launched.groups[0].parent]
+        texts = select(Row.id).where(Row.parent_id == parent)
+        child = store.scalar(texts)
+        shown = CliRunner().invoke(show, ["run", str(parent), "--db", db])
+        assert f"reflection: {said[parent]}" in shown.output
+        shown = json.loads(CliRunner().invoke(show, ["run", str(child), "--db", db, "--json"]).output)
+        assert shown["parent_reflection"] == said[parent]
+        delete_runs(store, [store.run("run")])
+        assert read_reflections(store, [launched.problem_runs[0].record.id]) == {}
