@@ -34,6 +34,7 @@ def check_new_run(config: RunConfig, parts: Shared, db: str, name: str | None) -
     own = any(Path(address).exists() for address in config.problems)
     problems = [] if own else parts.problems(config)
     check_policies([config.policy, *filter(None, [config.feedback.policy])])
+    check_reflection(config, problems)
     for address in parse_addresses(config.policy) if "policy" in config.model_fields_set else ():
         check_speaks(str(address), config, problems)
     check_unused(db, name)
@@ -44,6 +45,20 @@ def check_policies(policies: Iterable[str]) -> None:
     for policy in dict.fromkeys(policies):
         for address in parse_addresses(policy):
             check_policy(address)
+
+
+def check_reflection(config: RunConfig, problems: Sequence[Problem]) -> None:
+    """BadInput where a reflection could not be said, or not be read, as far as files tell."""
+    reflecting = config.feedback.policy
+    if reflecting is None:
+        return
+    if prompt_format_at(reflecting) in TOKEN_FORMATS:
+        raise BadInput(f"feedback.policy: {reflecting} has a token language of its own and says nothing in words")
+    # a default policy for mazes is not asked for anything else
+    asked = "policy" in config.model_fields_set or any(problem.answer_format == "route" for problem in problems)
+    for address in parse_addresses(config.policy) if asked else ():
+        if prompt_format_at(str(address)) in TOKEN_FORMATS:
+            raise BadInput(f"policy {address} reads no words, so no reflection either: leave out --reflect")
 
 
 def check_speaks(policy: str, config: RunConfig, problems: Sequence[Problem]) -> None:

@@ -83,7 +83,7 @@ class Shared:
         if key not in self._policies:
             self._policies[key] = open_policy(own, problems)
         if self._policies[key].prompt_format in TOKEN_FORMATS:
-            raise BadInput(f"feedback.policy: {address} only understands mazes and says nothing in words")
+            raise BadInput(f"feedback.policy: {address} has a token language of its own and says nothing in words")
         return self._policies[key]
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from command_line import evo
 from sqlalchemy import select
 from stored_rows import assert_same_run, stored_answers
 
@@ -195,3 +196,17 @@ def test_it_is_shown_with_the_candidate_and_goes_with_its_run(search_with, digit
         assert shown["parent_reflection"] == said[parent]
         delete_runs(store, [store.run("run")])
         assert read_reflections(store, [launched.problem_runs[0].record.id]) == {}
+
+
+@pytest.mark.parametrize(
+    "asked, told",
+    [
+        (("maze:test", "--limit", "1", "--reflect", "scripted:mutate"), "reads no words"),
+        (("programs:easy/0", "--policy", "scripted:mutate", "--reflect", "embedded:base"), "says nothing in words"),
+        (("programs:easy/0", "--policy", "scripted:mutate", "--reflect", "nonsense:x"), "is not an address"),
+    ],
+)
+def test_what_cannot_reflect_is_refused_in_one_line(capsys, here, asked, told):
+    code, _, said = evo(capsys, "run", *asked, "--plain")
+    assert code == 2 and told in said and len(said.strip().splitlines()) == 1
+    assert not (here / "evo.db").exists()
