@@ -139,7 +139,7 @@ def test_bad_input_is_one_line_and_exit_code_2(here, capsys, arguments, named):
 def test_a_problem_left_out_is_named_and_the_exit_code_is_1(here, capsys):
     (here / "faulty.py").write_text(
         "statement = 'x'\nseed_answer = 'ab'\nobjectives = ('length',)\n"
-        "def score(answer):\n    return {'length': float('nan') if len(answer) > 2 else 1.0}\n"
+        "def score(answer):\n    return {'length': float('nan')}\n"
     )
     (here / "always.txt").write_text("RRDD\n---\nUU\n")
     arguments = ["--policy", "scripted:fixed=always.txt", "--answers", "2", "--answers-total", "2", "--json"]
