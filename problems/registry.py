@@ -25,16 +25,16 @@ after NAME: where it takes an argument.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from problems.address_list import addresses_in
+from problems.close_names import did_you_mean, files_beside
 from problems.contract import MEMBERS, BadAddress, Problem, complete_problem
 from problems.plugins import find_entry_points, load_entry_point
 from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shared_sandbox
@@ -57,6 +57,8 @@ _PART = re.compile(r"((?:maze|programs|livecodebench|list|maths|musique|toolrl|e
 _MAZES = ("test", "hard", "compromise", "large", "train", "compromise-train", "large-train")
 _PROGRAMS = ("shipped", "easy", "medium", "hard")
 _TEXTS = ("musique", "eureqa", "toolrl")
+_NAMED = (".py", ".yaml", ".yml")
+"""Files that are problems by their path alone."""
 _registered: dict[str, Any] = {}
 _given: ContextVar[Mapping[str, Problem]] = ContextVar("problems given by name", default=MappingProxyType({}))
 _Made = TypeVar("_Made")
@@ -100,8 +102,10 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
     part = _PART.fullmatch(address)
     if part:
         first, last = int(part[2]), int(part[3])
+        if first > last:
+            raise BadAddress(f"{address!r} goes from {first} down to {last}; {part[1]}/{last}-{first} names that part")
         whole = resolve(part[1], last + 1, sandbox)
-        if first > last or len(whole) <= last:
+        if len(whole) <= last:
             raise BadAddress(f"{address!r} is no part of {part[1]}, which has problems 0 to {len(whole) - 1}")
         return whole[first:][:limit]
     kind, colon, rest = address.partition(":")
@@ -169,7 +173,7 @@ def _programs(rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> l
     if place.path.endswith(SUFFIXES) or any(f"{suffix}/" in rest for suffix in SUFFIXES):
         raise BadAddress(f"programs:{rest}: there is no such file")
     known = [f"programs:{name}" for name in _PROGRAMS]
-    hint = _closest(f"programs:{rest}", known)
+    hint = did_you_mean(f"programs:{rest}", known)
     raise BadAddress(f"there is no set programs:{rest}{hint}; there are {', '.join(known)} and programs:FILE.jsonl")
 
 
@@ -182,7 +186,7 @@ def _maths(name: str, sandbox: Callable[[], Sandbox]) -> list[Any]:
     if name not in TASKS:
         known = [f"maths:{known}" for known in ("all", *TASKS)]
         raise BadAddress(
-            f"there is no problem maths:{name}{_closest(f'maths:{name}', known)}; there are {', '.join(known)}"
+            f"there is no problem maths:{name}{did_you_mean(f'maths:{name}', known)}; there are {', '.join(known)}"
         )
     return [MathsProblem(TASKS[name], sandbox)]
 
@@ -201,6 +205,8 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
     if is_folder and (path / FILE).is_file() and not (path / EVALUATOR).is_file():
         return CommandProblem(path / FILE, sandbox)
     if is_folder:
+        if not (path / EVALUATOR).is_file():
+            _refuse_folder(address, path)
         return OpenEvolveProblem(path, sandbox)
     if is_file and path.suffix in (".yaml", ".yml") and is_command_file(path):
         return CommandProblem(path, sandbox)
@@ -215,20 +221,33 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
         raise BadAddress(f"{address} is a file of tasks; programs:{address} names its problems")
     if is_file:
         raise BadAddress(f"{address} is no Python file with score(answer), and no OpenEvolve directory")
-    hint = _closest(address, [*_set_names(), *_registered, *find_entry_points(ENTRY_POINTS)])
+    beside = [file for file in files_beside(address) if file.endswith(_NAMED) or Path(file).is_dir()]
+    known = [*_set_names(), *_registered, *find_entry_points(ENTRY_POINTS), *beside]
+    hint = did_you_mean(address, known, like=0.5)
     raise BadAddress(
         f"there is no problem {address!r}{hint}; `evo problems` lists the sets, and a path to a scorer file or an "
         "OpenEvolve directory works too"
     )
 
 
+def _refuse_folder(address: str, folder: Path) -> NoReturn:
+    """BadAddress for a directory that is no problem: what it holds instead, and how that is named."""
+    from problems.openevolve.initial_program import is_scorer
+
+    place = address.rstrip("/")
+    scorers = [f"{place}/{path.name}" for path in sorted(folder.glob("*.py")) if is_scorer(path)]
+    tasks = [f"programs:{place}/{path.name}" for path in sorted(folder.glob("*.jsonl"))]
+    what = "holds no evaluator.py (as OpenEvolve's directories do) and no problem.yaml"
+    if len(scorers) > 1:
+        named = " ".join(scorers) if len(scorers) < 4 else f"{place}/*.py"
+        raise BadAddress(f"{address} {what}, but {len(scorers)} scorers; name them all: {named}")
+    if found := [*scorers, *tasks]:
+        raise BadAddress(f"{address} {what}; did you mean {' or '.join(found[:3])}?")
+    raise BadAddress(f"{address} {what}; a problem can also be a file with score(answer)")
+
+
 def _set_names() -> list[str]:
     return [*(f"maze:{name}" for name in _MAZES), *(f"programs:{name}" for name in _PROGRAMS)]
-
-
-def _closest(address: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(address, list(known), n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def _find_named(name: str) -> Any | None:

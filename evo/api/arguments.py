@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from evo.config.run import RunConfig
 from evo.config.scorer import ScorerSettings
 from islands.db.address import DEFAULT_DB, hide_password
+from problems.close_names import did_you_mean
 from problems.contract import Problem, complete_problem
 from problems.custom.scorer_function import name_of
 
@@ -40,8 +40,7 @@ def check_names(function: str, given: Iterable[str], known: Collection[str]) -> 
     """TypeError for a name that is not known, with the closest one."""
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(sorted(known))}"
+            hint = did_you_mean(name, known, most=1) or f"; there are {', '.join(sorted(known))}"
             raise TypeError(f"evo.{function}() has no argument {name}{hint}")
 
 

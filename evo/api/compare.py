@@ -27,7 +27,7 @@ from evo.config.compare import load_comparison as load_settings
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.runs.preflight import check_policies, check_unused
+from evo.runs.preflight import check_new_comparison
 from islands.db.names import check_name
 from problems.registry import given
 
@@ -117,8 +117,7 @@ def compare(
     with given(objects):
         runs = planned_runs(planned)
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
-    check_policies(one.policy for one in configs)
-    check_unused(db, name)
+    check_new_comparison(configs, db, name)
     return search_comparison(
         lambda: begin(db, name, runs, configs, command),
         configs,

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import click
 
 from evo.version import __version__
+from problems.close_names import did_you_mean
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("evo.cli.demo", "Six ways to search the same hard mazes, live, with a verdict and a report."),
@@ -53,6 +54,14 @@ class LazyGroup(click.Group):
         command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            hint = did_you_mean(args[0], COMMANDS).removeprefix("; ") or f"there are {', '.join(COMMANDS)}"
+            ctx.fail(f"no command {args[0]!r}; {hint}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -15,7 +15,7 @@ from evo.config.compare import CompareOptions, load_comparison, parse_arm
 from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.runs.preflight import check_policies, check_unused
+from evo.runs.preflight import check_new_comparison
 from islands.db.names import check_name
 
 
@@ -102,8 +102,7 @@ def compare(
         check_name(name)
     runs = planned_runs(config)
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
-    check_policies(one.policy for one in configs)
-    check_unused(db, name)
+    check_new_comparison(configs, db, name)
     manner = Manner(db, plain, as_json, config.processes, config.against)
     return conduct(lambda: begin(db, name, runs, configs, command_line()), configs, manner)
 

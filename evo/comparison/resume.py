@@ -12,6 +12,7 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.budgets import check_budgets
+from evo.runs.preflight import check_price
 from evo.runs.scorer_change import Changes, OnScorerChange
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
@@ -62,6 +63,7 @@ def plan_resume(
             raise BadInput(
                 f"{name} keeps its policy, rollouts and answers; only a run that evo import made is given others"
             )
+        check_price(changed.get("max_cost"), [changed.get("policy") or run.config["policy"] for run in runs])
         for run in runs:
             check_budgets(run, run_progress(store, run.id), changed)
     return Resumption(name, runs, Changes(dict(changed), on_change))

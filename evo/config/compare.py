@@ -15,6 +15,7 @@ from evo.config.run import RunConfig
 from evo.config.sampling import Answers, Count, Share, Temperature, TopP
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
+from problems.close_names import did_you_mean
 from vpo.policies.address import parse_address
 
 OF_EACH_ARM = ("policy", "rollouts", "train")
@@ -85,7 +86,12 @@ class CompareConfig(BaseModel):
 
     @model_validator(mode="after")
     def _complete(self) -> CompareConfig:
-        arms_of(self)
+        arms = arms_of(self)
+        if self.training and not any(arm.train for arm in arms.values()):
+            named = ", ".join(self.training)
+            raise ValueError(
+                f"{named} is for arms that train, and none does; name a method, as in --arm a=DIR,train=vpo"
+            )
         return self
 
 
@@ -162,8 +168,9 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
             values.setdefault(section, {})[inner] = value.strip()
             continue
         if not equals or key not in ArmConfig.model_fields or key in ("policy", "population"):
-            known = ", ".join(key for key in ArmConfig.model_fields if key not in ("policy", "population"))
-            raise BadInput(f"--arm {text}: {setting!r} is no setting of an arm; known: {known}, population.KEY")
+            known = [*(key for key in ArmConfig.model_fields if key not in ("policy", "population")), "population.KEY"]
+            hint = did_you_mean(key, known, most=1) or f"; known: {', '.join(known)}"
+            raise BadInput(f"--arm {text}: {setting!r} is no setting of an arm{hint}")
         values[key] = value.strip()
     return name, values
 

@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from evo.errors import BadInput
+from problems.close_names import did_you_mean
 
 OPTIONS = "the options"
 """The source of settings that came as flags."""
@@ -78,7 +79,8 @@ def _line(error: ValidationError, model: type[BaseModel], source: str, inlined: 
         if inlined and not path[:-1]:
             known |= set(_keys([model], [inlined]))
             known -= {inlined, *reserved}
-        return f"{source}: unknown key {key}; known: {', '.join(sorted(known))}"
+        hint = did_you_mean(path[-1], known, most=1).removeprefix("; ")
+        return f"{source}: unknown key {key}; {hint or 'known: ' + ', '.join(sorted(known))}"
     if first["type"] == "missing":
         return f"{source}: {key} is missing"
     if isinstance(first["input"], dict | BaseModel):  # a rule about several keys, whose message names them

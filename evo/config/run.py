@@ -14,6 +14,7 @@ from evo.config.colocated import SearchTraining, complete_trainer
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
 from evo.config.sampling import Count, Rollouts, SamplingConfig, Share
 from evo.config.scorer import ScorerSettings
+from evo.errors import BadInput
 from islands.population.config import ISLANDS, PopulationConfig
 
 
@@ -81,6 +82,10 @@ def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:
     values = read_yaml(path)
     source = f"--config {path}" if path else OPTIONS
     merge(values, overrides, source)
+    train = values.get("train")
+    if isinstance(train, dict) and train and "method" not in train:
+        named = ", ".join(f"train.{key}" for key in train)
+        raise BadInput(f"{source}: {named} is for a search that trains; name a method, as in --train vpo")
     return parse(RunConfig, values, source)
 
 

@@ -20,7 +20,7 @@ from evo.evaluation.evaluate import TASK_ALONE, check_request
 from evo.pipelines.file import Pipeline, Stage
 from evo.pipelines.references import addresses, stage_named
 from evo.prompts.registry import open_format
-from evo.runs.preflight import prompt_format_at
+from evo.runs.preflight import check_price, policies_of, prompt_format_at
 from evo.search.defaults import iterations_for, resolve_settings
 from evo.search.resources import check_apart, problems_at
 from problems.contract import BadAddress, Problem
@@ -120,6 +120,7 @@ class _Checks:
         problems = self._at(config.problems, config.limit)
         config = resolve_settings(config, problems)
         self._together(config.policy, problems, config.prompt, config.answers)
+        check_price(config.max_cost, policies_of(config))
         each = config.rollouts * config.answers
         iterations = [iterations_for(config, problem) for problem in problems]
         text = (
@@ -137,6 +138,7 @@ class _Checks:
         for run in runs:
             own = parse(RunConfig, run.config, run.arm)
             self._together(own.policy, problems, own.prompt, own.answers)
+        check_price(config.search.max_cost, [run.config["policy"] for run in runs])
         first = parse(RunConfig, runs[0].config, runs[0].arm)
         each, arms = first.rollouts * first.answers, len({run.arm for run in runs})
         iterations = [iterations_for(first, problem) for problem in problems]

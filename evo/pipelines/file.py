@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from evo.config.parse import parse
 from evo.errors import BadInput
 from evo.pipelines.references import Reference, references
 from evo.pipelines.settings import GIVES, KINDS, read_settings
+from problems.close_names import did_you_mean
 
 _UNQUOTED = re.compile(r"[\[{].*\$\{")
 STAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -118,9 +118,8 @@ def _stage(path: str, name: str, content: object) -> Stage:
         raise BadInput(f"{source}: expected one kind ({', '.join(KINDS)}) with its settings below it, found {found}")
     ((kind, values),) = content.items()
     if kind not in KINDS:
-        close = difflib.get_close_matches(str(kind), KINDS, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there is {', '.join(KINDS)}"
-        raise BadInput(f"{source}: no kind {kind!r}; {hint}")
+        hint = did_you_mean(str(kind), KINDS, most=1) or f"; there is {', '.join(KINDS)}"
+        raise BadInput(f"{source}: no kind {kind!r}{hint}")
     values = {} if values is None else values
     if not isinstance(values, dict):
         raise BadInput(f"{source}: {kind}: expected keys and values, found {type(values).__name__}")
@@ -134,8 +133,7 @@ def _check_references(path: str, stages: Mapping[str, Stage]) -> None:
         for reference in stage.references:
             source = f"{path}: stage {stage.name}: {stage.kind}: {reference.key}"
             if reference.stage not in stages:
-                close = difflib.get_close_matches(reference.stage, order, n=1)
-                hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(order)}"
+                hint = did_you_mean(reference.stage, order, most=1) or f"; there are {', '.join(order)}"
                 raise BadInput(f"{source}: there is no stage {reference.stage}{hint}")
             cycle = _way(stages, reference.stage, stage.name)
             if cycle:

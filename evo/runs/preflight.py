@@ -15,7 +15,7 @@ from islands.errors import DatabaseUnavailable
 from problems.contract import Problem
 from vpo.embedded.checkpoint import dialect_of
 from vpo.openai.address import endpoint
-from vpo.policies.address import parse_address, parse_addresses
+from vpo.policies.address import BUILT_IN, parse_address, parse_addresses
 from vpo.policies.checkpoint import find_checkpoint
 from vpo.policies.prompt_formats import TOKEN_FORMATS
 from vpo.policies.registry import PolicySettings, check_policy
@@ -33,8 +33,9 @@ def check_new_run(config: RunConfig, parts: Shared, db: str, name: str | None) -
     # a scorer of one's own scores its seed as it is opened, for as long as that takes: that is for the screen to show
     own = any(Path(address).exists() for address in config.problems)
     problems = [] if own else parts.problems(config)
-    check_policies([config.policy, *filter(None, [config.feedback.policy])])
+    check_policies(policies_of(config))
     check_reflection(config, problems)
+    check_price(config.max_cost, policies_of(config))
     for address in parse_addresses(config.policy) if "policy" in config.model_fields_set else ():
         check_speaks(str(address), config, problems)
     check_unused(db, name)
@@ -59,6 +60,31 @@ def check_reflection(config: RunConfig, problems: Sequence[Problem]) -> None:
     for address in parse_addresses(config.policy) if asked else ():
         if prompt_format_at(str(address)) in TOKEN_FORMATS:
             raise BadInput(f"policy {address} reads no words, so no reflection either: leave out --reflect")
+
+
+def policies_of(config: RunConfig) -> list[str]:
+    """Every address that a run asks: who searches, and who reflects."""
+    return [config.policy, *filter(None, [config.feedback.policy])]
+
+
+def check_price(max_cost: float | None, policies: Iterable[str]) -> None:
+    """BadInput for a budget of cost where nothing costs: models here are free, and a server's price is not known."""
+    if max_cost is None:
+        return
+    addresses = [address for policy in dict.fromkeys(policies) for address in parse_addresses(policy)]
+    if all(address.kind in BUILT_IN and "price" not in dict(address.options) for address in addresses):
+        raise BadInput(
+            f"max_cost {max_cost:g} would never be reached: no policy has a price, as in "
+            "openai:MODEL@URL?price=0.15/0.60 (of a million tokens, in and out)"
+        )
+
+
+def check_new_comparison(configs: Sequence[RunConfig], db: str, name: str | None) -> None:
+    """The same of a comparison's runs, whose problems are resolved."""
+    policies = [policy for config in configs for policy in policies_of(config)]
+    check_policies(policies)
+    check_price(configs[0].max_cost, policies)
+    check_unused(db, name)
 
 
 def check_speaks(policy: str, config: RunConfig, problems: Sequence[Problem]) -> None:

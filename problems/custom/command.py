@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from problems.answer_text import strip_fence
+from problems.close_names import did_you_mean
 from problems.contract import BadAddress, Score, ScorerFault
 from problems.custom.answer_files import header_of, join_files, split_files
 from problems.custom.scorer_problem import LIMITS, Failed, ScorerProblem, checked_options
@@ -165,7 +166,8 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(read, dict) or not isinstance(read.get("command"), str) or not read["command"].strip():
         raise BadAddress(f"{path}: `command` has to be a line for sh")
     if unknown := sorted(map(str, set(read) - set(_KEYS))):
-        raise BadAddress(f"{path}: unknown key {', '.join(unknown)}; there are {', '.join(_KEYS)}")
+        hint = did_you_mean(unknown[0], _KEYS, most=1) or f"; there are {', '.join(_KEYS)}"
+        raise BadAddress(f"{path}: unknown key {', '.join(unknown)}{hint}")
     return read
 
 

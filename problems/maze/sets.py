@@ -20,6 +20,7 @@ import random
 from functools import cache
 from pathlib import Path
 
+from problems.close_names import did_you_mean
 from problems.contract import BadAddress
 from problems.maze import generator, large
 from problems.maze.board import Maze
@@ -59,7 +60,9 @@ def problem_set(address: str, limit: int | None = None) -> list[MazeProblem]:
     """
     name, slash, index = address.removeprefix("maze:").partition("/")
     if not address.startswith("maze:") or name not in SIZES:
-        raise BadAddress(f"there is no maze set {address!r}; there are {', '.join(f'maze:{n}' for n in SIZES)}")
+        known = [f"maze:{known}" for known in SIZES]
+        hint = did_you_mean(address, known)
+        raise BadAddress(f"there is no maze set {address!r}{hint or '; there are ' + ', '.join(known)}")
     if not slash:
         return [_problem(name, i) for i in range(SIZES[name] if limit is None else min(limit, SIZES[name]))]
     if not index.isdecimal() or int(index) >= SIZES[name]:

@@ -34,7 +34,7 @@ def is_initial_program(path: Path) -> bool:
     """Whether a file is named as the initial program of its directory, rather than as a scorer of its own."""
     if not path.with_name(EVALUATOR).is_file() or path.suffix.lower() not in LANGUAGES:
         return False
-    return path.suffix != ".py" or evolves(path) or not _scores(path)
+    return path.suffix != ".py" or evolves(path) or not is_scorer(path)
 
 
 def evolves(path: Path) -> bool:
@@ -51,7 +51,7 @@ def language_of(program: Path) -> str:
     return LANGUAGES.get(program.suffix.lower(), program.suffix.lstrip(".") or "text")
 
 
-def _scores(path: Path) -> bool:
+def is_scorer(path: Path) -> bool:
     """Whether the file defines what a scorer file has (problems.custom.scorer_file)."""
     try:
         body = ast.parse(path.read_text(encoding="utf-8")).body

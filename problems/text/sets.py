@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from problems.close_names import did_you_mean, files_beside
 from problems.contract import BadAddress
 from problems.text.address import parse_text_address
 from problems.text.files import read_hub, read_rows
@@ -84,8 +85,10 @@ def problem_set(kind: Kind, rest: str, limit: int | None = None) -> list[TextPro
         wanted = None if limit is None or address.options else limit
         rows, terms = _drawn(kind, place, index if not address.options else None, wanted), OWN
     else:
-        known = ", ".join(f"{kind.name}:{name}" for name in set_names(kind))
-        raise BadAddress(f"{kind.name}:{rest}: there is no such file or set; there are {known}, or name a file")
+        known = [f"{kind.name}:{name}" for name in set_names(kind)]
+        beside = [f"{kind.name}:{file}" for file in files_beside(place)]
+        hint = did_you_mean(f"{kind.name}:{rest}", [*known, *beside]) or f"; there are {', '.join(known)}"
+        raise BadAddress(f"{kind.name}:{rest}: there is no such file or set{hint}, or name a file")
     rows = kind.select(rows, address.options) if address.options else rows
     options = "&".join(f"{name}={value}" for name, value in address.options.items())
     stem = f"{kind.name}:{place}" + (f"?{options}" if options else "")

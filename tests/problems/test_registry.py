@@ -132,7 +132,7 @@ def test_files_that_are_no_problems(tmp_path):
     for name, says in (
         ("notes.txt", "no Python file"),
         ("tasks.jsonl", "programs:"),
-        ("empty", r"has no initial_program"),
+        ("empty", r"holds no evaluator.py"),
     ):
         with pytest.raises(BadAddress, match=says):
             resolve(str(tmp_path / name))

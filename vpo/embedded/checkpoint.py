@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from problems.close_names import did_you_mean
 from problems.contract import BadAddress
 from vpo.embedded.dialects import DIALECTS
 from vpo.embedded.words import DIALECT, MOST_ANSWERS, PAD, SIZES, STOP, UNKNOWN, cell_of
@@ -35,8 +36,10 @@ def checkpoint_path(name: str) -> Path:
     """The folder of an embedded policy, named `base` or `embedded:base`. BadAddress where it does not ship."""
     short = name.removeprefix(PREFIX)
     if short not in shipped():
-        have = ", ".join(PREFIX + other for other in shipped()) or "none; make one with: evo pretrain maze"
-        raise BadAddress(f"no policy {PREFIX}{short} ships with this version; there is {have}")
+        known = [PREFIX + other for other in shipped()]
+        have = ", ".join(known) or "none; make one with: evo pretrain maze"
+        hint = did_you_mean(PREFIX + short, known, most=1, like=0.8)
+        raise BadAddress(f"no policy {PREFIX}{short} ships with this version; there is {have}{hint}")
     return SHIPPED / short
 
 

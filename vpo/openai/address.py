@@ -89,9 +89,20 @@ def endpoint(address: PolicyAddress) -> Endpoint:
     model, given = match["model"], match["url"]
     if model.endswith("@") or "://" in model:
         raise BadAddress(f"policy 'openai:{name}' names no model: openai:MODEL@URL")
-    options = address.own_options(Options)
-    url = find_base(given or os.environ.get("OPENAI_BASE_URL") or HOSTED)
+    options, server = address.own_options(Options), os.environ.get("OPENAI_BASE_URL")
+    if given is None and not server and "@" in model:  # OpenAI's own models have none in their names
+        name, _, host = model.rpartition("@")
+        raise BadAddress(
+            f"policy 'openai:{model}': {host!r} is no URL; a server is named with http:// or https://, as in "
+            f"openai:{name}@http://{host if re.fullmatch(r'[A-Za-z0-9.:/-]+', host) else 'localhost:8000'}"
+        )
+    url = find_base(given or server or HOSTED)
     return Endpoint(model, url, bool(given), options, os.environ.get(options.key, ""))
+
+
+def check_openai(address: PolicyAddress, settings: object = None) -> None:
+    """What an address of a server says of itself; nobody is asked. Raises BadAddress, one line."""
+    endpoint(address)
 
 
 def find_base(url: str) -> str:

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from problems.close_names import did_you_mean
 from problems.contract import BadAddress
 from problems.plugins import find_entry_points
 
@@ -39,6 +40,7 @@ CHECKS = {
     "embedded": "vpo.policies.checkpoint:check_checkpoint",
     TRANSFORMERS: "vpo.policies.checkpoint:check_checkpoint",
     "vllm": "vpo.vllm.address:check_vllm",
+    "openai": "vpo.openai.address:check_openai",
     "scripted": "vpo.policies.scripted:load_scripted",
 }
 """What tells, before the loader's libraries are loaded, that an address names nothing."""
@@ -137,8 +139,9 @@ class PolicyAddress:
             first = error.errors(include_url=False, include_input=False)[0]
             key = ".".join(str(part) for part in first["loc"])
             if first["type"] == "extra_forbidden":
-                known = ", ".join([*CommonOptions.model_fields, *model.model_fields])
-                raise BadAddress(f"policy {self.plain!r}: unknown option {key}; there are {known}") from None
+                known = [*CommonOptions.model_fields, *model.model_fields]
+                hint = did_you_mean(key, known, most=1) or f"; there are {', '.join(known)}"
+                raise BadAddress(f"policy {self.plain!r}: unknown option {key}{hint}") from None
             raise BadAddress(f"policy {self.plain!r}: option {key}: {first['msg']}") from None
 
 

@@ -11,22 +11,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from problems.close_names import did_you_mean, files_beside
 from problems.contract import BadAddress
+from vpo.embedded.checkpoint import shipped
 from vpo.policies.address import FORMS, NoOptions, PolicyAddress
 from vpo.policies.hub import only_cached
 
 TRAINED = "evo.json"
+KINDS = ("scripted:mutate",)
+"""What a mistyped address may have meant, beside the policies that ship."""
 
 
 def find_checkpoint(address: PolicyAddress) -> str:
     """A directory that holds a model, or a hub id that has the form of one. Raises BadAddress."""
-    from vpo.embedded.checkpoint import shipped
-
     name = address.model
     if address.kind == "embedded":
         return str(address.folder)
     if not name or any(character.isspace() for character in name) or ":" in name:
-        raise BadAddress(f"policy {name!r} is not an address: {FORMS}")
+        known = [*KINDS, *(f"embedded:{one}" for one in shipped())]
+        raise BadAddress(f"policy {name!r} is not an address: {FORMS}{did_you_mean(name, known, most=1)}")
     folder = Path(name).expanduser()
     if name in shipped() and not (folder / "config.json").is_file():
         raise BadAddress(f"policy {name!r}: no such checkpoint; embedded:{name} ships with the package")
@@ -35,7 +38,8 @@ def find_checkpoint(address: PolicyAddress) -> str:
             raise BadAddress(f"policy {name!r}: the directory holds no config.json, so it is no model checkpoint")
         return str(folder)
     if folder.exists() or name.startswith(("/", ".", "~")) or name.count("/") > 1 or name.endswith("/"):
-        raise BadAddress(f"policy {name!r}: no such directory (a policy is {FORMS})")
+        hint = did_you_mean(name, _checkpoints_beside(name))
+        raise BadAddress(f"policy {name!r}: no such directory (a policy is {FORMS}){hint}")
     return name
 
 
@@ -44,7 +48,17 @@ def check_checkpoint(address: PolicyAddress, settings: object = None) -> bool:
     Raises BadAddress where there is no such model."""
     address.own_options(NoOptions)
     source = find_checkpoint(address)
-    return not Path(source).is_dir() and only_cached(source)
+    if Path(source).is_dir():
+        return False
+    try:
+        return only_cached(source)
+    except BadAddress as error:
+        known = [*_checkpoints_beside(source), *(f"embedded:{name}" for name in shipped())]
+        raise BadAddress(f"{error}{did_you_mean(source, known)}") from None
+
+
+def _checkpoints_beside(name: str) -> list[str]:
+    return [path for path in files_beside(name) if (Path(path).expanduser() / "config.json").is_file()]
 
 
 def write_trained(folder: Path, trained: Mapping[str, Any]) -> None:

@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from problems.close_names import did_you_mean
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress
@@ -109,6 +110,7 @@ def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedP
     else:
         raise BadAddress(
             f"policy {address.plain!r} does not exist; there is {', '.join(AUTHORS)}, broken, and fixed=FILE"
+            + did_you_mean(name, AUTHORS, most=1)
         )
     return ScriptedPolicy(
         name,

@@ -89,9 +89,10 @@ ARM = {"policy": "p"}
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"arms": {"a": {**ARM, "answer": 1}}}, "file: unknown key arms.a.answer; known: answers, policy"),
+        ({"arms": {"a": {**ARM, "answer": 1}}}, "file: unknown key arms.a.answer; did you mean answers?"),
+        ({"arms": {"a": {**ARM, "m": 1}}}, "file: unknown key arms.a.m; known: answers, policy"),
         ({"arms": {"a": {}}}, "file: arms.a.policy is missing"),
-        ({"amrs": {}}, "file: unknown key amrs; known: answers, arms"),
+        ({"amrs": {}}, "file: unknown key amrs; did you mean arms?"),
         (
             {"arms": {}, "search": {**ARM, "answers": 0}},
             "file: answers = 0: Input should be greater than or equal to 1",
