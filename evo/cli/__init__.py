@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import click
 
+from evo.encoding import is_text, leave_ascii, prepare_streams
 from evo.version import __version__
 from problems.close_names import did_you_mean
 
@@ -79,6 +80,8 @@ def evo() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 a fault of ours, 2 bad input, 130 interrupted with everything committed."""
+    leave_ascii(sys.orig_argv)
+    prepare_streams()
     gc.disable()  # until the command is imported (LazyGroup)
     code = [1]  # of an exception that nobody caught
     atexit.register(_leave, code)
@@ -98,6 +101,8 @@ def _leave(code: list[int]) -> None:
 def invoke(argv: Sequence[str]) -> int:
     """Run a command line and return its exit code; errors are one line on stderr."""
     warnings.formatwarning = _one_line  # type: ignore[assignment]
+    if (strange := next((one for one in argv if not is_text(one)), None)) is not None:
+        return _complain(f"{strange!r} is not written in UTF-8: it can be no name and no path here", 2)
     try:
         code = evo.main(args=list(argv), prog_name="evo", standalone_mode=False)
         return code if isinstance(code, int) else 0

@@ -8,12 +8,12 @@ from functools import partial
 
 from rich.console import Console
 
+from evo.encoding import spell
 from evo.monitor.poller import Poller
 from evo.monitor.snapshot import Snapshot
 from evo.tui.head import mean_best
 from evo.tui.line import clean
 from evo.tui.numbers import clock, fitness, rate
-from evo.tui.palette import spell
 from islands.db.store import Store
 
 PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0

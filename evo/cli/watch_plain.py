@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 
 from evo.cli.lines import plain_lines, plain_pause
+from evo.encoding import spell
 from evo.errors import BadInput
 from evo.monitor.poller import Poller
-from evo.tui.palette import spell
 from evo.tui.picture import draw_text, save_svg
 from islands.db.store import Store
 

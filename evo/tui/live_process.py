@@ -18,6 +18,7 @@ from typing import Any
 
 from rich.console import Console
 
+from evo.encoding import prepare_streams
 from evo.tui.app import ScreenApp
 from evo.tui.board import Source
 from evo.tui.given_terminal import silent_input
@@ -84,6 +85,7 @@ def _opener(db: str, name: str, against: str | None, paused: bool) -> Any:
 def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the search decides, and ends the connection
         signal.signal(number, signal.SIG_IGN)
+    prepare_streams()
     return asyncio.run(serve(socket.socket(fileno=int(sys.argv[1]))))
 
 

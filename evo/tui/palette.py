@@ -20,24 +20,6 @@ WARN = Style(color=arm_style.WARN, bold=True)
 SHARED = Style(bold=True)
 """Of a plot's cell that several curves go through."""
 
-ASCII = str.maketrans(
-    {
-        "●": "o", "▲": "^", "■": "#", "◆": "*", "▼": "v", "○": "0", "△": "A", "□": "=",
-        "─": "-", "│": "|", "┤": "|", "└": "`", "┴": "+", "━": "=", "╺": "-", "…": "~", "·": ".", "Δ": "d", "→": ">",
-        "←": "<", "↑": "^", "↓": "v", "±": "~", "×": "x", "–": "-", "−": "-", "▸": ">", "✓": "+",
-    }
-    | dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True))
-    | {chr(0x2800 + n): "." if n else " " for n in range(256)}
-)  # fmt: skip
-"""For terminals whose encoding has none of these."""
-
-
-def spell(text: str, encoding: str | None) -> str:
-    """The text as a terminal of that encoding can show it; what it has no sign for becomes a question mark."""
-    if text.isascii() or (encoding or "utf-8").lower().startswith("utf"):
-        return text
-    return text.translate(ASCII).encode(encoding or "ascii", "replace").decode(encoding or "ascii")
-
 
 @dataclass(frozen=True)
 class Look:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from evo.encoding import spell
 from evo.monitor.snapshot import Snapshot
 from evo.tui.app import ScreenApp
 from evo.tui.arrange import arrange
-from evo.tui.palette import spell
 from evo.tui.view import View
 
 SVG_SIZE = (160, 50)

@@ -13,8 +13,8 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from evo.encoding import spell
 from evo.tui.line import Line
-from evo.tui.palette import spell
 
 Segments = list[Segment]
 

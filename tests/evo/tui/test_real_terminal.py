@@ -153,6 +153,16 @@ def test_a_run_is_shown_from_its_beginning_to_its_end(program, tmp_path):
     assert stored(tmp_path)[0] == "done"
 
 
+def test_a_terminal_that_lacks_characters_is_written_to_all_the_same(program, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    one = live(program, tmp_path, "--name", "läufe ☃")
+    one.until(b"pause", b"l\xe4ufe ?")
+    one.type(b"q")
+    assert one.ended() == 130
+    after = one.given_back()
+    assert b"l\xe4ufe ?" in after and b"Traceback" not in after and b"the live screen failed" not in after
+
+
 @pytest.mark.parametrize("keys", [b"q", b"\x03"], ids=["q", "ctrl-c"])
 def test_asked_once_it_finishes_what_is_in_flight(program, tmp_path, keys):
     one = live(program, tmp_path)
