@@ -11,7 +11,7 @@ from rich.console import Console
 
 from evo.cli.execute_run import handling_interrupts
 from evo.cli.live import open_live, say_loading
-from evo.cli.options import Manner, db_suffix
+from evo.cli.options import Manner, arguments_for
 from evo.comparison.load import gather, load_results
 from evo.comparison.operators import load_operators
 from evo.comparison.runner import Ended, SeedBatch
@@ -73,11 +73,11 @@ async def _conduct(
     interrupted = interrupted or bool(runner.stopping) or any(one.outcome == "interrupted" for one in ended)
     failed = [one for one in ended if one.outcome == "failed"]
     report(comparison, manner, console)
-    suffix = db_suffix(manner.db)
+    named = arguments_for(comparison, manner.db)
     if not manner.as_json:
         if interrupted or failed:
-            console.print(f"go on with: evo resume {comparison}{suffix}", soft_wrap=True)
-        console.print(f"look at it: evo watch {comparison}{suffix}   evo report {comparison}{suffix}", soft_wrap=True)
+            console.print(f"go on with: evo resume {named}", soft_wrap=True, markup=False)
+        console.print(f"look at it: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)
         if ending is not None and not interrupted and not failed:
             ending(console, comparison)
     for one in failed:

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evo.cli.live import open_live
-from evo.cli.options import db_suffix
+from evo.cli.options import arguments_for
 from evo.runs.launch import Launched
 from evo.runs.result import run_to_end
 from evo.search.loop import Search
@@ -131,7 +131,8 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
         table.add_row(*(escape(cell) for cell in (*cells, state)))
     console.print(table)
     if len(status.problem_runs) > SHOWN_PROBLEMS:
-        console.print(f"... and {len(status.problem_runs) - SHOWN_PROBLEMS} more (evo show {status.run})")
+        left = len(status.problem_runs) - SHOWN_PROBLEMS
+        console.print(f"... and {left} more (evo show {arguments_for(status.run, db)})", soft_wrap=True, markup=False)
     ended = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}[summary["outcome"]]
     why = f" ({escape(summary['reason'])})" if summary["reason"] and summary["outcome"] != "interrupted" else ""
     known = sum(problem_run.target is not None for problem_run in status.problem_runs)
@@ -144,11 +145,11 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
     console.print(describe_metrics(status), style="dim")
     if launched.config.sandbox == "none":
         console.print("warning: --sandbox none: code written by the policy ran without isolation", style="yellow")
-    suffix = db_suffix(db)
+    named = arguments_for(status.run, db)
     saved = checkpoints(launched.store, launched.run.id) if launched.config.train is not None else []
     if saved:
         again = f"{' '.join(launched.config.problems[:1])} --policy {saved[-1]}"
         console.print(f"the trained policy: {saved[-1]}   try: evo run {again}", soft_wrap=True, markup=False)
     if summary["outcome"] != "done":
-        console.print(f"go on with: evo resume {status.run}{suffix}")
-    console.print(f"look at it: evo show {status.run}{suffix}   evo best {status.run}{suffix}")
+        console.print(f"go on with: evo resume {named}", soft_wrap=True, markup=False)
+    console.print(f"look at it: evo show {named}   evo best {named}", soft_wrap=True, markup=False)

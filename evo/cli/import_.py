@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from evo.cli.flags import flag
-from evo.cli.options import command_line, db_option, db_suffix, json_option, plain_option
+from evo.cli.options import arguments_for, command_line, db_option, json_option, plain_option
 from evo.config.run import RunConfig
 from evo.openevolve.import_run import Scoring, import_run
 from islands.interop.importing import Imported
@@ -58,10 +58,10 @@ def import_(
         counts = {key: value for key, value in vars(imported).items() if isinstance(value, int)}
         click.echo(json.dumps({"run": imported.run.name, "problem": imported.problem.name, **counts}))
     else:
-        _tell(imported, db_suffix(db))
+        _tell(imported, arguments_for(imported.run.name, db))
 
 
-def _tell(imported: Imported, suffix: str) -> None:
+def _tell(imported: Imported, named: str) -> None:
     name = imported.run.name
     details = [
         f"{count:,} {what}"
@@ -75,4 +75,4 @@ def _tell(imported: Imported, suffix: str) -> None:
     ]
     told = f" ({', '.join(details)})" if details else ""
     click.echo(f"{name}: {imported.programs:,} programs as {imported.candidates:,} candidates{told}")
-    click.echo(f"look at it: evo show {name}{suffix}   go on with: evo resume {name} --policy POLICY{suffix}")
+    click.echo(f"look at it: evo show {named}   go on with: evo resume {named} --policy POLICY")

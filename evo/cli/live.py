@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from evo.cli.options import db_suffix
+from evo.cli.options import arguments_for
 from evo.tui.detection import can_show
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Live:
             yield
             return
         self._console.print(
-            f"{name} begins; another terminal can look on: evo watch {name}{db_suffix(db)}",
+            f"{name} begins; another terminal can look on: evo watch {arguments_for(name, db)}",
             soft_wrap=True, markup=False,
         )  # fmt: skip
         lines = asyncio.create_task(_lines(db, name, self._console, against))

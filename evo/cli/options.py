@@ -57,6 +57,11 @@ def command_line() -> str:
     return hide_password(shlex.join(["evo", *sys.argv[1:]]))
 
 
+def arguments_for(name: str, db: str) -> str:
+    """A run or comparison and its database as a suggested command takes them, ready for a shell."""
+    return shlex.quote(name) + db_suffix(db)
+
+
 def db_suffix(db: str) -> str:
     """` --db ADDRESS` for commands that are suggested; nothing for the default database."""
     return "" if db == DEFAULT_DB else f" --db {hide_password(db)}"

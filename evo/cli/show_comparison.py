@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 
 import click
@@ -45,4 +46,4 @@ def show_comparison(store: Store, name: str, as_json: bool) -> None:
             console.print(f"{run.name} failed: {run.reason}", soft_wrap=True, markup=False)
         if saved[run.name]:
             console.print(f"{run.name}: checkpoint {saved[run.name][-1]}", soft_wrap=True, markup=False)
-    console.print(f"each by itself: evo show {first.name}", soft_wrap=True, markup=False)
+    console.print(f"each by itself: evo show {shlex.quote(first.name)}", soft_wrap=True, markup=False)
