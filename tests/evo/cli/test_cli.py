@@ -307,6 +307,6 @@ def test_a_search_that_trains_chooses_a_group_by_itself(here, capsys):
 
 
 def test_what_demo_and_the_hard_mazes_are_is_said_as_it_is(capsys):
-    assert COMMANDS["demo"][1].startswith("Base, GRPO, VPO and three baselines")
+    assert COMMANDS["demo"][1].startswith("Six ways to search the same hard mazes")
     assert invoke(["problems"]) == 0
     assert "misses in 600 tries" in " ".join(capsys.readouterr().out.split())

@@ -52,7 +52,13 @@ def test_a_search_mutates_and_an_evaluation_measures(here, capsys, task):
 def test_the_prompt_asks_for_responses_and_shows_what_was_wrong():
     (problem,) = resolve("toolrl:synthetic-easy/0")
     shown = SimpleNamespace(
-        id=1, text="<think>x</think>", rewards=(0.0,) * 4, fitness=0.0, feedback="more calls are needed", error=None
+        id=1,
+        text="<think>x</think>",
+        rewards=(0.0,) * 4,
+        fitness=0.0,
+        feedback="more calls are needed",
+        error=None,
+        reflection="",
     )
     style = ChatFormat(problem, PromptConfig(), 3)
     prompt = style.build(Selection(shown, (), ()), 0).user

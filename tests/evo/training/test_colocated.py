@@ -256,7 +256,7 @@ def test_a_frozen_search_has_a_learner_that_does_nothing(db):
         (["--train", "vpo", "--rollouts", "1"], "--rollouts must be 2 or more"),
         (["--train", "grpo", "--rollouts", "4"], "--answers must be 1"),
         (["--train", "vpo", "--rollouts", "2", "--policy", "scripted:random-route"], "has no weights here to train"),
-        (["--lr", "0.001"], "train.method"),
+        (["--lr", "0.001"], "is for a search that trains"),
         (["--train", "vpo", "--rollouts", "2", "--train-check", "maze:test/0-3"], "would be searched and checked on"),
         (["--train", "vpo", "--rollouts", "2", "--temperature", "0"], "at temperature 0"),
         (["--config", "train.yaml"], "check_every 9 must be at most most_behind 8"),

@@ -282,16 +282,16 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
 
 
 def test_a_loss_that_is_not_finite_ends_with_one_line_and_the_batch_saved(tmp_path, monkeypatch, capsys):
-    from vpo.training import trainer
+    from vpo.training import loss
 
-    usual = trainer.policy_loss
+    usual = loss.policy_loss
 
     def broken(*arguments, **options):
-        loss, metrics = usual(*arguments, **options)
-        return loss * float("nan"), metrics
+        value, metrics = usual(*arguments, **options)
+        return value * float("nan"), metrics
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(trainer, "policy_loss", broken)
+    monkeypatch.setattr(loss, "policy_loss", broken)
     assert invoke(["train", "vpo", "maze:train/0-3", "--steps", "2", "-o", "out", *FLAGS]) == 1
     error = capsys.readouterr().err
     assert "training stopped at step 1: loss nan" in error
