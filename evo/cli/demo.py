@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from evo.cli.execute_comparison import conduct
 from evo.cli.options import Manner, db_option, db_suffix, plain_option
@@ -131,8 +130,6 @@ def _report(name: str, folder: Path, db: str, console: Console) -> None:
 def _next(name: str, iterations: int, db: str, console: Console) -> None:
     suffix = db_suffix(db)
     console.print("\nNext:", style="bold")
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
     for command, what in (
         (f"evo show {name}/vpo/s0{suffix}", "best routes and their vectors"),
         (f"evo resume {name} --iterations {iterations * 2}{suffix}", "search on from here"),
@@ -140,5 +137,4 @@ def _next(name: str, iterations: int, db: str, console: Console) -> None:
         ("evo run programs:easy --policy MODEL", "evolve programs with any model"),
         ("evo problems", "what else there is to search"),
     ):
-        table.add_row(f"  {command}", f"[dim]{what}[/dim]")
-    console.print(table)
+        console.print(f"  {command}   [dim]{what}[/dim]", soft_wrap=True)  # a command that is wrapped cannot be pasted
