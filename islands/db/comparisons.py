@@ -3,7 +3,6 @@ transaction, so that a comparison which was killed at any moment knows every run
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from islands.db.schema import Run
 from islands.db.store import Store
 from islands.errors import RunExists, UnknownRun
 from islands.types import RunRecord
+from problems.close_names import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,6 @@ def runs_named(store: Store, name: str) -> list[RunRecord]:
     except UnknownRun:
         single = [run.name for run in store.runs() if run.comparison is None]
         names = comparison_names(store) + single[::-1]
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-    if close:
-        hint = f"did you mean {', '.join(close)}?"
-    else:
-        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        hint = f"it has {shown}" if names else "it holds no runs yet"
-    raise UnknownRun(f"{store.address} has no run named {name}; {hint}")
+    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    other = f"; it has {shown}" if names else "; it holds no runs yet"
+    raise UnknownRun(f"{store.address} has no run named {name}{did_you_mean(name, names) or other}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from islands.db.schema import PolicyVersion, Problem, Run, TrainingStep, table
 from islands.db.transaction import Transaction
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord
+from problems.close_names import did_you_mean
 
 
 class Store:
@@ -169,10 +169,8 @@ class Store:
             if row is not None:
                 return run_record(row)
             names = list(connection.execute(select(Run.name).order_by(Run.updated.desc()).limit(1000)).scalars())
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-        other = "evo runs lists what there is" if names else "it holds no runs yet"
-        hint = f"did you mean {', '.join(close)}?" if close else other
-        raise UnknownRun(f"{self.address} has no run named {name}; {hint}")
+        other = "; evo runs lists what there is" if names else "; it holds no runs yet"
+        raise UnknownRun(f"{self.address} has no run named {name}{did_you_mean(name, names) or other}")
 
     def runs(self, comparison: str | None = None) -> list[RunRecord]:
         """Every run, oldest first; or those of a comparison."""
