@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 
 @dataclass(frozen=True)
 class Lesson:
     prompt: list[str]
     chain: list[str]
+
+
+Subject = TypeVar("Subject")
 
 
 class Teacher(Protocol):
@@ -20,3 +25,39 @@ class Teacher(Protocol):
     def shuffle(self, things: list[Any]) -> None:
         """Put `things` in a random order, of this stream's own randomness."""
         ...
+
+
+class PooledTeacher(ABC, Generic[Subject]):
+    """Lessons on subjects (boards, questions) of which a pool is in use at a time, the oldest giving way to new ones.
+
+    stream: with the seed it fixes all that is drawn
+    pool: subjects in use at a time; fresh: new ones per lesson, so that each serves 1 / fresh lessons
+    """
+
+    def __init__(self, stream: str, pool: int, fresh: float) -> None:
+        self._rng = random.Random(stream)
+        self._size, self._fresh = pool, fresh
+        self._pool: list[Subject] = []
+        self._next = 0
+
+    def batch(self, size: int) -> list[Lesson]:
+        for _ in range(max(1, round(size * self._fresh)) if self._pool else size):
+            self._renew()
+        return [self._lesson(self._rng.choice(self._pool)) for _ in range(size)]
+
+    def shuffle(self, things: list[Any]) -> None:
+        self._rng.shuffle(things)
+
+    def _renew(self) -> None:
+        subject = self._draw()
+        if len(self._pool) < self._size:
+            self._pool.append(subject)
+        else:
+            self._pool[self._next] = subject
+            self._next = (self._next + 1) % self._size
+
+    @abstractmethod
+    def _draw(self) -> Subject: ...
+
+    @abstractmethod
+    def _lesson(self, subject: Subject) -> Lesson: ...

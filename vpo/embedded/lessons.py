@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Container
-from typing import Any
 
 from problems.maze import generator, large
 from problems.maze.board import Maze
 from problems.maze.planner import Planner, moves_between
 from vpo.embedded.language import Edit, encode_chain, encode_edit, encode_prompt
-from vpo.embedded.lesson import Lesson
+from vpo.embedded.lesson import Lesson, PooledTeacher
 from vpo.embedded.words import DIALECT, EDIT_DIALECT, MOST_NEW, STOP
 
 CHAIN_LENGTHS = (1, 2, 3, 4, 5)
@@ -41,7 +40,7 @@ FRESH = 0.25
 """New boards per lesson: a board serves four lessons."""
 
 
-class Lessons:
+class Lessons(PooledTeacher[Planner]):
     """An endless stream of lessons, the same for the same seed.
 
     held_out: tiles of the boards that must not be learned from
@@ -52,32 +51,17 @@ class Lessons:
     def __init__(
         self, seed: int, held_out: Container[str] = frozenset(), dialect: str = DIALECT, large_share: float = 0.0
     ) -> None:
-        self._rng = random.Random(f"maze lessons {seed}")
+        super().__init__(f"maze lessons {seed}", POOL, FRESH)
         self._dialect = dialect
         self._with_parent = EDITS_WITH_PARENT if dialect == EDIT_DIALECT else WITH_PARENT
         self._held_out = held_out
         self._large_share = large_share
-        self._pool: list[Planner] = []
-        self._next = 0
 
-    def batch(self, size: int) -> list[Lesson]:
-        for _ in range(max(1, round(size * FRESH)) if self._pool else size):
-            self._renew()
-        return [self._lesson(self._rng.choice(self._pool)) for _ in range(size)]
-
-    def shuffle(self, things: list[Any]) -> None:
-        """Put `things` in a random order, of this stream's own randomness."""
-        self._rng.shuffle(things)
-
-    def _renew(self) -> None:
+    def _draw(self) -> Planner:
         maze = self._drawn()
         while maze.tiles in self._held_out:
             maze = self._drawn()
-        if len(self._pool) < POOL:
-            self._pool.append(Planner(maze))
-        else:
-            self._pool[self._next] = Planner(maze)
-            self._next = (self._next + 1) % POOL
+        return Planner(maze)
 
     def _drawn(self) -> Maze:
         if self._large_share and self._rng.random() < self._large_share:

@@ -11,13 +11,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from problems.musique.generator import draw_question
 from problems.musique.problem import MusiqueProblem
 from problems.musique.rewards import parse_cited, score_cited
 from problems.text.world import ALL, Fact
-from vpo.embedded.lesson import Lesson
+from vpo.embedded.lesson import Lesson, PooledTeacher
 from vpo.embedded.musique.language import encode_answer, encode_prompt, facts_of, question_of, write_answer
 from vpo.embedded.musique.words import ANSWER
 from vpo.embedded.words import STOP
@@ -47,34 +46,18 @@ class Reading:
     answers: tuple[str, ...]
 
 
-class Lessons:
+class Lessons(PooledTeacher[Reading]):
     """An endless stream of lessons, the same for the same seed. The questions are drawn anew, with the names of both
     splits: those of the sets have other seeds, and so other facts."""
 
     def __init__(self, seed: int) -> None:
-        self._rng = random.Random(f"musique lessons {seed}")
-        self._pool: list[Reading] = []
-        self._next = 0
+        super().__init__(f"musique lessons {seed}", POOL, FRESH)
 
-    def batch(self, size: int) -> list[Lesson]:
-        for _ in range(max(1, round(size * FRESH)) if self._pool else size):
-            self._renew()
-        return [self._lesson(self._rng.choice(self._pool)) for _ in range(size)]
-
-    def shuffle(self, things: list[Any]) -> None:
-        """Put `things` in a random order, of this stream's own randomness."""
-        self._rng.shuffle(things)
-
-    def _renew(self) -> None:
+    def _draw(self) -> Reading:
         level = self._rng.choices([name for name, _ in LEVELS], [share for _, share in LEVELS])[0]
         row = draw_question(self._rng, level, self._rng.choice(("train", "test")))
         problem = MusiqueProblem("lesson", row, "a lesson", "", "")
-        reading = Reading(tuple(question_of(problem)), tuple(facts_of(problem)), problem.support, problem.answers)
-        if len(self._pool) < POOL:
-            self._pool.append(reading)
-        else:
-            self._pool[self._next] = reading
-            self._next = (self._next + 1) % POOL
+        return Reading(tuple(question_of(problem)), tuple(facts_of(problem)), problem.support, problem.answers)
 
     def _lesson(self, reading: Reading) -> Lesson:
         rng = self._rng
