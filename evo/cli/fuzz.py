@@ -17,6 +17,7 @@ from rich.progress import Progress
 
 from evo.cli.options import json_option
 from evo.evaluation.file import check_writable
+from evo.whole_file import write_whole
 from problems.programs.further_tests import KEY
 from problems.programs.fuzz import Fuzzed, fuzz_task
 from problems.programs.reader import SHAPES, Window, rows_of, tasks_of
@@ -61,7 +62,7 @@ def fuzz(
                 most=most,
             )
             done.append((given | {KEY: made.tests} if made.tests else given, made))
-    Path(output).write_text("".join(json.dumps(row) + "\n" for row, _ in done), encoding="utf-8")
+    write_whole(Path(output), "".join(json.dumps(row) + "\n" for row, _ in done))
     record = _record([made for _, made in done])
     click.echo(json.dumps({"output": output, **record}) if as_json else _told(output, record))
 

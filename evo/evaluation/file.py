@@ -10,6 +10,7 @@ from typing import Any
 
 from evo.errors import BadInput
 from evo.stats import Difference, verdict
+from evo.whole_file import write_whole
 from problems.contract import Problem
 
 
@@ -24,29 +25,29 @@ def check_writable(output: str) -> None:
 
 def write_evaluation(path: Path, record: Mapping[str, Any]) -> None:
     """Write the record; a file under its own name is always whole."""
-    partial = path.with_name(path.name + ".partial")
+    write_whole(path, json.dumps(record, indent=1) + "\n")
+
+
+def read_record(path: str, said: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What `evo evaluate -o` wrote, and its rows, one a problem. BadInput where it is none; said: how messages name
+    the file."""
     try:
-        partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+        record: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"{said}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadInput(f"{said}: not JSON; name a file that evo evaluate -o wrote") from error
+    rows = record.get("per_problem") if isinstance(record, dict) else None
+    if not isinstance(rows, list) or not all(
+        isinstance(row, dict) and isinstance(row.get("problem"), str) for row in rows
+    ):
+        raise BadInput(f"{said}: holds no problem's figures; name a file that evo evaluate -o wrote")
+    return record, rows
 
 
 def read_evaluation(path: str, problems: Sequence[Problem], total: int) -> dict[str, Any]:
     """What `evo evaluate -o` wrote on the same problems at equal numbers of answers; BadInput where it is not that."""
-    try:
-        record: Any = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"--against {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise BadInput(f"--against {path}: not JSON; name a file that evo evaluate -o wrote") from error
-    if not isinstance(record, dict):
-        record = {}
-    rows = record.get("per_problem")
-    if not isinstance(rows, list) or not all(
-        isinstance(row, dict) and isinstance(row.get("problem"), str) for row in rows
-    ):
-        raise BadInput(f"--against {path}: holds no problem's figures; name a file that evo evaluate -o wrote")
+    record, rows = read_record(path, f"--against {path}")
     theirs = {row["problem"]: row for row in rows}
     left_out = record.get("faults")
     left_out = left_out if isinstance(left_out, dict) else {}

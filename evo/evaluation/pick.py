@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evo.config.pick import PickConfig
 from evo.errors import BadInput
+from evo.evaluation.file import read_record
+from evo.whole_file import write_whole
 
 
 @dataclass(frozen=True)
@@ -42,26 +41,13 @@ def write_list(path: Path, picked: Picked, config: PickConfig) -> None:
     """One address a line, below what they were chosen by. A file under its own name is always whole."""
     told = f"# {len(picked.names)} of {picked.of} problems: {config.metric} <= {config.at_most:g}"
     told += f" in {len(config.evaluations)} evaluations"
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text("\n".join([told, *picked.names, ""]), encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, "\n".join([told, *picked.names, ""]))
 
 
 def _measured(path: str, metric: str) -> dict[str, float]:
     """Problem -> the metric in a file that `evo evaluate -o` wrote."""
-    try:
-        record: Any = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise BadInput(f"{path}: not JSON; name a file that evo evaluate -o wrote") from error
-    rows = record.get("per_problem") if isinstance(record, dict) else None
-    if not isinstance(rows, list) or not all(isinstance(row, Mapping) and "problem" in row for row in rows):
-        raise BadInput(f"{path}: holds no problem's figures; name a file that evo evaluate -o wrote")
-    values = {str(row["problem"]): row.get(metric) for row in rows}
+    _, rows = read_record(path, path)
+    values = {row["problem"]: row.get(metric) for row in rows}
     known = {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
     if not known:
         there = [name for name in (rows[0] if rows else {}) if "@" in name]

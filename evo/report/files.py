@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evo.errors import BadInput
 from evo.evaluation.file import check_writable
+from evo.whole_file import write_whole
 from islands.db.store import Store
 
 
@@ -57,17 +58,8 @@ def write_report(store: Store, name: str, page: str, *, png: str | None = None, 
         folder.mkdir(exist_ok=True)
         for plot in report.plots:
             plots.append(folder / f"{plot.name}.png")
-            _write_whole(plots[-1], plot.png)
-        _write_whole(target, text)
+            write_whole(plots[-1], plot.png)
+        write_whole(target, text)
     except OSError as error:
         raise BadInput(f"{error.filename or page}: {error.strerror or error}") from error
     return Written(target, len(text), tuple(plots))
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
