@@ -79,19 +79,22 @@ def _write(rows: list[dict[str, Any]], formats: dict[str, str], output: str) -> 
         if path.suffix in (".jsonl", ".json"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(
-                "".join(json.dumps(row) + "\n" for row in rows) if path.suffix == ".jsonl" else json.dumps(rows)
+                "".join(json.dumps(row) + "\n" for row in rows) if path.suffix == ".jsonl" else json.dumps(rows),
+                encoding="utf-8",
             )
             return f"{path}: {len(answered)} answers"
         if len(rows) == 1 and not path.is_dir() and not output.endswith("/"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(answered[0]["answer"].rstrip("\n") + "\n")
+            path.write_text(answered[0]["answer"].rstrip("\n") + "\n", encoding="utf-8")
             return f"{path}: fitness {answered[0]['fitness']:.6g}"
         if path.suffix and not path.is_dir():
             raise BadInput(f"-o {output}: the run has {len(rows)} problems; name a directory or a FILE.jsonl")
         path.mkdir(parents=True, exist_ok=True)
         for row in answered:
             stem = re.sub(r"[^\w.-]+", "_", row["problem"]).strip("_") or "problem"
-            (path / f"{stem}{SUFFIXES[formats[row['problem']]]}").write_text(row["answer"].rstrip("\n") + "\n")
+            (path / f"{stem}{SUFFIXES[formats[row['problem']]]}").write_text(
+                row["answer"].rstrip("\n") + "\n", encoding="utf-8"
+            )
         return f"{path}: {len(answered)} answers, one file each"
     except OSError as error:
         raise BadInput(f"-o {output}: {error.strerror or error}") from error
