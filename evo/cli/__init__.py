@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("evo.cli.train", "Fine-tune a policy by reward (vpo, grpo, ...) or by what searches found (improve)."),
     "pretrain": ("evo.cli.pretrain", "Make the embedded base policy from nothing."),
     "pipeline": ("evo.cli.pipeline", "Train, evaluate, search, compare and report by one file."),
+    "doctor": ("evo.cli.doctor", "Check this machine: database, sandbox, engines, GPUs, versions, clock."),
 }
 
 

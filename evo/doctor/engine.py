@@ -1,0 +1,81 @@
+"""The engines: does a policy answer, and with log-probabilities that it can be trained on?"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import warnings
+
+import numpy as np
+
+from evo.config.run import PromptConfig
+from evo.doctor.line import Line, fail, ok, warn
+from evo.errors import BadInput
+from evo.prompts.registry import open_format
+from islands.types import Selection
+from problems.contract import BadAddress
+from problems.registry import resolve
+from problems.types import Prompt, Rollout
+from vpo.policies.contract import Policy, PolicyUnavailable
+from vpo.policies.prompt_formats import TOKEN_FORMATS
+from vpo.policies.registry import load_policy
+
+TOKENS = 8
+TEMPERATURE = 0.7
+"""Not 1: a server whose log-probabilities leave the temperature out shows only so."""
+ASKED = "Count to three."
+_SPOKEN = ("maze:test/0", "musique:synthetic/0")
+"""Problems that the token languages write."""
+NO_LOGPROBS = (
+    "start vLLM with --logprobs-mode processed_logprobs; this one can search; training takes its runs as traces"
+)
+
+
+def check_engine(address: str) -> Line:
+    """Load the policy at an address and let it answer once."""
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say stands in the line
+        try:
+            policy = load_policy(address, temperature=TEMPERATURE, max_tokens=TOKENS)
+        except BadAddress as error:
+            return fail("engine", f"{address}: {error}", "start the server or mend the address (evo run --help)")
+        loaded = time.perf_counter() - began
+        try:
+            rollout = asyncio.run(_ask(policy))
+        except (PolicyUnavailable, BadInput) as error:
+            return fail("engine", f"{address}: {error}", "look at the engine's own log")
+    told = f"{address}: ready in {loaded:.1f} s, answered {rollout.tokens} tokens in "
+    told += f"{time.perf_counter() - began - loaded:.2f} s"
+    if address.startswith("scripted:"):
+        return ok("engine", f"{told}; no model, so nothing to train")
+    if not policy.has_logprobs or not len(rollout.logprobs):
+        return warn("engine", f"{told}, without log-probabilities of what it samples", NO_LOGPROBS)
+    if len(rollout.logprobs) != len(rollout.token_ids) or not _sound(rollout):
+        return fail("engine", f"{told}; its log-probabilities are none", "upgrade the engine; nothing here can mend it")
+    return ok("engine", f"{told}, with log-probabilities")
+
+
+def _sound(rollout: Rollout) -> bool:
+    return bool(np.all(np.isfinite(rollout.logprobs)) and np.all(rollout.logprobs <= 1e-3))
+
+
+async def _ask(policy: Policy) -> Rollout:
+    try:
+        groups = await policy.sample([_prompt(policy.prompt_format)], rollouts=1, answers=1, seed=0)
+        return groups[0][0]
+    finally:
+        await policy.close()
+
+
+def _prompt(prompt_format: str) -> Prompt:
+    if prompt_format not in TOKEN_FORMATS:
+        return Prompt(ASKED)
+    wrong: BadInput | None = None
+    for place in _SPOKEN:
+        try:
+            return open_format(resolve(place)[0], prompt_format, PromptConfig(), 1).build(Selection(None, (), ()), 0)
+        except BadInput as error:
+            wrong = error
+    assert wrong is not None
+    raise wrong

@@ -1,0 +1,75 @@
+"""The versions that are installed, against those that this project asks for."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Iterator
+
+from packaging.requirements import Requirement
+
+from evo.doctor.line import Line, fail, ok, warn
+from evo.version import __version__
+
+DISTRIBUTION = "evo"
+_BREAK_CPU_TORCH = ("torchvision", "torchaudio", "torchcodec")
+
+
+def check_packages() -> list[Line]:
+    told = f"evo {__version__}, Python {platform.python_version()}"
+    try:
+        asked = [Requirement(line) for line in importlib.metadata.requires(DISTRIBUTION) or ()]
+    except importlib.metadata.PackageNotFoundError:
+        remedy = "pip install -e . in the checkout"
+        return [warn("packages", f"{told}; evo is not installed, so its requirements are not known", remedy)]
+    lines = [*_wrong(asked), *_cuda_beside_cpu()]
+    return lines or [ok("packages", f"{told}; {_have(asked)}")]
+
+
+def _wrong(asked: list[Requirement]) -> Iterator[Line]:
+    """A line for each package that is missing, or of a version that was not asked for."""
+    for requirement in asked:
+        extra = _extra_of(requirement)
+        if extra is None and requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        found, remedy = version_of(requirement.name), f"pip install '{requirement.name}{requirement.specifier}'"
+        if found is None and extra is None:
+            yield fail("packages", f"{requirement.name} is not installed", remedy)
+        elif found is not None and not requirement.specifier.contains(found, prereleases=True):
+            told = f"{requirement.name} {found} is installed; {extra or 'evo'} asks for {requirement.specifier}"
+            yield (fail if extra is None else warn)("packages", told, remedy)
+
+
+def _cuda_beside_cpu() -> Iterator[Line]:
+    torch = version_of("torch") or ""
+    found = [name for name in _BREAK_CPU_TORCH if "+cpu" not in (version_of(name) or "+cpu")]
+    if torch.endswith("+cpu") and found:
+        told = f"CUDA builds of {', '.join(found)} beside torch {torch}: import transformers fails"
+        yield fail("packages", told, f"pip uninstall -y {' '.join(found)}")
+
+
+def _have(asked: list[Requirement]) -> str:
+    """The extras of which every package is here."""
+    extras: dict[str, bool] = {}
+    for requirement in asked:
+        if (extra := _extra_of(requirement)) is not None and requirement.name != DISTRIBUTION:
+            extras[extra] = extras.get(extra, True) and version_of(requirement.name) is not None
+    here = [name for name, whole in sorted(extras.items()) if whole]
+    return f"extras: {', '.join(here) or 'none'}"
+
+
+def _extra_of(requirement: Requirement) -> str | None:
+    """Of `psycopg; extra == "postgres"`: postgres."""
+    for part in str(requirement.marker or "").replace("(", " ").replace(")", " ").split(" and "):
+        name, _, value = part.partition("==")
+        if name.strip() == "extra":
+            return value.strip().strip("'\"")
+    return None
+
+
+def version_of(name: str) -> str | None:
+    """The installed version, None where there is none."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
