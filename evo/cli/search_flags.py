@@ -23,6 +23,7 @@ _TRAINED = together(
         flag(RunConfig, "train.every", "--train-every"),
         flag(RunConfig, "train.steps", "--train-steps"),
         flag(RunConfig, "train.unsolved", "--train-unsolved"),
+        flag(RunConfig, "train.reward", "--train-reward"),
         flag(RunConfig, "train.check", "--train-check", metavar="SET"),
         flag(RunConfig, "train.lr"),
         flag(RunConfig, "train.kl"),

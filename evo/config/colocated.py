@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from vpo.training.config import TrainerSettings
+from vpo.advantage import METHODS
+from vpo.training.config import Reward, TrainerSettings
 
 
 class SearchTraining(TrainerSettings):
@@ -22,6 +23,11 @@ class SearchTraining(TrainerSettings):
     steps: int | None = Field(None, ge=1, description="training steps; the search goes on after them")
     most_behind: int = Field(8, ge=0, description="groups of versions older than this many are dropped and counted")
     truncate: float | None = Field(2.0, gt=0.0, description="cap of truncated importance weights")
+    reward: Reward = Field(
+        "value",
+        description="of an answer to a prompt with a parent: its own value, or its gain over all that was shown",
+    )
+    shaping: float = Field(0.0, ge=0.0, description="what an answer's own value counts for beside its gain")
     unsolved: bool = Field(False, description="learn from problems alone that are not yet solved")
     tolerance: float = Field(
         0.05, gt=0.0, description="nats a token by which sampler and trainer may differ on the probe after a sync"
@@ -44,6 +50,8 @@ class SearchTraining(TrainerSettings):
 
     @model_validator(mode="after")
     def _sensible(self) -> SearchTraining:
+        if self.reward == "gain" and self.method in METHODS and not METHODS[self.method].gains:
+            raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
         if self.check and self.check_every > self.most_behind:
             raise ValueError(
                 f"check_every {self.check_every} must be at most most_behind {self.most_behind}: between checks the "

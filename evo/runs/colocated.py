@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from evo.search.status import SearchStatus
 from evo.training.colocated import CoLocated
 from evo.training.promotion import Promotion
 from islands.db.store import Store
-from islands.queries.groups import rewards_before
+from islands.queries.groups import rewards_before, shown_answers
 from islands.types import RunRecord
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy, TrainablePolicy
@@ -82,12 +83,14 @@ def open_trainer(
     policy: TrainablePolicy, settings: SearchTraining, store: Store, *, seed: int, folder: Path
 ) -> PolicyTrainer:
     """A trainer over a copy of the policy's weights. The learning rate, where none was given, is the paper's, or that
-    of the embedded policies; what archive_vpo takes the gain over is all that the search had found before a group."""
+    of the embedded policies; what archive_vpo takes the gain over is all that the search had found before a group, and
+    what a reward of gains does is the parent and the inspirations that the group's prompt showed."""
     from vpo.training.trainer import PolicyTrainer  # torch: seconds that a search which trains nothing is spared
 
     rate = PAPER_RATE if policy.prompt_format == "chat" else EMBEDDED_RATE
     settings = settings if settings.lr is not None else settings.model_copy(update={"lr": rate})
-    config = TrainConfig.of(settings, seed=seed, most_behind=settings.most_behind)
+    decided = {name: getattr(settings, name) for name in ("most_behind", "reward", "shaping")}
+    config = TrainConfig.of(settings, seed=seed, **decided)
     model = policy.learner()
     return PolicyTrainer(
         model,
@@ -96,6 +99,7 @@ def open_trainer(
         version=policy.version,
         folder=folder,
         archive=lambda group: rewards_before(store, group.problem, group.sequence) or None,
+        shown=partial(shown_answers, store) if settings.reward == "gain" else None,
     )
 
 

@@ -87,6 +87,20 @@ def rewards_before(store: Store, problem_id: int, sequence: int) -> list[tuple[f
     return sorted({tuple(rewards) for (rewards,) in store.rows(query)})
 
 
+def shown_answers(store: Store, group: ScoredGroup) -> list[ScoredAnswer]:
+    """The valid candidates that a group's prompt showed, parent and inspirations, in the order of their ids."""
+    shown = {group.parent, *group.inspirations} - {None}
+    query = (
+        select(Candidate.id, Candidate.text, Candidate.identity, Candidate.rewards, Candidate.fitness)
+        .where(Candidate.id.in_(shown), Candidate.error.is_(None))
+        .order_by(Candidate.id)
+    )
+    return [
+        ScoredAnswer(text, identity, Score(tuple(rewards), fitness), candidate=id)
+        for id, text, identity, rewards, fitness in (store.rows(query) if shown else ())
+    ]
+
+
 def _groups(run_id: int) -> Select[Any]:
     return (
         select(PromptGroup, PolicyVersion.version)

@@ -71,15 +71,17 @@ class MathsProblem(Problem):
         task = self.task
         sizes = ", ".join(str(size) for size in sorted(task.instances))
         known = "; ".join(f"{task.symbol} = {size}: {best.value:.10g}" for size, best in sorted(task.instances.items()))
-        alias = f"`{task.aliases[0]}()` without arguments, for {task.symbol} = {task.headline} alone"
+        alias = ""
+        if task.aliases:
+            call = f"`{task.aliases[0]}()` without arguments, for {task.symbol} = {task.headline} alone"
+            alias = f"({call}, is accepted too.)\n"
         return f"""\
 {task.text}
 
 It is called for {task.symbol} = {sizes}, the smallest first; {task.symbol} = {task.headline} decides. Each call may \
 take {task.seconds:g} s of one core;
 numpy can be imported. What is returned is measured; nothing that is claimed about it counts.
-({alias}, is accepted too.)
-Best values known: {known}."""
+{alias}Best values known: {known}."""
 
     def seed_answer(self) -> str:
         """A weak construction."""

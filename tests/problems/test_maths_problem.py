@@ -63,6 +63,11 @@ def test_every_task_says_what_it_is_from_where_and_how_far_others_came(name):
     assert len(problem.objectives) == len(task.instances) and problem.objectives[0] == f"{task.symbol}{task.headline}"
 
 
+def test_a_task_without_a_name_at_openevolve_states_itself():
+    statement = MathsProblem(replace(TASKS["circle_packing_26"], aliases=()), shared_sandbox).statement()
+    assert "accepted too" not in statement and "\n\n\n" not in statement
+
+
 OPENEVOLVE = {
     "circle_packing_26": "import numpy as np\ndef run_packing():\n    c = np.array([[(i % 6 + .5) / 6,"
     " (i // 6 + .5) / 6] for i in range(26)])\n    return c, np.full(26, 1 / 12), 99.0\n",

@@ -19,6 +19,7 @@ from evo.search.stop import INTERRUPTED
 from evo.training.colocated import CoLocated
 from evo.training.promotion import Promotion
 from islands.db.store import Store
+from islands.queries.candidates import CandidateReader
 from islands.queries.groups import read_groups
 from islands.queries.training import training_steps
 from vpo.training import examples
@@ -352,3 +353,34 @@ def test_training_stops_where_the_answers_have_become_alike(db):
     assert all(0 < step.stats["diversity"] < 4 for step in steps)
     again = run(db, resume=True)
     assert len(steps_of(db)) == 5 and again.reason == ""
+
+
+def test_gains_beside_a_search_are_over_what_the_prompt_showed(db, monkeypatch):
+    credited = {}
+    estimated = examples.group_advantages
+
+    def recorded(group, estimation, archive=None, shown=()):
+        credited[group.sequence] = estimation, shown, estimated(group, estimation, archive, shown)
+        return credited[group.sequence][2]
+
+    monkeypatch.setattr(examples, "group_advantages", recorded)
+    train = {"method": "grpo", "reward": "gain", "shaping": 0.5}
+    run(db, config(answers=1, rollouts=4, train=train))
+    groups = groups_of(db)
+    assert sorted(credited) == [group.sequence for group in groups]
+    differs = 0
+    with Store.open(db, read_only=True) as store:
+        for group in groups:
+            estimation, shown, credit = credited[group.sequence]
+            assert estimation.reward == "gain" and estimation.shaping == 0.5
+            known = {one for one in (group.parent, *group.inspirations) if one is not None}
+            valid = [one for one in CandidateReader(store, 1 << 20).fetch(sorted(known)) if one.error is None]
+            assert [one.candidate for one in shown] == [one.id for one in valid]
+            assert [one.score.fitness for one in shown] == [one.fitness for one in valid]
+            differs += not np.allclose(credit, estimated(group, estimation, None, ()))
+    assert differs  # what was shown made a difference to what was paid
+
+
+def test_a_method_without_gains_is_refused_beside_a_search():
+    with pytest.raises(ValueError, match="gdpo has no gain over a parent"):
+        config(answers=1, train={"method": "gdpo", "reward": "gain"})
