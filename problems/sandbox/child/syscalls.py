@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import platform
 import struct
@@ -90,8 +91,14 @@ def _numbers(table: str) -> dict[str, int]:
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
 
 
+@functools.cache
+def _all_numbers() -> dict[str, int]:
+    return _numbers(_ORDINARY + _ZYGOTE + _CHECKED + _METADATA + _DENIED + _OTHERS)
+
+
 def number(name: str) -> int:
-    return _numbers(_ORDINARY + _ZYGOTE + _CHECKED + _METADATA + _DENIED + _OTHERS)[name]
+    """Of a system call. The tables are read once: every evaluation asks for some, in the time of its own."""
+    return _all_numbers()[name]
 
 
 class Filter:
