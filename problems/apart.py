@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from problems.sandbox.child.wire import Array, Kept
-from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits
+from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Compiled, Limits
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -67,6 +67,8 @@ _ASKED = {
     "value": "globals()[_evo_asked[0]]",
     "call": "globals()[_evo_asked[0]](*_evo_arrays(_evo_asked[1]), **_evo_arrays(_evo_asked[2]))",
 }
+COMPILED: Compiled = ((_SETUP, "exec"), *((text, "eval") for text in _ASKED.values()))
+"""What every answer's process needs, for its worker to have ready."""
 
 
 class AnswerApart:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from problems.apart import AnswerApart, answer_apart
+from problems.apart import COMPILED, AnswerApart, answer_apart
 from problems.contract import ScorerFault
 from problems.sandbox.contract import EvaluatorOutcome, EvaluatorSpec, Limits, SandboxFault
 
@@ -42,7 +42,7 @@ class ScorerProcess:
 
     def apart(self, answer: str, seconds: float, preload: tuple[str, ...]) -> AbstractContextManager[AnswerApart]:
         """An answer in a process of its own, to be the oracle of a call (problems.apart)."""
-        return answer_apart(self._sandbox().preloading(preload), answer, self._limits, seconds)
+        return answer_apart(self._sandbox().preloading(preload, COMPILED), answer, self._limits, seconds)
 
     def _evaluator(self) -> Evaluator:
         with self._lock:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from problems.sandbox import isolation, scratch
-from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
+from problems.sandbox.contract import Compiled, EvaluatorSpec, Limits, SandboxFault
 
 _SOURCES = ("wire", "syscalls", "confinement", "program", "descendants", "report", "evaluation", "zygote")
 _BOOT = """
@@ -92,7 +92,12 @@ class Plan:
 
 
 def plan(
-    mode: str, limits: Limits, spec: EvaluatorSpec | None, preload: tuple[str, ...], changed: dict[str, str]
+    mode: str,
+    limits: Limits,
+    spec: EvaluatorSpec | None,
+    preload: tuple[str, ...],
+    changed: dict[str, str],
+    compiled: Compiled = (),
 ) -> Plan:
     """For a worker of `mode`: a program's, or with `spec` a scorer's. Makes the scratch folder unless bwrap does.
 
@@ -128,6 +133,7 @@ def plan(
         "hidden": reach.hidden,
         "site": reach.site,
         "preload": [name for name in preload if importlib.util.find_spec(name)],
+        "compiled": compiled,
         "scratch": folder,
         "scratch_size": limits.scratch,
         "threads": 64 + others,

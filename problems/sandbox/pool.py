@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from problems.sandbox import isolation
 from problems.sandbox.contract import (
     CaseOutcome,
+    Compiled,
     EvaluatorSpec,
     Limits,
     Mode,
@@ -58,16 +59,17 @@ class Sandbox:
         workers: int,
         preload: tuple[str, ...] = ("numpy",),
         environment: Mapping[str, str] | None = None,
+        compiled: Compiled = (),
     ) -> None:
         self._environment = dict(environment or {})
         self.mode = mode
         self.workers = workers
-        self._preload = preload
+        self._preload, self._compiled = preload, compiled
         self._slots = threading.Semaphore(workers)
         self._lock = threading.Lock()
         self._idle: list[tuple[int, Worker]] = []
         self._evaluators: list[Evaluator] = []
-        self._kin: dict[tuple[str, ...], Sandbox] = {}
+        self._kin: dict[tuple[tuple[str, ...], Compiled], Sandbox] = {}
         self._closed = False
 
     def __enter__(self) -> Sandbox:
@@ -119,7 +121,7 @@ class Sandbox:
             spare = self._idle.pop()[1] if len(self._idle) >= self.workers else None
         if spare is not None:
             spare.close()
-        return start_worker(lambda: Worker(self.mode, limits, preload=self._preload, environment=self._environment))
+        return start_worker(lambda: Worker(self.mode, limits, None, self._preload, self._environment, self._compiled))
 
     def _give(self, worker: Worker, limits: Limits) -> None:
         with self._lock:
@@ -150,16 +152,17 @@ class Sandbox:
 
         return Session(self, code, limits or Limits(), setup)
 
-    def preloading(self, modules: tuple[str, ...]) -> Sandbox:
-        """One whose workers have imported these installed modules too, closed with this one."""
-        wanted = tuple(dict.fromkeys((*self._preload, *modules)))
-        if wanted == self._preload:
+    def preloading(self, modules: tuple[str, ...], compiled: Compiled = ()) -> Sandbox:
+        """One whose workers have imported these installed modules too, and compiled these texts of ours, before any
+        candidate; closed with this one."""
+        wanted = tuple(dict.fromkeys((*self._preload, *modules))), compiled
+        if wanted == (self._preload, self._compiled):
             return self
         with self._lock:
             if self._closed:
                 raise SandboxFault("the sandbox is closed")
             if wanted not in self._kin:
-                self._kin[wanted] = Sandbox(self.mode, self.workers, wanted, self._environment)
+                self._kin[wanted] = Sandbox(self.mode, self.workers, wanted[0], self._environment, compiled)
             return self._kin[wanted]
 
     def evaluator(self, spec: EvaluatorSpec, limits: Limits | None = None) -> Evaluator:

@@ -18,7 +18,7 @@ from typing import Any
 
 from problems.sandbox import launch, scratch
 from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, Malformed, frame
-from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault
+from problems.sandbox.contract import Compiled, EvaluatorSpec, Limits, SandboxFault
 from problems.sandbox.patience import Patience
 
 _START_SECONDS = 60.0
@@ -61,6 +61,7 @@ class Worker:
         spec: EvaluatorSpec | None = None,
         preload: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
+        compiled: Compiled = (),
     ) -> None:
         self.mode = mode if spec is None or spec.isolated else "none"
         self.soiled = False
@@ -74,7 +75,7 @@ class Worker:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (closed by close)
         self.process: subprocess.Popen[bytes] | None = None
         try:
-            self.hello = self._start(spec, preload, dict(environment or {}))
+            self.hello = self._start(launch.plan(self.mode, limits, spec, preload, dict(environment or {}), compiled))
         except BaseException:
             self.close()
             raise
@@ -86,8 +87,7 @@ class Worker:
         self._open |= {read, write}
         return read, write
 
-    def _start(self, spec: EvaluatorSpec | None, preload: tuple[str, ...], changed: dict[str, str]) -> dict[str, Any]:
-        plan = launch.plan(self.mode, self._limits, spec, preload, changed)
+    def _start(self, plan: launch.Plan) -> dict[str, Any]:
         self.scratch = None if self.mode == "bwrap" else plan.folder
         requests, self._request = self._pipe()
         self._control, controls = self._pipe()
@@ -109,7 +109,7 @@ class Worker:
         self._unsent = memoryview(launch.bundle(plan, theirs))
         hello = self._hello()
         if not hello["ok"]:
-            where = f"{spec.path}: " if spec else "a worker could not start: "
+            where = f"{plan.config['path']}: " if plan.config["path"] else "a worker could not start: "
             raise SandboxFault(f"{where}{hello['error']}\n{hello['traceback']}")
         return hello
 

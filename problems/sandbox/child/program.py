@@ -99,7 +99,9 @@ class Runner:
     one that it need not copy, which is most of what a trivial candidate costs.
     """
 
-    def __init__(self, results: int) -> None:
+    def __init__(self, results: int, compiled: list[list[str]]) -> None:
+        """compiled: [text, "exec" or "eval"] of the setups and cases that are known beforehand"""
+        self._compiled = {(text, mode): _compile(text, mode) for text, mode in compiled}
         self.results = results
         self.output, self.cpu_seconds, self.top = 1 << 20, 1e6, -1
         self._kind = FAILED
@@ -172,7 +174,7 @@ class Runner:
 
         def work() -> None:
             if setup:
-                exec(compile(setup, "<setup>", "exec"), space)
+                exec(self._code(setup, "exec"), space)
             exec(compile(code, ANSWER_FILE, "exec", dont_inherit=True), space)
 
         self._bound_cpu()
@@ -181,7 +183,17 @@ class Runner:
     def case(self, expression: str, space: dict[str, Any], bound: bool = True) -> None:
         if bound:
             self._bound_cpu()
-        self._attempt(lambda: eval(compile(expression, "<case>", "eval", dont_inherit=True), space), RESULT)
+        self._attempt(lambda: eval(self._code(expression, "eval"), space), RESULT)
+
+    def _code(self, text: str, mode: str) -> types.CodeType:
+        return self._compiled.get((text, mode)) or _compile(text, mode)
+
+
+def _compile(text: str, mode: str) -> types.CodeType:
+    """A setup ("exec") or a case ("eval")."""
+    name = "<setup>" if mode == "exec" else "<case>"
+    code: types.CodeType = compile(text, name, mode, dont_inherit=mode == "eval")
+    return code
 
 
 def run_calls(runner: Runner, task: dict[str, Any], output: int) -> None:

@@ -62,7 +62,7 @@ class Zygote:
             for name in [*PRELOADED, *config["preload"]]:
                 importlib.import_module(name)
             random.seed(0)  # a candidate that draws at random scores the same every time
-            self.runner = program.Runner(self.results)
+            self.runner = program.Runner(self.results, config["compiled"])
             self.runner.rehearse()
             # The C library's fork, without the interpreter's: that one renews locks which other threads might hold, of
             # which there are none here, and seeds `random` anew, over a hundred pages that every candidate would copy.
