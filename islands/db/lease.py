@@ -16,6 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, select, update
 
+from islands.db.prepared import Prepared
 from islands.db.schema import Run, table
 from islands.db.transaction import Transaction
 from islands.errors import RunBusy, UnknownRun
@@ -23,12 +24,12 @@ from islands.errors import RunBusy, UnknownRun
 BEAT_SECONDS = 15.0
 STALE_SECONDS = 120.0
 """A writer on another machine that has not been heard of for this long counts as dead."""
-# Built once: every transaction begins with it, and composing a statement costs more than running it
-_RENEWAL = (
+RENEWAL = (
     update(table(Run))
     .where(Run.id == bindparam("run"), Run.owner == bindparam("holder"))
     .values(heartbeat=bindparam("now"), updated=bindparam("now"))
 )
+"""Every transaction begins with it."""
 
 
 def process_start(pid: int) -> str | None:
@@ -71,12 +72,13 @@ class Lease:
         self,
         begin: Callable[[], AbstractContextManager[Transaction]],
         forget: Callable[[Lease], None],
+        renewal: Prepared,
         run_id: int,
         owner: str,
     ) -> None:
-        """begin: a transaction of the store; forget: called with this when it is released."""
+        """begin: a transaction of the store; forget: called with this when it is released; renewal: RENEWAL."""
         self.run_id = run_id
-        self._begin, self._forget = begin, forget
+        self._begin, self._forget, self._renewal = begin, forget, renewal
         self._owner = owner
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"heartbeat of run {run_id}", daemon=True)
@@ -86,6 +88,7 @@ class Lease:
         cls,
         begin: Callable[[], AbstractContextManager[Transaction]],
         forget: Callable[[Lease], None],
+        renewal: Prepared,
         run_id: int,
     ) -> Lease:
         """Raises RunBusy while another live process holds the run, UnknownRun for an id that is none."""
@@ -110,14 +113,14 @@ class Lease:
                         f"run {row.name} is being written by process {held['pid']} on {held['host']}; stop it first"
                     )
             tx.connection.execute(update(Run).where(Run.id == run_id).values(owner=owner, heartbeat=now, updated=now))
-        lease = cls(begin, forget, run_id, owner)
+        lease = cls(begin, forget, renewal, run_id, owner)
         lease._thread.start()
         return lease
 
     def confirm(self, connection: Connection) -> None:
         """Renew inside a transaction. Raises RunBusy where another writer has taken over."""
         now = time.time()
-        if connection.execute(_RENEWAL, dict(run=self.run_id, holder=self._owner, now=now)).rowcount != 1:
+        if self._renewal.run(connection, [dict(run=self.run_id, holder=self._owner, now=now)]) != 1:
             raise RunBusy(f"run {self.run_id} was taken over by another process, because this one was not heard of")
 
     def forget(self) -> bool:

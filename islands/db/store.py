@@ -12,8 +12,9 @@ from sqlalchemy import URL, Connection, Engine, Row, Select, insert, select, upd
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
 from islands.db.engine import ensure_schema, mask_url, open_engines, parse_address, unavailable
-from islands.db.lease import Lease
+from islands.db.lease import RENEWAL, Lease
 from islands.db.names import check_name, readable_name
+from islands.db.prepared import Statements
 from islands.db.rows import problem_record, run_record
 from islands.db.schema import PolicyVersion, Problem, Run, TrainingStep, table
 from islands.db.transaction import Transaction
@@ -34,6 +35,7 @@ class Store:
         self._holder: int | None = None  # the thread inside a transaction
         self._leases: dict[int, Lease] = {}
         self._policy_ids: dict[tuple[int, str], int] = {}
+        self.statements = Statements(writer.dialect)
 
     @classmethod
     def open(cls, address: str, *, read_only: bool = False, must_exist: bool = False) -> Store:
@@ -205,7 +207,7 @@ class Store:
     def lease(self, run_id: int) -> Lease:
         """Become the run's one writer, until the lease is released or the store closed. A writer that died, or that
         was not heard of for two minutes on another machine, is replaced. Raises RunBusy, UnknownRun."""
-        lease = Lease.take(self.begin, self._forget_lease, run_id)
+        lease = Lease.take(self.begin, self._forget_lease, self.statements.prepare(RENEWAL), run_id)
         self._leases[run_id] = lease
         return lease
 
@@ -270,9 +272,8 @@ class Store:
         found = tx.connection.execute(query).scalar()
         if found is None:
             values = dict(run_id=run_id, version=version, address="", created=time.time())
-            found = tx.connection.execute(
-                insert(PolicyVersion).values(**values).returning(PolicyVersion.id)
-            ).scalar_one()
+            added = insert(PolicyVersion).values(**values).returning(PolicyVersion.id)
+            found = tx.connection.execute(added).scalar_one()
         self._policy_ids[key] = found
         tx.on_end(lambda: None, lambda: self._forget_policy(key))
         return found

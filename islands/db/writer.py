@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, update
@@ -31,11 +32,10 @@ from islands.types import ProblemRecord
 from problems.types import ScoredAnswer, ScoredGroup
 
 _GROUPS = insert(table(PromptGroup)).returning(PromptGroup.id)
-_ROLLOUTS = insert(table(Rollout)).returning(Rollout.id, sort_by_parameter_order=True)
-_CANDIDATES = insert(table(Candidate)).returning(Candidate.id, sort_by_parameter_order=True)
+_ROLLOUTS = insert(table(Rollout)).returning(Rollout.id)
+_CANDIDATES = insert(table(Candidate)).returning(Candidate.id)
 _ANSWERS = insert(table(Answer))
 _MIGRATIONS = insert(table(Migration))
-# Built once: composing a statement costs more than running it
 _EMPTIED = delete(table(Elite)).where(
     Elite.problem_id == bindparam("of_problem"),
     Elite.island == bindparam("of_island"),
@@ -46,8 +46,10 @@ _BEST = (
     .where(Problem.id == bindparam("of_problem"))
     .values(best=bindparam("candidate"), best_fitness=bindparam("reached"))
 )
+_COUNTED = [field.name for field in fields(Counted)]
 
 
+@cache
 def _upsert(dialect: str, mapped: type[Base], add: bool = False) -> Any:
     """Insert a row of this table, or replace the columns of the one with its primary key, or add to them."""
     of = table(mapped)
@@ -66,9 +68,13 @@ class GroupWriter:
     def __init__(self, store: Store, problem: ProblemRecord) -> None:
         self._store = store
         self._problem = problem
-        self._elites = _upsert(store.dialect, Elite)
-        self._improvements = _upsert(store.dialect, Improvement)
-        self._counts = _upsert(store.dialect, OperatorCount, add=True)
+        prepare = store.statements.prepare
+        self._groups, self._rollouts, self._candidates = map(prepare, (_GROUPS, _ROLLOUTS, _CANDIDATES))
+        self._answers, self._migrations = prepare(_ANSWERS), prepare(_MIGRATIONS)
+        self._emptied, self._best = prepare(_EMPTIED), prepare(_BEST)
+        self._elites = prepare(_upsert(store.dialect, Elite))
+        self._improvements = prepare(_upsert(store.dialect, Improvement))
+        self._counts = prepare(_upsert(store.dialect, OperatorCount, add=True))
 
     def write_group(
         self,
@@ -92,7 +98,7 @@ class GroupWriter:
             policy_version_id=self._store.policy_version(self._problem.run_id, group.policy_version, tx),
             sampling_seconds=group.sampling_seconds, scoring_seconds=group.scoring_seconds, created=now,
         )  # fmt: skip
-        group_id = tx.connection.execute(_GROUPS, row).scalar_one()
+        (group_id,) = self._groups.ids(tx.connection, [row])
         ids = self.write_candidates(
             tx, fresh, measures, group_id, group.sequence, generation, group.island, group.parent
         )
@@ -104,7 +110,7 @@ class GroupWriter:
             )
             for position, scored in enumerate(group.rollouts)
         ]  # fmt: skip
-        rollout_ids = tx.connection.execute(_ROLLOUTS, rollouts).scalars().all() if rollouts else []
+        rollout_ids = self._rollouts.ids(tx.connection, rollouts)
         born = {answer.identity: id for answer, id in zip(fresh, ids, strict=True)}
         seen: set[bytes] = set()
         links = []
@@ -120,7 +126,7 @@ class GroupWriter:
                     )
                 )  # fmt: skip
         if links:
-            tx.connection.execute(_ANSWERS, links)
+            self._answers.run(tx.connection, links)
         return ids
 
     def write_candidates(
@@ -146,7 +152,7 @@ class GroupWriter:
             )
             for answer, measured in zip(answers, measures, strict=True)
         ]  # fmt: skip
-        return list(tx.connection.execute(_CANDIDATES, rows).scalars()) if rows else []
+        return self._candidates.ids(tx.connection, rows)
 
     def write_migration(
         self, tx: Transaction, sequence: int, generation: int, moves: Sequence[tuple[int, int, int]]
@@ -154,7 +160,7 @@ class GroupWriter:
         """A row per copy, or one empty row for a migration that copied nothing."""
         common: dict[str, int | None] = dict(problem_id=self._problem.id, sequence=sequence, generation=generation)
         rows = [dict(common, source=source, target=target, candidate_id=id) for source, target, id in moves]
-        tx.connection.execute(_MIGRATIONS, rows or [dict(common, source=None, target=None, candidate_id=None)])
+        self._migrations.run(tx.connection, rows or [dict(common, source=None, target=None, candidate_id=None)])
 
     def write_cells(self, tx: Transaction, sequence: int, cells: Sequence[tuple[int, str, int | None]]) -> None:
         """(island, cell, candidate id or None for a cell that is empty now)."""
@@ -164,18 +170,18 @@ class GroupWriter:
             if id is not None
         ]
         if occupied:
-            tx.connection.execute(self._elites, occupied)
+            self._elites.run(tx.connection, occupied)
         emptied = [
             dict(of_problem=self._problem.id, of_island=island, of_cell=cell)
             for island, cell, id in cells
             if id is None
         ]
         if emptied:
-            tx.connection.execute(_EMPTIED, emptied)
+            self._emptied.run(tx.connection, emptied)
 
     def write_best(self, tx: Transaction, candidate_id: int, fitness: float) -> None:
         """The problem's best valid candidate, for readers that keep no index."""
-        tx.connection.execute(_BEST, dict(of_problem=self._problem.id, candidate=candidate_id, reached=fitness))
+        self._best.run(tx.connection, [dict(of_problem=self._problem.id, candidate=candidate_id, reached=fitness)])
 
     def write_improvements(self, tx: Transaction, steps: Sequence[tuple[int, int, float]]) -> None:
         """(sequence, candidate id, fitness) of groups that raised the best fitness, at most one a group."""
@@ -184,12 +190,13 @@ class GroupWriter:
             for sequence, id, fitness in steps
         ]
         if rows:
-            tx.connection.execute(self._improvements, rows)
+            self._improvements.run(tx.connection, rows)
 
     def write_operator_count(self, tx: Transaction, count: Counted) -> None:
         """Add a group's answers to those counted."""
         if count.answers:
-            tx.connection.execute(self._counts, dict(problem_id=self._problem.id, **asdict(count)))
+            row = {name: getattr(count, name) for name in _COUNTED}
+            self._counts.run(tx.connection, [dict(row, problem_id=self._problem.id)])
 
     def write_dimensions(self, tx: Transaction, dimensions: Sequence[str]) -> None:
         """The dimensions of the grid, once they are settled."""
