@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from problems.redaction import redact
+
 
 class BadInput(ValueError):
-    """The user's input cannot be used: one line that says what would be; exit code 2."""
+    """The user's input cannot be used: one line that says what would be, without keys or passwords; exit code 2."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(redact(message))
 
 
 def not_trainable(policy: str) -> BadInput:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
+from problems.redaction import redact
+
 ANSWER_FORMATS = ("text", "python", "route", "tagged")
 """How an answer is written: `text` as it is, `python` in a code fence, `route` as maze moves, `tagged` as fields in
 tags of its own, which the statement shows."""
@@ -28,7 +30,11 @@ class ScorerFault(Exception):
 
 
 class BadAddress(ValueError):
-    """A problem, policy or database address that names nothing; one line that says what would."""
+    """A problem, policy or database address that names nothing; one line that says what would, without the keys and
+    passwords that an address may hold."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(redact(message))
 
 
 @dataclass(frozen=True)

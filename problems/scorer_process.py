@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.apart import COMPILED, AnswerApart, answer_apart
 from problems.contract import ScorerFault
+from problems.redaction import redact_known, redact_strings
 from problems.sandbox.contract import EvaluatorOutcome, EvaluatorSpec, Limits, SandboxFault
 
 if TYPE_CHECKING:
@@ -38,7 +40,16 @@ class ScorerProcess:
         oracle: Oracle | None = None,
     ) -> EvaluatorOutcome:
         """As Evaluator.call. Raises ScorerFault where the file cannot be loaded."""
-        return self._evaluator().call(function, *arguments, timeout=timeout, files=files, oracle=oracle)
+        outcome = self._evaluator().call(function, *arguments, timeout=timeout, files=files, oracle=oracle)
+        if self._spec.isolated and self._sandbox().mode != "none":
+            return outcome
+        # it has the environment of this process, and what it says is stored and shown to models
+        return replace(
+            outcome,
+            value=redact_strings(outcome.value),
+            message=redact_known(outcome.message),
+            stdout=redact_known(outcome.stdout),
+        )
 
     def apart(self, answer: str, seconds: float, preload: tuple[str, ...]) -> AbstractContextManager[AnswerApart]:
         """An answer in a process of its own, to be the oracle of a call (problems.apart)."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from evo.config.run import RunConfig
 from evo.config.scorer import ScorerSettings
-from islands.db.address import DEFAULT_DB, hide_password
+from islands.db.address import DEFAULT_DB, hide_in_argument, hide_password
 from problems.close_names import did_you_mean
 from problems.contract import Problem, complete_problem
 from problems.custom.scorer_function import name_of
@@ -111,5 +111,7 @@ def _short(value: Any) -> str:
         return name_of(value)
     if isinstance(value, list | tuple) and any(isinstance(one, Problem) for one in value):
         return f"[{', '.join(map(_short, value))}]"
-    text = repr(os.fspath(value) if isinstance(value, os.PathLike) else value)
+    if isinstance(value, str):
+        value = hide_in_argument(value)
+    text = hide_password(repr(os.fspath(value) if isinstance(value, os.PathLike) else value))
     return text if len(text) <= 200 else f"{text[:197]}..."

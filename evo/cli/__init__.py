@@ -9,14 +9,17 @@ import importlib
 import keyword
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from evo.encoding import is_text, leave_ascii, prepare_streams
 from evo.version import __version__
 from problems.close_names import did_you_mean
+from problems.redaction import redact
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("evo.cli.demo", "Six ways to search the same hard mazes, live, with a verdict and a report."),
@@ -83,6 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 a fault of ours, 2 bad input, 130 interrupted with everything committed."""
     leave_ascii(sys.orig_argv)
     prepare_streams()
+    sys.excepthook = print_traceback
     gc.disable()  # until the command is imported (LazyGroup)
     code = [1]  # of an exception that nobody caught
     atexit.register(_leave, code)
@@ -134,9 +138,14 @@ def invoke(argv: Sequence[str]) -> int:
 
 def _one_line(message: Warning | str, *_: object) -> str:
     """A warning as the command line prints it: without the place in the source that raised it."""
-    return f"evo: warning: {' '.join(str(message).split())}\n"
+    return f"evo: warning: {' '.join(redact(str(message)).split())}\n"
 
 
 def _complain(message: str, code: int) -> int:
-    click.echo(f"evo: {message}", err=True)
+    click.echo(f"evo: {redact(message)}", err=True)
     return code
+
+
+def print_traceback(*raised: Any) -> None:
+    """In the place of sys.excepthook: what an exception says may hold an address with its password."""
+    sys.stderr.write(redact("".join(traceback.format_exception(*raised))))

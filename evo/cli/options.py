@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
-from islands.db.address import DEFAULT_DB, hide_password
+from islands.db.address import DEFAULT_DB, hide_in_argument, hide_password
 
 F = TypeVar("F", bound=Callable[..., Any])
 WIDE = 1000
@@ -54,7 +54,7 @@ def wide_console(**settings: Any) -> Console:
 
 def command_line() -> str:
     """This process's command, as it is stored: without a password."""
-    return hide_password(shlex.join(["evo", *sys.argv[1:]]))
+    return hide_password(shlex.join(["evo", *(hide_in_argument(one) for one in sys.argv[1:])]))
 
 
 def arguments_for(name: str, db: str) -> str:

@@ -7,11 +7,10 @@ import ctypes
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from evo.cli import invoke
+from evo.cli import invoke, print_traceback
 
 PR_SET_PDEATHSIG = 1
 LONGEST = 1000
@@ -29,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception:
-        traceback.print_exc()
+        print_traceback(*sys.exc_info())
         return 1
     finally:
         os.write(int(descriptor), heard.last_line[:LONGEST].encode())

@@ -17,6 +17,7 @@ from evo.exit_status import exit_code_of
 from evo.pipelines.plan import Planned
 from evo.pipelines.stage import Place
 from evo.pipelines.state import StageState, State, Status, save
+from problems.signal_names import signal_name
 
 INTERRUPTED = 130
 _WITHOUT_SCREEN = ("report", "problems")
@@ -144,4 +145,4 @@ def _absolute(entry: str) -> str:
 def _describe_exit(code: int) -> str:
     if code == -signal.SIGKILL:
         return "its process was killed (signal 9); out of memory?"
-    return f"its process died of {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return f"its process died of {signal_name(-code)}" if code < 0 else f"exit code {code}"

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import re
 
+from problems.redaction import redact
+
 DEFAULT_DB = "sqlite:///evo.db"
 
-_LOGIN = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
+_LOGIN = re.compile(r"(://[^:/@\s]*):[^@]*(?:@[^@/]*)*@")
+_WHOLE = re.compile(r"((?:-[\w-]+=)?(?:postgres|mysql|maria)\w*(?:\+\w+)?://[^:/@\s]*):.*@([^@]*)", re.DOTALL)
+_QUERY = re.compile(r"([?&])(?:ssl)?password=[^&]*&?", re.IGNORECASE)
 
 
 def hide_password(text: str) -> str:
     """A database address, or a command line that holds one, with *** for the password: to be printed and stored."""
-    return _LOGIN.sub(r"\1:***@", text)
+    return redact(text)
+
+
+def hide_in_argument(text: str) -> str:
+    """As hide_password, of one whole argument: a password with spaces is known for one there."""
+    found = _WHOLE.fullmatch(text)
+    return hide_password(text if found is None else f"{found[1]}:***@{found[2]}")
 
 
 def drop_password(address: str) -> str:
     """A database address without its password, which a resume takes from PGPASSWORD, from the password file, or from
     an address given anew."""
-    return _LOGIN.sub(r"\1@", address)
+    return _QUERY.sub(r"\1", _LOGIN.sub(r"\1@", address)).rstrip("?&")

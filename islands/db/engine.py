@@ -12,6 +12,7 @@ from sqlalchemy.pool import QueuePool
 
 from islands.db.schema import REVISION, Base
 from islands.errors import DatabaseUnavailable, NoRuns
+from problems.redaction import redact, remember
 
 SCHEMES = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
 MIGRATION_LOCK = 0x65766F  # an arbitrary number that only this program's migrations lock
@@ -28,6 +29,8 @@ def parse_address(address: str) -> URL:
         url = make_url(address)
     except (ArgumentError, ValueError):
         raise DatabaseUnavailable(f"not a database address; {SCHEMES}") from None
+    for secret in (url.password, url.query.get("password"), url.query.get("sslpassword")):
+        remember(str(secret) if secret else None)
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
     if url.drivername in ("sqlite+pysqlite",):
@@ -43,16 +46,14 @@ def parse_address(address: str) -> URL:
 
 def mask_url(url: URL) -> str:
     """The address without its password."""
-    return url.render_as_string(hide_password=True)
+    return redact(url.render_as_string(hide_password=True))
 
 
 def unavailable(url: URL, error: BaseException) -> DatabaseUnavailable:
     """One line for whatever the driver said."""
     reason = str(getattr(error, "orig", None) or error).strip()
     reason = " ".join(reason.split()) or type(error).__name__
-    if url.password:
-        reason = reason.replace(str(url.password), "***")
-    return DatabaseUnavailable(f"{mask_url(url)}: {reason}")
+    return DatabaseUnavailable(redact(f"{mask_url(url)}: {reason}"))
 
 
 def open_engines(url: URL, read_only: bool, must_exist: bool = False) -> tuple[Engine, Engine]:

@@ -21,6 +21,7 @@ from islands.db.transaction import Transaction
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord
 from problems.close_names import did_you_mean
+from problems.redaction import redact
 
 
 class Store:
@@ -188,7 +189,7 @@ class Store:
         """Set a run's status (`running` when it is taken up again), and its summary where one is given."""
         if status not in RUN_STATUSES:
             raise ValueError(f"a run's status is one of {', '.join(RUN_STATUSES)}, not {status!r}")
-        values: dict[str, Any] = {"status": status, "reason": reason, "updated": time.time()}
+        values: dict[str, Any] = {"status": status, "reason": redact(reason), "updated": time.time()}
         if summary is not None:
             values["summary"] = dict(summary)
         with self._in(tx) as tx:

@@ -10,6 +10,7 @@ from typing import Any
 from problems.sandbox.child.wire import ORACLE, RESULT, Malformed, decode
 from problems.sandbox.contract import CaseOutcome, CaseStatus, Limits
 from problems.sandbox.worker import Exit, Worker
+from problems.signal_names import signal_name
 
 STATUSES: tuple[CaseStatus, ...] = ("ok", "error", "timeout", "memory", "output", "crash")
 FAILED = "what it wrote is not a result"
@@ -38,7 +39,7 @@ def reason(ended: Exit, cpu_limit: float) -> tuple[CaseStatus, str]:
         return "timeout", "more CPU time than allowed"
     if -code == signal.SIGKILL:
         return "memory", "killed by the kernel, most likely for memory"
-    return "crash", f"killed by {signal.Signals(-code).name}"
+    return "crash", f"killed by {signal_name(-code)}"
 
 
 def hear_out(

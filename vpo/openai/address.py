@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from problems.contract import BadAddress
+from problems.redaction import redact, remember
 from vpo.policies.address import PolicyAddress
 
 HOSTED = "https://api.openai.com/v1"
@@ -74,8 +75,7 @@ class Endpoint:
 
     def hidden(self, text: str) -> str:
         """The text on one line, without the key where a server repeats it."""
-        line = " ".join(text.split())
-        return line.replace(self.key, "***") if len(self.key) > 5 else line
+        return redact(" ".join(text.split()))
 
 
 def endpoint(address: PolicyAddress) -> Endpoint:
@@ -97,7 +97,9 @@ def endpoint(address: PolicyAddress) -> Endpoint:
             f"openai:{name}@http://{host if re.fullmatch(r'[A-Za-z0-9.:/-]+', host) else 'localhost:8000'}"
         )
     url = find_base(given or server or HOSTED)
-    return Endpoint(model, url, bool(given), options, os.environ.get(options.key, ""))
+    key = os.environ.get(options.key, "")
+    remember(key)
+    return Endpoint(model, url, bool(given), options, key)
 
 
 def check_openai(address: PolicyAddress, settings: object = None) -> None:

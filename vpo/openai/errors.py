@@ -10,6 +10,7 @@ from typing import Any
 
 import openai
 
+from problems.redaction import redact_beginning
 from vpo.openai.address import HOSTED, Endpoint
 from vpo.policies.contract import PolicyUnavailable
 
@@ -50,7 +51,7 @@ def message(error: openai.APIStatusError) -> str:
     body: Any = error.body
     while isinstance(body, dict):
         body = body.get("message") or body.get("detail") or body.get("error")
-    return str(body or error.response.text or error)[:300]
+    return redact_beginning(str(body or error.response.text or error), 300)
 
 
 def overflow(error: openai.APIStatusError) -> Overflow | None:

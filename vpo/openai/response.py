@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from problems.redaction import redact_beginning
+
 _CUT = ("length", "max_tokens", "content_filter")
 """Finish reasons of an answer that ends in the middle."""
 
@@ -58,7 +60,11 @@ def read_reply(body: Any) -> Reply:
     """A chat completion's JSON. Raises Unreadable where it is none, or is an error in the guise of an answer."""
     if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
         error = body.get("error") if isinstance(body, dict) else None
-        raise Unreadable(f"an error: {str(error)[:200]}" if error else f"no choices in {str(body)[:100]!r}")
+        raise Unreadable(
+            f"an error: {redact_beginning(str(error), 200)}"
+            if error
+            else f"no choices in {redact_beginning(str(body), 100)!r}"
+        )
     try:
         usage = body.get("usage") or {}
         choices = sorted(body["choices"], key=lambda choice: int(choice.get("index", 0)))

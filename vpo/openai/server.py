@@ -16,6 +16,7 @@ from typing import Any
 
 import openai
 
+from problems.redaction import redact_beginning
 from problems.types import Prompt
 from vpo.openai.address import Endpoint
 from vpo.openai.errors import (
@@ -160,6 +161,8 @@ class Server:
                 raw = await self._client.chat.completions.with_raw_response.create(
                     model=request["model"], messages=request["messages"], extra_body=body
                 )
+                if len(self.place.key) > 5 and self.place.key in raw.http_response.text:
+                    raise Unreadable("the key itself, which is not to be stored")
                 return read_reply(json_of(raw))
             except Unreadable as error:
                 if attempt == retries:
@@ -241,4 +244,4 @@ def json_of(raw: Any) -> Any:
     try:
         return json.loads(response.content)
     except ValueError:
-        raise Unreadable(f"what is no JSON: {response.text[:80]!r}") from None
+        raise Unreadable(f"what is no JSON: {redact_beginning(response.text, 80)!r}") from None

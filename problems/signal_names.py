@@ -1,0 +1,13 @@
+"""What a signal is called."""
+
+from __future__ import annotations
+
+import signal
+
+
+def signal_name(number: int) -> str:
+    """As SIGSEGV; a real-time signal has none, and a program may end by one too."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,256 @@
+"""Keys and passwords that are planted by every road, and looked for in all that is written: databases, files, both
+streams, tracebacks, stored commands and settings."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from completion_server import completion_server, send
+
+import evo as evo_api
+from evo.cli import invoke
+from islands.db.store import Store
+
+PLANTED = "Zq7planted9vKx3w"
+"""In the middle of every secret below, and of nothing else."""
+KEY = f"sk-{PLANTED}-key"
+SEARCH = ["run", "programs:easy", "--limit", "1", "--answers", "1", "--rollouts", "2", "--max-new-tokens", "60"]
+SEARCH += ["--iterations", "2", "--plain"]
+MAZES = [
+    "maze:test",
+    "--limit",
+    "1",
+    "--answers",
+    "1",
+    "--iterations",
+    "2",
+    "--plain",
+    "--policy",
+    "scripted:random-route",
+]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for name in ("OPENAI_API_KEY", "HF_TOKEN", "GATEWAY_KEY"):
+        monkeypatch.setenv(name, KEY)
+    return folder
+
+
+def assert_clean(folder: Path, *said: str) -> None:
+    """The planted string stands in no file, no row of a database, and nothing that was said."""
+    for text in said:
+        assert PLANTED not in text, text
+    for file in folder.rglob("*"):
+        if file.is_file():
+            assert PLANTED.encode() not in file.read_bytes(), f"{file.name} holds it"
+    for database in folder.glob("*.db"):
+        with sqlite3.connect(database) as connection:
+            assert not [line for line in connection.iterdump() if PLANTED in line]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["evo", *arguments])  # what is stored as the command
+        code = invoke(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out + captured.err
+
+
+def echo(status: int, body: str):
+    """A server that repeats what it was sent, as some gateways do."""
+
+    def fault(handler) -> None:
+        send(handler, status, body.replace("HEADERS", str(dict(handler.headers))))
+
+    return fault
+
+
+def test_a_search_and_all_that_is_made_of_it(here, capsys) -> None:
+    with completion_server(key=KEY) as server:
+        policy = f"{server.address}?price=1/3&key=GATEWAY_KEY"
+        (here / "run.yaml").write_text("rollouts: 2\n")
+        said = [run(capsys, *SEARCH, "--name", "one", "--policy", policy, "--config", "run.yaml")]
+        said += [run(capsys, "resume", "one", "--iterations", "3", "--plain")]
+        for command in (
+            *(["runs"], ["runs", "--json"], ["show", "one"], ["show", "one", "--json"], ["best", "one"]),
+            *(["watch", "one", "--once"], ["watch", "one", "--plain"], ["watch", "one", "--svg", "screen.svg"]),
+            *(["export", "one", "-o", "traces.jsonl"], ["export", "one", "-o", "traces.parquet"]),
+            ["report", "one", "-o", "report.html"],
+            ["evaluate", "programs:easy", "--limit", "1", "--answers-total", "2", "--policy", policy, "--json"],
+            ["compare", "programs:easy", "--arm", f"one={policy}", "--arm", "two=scripted:mutate", "--baseline", "none"]
+            + ["--limit", "1", "--iterations", "2", "--seeds", "1", "--plain", "--name", "two"],
+            ["report", "two", "-o", "two.html"],
+        ):
+            said.append(run(capsys, *command))
+        assert [code for code, _ in said] == [0] * len(said), said
+        assert server.requests and all(one.get("authorization") == f"Bearer {KEY}" for one in server.headers)
+    assert {"evo.db", "traces.jsonl", "report.html", "screen.svg"} <= {file.name for file in here.iterdir()}
+    assert_clean(here, *(text for _, text in said))
+
+
+MIDWAY = 4
+"""Answers before the refusals, more than resuming asks for by itself."""
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500])
+@pytest.mark.parametrize(
+    ("body", "after"), [('{"error": {"message": "HEADERS"}}', 0), ("<html>HEADERS</html>", MIDWAY)]
+)
+def test_a_server_that_repeats_the_key_as_it_refuses(here, capsys, status, body, after) -> None:
+    """As the search begins, and in the middle of it."""
+    with completion_server(key=KEY) as server:
+        policy = f"{server.address}?retries=0&check=off"
+        assert run(capsys, *SEARCH, "--policy", policy, "--name", "one")[0] == 0
+        server.manners.faults.extend([None] * after + [echo(status, body)] * 50)
+        code, said = run(capsys, "resume", "one", "--iterations", "40", "--plain")
+        assert code == (1 if after else 2) and "***" in said, said
+        said += run(capsys, "show", "one")[1] + run(capsys, "watch", "one", "--once")[1]
+    assert_clean(here, said)
+
+
+def test_a_server_that_repeats_the_key_in_its_answers(here, capsys) -> None:
+    with completion_server(key=KEY, text=f"def f():\n    return {KEY!r}\n") as server:
+        code, said = run(capsys, *SEARCH, "--policy", f"{server.address}?retries=0", "--name", "one")
+        assert code in (1, 2) and "the key itself" in said, said
+    assert_clean(here, said)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"openai:tiny@http://user:{PLANTED}@HOST",
+        f"openai:tiny@http://{PLANTED}@HOST/v1",
+        f"openai:tiny@http://{PLANTED}:x@HOST/v1?speed=1",
+        f"openai:tiny@http://user:{PLANTED}@HOST?temperature=hot",
+        f"openai:tiny@http://user:{PLANTED}@HOST/ v1",
+        f"openai:tiny@http://HOST/v1?api_key={PLANTED}",
+        f"openai:tiny@http://HOST/v1?key={PLANTED}",
+        f"openai:tiny@http://HOST/v1?token={PLANTED}&speed=1",
+        f"openai:tiny@http://HOST/v1?api-key=a,openai:b@http://u:{PLANTED}@HOST",
+        f"vllm:tiny@http://user:{PLANTED}@HOST",
+        f"http://user:{PLANTED}@HOST/v1",
+    ],
+)
+def test_an_address_with_a_key_in_it(here, capsys, address) -> None:
+    with completion_server(key=KEY) as server:
+        address = address.replace("HOST", server.url.removeprefix("http://"))
+        (here / "run.yaml").write_text("rollouts: 2\n")
+        said = [run(capsys, *SEARCH, "--policy", address)]
+        said += [run(capsys, "evaluate", "programs:easy", "--limit", "1", "--policy", address)]
+        said += [run(capsys, "compare", "programs:easy", "--arm", address, "--arm", "scripted:mutate", "--plain")]
+        said += [run(capsys, *SEARCH, "--policy", "scripted:mutate", "--feedback", address)]
+        said += [run(capsys, "run", address, "--policy", "scripted:mutate")]
+    (here / "of.yaml").write_text(f"policy: '{address}'\n")
+    config, flags = here / "of.yaml", here / "kept"
+    said += [run(capsys, *SEARCH, "--config", str(config))]
+    config.rename(flags)
+    assert [code for code, _ in said] == [2] * len(said), said
+    flags.unlink()
+    assert_clean(here, *(text for _, text in said))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"postgresql://user:{PLANTED}@127.0.0.1:1/x",
+        f"postgresql://user:a@{PLANTED}@127.0.0.1:1/x",
+        f"postgresql://user:{PLANTED}/b@127.0.0.1:1/x",
+        f"postgresql://user:a {PLANTED}@127.0.0.1:1/x",
+        f"postgresql://user:a%40{PLANTED}@127.0.0.1:1/x",
+        f"postgresql://127.0.0.1:1/x?user=me&password={PLANTED}",
+        f"postgresql://127.0.0.1:1/x?sslpassword={PLANTED}&connect_timeout=soon",
+        f"postgresql://user:{PLANTED}@127.0.0.1:port/x",
+        f"mysql://user:{PLANTED}@127.0.0.1/x",
+        f"postgres:/user:{PLANTED}@127.0.0.1/x",
+        f"sqlite://user:{PLANTED}@127.0.0.1/nowhere/x.db",
+    ],
+)
+def test_a_database_that_cannot_be_had(here, capsys, address) -> None:
+    said = [run(capsys, "run", *MAZES, "--db", address), run(capsys, "runs", "--db", address)]
+    said += [run(capsys, "train", "grpo", "--from-traces", address, "-o", "out")]
+    (here / "pipeline.yaml").write_text(
+        "stages:\n  find: {run: maze:test, iterations: 1, policy: scripted:random-route}\n"
+    )
+    said += [run(capsys, "pipeline", "run", "pipeline.yaml", "--db", address, "--json")]
+    assert 0 not in [code for code, _ in said], said
+    assert not any("Traceback" in text for _, text in said), said
+    assert_clean(here, *(text for _, text in said))
+
+
+def test_a_database_with_a_password(here, capsys, postgres_address) -> None:
+    from sqlalchemy import make_url
+
+    asked = {
+        "plain": make_url(postgres_address).set(password=PLANTED).render_as_string(hide_password=False),
+        "query": f"{postgres_address}{'&' if '?' in postgres_address else '?'}password={PLANTED}",
+        "spaced": make_url(postgres_address).set(password=f"a @{PLANTED}").render_as_string(hide_password=False),
+    }
+    said = []
+    for name, address in asked.items():
+        said.append(run(capsys, "run", *MAZES, "--name", name, f"--db={address}"))
+        said.append(run(capsys, "resume", name, "--iterations", "3", "--plain", "--db", address))
+        for command in (["show"], ["show", "--json"], ["watch", "--once"], ["report", "-o", f"{name}.html"]):
+            said.append(run(capsys, command[0], name, *command[1:], "--db", address))
+        made = evo_api.run("maze:test/0", policy="scripted:random-route", iterations=1, db=address, name=f"{name}-api")
+        said.append((0, repr(made)))
+    assert [code for code, _ in said] == [0] * len(said), said
+    with Store.open(postgres_address, read_only=True) as store:
+        kept = json.dumps([[one.command, one.config, one.reason, one.summary] for one in store.runs()], default=str)
+    assert "***" in kept
+    assert_clean(here, kept, *(text for _, text in said))
+
+
+def test_what_stands_in_the_environment(here, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", f"http://user:{PLANTED}@127.0.0.1:1/v1")
+    said = [run(capsys, *SEARCH, "--policy", "openai:tiny")]
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://user:{PLANTED}@127.0.0.1:1")
+    said += [run(capsys, *SEARCH, "--policy", "openai:tiny?retries=0")]
+    said += [run(capsys, *SEARCH, "--policy", "openai:tiny@http://nowhere.invalid/v1?retries=0")]
+    assert [code for code, _ in said] == [2, 2, 2], said
+    assert_clean(here, *(text for _, text in said))
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_scorer_that_tells_its_environment(here, capsys, isolated) -> None:
+    """One that is not isolated has the environment, and its own use for it; what it says of it is not kept."""
+    (here / "scorer.py").write_text(
+        f"import os\nisolated = {isolated}\nobjectives = ('length',)\nseed = 'x'\n"
+        "def score(answer):\n"
+        "    return {'length': len(answer) / 100, 'feedback': str(dict(os.environ))}\n"
+    )
+    flags = ["--policy", "scripted:mutate", "--answers", "1", "--iterations", "2", "--plain", "--name", "one"]
+    assert run(capsys, "run", "scorer.py", *flags)[0] == 0
+    said = [run(capsys, command, "one") for command in ("show", "best")]
+    assert run(capsys, "export", "one", "-o", "t.jsonl")[0] == 0
+    assert_clean(here, *(text for _, text in said))
+
+
+def test_a_bug_of_ours_is_a_traceback_without_it(here) -> None:
+    script = (
+        "import evo.cli, evo.cli.runs as room\n"
+        "def fail(*a, **k): raise RuntimeError('at postgresql://u:%s@h/x with Bearer %s' % (P, K))\n"
+        f"P, K = {PLANTED[:4]!r} + {PLANTED[4:]!r}, 'sk-' + {PLANTED[:4]!r} + {PLANTED[4:]!r} + '-key'\n"
+        "room.Store.open = fail\n"
+        "evo.cli.main(['runs', '--db', 'sqlite:///x.db'])\n"
+    )
+    for trace in ({}, {"EVO_TRACEBACK": "1"}):
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **trace},
+        )
+        assert done.returncode == 1 and "Traceback" in done.stderr and "RuntimeError: at postgresql" in done.stderr
+        assert_clean(here, done.stdout, done.stderr)
