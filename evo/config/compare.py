@@ -16,7 +16,7 @@ from evo.config.sampling import Answers, Count, Share, Temperature, TopP
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
 from problems.close_names import did_you_mean
-from vpo.policies.address import parse_address
+from vpo.policies.address import parse_address, split_policies
 
 OF_EACH_ARM = ("policy", "rollouts", "train")
 """Keys of a run that are an arm's own."""
@@ -147,7 +147,7 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     """`vpo=embedded:vpo,answers=3,temperature=0.8` -> the arm's name and settings; without a name the address's last
     part. `population.strategy=lexicase` is a setting of its islands. Several policies, each with options of its own,
     stand before the settings: `both=embedded:edit,embedded:vpo?temperature=0.7,answers=3`. Raises BadInput."""
-    head, *rest = [part.strip() for part in text.split(",")]
+    head, *rest = split_policies(text)
     policies = list(takewhile(_is_policy, rest))
     settings = rest[len(policies) :]
     name, equals, policy = head.partition("=")

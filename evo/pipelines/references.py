@@ -9,6 +9,7 @@ from typing import Any
 
 from evo.errors import BadInput
 from evo.pipelines.settings import FILE, POLICY, PROBLEMS, RUN
+from vpo.policies.address import split_policies
 
 _REFERENCE = re.compile(r"\$\{\s*([^{}\s]+)\s*\}(/[^,]+|\?[^,]*)?")
 _PLACES: Mapping[str, str] = {
@@ -81,7 +82,7 @@ def replace_references(value: Any, given: Callable[[str], str]) -> Any:
 
 def addresses(policies: str) -> list[str]:
     """The policies of a search: one, or several separated by commas."""
-    return [part.strip() for part in policies.split(",")]
+    return split_policies(policies)
 
 
 def stage_named(policy: str) -> str | None:

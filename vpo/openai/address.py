@@ -1,10 +1,10 @@
-"""Addresses of OpenAI-compatible servers: `openai:MODEL[@URL][?OPTION=VALUE&...]`."""
+"""Addresses of OpenAI-compatible servers: `openai:MODEL[@URL[,URL...]][?OPTION=VALUE&...]`."""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -17,6 +17,8 @@ from vpo.policies.address import PolicyAddress
 HOSTED = "https://api.openai.com/v1"
 _ADDRESS = re.compile(r"(?P<model>.+?)(?:@(?P<url>https?://.*))?", re.DOTALL)
 _COMPLETIONS = "/chat/completions"
+_VERSION_CHARS = 300
+"""A version is a column of the database; of more servers it names the first and says how many."""
 
 
 class Options(BaseModel):
@@ -24,7 +26,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    concurrency: int = Field(32, ge=1, le=4096, description="requests in flight at once")
+    concurrency: int = Field(32, ge=1, le=4096, description="requests in flight at once, at each server")
     retries: int = Field(6, ge=0, le=100, description="of one request; waits of 0.5 to 8 s, or as the server says")
     timeout: float = Field(600.0, gt=0.0, description="seconds without a byte of an answer")
     rpm: float | None = Field(None, gt=0.0, description="requests a minute at most, retries included")
@@ -61,6 +63,7 @@ class Endpoint:
 
     url: with its path, as the client library takes it; explicit: whether the address names it
     key: from the environment, "" where none is set
+    others: URLs of further servers with the same model
     """
 
     model: str
@@ -68,10 +71,21 @@ class Endpoint:
     explicit: bool
     options: Options
     key: str
+    others: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
-        return f"openai:{self.model}@{self.url}" if self.explicit or self.url != HOSTED else f"openai:{self.model}"
+        if not self.explicit and self.url == HOSTED:
+            return f"openai:{self.model}"
+        whole = f"openai:{self.model}@{','.join((self.url, *self.others))}"
+        return whole if len(whole) <= _VERSION_CHARS else f"openai:{self.model}@{self.url},+{len(self.others)}"
+
+    def servers(self) -> list[Endpoint]:
+        """Each server by itself. Beside others, one that fails is retried once before they are asked."""
+        if not self.others:
+            return [self]
+        options = self.options.model_copy(update={"retries": min(1, self.options.retries)})
+        return [replace(self, url=url, options=options, others=()) for url in (self.url, *self.others)]
 
     def hidden(self, text: str) -> str:
         """The text on one line, without the key where a server repeats it."""
@@ -96,10 +110,10 @@ def endpoint(address: PolicyAddress) -> Endpoint:
             f"policy 'openai:{model}': {host!r} is no URL; a server is named with http:// or https://, as in "
             f"openai:{name}@http://{host if re.fullmatch(r'[A-Za-z0-9.:/-]+', host) else 'localhost:8000'}"
         )
-    url = find_base(given or server or HOSTED)
+    url, *others = dict.fromkeys(find_base(one.strip()) for one in (given or server or HOSTED).split(","))
     key = os.environ.get(options.key, "")
     remember(key)
-    return Endpoint(model, url, bool(given), options, key)
+    return Endpoint(model, url, bool(given), options, key, tuple(others))
 
 
 def check_openai(address: PolicyAddress, settings: object = None) -> None:

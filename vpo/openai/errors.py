@@ -25,7 +25,12 @@ _OVERFLOW = re.compile(
 )
 _MOST = re.compile(r"at most (\d[\d,]*) (?:completion|output)", re.IGNORECASE)
 _FILTERED = re.compile(r"content[_ ](?:filter|policy|management)|responsibleaipolicy", re.IGNORECASE)
+_OF_ONE_SERVER = (openai.APIConnectionError, openai.NotFoundError, openai.RateLimitError, openai.InternalServerError)
 _SYSTEM = re.compile(r"system[_ ](?:role|message|prompt|instruction)|roles must alternate", re.IGNORECASE)
+
+
+class ServerGone(PolicyUnavailable):
+    """This server cannot answer, where another with the same model might: unreachable, failing, overloaded."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ def unavailable(error: Exception, place: Endpoint) -> PolicyUnavailable:
         text = f"{url} refuses the request: {error.status_code} {message(error)}"
     else:
         text = f"{url}: {error}"
-    return PolicyUnavailable(place.hidden(text))
+    return (ServerGone if isinstance(error, _OF_ONE_SERVER) else PolicyUnavailable)(place.hidden(text))
 
 
 def _where_keys_are(place: Endpoint) -> str:

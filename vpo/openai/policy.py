@@ -21,9 +21,10 @@ import numpy as np
 
 from problems.types import Prompt, Rollout, Usage
 from vpo.openai.address import Endpoint, endpoint
-from vpo.openai.probe import probe_server
+from vpo.openai.probe import probe_servers
 from vpo.openai.response import NOTHING, Choice, Reply
 from vpo.openai.server import Server
+from vpo.openai.spread import Spread
 from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.registry import PolicySettings
@@ -48,7 +49,7 @@ class OpenAIPolicy:
     def __init__(
         self,
         place: Endpoint,
-        server: Server,
+        server: Server | Spread,
         *,
         has_logprobs: bool,
         temperature: float,
@@ -156,10 +157,14 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def load_openai(address: PolicyAddress, settings: PolicySettings) -> OpenAIPolicy:
-    """The policy at a server, which is asked what it serves. Raises BadAddress in one line."""
+    """The policy at a server, or at several, which are asked what they serve. Raises BadAddress in one line."""
     place = endpoint(address)
-    found = probe_server(place, settings.temperature, settings.top_p)
-    server = Server(place, settings.temperature, settings.top_p, found.engine, found.with_ids, found.context)
+    places = place.servers()
+    found, lost = probe_servers(places, settings.temperature, settings.top_p)
+    servers = [
+        Server(one, settings.temperature, settings.top_p, found.engine, found.with_ids, found.context) for one in places
+    ]
+    server = servers[0] if len(servers) == 1 else Spread(place, servers, lost)
     return OpenAIPolicy(
         place,
         server,

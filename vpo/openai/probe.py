@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import openai
@@ -18,6 +19,7 @@ from vpo.openai.server import NEUTRAL, NO_KEY, json_of
 _SECONDS = 20.0
 _WITH_IDS = ("vllm", "sglang")
 """Engines that are asked for token ids and log-probabilities; others would refuse the request or bill for it."""
+_AT_ONCE = 32
 _NAMES_SHOWN = 5
 _LIKELIEST = 8
 """Tokens whose distance is looked at; the one that was sampled comes on top where it is none of them."""
@@ -56,6 +58,43 @@ def probe_server(place: Endpoint, temperature: float, top_p: float) -> Capabilit
         return Capabilities(engine, with_ids, with_ids and exact, context)
 
 
+class Unreached(BadAddress):
+    """Nobody answers at a URL, as it seems for now."""
+
+
+def probe_servers(places: Sequence[Endpoint], temperature: float, top_p: float) -> tuple[Capabilities, list[bool]]:
+    """What all of these that answer can do, and which of them do not answer. Raises BadAddress where none does, where
+    one that does cannot be used, and where they are of different kinds."""
+
+    def ask(place: Endpoint) -> Capabilities | Unreached:
+        try:
+            return probe_server(place, temperature, top_p)
+        except Unreached as error:
+            return error
+
+    if len(places) == 1:
+        return probe_server(places[0], temperature, top_p), [False]
+    with ThreadPoolExecutor(min(len(places), _AT_ONCE)) as threads:
+        answers = list(threads.map(ask, places))
+    found = [one for one in answers if isinstance(one, Capabilities)]
+    away = [one for one in answers if isinstance(one, Unreached)]
+    if not found:
+        raise away[0]
+    if len({one.engine for one in found}) > 1:
+        kinds = ", ".join(sorted({one.engine or "unknown" for one in found}))
+        raise BadAddress(f"the servers of {places[0].model} are of different kinds ({kinds}); name those of one")
+    for error in away:
+        warnings.warn(f"{error}; beginning with {len(found)} of {len(places)} servers", stacklevel=2)
+    contexts = [one.context for one in found if one.context is not None]
+    shared = replace(
+        found[0],
+        with_ids=all(one.with_ids for one in found),
+        has_logprobs=all(one.has_logprobs for one in found),
+        context=min(contexts) if contexts else None,
+    )
+    return shared, [isinstance(one, Unreached) for one in answers]
+
+
 def _find_model(client: openai.OpenAI, place: Endpoint) -> dict[str, Any] | None:
     """The model's entry in the server's list; {} where the list need not hold it, None where there is no list."""
     try:
@@ -63,6 +102,8 @@ def _find_model(client: openai.OpenAI, place: Endpoint) -> dict[str, Any] | None
         models = [one for one in body["data"] if isinstance(one, dict) and "id" in one]
     except (openai.NotFoundError, openai.InternalServerError):
         return None  # transformers serve fails at it without its hub's cache
+    except openai.APIConnectionError as error:
+        raise Unreached(_why(error, place)) from None
     except openai.APIError as error:
         raise BadAddress(_why(error, place)) from None
     except (Unreadable, KeyError, TypeError) as error:

@@ -21,6 +21,7 @@ from problems.types import Prompt
 from vpo.openai.address import Endpoint
 from vpo.openai.errors import (
     Overflow,
+    ServerGone,
     is_filtered,
     overflow,
     refused_parameter,
@@ -51,6 +52,7 @@ CONTINUING = ("vllm", "sglang")
 """Engines that take the last message, where it is the assistant's, as the beginning of the answer."""
 NO_KEY = "none"
 """Sent where the environment holds no key: servers of one's own mostly ask for none."""
+_LIST_SECONDS = 5.0
 _CHANGES = 12
 """Refused parameters in one request after which it is given up."""
 _NEEDED = {"model", "messages", "continue_final_message", "add_generation_prompt"}
@@ -101,6 +103,20 @@ class Server:
         if self.context is not None and reply.prompt_tokens:
             self._check_room(Overflow(self.context, reply.prompt_tokens), limit)
         return reply
+
+    async def serves(self) -> bool:
+        """Whether the model can be asked now, as far as the server's list tells; one without a list says nothing
+        against it."""
+        client = self._client.with_options(timeout=_LIST_SECONDS, max_retries=0)
+        try:
+            body = json_of(await client.models.with_raw_response.list())
+            return self.place.options.check == "off" or any(one["id"] == self.place.model for one in body["data"])
+        except openai.APIStatusError as error:
+            return error.status_code not in (502, 503, 504)  # of a proxy before one that is gone
+        except openai.APIError:
+            return False
+        except (Unreadable, KeyError, TypeError):
+            return True
 
     async def close(self) -> None:
         await self._client.close()
@@ -167,7 +183,7 @@ class Server:
             except Unreadable as error:
                 if attempt == retries:
                     text = f"{self.place.url} answers with {error}, asked {retries + 1} times; look at the server"
-                    raise PolicyUnavailable(self.place.hidden(text)) from None
+                    raise ServerGone(self.place.hidden(text)) from None
                 await asyncio.sleep(min(8.0, 0.5 * 2**attempt) * random.uniform(0.75, 1.0))
         raise AssertionError("unreachable")
 

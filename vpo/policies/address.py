@@ -3,7 +3,7 @@
     embedded:base                      ships in the package
     ORG/MODEL  ./directory             transformers, from the hub or a directory
     vllm:ORG/MODEL?context=4096        an engine beside this process
-    openai:MODEL@http://host:8000      an OpenAI-compatible server
+    openai:MODEL@http://host:8000      an OpenAI-compatible server, or several with commas between their URLs
     scripted:mutate?latency=0.1        no model at all
     KIND:MODEL                         an installed entry point of the group "evo.policies" (vpo.policies.registry)
 
@@ -162,4 +162,9 @@ def parse_address(text: str) -> PolicyAddress:
 
 def parse_addresses(text: str) -> tuple[PolicyAddress, ...]:
     """Several, separated by commas: the operators of one search."""
-    return tuple(parse_address(one.strip()) for one in text.split(","))
+    return tuple(parse_address(one) for one in split_policies(text))
+
+
+def split_policies(text: str) -> list[str]:
+    """At the commas between policies, which those between the URLs of one policy's servers are not."""
+    return [part.strip() for part in re.split(r",(?!\s*https?://)", text)]

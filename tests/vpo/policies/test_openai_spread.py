@@ -1,0 +1,198 @@
+"""One model on several servers: who is asked, what a dead server costs, and that nothing of it changes a rollout."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from completion_server import CompletionServer, completion_server, send
+
+from problems.contract import BadAddress
+from problems.types import Prompt, Rollout
+from vpo.openai import spread
+from vpo.openai.address import endpoint
+from vpo.openai.policy import OpenAIPolicy
+from vpo.openai.spread import Spread
+from vpo.policies.address import parse_address, parse_addresses
+from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.registry import load_policy
+
+PROMPTS = [Prompt(f"Task {number}: " + "x" * 700 + f" step {number}", stream=number) for number in range(12)]
+
+
+@pytest.fixture
+def three() -> Iterator[list[CompletionServer]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(completion_server()) for _ in range(3)]
+
+
+@pytest.fixture(autouse=True)
+def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spread, "PROBE_SECONDS", (0.02, 0.1))
+
+
+def named(servers: list[CompletionServer], options: str = "") -> str:
+    return f"openai:tiny@{','.join(one.url for one in servers)}{options}"
+
+
+def opened(servers: list[CompletionServer], options: str = "") -> OpenAIPolicy:
+    policy = load_policy(named(servers, options))
+    assert isinstance(policy, OpenAIPolicy)
+    return policy
+
+
+def texts(groups: list[list[Rollout]]) -> list[list[str]]:
+    return [[one.text for one in group] for group in groups]
+
+
+def sample(policy: OpenAIPolicy, prompts: list[Prompt] = PROMPTS, rollouts: int = 4) -> list[list[str]]:
+    async def run() -> list[list[str]]:
+        try:
+            return texts(await policy.sample(prompts, rollouts=rollouts, answers=1, seed=3))
+        finally:
+            await policy.close()
+
+    return asyncio.run(run())
+
+
+def test_commas_stand_between_urls_and_between_policies() -> None:
+    found = parse_addresses("scripted:mutate,openai:m@http://a:1,http://b:2/v1?temperature=0.5,embedded:vpo")
+    assert [one.kind for one in found] == ["scripted", "openai", "embedded"]
+    place = endpoint(found[1])
+    assert (place.url, place.others) == ("http://a:1/v1", ("http://b:2/v1",))
+    assert place.version == "openai:m@http://a:1/v1,http://b:2/v1"
+    many = endpoint(parse_address("openai:m@" + ",".join(f"http://host{i}:8000" for i in range(40))))
+    assert many.version == "openai:m@http://host0:8000/v1,+39"
+    with pytest.raises(BadAddress, match="not the URL of a server"):
+        endpoint(parse_address("openai:m@http://a:1,https://"))
+
+
+def test_several_servers_give_what_one_gives(three: list[CompletionServer]) -> None:
+    alone = sample(opened(three[:1]))
+    for one in three:
+        one.requests.clear()
+    assert sample(opened(three)) == alone
+    assert sum(bool(one.requests) for one in three) >= 2
+
+
+def test_a_problem_stays_on_one_server(three: list[CompletionServer]) -> None:
+    policy = opened(three)
+    for one in three:
+        one.requests.clear()
+    task = "Task: " + "y" * 900
+
+    async def run() -> None:
+        for step in range(10):
+            await policy.sample([Prompt(f"{task} parent {step}", stream=step)], rollouts=2, answers=1, seed=0)
+        await policy.close()
+
+    asyncio.run(run())
+    assert sorted(len(one.requests) for one in three) == [0, 0, 10]
+
+
+def test_a_full_server_leaves_prompts_to_the_least_loaded(three: list[CompletionServer]) -> None:
+    policy = opened(three)
+    for one in three:
+        one.requests.clear()
+        one.manners.delay = 0.1
+    same = [Prompt("Task: " + "z" * 900, stream=stream) for stream in range(30)]
+    sample(policy, same, rollouts=2)
+    assert sum(len(one.requests) for one in three) == 30
+    assert min(len(one.requests) for one in three) >= 6
+
+
+def test_a_dead_server_costs_nothing_and_is_taken_back(three: list[CompletionServer]) -> None:
+    alone = sample(opened(three[:1]))
+    policy = opened(three, "?retries=2")
+    assert isinstance(policy.server, Spread)
+    members, victim = policy.server.members, three[1]
+
+    async def run() -> list[list[list[str]]]:
+        rounds = []
+        victim.manners.dies_after = 0
+        victim.manners.lists_models = 503
+        with pytest.warns(UserWarning, match="going on with 2 of 3 servers"):
+            rounds.append(texts(await policy.sample(PROMPTS, rollouts=4, answers=1, seed=3)))
+        assert [one.lost is None for one in members] == [True, False, True]
+        asked = len(victim.requests)
+        rounds.append(texts(await policy.sample(PROMPTS, rollouts=4, answers=1, seed=3)))
+        assert len(victim.requests) == asked  # left alone meanwhile
+        victim.manners.dies_after, victim.manners.lists_models = None, 200
+        for _ in range(500):
+            if members[1].lost is None:
+                break
+            await asyncio.sleep(0.02)
+        rounds.append(texts(await policy.sample(PROMPTS, rollouts=4, answers=1, seed=3)))
+        assert len(victim.requests) > asked
+        await policy.close()
+        return rounds
+
+    assert asyncio.run(run()) == [alone] * 3
+    assert members[1].times_lost == 1 and policy.server.state()[1]["in"] is True
+
+
+def test_one_that_is_not_up_yet_joins_later(three: list[CompletionServer]) -> None:
+    three[2].manners.lists_models = 503
+
+    def drop(handler: object) -> None:
+        handler.close_connection = True  # type: ignore[attr-defined]
+
+    late, original = three[2], three[2].list_models
+    late.list_models = drop  # type: ignore[method-assign,assignment]
+    with pytest.warns(UserWarning, match="beginning with 2 of 3 servers"):
+        policy = opened(three, "?retries=1")
+    late.manners.lists_models = 200
+    late.list_models = original  # type: ignore[method-assign]
+    assert isinstance(policy.server, Spread)
+    members = policy.server.members
+
+    async def run() -> None:
+        await policy.sample(PROMPTS[:1], rollouts=1, answers=1, seed=3)
+        for _ in range(500):
+            if members[2].lost is None:
+                break
+            await asyncio.sleep(0.02)
+        await policy.sample(PROMPTS, rollouts=1, answers=1, seed=3)
+        await policy.close()
+
+    asyncio.run(run())
+    assert late.requests
+
+
+def test_the_search_ends_where_no_server_is_left(three: list[CompletionServer]) -> None:
+    policy = opened(three, "?retries=1")
+    for one in three:
+        one.manners.dies_after, one.manners.lists_models = 0, 503
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(PolicyUnavailable, match="cannot be reached"):
+            sample(policy)
+
+
+def test_a_refused_key_is_no_dead_server(three: list[CompletionServer]) -> None:
+    policy = opened(three)
+    for one in three:
+        one.manners.key = "another"
+    with pytest.raises(PolicyUnavailable, match="refuses the key"):
+        sample(policy)
+
+
+def test_servers_of_two_kinds_are_refused(three: list[CompletionServer]) -> None:
+    three[1].manners.engine = "llamacpp"
+    with pytest.raises(BadAddress, match="of different kinds"):
+        load_policy(named(three))
+
+
+def test_an_overloaded_server_is_passed_over(three: list[CompletionServer]) -> None:
+    policy = opened(three)
+    for one in three:
+        one.requests.clear()
+    three[0].manners.faults = [lambda handler: send(handler, 500, {"error": {"message": "out of memory"}})] * 100
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = sample(policy)
+    three[0].manners.faults = []
+    assert found == sample(opened(three[:1]))
