@@ -29,8 +29,10 @@ from evo.search.problem_run import ProblemRun
 from evo.search.reflection import Reflector
 from evo.search.resources import Shared
 from evo.search.status import ProblemStatus, SearchStatus
+from evo.search.turns import Shard
 from evo.search.window import in_flight
 from islands.db.reflections import read_reflections
+from islands.db.shards import write_shard
 from islands.db.store import Store
 from islands.types import RunRecord
 from problems.scoring import Scorer
@@ -42,6 +44,7 @@ class Launched:
     """A search with all it holds open; `close` gives back what is its own.
 
     own: what no other search uses
+    shard: of the run's problems, where other machines search the others
     """
 
     search: Search
@@ -53,6 +56,7 @@ class Launched:
     status: SearchStatus
     problem_runs: list[ProblemRun]
     own: Shared
+    shard: Shard | None = None
 
     def finish(self, outcome: str, reason: str, summary: dict[str, Any]) -> None:
         """Record how the run ended, and which problems have had all their iterations."""
@@ -60,7 +64,11 @@ class Launched:
             for one in self.problem_runs:
                 if not one.solved and one.stop is None and one.committed >= one.iterations:
                     self.store.set_problem_status(one.record.id, "done", tx=transaction)
-            self.store.finish_run(self.run.id, outcome, reason, summary=summary, tx=transaction)
+            if self.shard is not None:
+                number = self.shard.number
+                write_shard(self.run.id, number, transaction, summary=summary, status=outcome, reason=reason)
+            else:
+                self.store.finish_run(self.run.id, outcome, reason, summary=summary, tx=transaction)
 
     async def close(self) -> None:
         await self.own.close()
@@ -113,8 +121,14 @@ def assemble(
     scorer: Scorer,
     config: RunConfig,
     reflecting: Policy | None = None,
+    *,
+    shard: Shard | None = None,
+    breadths: Sequence[int] | None = None,
 ) -> Launched:
-    """The search of these problems, with the learner that the configuration asks for. reflecting: on its parents"""
+    """The search of these problems, with the learner that the configuration asks for. reflecting: on its parents
+
+    shard, breadths: where these are a part of the run's problems: which, and the islands of all of them
+    """
     shown = [ProblemStatus(one.problem.name, one.problem.target, one.iterations) for one in problem_runs]
     status = SearchStatus(run.name, config.policy, shown, machines=[describe_machine()])
     for one, its in zip(problem_runs, shown, strict=True):
@@ -128,7 +142,7 @@ def assemble(
         open_learner(store, run, config, problem_runs, operators, scorer, status),
         scorer,
         status,
-        in_flight(config, policy, problem_runs),
+        in_flight(config, policy, problem_runs, breadths),
         Reflector(reflecting, config, read_reflections(store, [one.record.id for one in problem_runs])),
     )
-    return Launched(search, store, run, policy, scorer, config, status, problem_runs, own)
+    return Launched(search, store, run, policy, scorer, config, status, problem_runs, own, shard)

@@ -15,10 +15,12 @@ from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange, check_sco
 from evo.search.active_time import ended_periods
 from evo.search.defaults import to_stored
 from evo.search.resources import Shared
+from evo.search.turns import CountedTurns
+from islands.db.shards import read_shards, revoke_shards
 from islands.db.store import Store
 from islands.interop.importing import POLICY as IMPORTED
 from islands.queries.groups import read_groups
-from islands.queries.progress import run_progress
+from islands.queries.progress import group_count, run_progress
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
 
@@ -45,6 +47,7 @@ async def relaunch(name: str, *, db: str, changes: Changes = UNCHANGED, shared: 
         scorer = parts.scorer_for(config, problems)
         # 3) become its writer; its problems must be what they were, and so must what scores them
         store.lease(run.id)
+        check_whole(store, run)
         records = store.problems(run.id)
         if records:
             check_unchanged(run, problems, records)
@@ -68,7 +71,7 @@ async def relaunch(name: str, *, db: str, changes: Changes = UNCHANGED, shared: 
         store.finish_run(run.id, "running", summary={**run.summary, **closed})
         # 5) bring the search to where it was
         launched = assemble(store, run, problem_runs, own, operators, scorer, config, reflecting)
-        launched.search.next_sequence = progress.next_sequence
+        launched.search.turns = CountedTurns(problem_runs, progress.next_sequence)
         launched.status.carry(run.summary, run.created, progress.groups, progress.answers, progress.tokens)
         await launched.search.learner.restore()
         launched.search.operators.recall(group for _, group in read_groups(store, run.id))
@@ -77,6 +80,20 @@ async def relaunch(name: str, *, db: str, changes: Changes = UNCHANGED, shared: 
         await own.close()
         store.close()
         raise
+
+
+def check_whole(store: Store, run: RunRecord) -> None:
+    """Take a run's shards from whoever still writes to them. BadInput where some are ahead of others: the run's order
+    is then theirs to go on with."""
+    if not read_shards(store, run.id):
+        return
+    revoke_shards(store, run.id)
+    groups, last = group_count(store, run.id)
+    if groups != last + 1:
+        raise BadInput(
+            f"run {run.name} is searched in shards, some of which are ahead of others; go on with it by "
+            f"evo resume {run.name} --ray local"
+        )
 
 
 def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequence[ProblemRecord]) -> None:

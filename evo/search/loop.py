@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from evo.config.run import RunConfig
 from evo.errors import SearchFailed
@@ -26,6 +27,7 @@ from evo.search.reflection import Reflector
 from evo.search.sampler import Sampler
 from evo.search.status import SUMMARY_SECONDS, SearchStatus
 from evo.search.stop import FINISHED, SOLVED, Stop
+from evo.search.turns import CountedTurns, Turns
 from evo.search.window import Window
 from islands.db.reflections import write_reflection
 from islands.db.store import Store
@@ -46,7 +48,8 @@ GROUPS_PER_TRANSACTION = 32
 class Search:
     """Takes problems to the end of their iterations or of a budget. Built by evo.runs.launch; used once.
 
-    next_sequence: of the next group; a resume sets it behind the last that is committed
+    turns: whose proposal is next; a resume sets it behind the last group that is committed
+    write_metrics: puts the metrics so far on record, with the groups they are of
     on_commit: called with every committed group
     """
 
@@ -66,7 +69,8 @@ class Search:
         self.operators, self.learner, self.scorer = operators, learner, scorer
         self.status, self.window = status, window
         self.reflector, self._submissions = reflector, Submissions(reflector, config.seed)
-        self.next_sequence = 0
+        self.turns: Turns = CountedTurns(self.problem_runs)
+        self.write_metrics: Callable[[Mapping[str, Any], Transaction], None] = self._write_to_run
         self.on_commit: Callable[[ScoredGroup], None] | None = None
         self.stopped: Stop | None = None
         self.paused = False
@@ -144,11 +148,12 @@ class Search:
 
     def _replay(self) -> None:
         """Bring the population to where it was, proposing again the groups that were in flight when the run ended."""
-        committed = self.next_sequence
-        for sequence in range(committed, committed + self.window.groups):
+        committed = sequence = self.turns.upcoming
+        while committed is not None and sequence is not None and sequence < committed + self.window.groups:
             self._advance(sequence - self.window.groups)
             if not self._propose():
                 break
+            sequence = self.turns.upcoming
         self._advance(None)
         for one in self.problem_runs:
             one.describe(self._shown[one.record.id])
@@ -164,9 +169,19 @@ class Search:
 
     def _fill_window(self) -> bool:
         """Propose what there is room for; whether anything is in flight."""
-        while len(self._flying) < self.window.groups and self._propose():
+        while self._has_room() and self._propose():
             pass
         return bool(self._flying)
+
+    def _has_room(self) -> bool:
+        """Whether the next proposal may be made: its sequence is less than a window behind the oldest in flight. The
+        sequences between the two are in flight here, or the problems' of other shards."""
+        if not self._flying:
+            return True
+        if len(self._flying) >= self.window.groups:
+            return False
+        upcoming = self.turns.upcoming
+        return upcoming is not None and upcoming < self._flying[0].choice.sequence + self.window.groups
 
     async def _push(self, oldest: InFlight) -> None:
         """Let the call that the oldest waits in go as it is, once nothing can fill it any more."""
@@ -180,16 +195,14 @@ class Search:
     def _propose(self) -> bool:
         """Propose the next group; False where there is nothing to propose."""
         if self.stopped is None:
-            self.stopped = budget_spent(self.config, self.status, sum(one.built for one in self.problem_runs))
-        # the one with the fewest proposals, the first of those: round robin over the problems, after a resume too
-        problem_run = min((one for one in self.problem_runs if one.open), key=lambda one: one.built, default=None)
+            self.stopped = budget_spent(self.config, self.status, self.turns.proposed)
+        problem_run = self.turns.whose()
         if self.stopped is not None or problem_run is None:
             return False
         seed = self.config.seed
         number = self.operators.selection.choose(seed, problem_run.record.index, problem_run.built)
         operator = self.operators[number]
-        choice = choose(problem_run, self.next_sequence, seed, number, operator.prompt.fresh)
-        self.next_sequence += 1
+        choice = choose(problem_run, self.turns.take(), seed, number, operator.prompt.fresh)
         self._flying.append(self._submissions.submit(choice, operator, self.samplers[number]))
         return True
 
@@ -259,8 +272,10 @@ class Search:
     def _write_summary(self, transaction: Transaction, **more: int) -> None:
         """Put the run's metrics on record with the groups they are of."""
         if self.problem_runs:
-            metrics = self.status.metrics(self.scorer.queued) | more
-            self.store.set_summary(self.problem_runs[0].record.run_id, metrics, transaction)
+            self.write_metrics(self.status.metrics(self.scorer.queued) | more, transaction)
+
+    def _write_to_run(self, metrics: Mapping[str, Any], transaction: Transaction) -> None:
+        self.store.set_summary(self.problem_runs[0].record.run_id, metrics, transaction)
 
     def _time_sampling(self) -> None:
         self.status.sampling_seconds = sum(sampler.meter.busy() for sampler in self.samplers)

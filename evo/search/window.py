@@ -19,14 +19,26 @@ class Window:
     batch: int
 
 
-def in_flight(config: RunConfig, policy: Policy, problem_runs: Sequence[ProblemRun]) -> Window:
+def in_flight(
+    config: RunConfig, policy: Policy, problem_runs: Sequence[ProblemRun], breadths: Sequence[int] | None = None
+) -> Window:
     """How many prompts go into a policy call, and how many groups are in flight.
+
+    breadths: the islands of every problem of the run, where `problem_runs` are those of one shard: the window is the
+    whole run's, which decides what a prompt knows of; calls are as large as the shard's part of it
 
     Two calls' worth keep the policy busy while the other call's answers are scored. A smaller search takes smaller
     calls: with more groups in flight than islands and problems (or than five, for a single problem of one island),
     prompts would show parents that are long outdated.
     """
-    breadth = max(len(problem_runs), *(one.population.config.islands for one in problem_runs), ISLANDS)
+    if breadths is not None:
+        whole = _whole(config, policy, breadths)
+        return Window(whole.groups, -(-whole.batch * len(problem_runs) // len(breadths)))
+    return _whole(config, policy, [one.population.config.islands for one in problem_runs])
+
+
+def _whole(config: RunConfig, policy: Policy, islands: Sequence[int]) -> Window:
+    breadth = max(len(islands), *islands, ISLANDS)
     if policy.batch == 0:
         return Window(config.parallel or max(8, 2 * breadth), 0)
     if config.parallel:

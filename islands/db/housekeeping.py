@@ -25,6 +25,7 @@ from islands.db.schema import (
     Rollout,
     Run,
     ScorerChange,
+    Shard,
     TrainingStep,
 )
 from islands.db.store import Store
@@ -64,7 +65,7 @@ def delete_runs(store: Store, runs: Sequence[RunRecord]) -> None:
                 tx.connection.execute(delete(kind).where(kind.problem_id.in_(problems)))  # type: ignore[attr-defined]
             tx.connection.execute(delete(Candidate).where(Candidate.problem_id.in_(problems)))
             tx.connection.execute(delete(Rollout).where(Rollout.group_id.in_(groups)))
-            for of_run in (PromptGroup, TrainingStep, PolicyVersion, Problem):
+            for of_run in (PromptGroup, TrainingStep, PolicyVersion, Problem, Shard):
                 tx.connection.execute(delete(of_run).where(of_run.run_id.in_(ids)))
             tx.connection.execute(delete(Run).where(Run.id.in_(ids)))
             for name in _LOOKED_UP:

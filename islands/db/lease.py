@@ -113,9 +113,11 @@ class Lease:
                         f"run {row.name} is being written by process {held['pid']} on {held['host']}; stop it first"
                     )
             tx.connection.execute(update(Run).where(Run.id == run_id).values(owner=owner, heartbeat=now, updated=now))
-        lease = cls(begin, forget, renewal, run_id, owner)
-        lease._thread.start()
-        return lease
+        return cls(begin, forget, renewal, run_id, owner)
+
+    def keep_alive(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
 
     def confirm(self, connection: Connection) -> None:
         """Renew inside a transaction. Raises RunBusy where another writer has taken over."""
@@ -138,7 +140,10 @@ class Lease:
         if not self.forget():
             return
         with self._begin() as tx:
-            tx.connection.execute(update(Run).where(Run.id == self.run_id, Run.owner == self._owner).values(owner=None))
+            self._free(tx.connection)
+
+    def _free(self, connection: Connection) -> None:
+        connection.execute(update(Run).where(Run.id == self.run_id, Run.owner == self._owner).values(owner=None))
 
     def __enter__(self) -> Lease:
         return self

@@ -15,8 +15,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 from islands.db.base import Base as Base
 from islands.db.base import table as table
 from islands.db.column_types import BigId
+from islands.db.shard_table import Shard as Shard
 
-REVISION = "0007"
+REVISION = "0008"
 """The newest Alembic revision; a database that has it is opened without loading Alembic, and a new one is made of
 these tables, whose columns stand in the order in which the revisions added them."""
 

@@ -14,9 +14,10 @@ from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 from islands.db.engine import ensure_schema, mask_url, open_engines, parse_address, unavailable
 from islands.db.lease import RENEWAL, Lease
 from islands.db.names import check_name, readable_name
+from islands.db.policy_versions import policy_version_id
 from islands.db.prepared import Statements
 from islands.db.rows import problem_record, run_record
-from islands.db.schema import PolicyVersion, Problem, Run, TrainingStep, table
+from islands.db.schema import Problem, Run, TrainingStep, table
 from islands.db.transaction import Transaction
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord
@@ -187,8 +188,7 @@ class Store:
         tx: Transaction | None = None,
     ) -> None:  # fmt: skip
         """Set a run's status (`running` when it is taken up again), and its summary where one is given."""
-        if status not in RUN_STATUSES:
-            raise ValueError(f"a run's status is one of {', '.join(RUN_STATUSES)}, not {status!r}")
+        _check_status("run", status, RUN_STATUSES)
         values: dict[str, Any] = {"status": status, "reason": redact(reason), "updated": time.time()}
         if summary is not None:
             values["summary"] = dict(summary)
@@ -208,11 +208,15 @@ class Store:
     def lease(self, run_id: int) -> Lease:
         """Become the run's one writer, until the lease is released or the store closed. A writer that died, or that
         was not heard of for two minutes on another machine, is replaced. Raises RunBusy, UnknownRun."""
-        lease = Lease.take(self.begin, self._forget_lease, self.statements.prepare(RENEWAL), run_id)
-        self._leases[run_id] = lease
+        return self.keep_lease(Lease.take(self.begin, self.forget_lease, self.statements.prepare(RENEWAL), run_id))
+
+    def keep_lease(self, lease: Lease) -> Lease:
+        """Confirm it in every transaction, and let it beat."""
+        self._leases[lease.run_id] = lease
+        lease.keep_alive()
         return lease
 
-    def _forget_lease(self, lease: Lease) -> None:
+    def forget_lease(self, lease: Lease) -> None:
         """Stop confirming it in every transaction."""
         if self._leases.get(lease.run_id) is lease:
             del self._leases[lease.run_id]
@@ -254,8 +258,7 @@ class Store:
         tx: Transaction | None = None,
     ) -> None:
         """Set a problem's status; solved_sequence is kept where it is not given."""
-        if status not in PROBLEM_STATUSES:
-            raise ValueError(f"a problem's status is one of {', '.join(PROBLEM_STATUSES)}, not {status!r}")
+        _check_status("problem", status, PROBLEM_STATUSES)
         values: dict[str, Any] = {"status": status, "message": message}
         if solved_sequence is not None:
             values["solved_sequence"] = solved_sequence
@@ -269,12 +272,7 @@ class Store:
         key = (run_id, version)
         if key in self._policy_ids:
             return self._policy_ids[key]
-        query = select(PolicyVersion.id).where(PolicyVersion.run_id == run_id, PolicyVersion.version == version)
-        found = tx.connection.execute(query).scalar()
-        if found is None:
-            values = dict(run_id=run_id, version=version, address="", created=time.time())
-            added = insert(PolicyVersion).values(**values).returning(PolicyVersion.id)
-            found = tx.connection.execute(added).scalar_one()
+        found = policy_version_id(run_id, version, tx)
         self._policy_ids[key] = found
         tx.on_end(lambda: None, lambda: self._forget_policy(key))
         return found
@@ -299,3 +297,8 @@ class Store:
             created=time.time(),
         )  # fmt: skip
         tx.connection.execute(insert(TrainingStep).values(**values))
+
+
+def _check_status(what: str, status: str, known: Sequence[str]) -> None:
+    if status not in known:
+        raise ValueError(f"a {what}'s status is one of {', '.join(known)}, not {status!r}")

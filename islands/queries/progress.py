@@ -94,3 +94,22 @@ def _by_problem(run_id: int) -> Select[int, int, int]:
         .where(PromptGroup.run_id == run_id)
         .group_by(PromptGroup.problem_id)
     )
+
+
+def last_sequences(store: Store, run_id: int) -> list[tuple[int, int, int]]:
+    """(index, iteration, sequence) of the last committed group of every problem that has one."""
+    query = (
+        select(Problem.index, func.max(PromptGroup.iteration), func.max(PromptGroup.sequence))
+        .join(PromptGroup, PromptGroup.problem_id == Problem.id)
+        .where(PromptGroup.run_id == run_id)
+        .group_by(Problem.index)
+    )
+    return [(int(index), int(iteration), int(sequence)) for index, iteration, sequence in store.rows(query)]
+
+
+def group_count(store: Store, run_id: int) -> tuple[int, int]:
+    """How many groups a run has, and the sequence of the last; (0, -1) for none."""
+    query = select(func.count(), func.max(PromptGroup.sequence)).where(PromptGroup.run_id == run_id)
+    with store.read() as connection:
+        groups, last = connection.execute(query).one()
+    return int(groups), -1 if last is None else int(last)
