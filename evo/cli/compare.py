@@ -8,7 +8,7 @@ import click
 
 from evo.cli.execute_comparison import conduct
 from evo.cli.flags import collect_given, flag
-from evo.cli.options import Manner, command_line, db_option, json_option, plain_option
+from evo.cli.options import Manner, command_line, db_option, json_option, plain_option, ray_option
 from evo.cli.search_flags import shared_search_flags
 from evo.comparison.plan import begin, planned_runs
 from evo.config.compare import CompareOptions, load_comparison, parse_arm
@@ -45,6 +45,7 @@ from islands.db.names import check_name
 @click.option("--config", "config_path", metavar="FILE.yaml", help="the same as YAML; flags override it")
 @click.option("--name", help="of the comparison; default: a readable one is made up")
 @db_option
+@ray_option
 @plain_option
 @json_option
 def compare(
@@ -59,6 +60,7 @@ def compare(
     config_path: str | None,
     name: str | None,
     db: str,
+    ray: str | None,
     plain: bool,
     as_json: bool,
     **options: Any,
@@ -103,7 +105,7 @@ def compare(
     runs = planned_runs(config)
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
     check_new_comparison(configs, db, name)
-    manner = Manner(db, plain, as_json, config.processes, config.against)
+    manner = Manner(db, plain, as_json, config.processes, config.against, ray)
     return conduct(lambda: begin(db, name, runs, configs, command_line()), configs, manner)
 
 

@@ -6,21 +6,28 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from evo.cli.execute_run import handling_interrupts
 from evo.cli.live import open_live, say_loading
 from evo.cli.options import Manner, arguments_for
+from evo.cluster import cluster_runner
 from evo.comparison.load import gather, load_results
 from evo.comparison.operators import load_operators
-from evo.comparison.runner import Ended, SeedBatch
+from evo.comparison.runner import Ended, Runner, SeedBatch
 from evo.comparison.runner_choice import runner_for
 from evo.comparison.table import as_dict, costs_of, print_summary
 from evo.comparison.verdict import summarise
+from evo.comparison.workers import Workers
 from evo.config.run import RunConfig
+from evo.errors import BadInput
 from evo.runs.scorer_change import UNCHANGED, Changes
 from islands.db.store import Store
+
+if TYPE_CHECKING:
+    from evo.cluster.runner import ClusterRunner
 
 Begin = Callable[[], tuple[str, Sequence[SeedBatch]]]
 """Stores what is to be searched; the comparison's name and its seed batches."""
@@ -53,7 +60,7 @@ async def _conduct(
     ending: Callable[[Console, str], None] | None,
 ) -> int:
     console = Console(stderr=manner.as_json, highlight=False)
-    runner = runner_for(configs, manner.processes)
+    runner = open_runner(configs, manner)
     interrupted = False
     ended: list[Ended] = []
     try:
@@ -85,6 +92,15 @@ async def _conduct(
     for fault in dict.fromkeys(fault for one in ended for fault in one.faults):
         print(f"evo: {fault}", file=sys.stderr)
     return 130 if interrupted else 1 if failed or any(one.faults for one in ended) else 0
+
+
+def open_runner(configs: Sequence[RunConfig], manner: Manner) -> Runner | Workers | ClusterRunner:
+    """Processes here, or a cluster's where one is named."""
+    if manner.ray is None:
+        return runner_for(configs, manner.processes)
+    if manner.processes is not None:
+        raise BadInput("--processes are of this machine, and --ray has its own; name one of them")
+    return cluster_runner(manner.ray, manner.db)
 
 
 def report(name: str, manner: Manner, console: Console) -> None:

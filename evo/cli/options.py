@@ -19,13 +19,15 @@ WIDE = 1000
 
 @dataclass(frozen=True)
 class Manner:
-    """How a comparison is driven and shown. against: the reference arm; processes: None where the policies decide."""
+    """How a comparison is driven and shown. against: the reference arm; processes: None where the policies decide; ray:
+    the cluster that does the work"""
 
     db: str
     plain: bool = False
     as_json: bool = False
     processes: int | None = None
     against: str | None = None
+    ray: str | None = None
 
 
 def db_option(command: F) -> F:
@@ -35,6 +37,14 @@ def db_option(command: F) -> F:
         show_default=True,
         envvar="EVO_DB",
         help="sqlite:///FILE or postgresql+psycopg://...",
+    )(command)
+
+
+def ray_option(command: F) -> F:
+    return click.option(
+        "--ray",
+        metavar="ADDRESS",
+        help="do the work on a Ray cluster: local, auto, or HOST:PORT, with ?cpus= ?gpus= ?shards= of a task behind",
     )(command)
 
 

@@ -9,7 +9,7 @@ import click
 from evo.cli.execute_comparison import conduct
 from evo.cli.execute_run import drive
 from evo.cli.flags import flag
-from evo.cli.options import Manner, db_option, json_option, plain_option
+from evo.cli.options import Manner, db_option, json_option, plain_option, ray_option
 from evo.comparison.resume import plan_resume
 from evo.config.compare import CompareOptions
 from evo.config.run import RunConfig
@@ -31,6 +31,7 @@ from evo.runs.resume import relaunch
 )
 @click.option("--accept-change", is_flag=True, help="go on where the scorer was edited: old scores stay as they are")
 @db_option
+@ray_option
 @flag(CompareOptions, "processes", help="of a comparison, as in evo compare")
 @plain_option
 @json_option
@@ -39,6 +40,7 @@ def resume(
     rescore: bool,
     accept_change: bool,
     db: str,
+    ray: str | None,
     processes: int | None,
     plain: bool,
     as_json: bool,
@@ -51,9 +53,13 @@ def resume(
     planned = plan_resume(name, db, changed, rescore=rescore, accept_change=accept_change)
     if planned.is_comparison:
         configs = planned.configs()
-        manner = Manner(db, plain, as_json, processes)
+        manner = Manner(db, plain, as_json, processes, ray=ray)
         order = planned.batches(configs)
         return conduct(lambda: (name, order), list(configs.values()), manner, changes=planned.changes)
+    if ray is not None:
+        from evo.cli.execute_cluster import drive_on_cluster
+
+        return drive_on_cluster(lambda: name, [], ray, db=db, plain=plain, as_json=as_json, changes=planned.changes)
     return drive(
         lambda: relaunch(name, db=db, changes=planned.changes),
         db=db,

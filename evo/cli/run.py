@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from evo.cli.flags import collect_given
-from evo.cli.options import command_line, db_option, json_option, plain_option
+from evo.cli.options import command_line, db_option, json_option, plain_option, ray_option
 from evo.cli.search_flags import search_flags
 from evo.config.run import load_config
 from evo.runs.preflight import check_new_run
@@ -20,6 +20,7 @@ from evo.search.resources import Shared
 @click.option("--config", "config_path", metavar="FILE.yaml", help="the same keys as YAML; flags override it")
 @click.option("--name", help="of the run; default: a readable one is made up")
 @db_option
+@ray_option
 @plain_option
 @json_option
 def run(
@@ -27,6 +28,7 @@ def run(
     config_path: str | None,
     name: str | None,
     db: str,
+    ray: str | None,
     plain: bool,
     as_json: bool,
     **options: Any,
@@ -43,6 +45,12 @@ def run(
     config = load_config(config_path, {**collect_given(options), "problems": problems})
     command, parts = command_line(), Shared()
     check_new_run(config, parts, db, name)
+    if ray is not None:
+        from evo.cli.execute_cluster import drive_on_cluster, plan
+
+        return drive_on_cluster(
+            lambda: plan(config, parts, db, name, command), [config], ray, db=db, plain=plain, as_json=as_json
+        )
     from evo.cli.execute_run import drive  # the database's library, and what draws the screen
     from evo.runs.launch import launch
 

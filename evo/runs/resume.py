@@ -25,9 +25,21 @@ from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
 
 
-async def relaunch(name: str, *, db: str, changes: Changes = UNCHANGED, shared: Shared | None = None) -> Launched:
+async def relaunch(
+    name: str,
+    *,
+    db: str,
+    changes: Changes = UNCHANGED,
+    shared: Shared | None = None,
+    take_over: bool = False,
+    dealt: bool = False,
+) -> Launched:
     """A stored run, ready to go on, or to begin where it was only planned. What is `shared` with other searches is
-    theirs to close; a policy that learns is shared with none. Raises BadInput, with the run as it was."""
+    theirs to close; a policy that learns is shared with none. Raises BadInput, with the run as it was.
+
+    take_over: from a writer that seems to live, but is known to be lost
+    dealt: its shards go on after this, which puts their problems and settings in place
+    """
     own = Shared()
     parts = shared or own
     store = Store.open(db, must_exist=True)
@@ -46,8 +58,9 @@ async def relaunch(name: str, *, db: str, changes: Changes = UNCHANGED, shared: 
         reflecting = (own if config.train else parts).reflecting(config, problems)
         scorer = parts.scorer_for(config, problems)
         # 3) become its writer; its problems must be what they were, and so must what scores them
-        store.lease(run.id)
-        check_whole(store, run)
+        store.lease(run.id, take_over)
+        if not dealt:
+            check_whole(store, run)
         records = store.problems(run.id)
         if records:
             check_unchanged(run, problems, records)

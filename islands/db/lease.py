@@ -90,8 +90,10 @@ class Lease:
         forget: Callable[[Lease], None],
         renewal: Prepared,
         run_id: int,
+        take_over: bool = False,
     ) -> Lease:
-        """Raises RunBusy while another live process holds the run, UnknownRun for an id that is none."""
+        """Raises RunBusy while another live process holds the run, unless it is to be taken over; UnknownRun for an id
+        that is none."""
         mine = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -106,7 +108,7 @@ class Lease:
             if row is None:
                 raise UnknownRun(f"there is no run with the id {run_id}")
             now = time.time()
-            if row.owner is not None:
+            if row.owner is not None and not take_over:
                 held = json.loads(row.owner)
                 if _lives(held, row.heartbeat, now):
                     raise RunBusy(

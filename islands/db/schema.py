@@ -15,6 +15,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from islands.db.base import Base as Base
 from islands.db.base import table as table
 from islands.db.column_types import BigId
+from islands.db.shard_table import ClusterState as ClusterState
 from islands.db.shard_table import Shard as Shard
 
 REVISION = "0008"

@@ -1,4 +1,4 @@
-"""The table of shards; islands.db.schema has it among all the others."""
+"""The tables of work on several machines; islands.db.schema has them among all the others."""
 
 from __future__ import annotations
 
@@ -27,3 +27,13 @@ class Shard(Base):
     begun: Mapped[int]
     owner: Mapped[str | None] = mapped_column(String(400))
     heartbeat: Mapped[float | None]
+
+
+class ClusterState(Base):
+    """What a cluster says of its work on a run or comparison, by its name: written now and then, read by watchers."""
+
+    __tablename__ = "cluster_states"
+
+    name: Mapped[str] = mapped_column(String(200), primary_key=True)
+    state: Mapped[dict[str, Any]]
+    updated: Mapped[float]

@@ -17,11 +17,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from islands.db.lease import Lease
 from islands.db.prepared import Prepared
-from islands.db.schema import Shard, table
+from islands.db.schema import ClusterState, Shard, table
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.errors import RunBusy, UnknownRun
@@ -120,3 +120,17 @@ def write_shard(
     """Put a shard's metrics so far on record, or how it ended."""
     values = dict(summary=dict(summary), status=status, reason=reason)
     tx.connection.execute(update(Shard).where(Shard.run_id == run_id, Shard.number == number).values(**values))
+
+
+def write_cluster_state(store: Store, name: str, state: Mapping[str, Any]) -> None:
+    """What a cluster says of its work on a run or comparison, in the place of what it said before."""
+    with store.begin() as tx:
+        tx.connection.execute(delete(table(ClusterState)).where(ClusterState.name == name))
+        row = dict(name=name, state=dict(state), updated=time.time())
+        tx.connection.execute(insert(table(ClusterState)).values(**row))
+
+
+def read_cluster_state(store: Store, name: str) -> tuple[Mapping[str, Any], float] | None:
+    """The last of these, and when it was written; None for work of one machine."""
+    rows = store.rows(select(ClusterState.state, ClusterState.updated).where(ClusterState.name == name))
+    return None if not rows else (rows[0].state, rows[0].updated)

@@ -205,10 +205,12 @@ class Store:
         with self.begin() as tx:
             tx.connection.execute(update(Run).where(Run.id == run_id).values(config=dict(config), updated=time.time()))
 
-    def lease(self, run_id: int) -> Lease:
+    def lease(self, run_id: int, take_over: bool = False) -> Lease:
         """Become the run's one writer, until the lease is released or the store closed. A writer that died, or that
-        was not heard of for two minutes on another machine, is replaced. Raises RunBusy, UnknownRun."""
-        return self.keep_lease(Lease.take(self.begin, self.forget_lease, self.statements.prepare(RENEWAL), run_id))
+        was not heard of for two minutes on another machine, is replaced; with take_over any writer is, whose next
+        transaction then fails. Raises RunBusy, UnknownRun."""
+        renewal = self.statements.prepare(RENEWAL)
+        return self.keep_lease(Lease.take(self.begin, self.forget_lease, renewal, run_id, take_over))
 
     def keep_lease(self, lease: Lease) -> Lease:
         """Confirm it in every transaction, and let it beat."""

@@ -1,4 +1,4 @@
-"""The parts of a run that several machines search, each with a writer of its own.
+"""The parts of a run that several machines search, each with a writer of its own; and what a cluster says of its work.
 
 Revision 0008, after 0007.
 """
@@ -28,7 +28,14 @@ def upgrade() -> None:
         sa.Column("owner", sa.String(400), nullable=True),
         sa.Column("heartbeat", sa.Double, nullable=True),
     )
+    op.create_table(
+        "cluster_states",
+        sa.Column("name", sa.String(200), primary_key=True),
+        sa.Column("state", sa.JSON, nullable=False),
+        sa.Column("updated", sa.Double, nullable=False),
+    )
 
 
 def downgrade() -> None:
+    op.drop_table("cluster_states")
     op.drop_table("shards")

@@ -1,0 +1,80 @@
+"""Finding a Ray cluster, and what can be wrong with it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from evo.config.cluster import AUTO, LOCAL, ClusterAddress
+from evo.errors import BadInput
+from islands.db.engine import mask_url, parse_address
+
+STORE_BYTES = 100 << 20
+"""Of shared memory for a Ray of our own: what goes between its processes is small."""
+
+
+def connect(place: ClusterAddress) -> bool:
+    """Join the cluster, or start one in this process for `local`; whether it is ours to leave. Raises BadInput."""
+    if ray.is_initialized():
+        return False
+    settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+    if place.where == LOCAL:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        settings |= {"num_cpus": max(cores, 1), "include_dashboard": False, "object_store_memory": STORE_BYTES}
+    try:
+        ray.init(address=LOCAL if place.where == LOCAL else place.where, **settings)
+    except (ConnectionError, RuntimeError, ValueError, RayError, OSError) as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        remedy = "start one with `ray start --head`" if place.where == AUTO else "is its head running?"
+        raise BadInput(f"--ray {place.where}: no Ray cluster can be joined ({reason}); {remedy}") from None
+    return True
+
+
+def leave() -> None:
+    ray.shutdown()
+
+
+def check_database(db: str, place: ClusterAddress) -> None:
+    """BadInput where other machines could not write to the database."""
+    url = parse_address(db)
+    if url.drivername != "sqlite":
+        return
+    hosts = {str(node["NodeManagerHostname"]) for node in alive_nodes()}
+    if len(alive_nodes()) > 1 or hosts - {socket.gethostname()}:
+        raise BadInput(
+            f"{mask_url(url)} is a file of one machine, and the Ray cluster at {place} has {len(alive_nodes())} nodes; "
+            "use --db postgresql+psycopg://..., or --ray local"
+        )
+
+
+def alive_nodes() -> list[Mapping[str, Any]]:
+    """Ray's record of every node that it counts as alive."""
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def slots(place: ClusterAddress) -> int:
+    """How many tasks the cluster can run at once, at least one."""
+    options, there = place.options, ray.cluster_resources()
+    asked = {"CPU": options.cpus, "GPU": options.gpus, **options.resources}
+    fits = [int(there.get(name, 0.0) / amount) for name, amount in asked.items() if amount > 0]
+    return max(1, min(fits, default=len(alive_nodes())))
+
+
+def describe_nodes() -> list[dict[str, Any]]:
+    """The nodes for a display: name, whether alive, and what they have."""
+    return [
+        {
+            "node": str(node["NodeID"])[:8],
+            "host": str(node["NodeManagerHostname"]),
+            "alive": bool(node["Alive"]),
+            "cpus": node["Resources"].get("CPU", 0.0),
+            "gpus": node["Resources"].get("GPU", 0.0),
+        }
+        for node in ray.nodes()
+    ]

@@ -1,0 +1,153 @@
+"""Runs of a comparison, and shards of a run, on a Ray cluster: a Runner (evo.comparison.runner) like those on one
+machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+from evo.cluster.connection import check_database, connect, leave, slots
+from evo.cluster.seats import Seats
+from evo.cluster.summary import merge_problems, merge_shards, outcome_of
+from evo.cluster.task import Task
+from evo.comparison.runner import Ended, SeedBatch
+from evo.config.cluster import ClusterAddress
+from evo.config.run import RunConfig
+from evo.runs.scorer_change import UNCHANGED, Changes
+from evo.search.resources import policy_key
+from evo.search.stop import FINISHING, Stop
+from islands.db.shards import plan_shards, read_shards, revoke_shards, write_cluster_state
+from islands.db.store import Store
+from islands.errors import DatabaseUnavailable
+from islands.queries.progress import group_count
+
+STATE_SECONDS = 1.0
+
+
+class ClusterRunner:
+    """Searches on a cluster. Used once: prepare, search or search_run, close."""
+
+    def __init__(self, place: ClusterAddress, db: str) -> None:
+        self.place, self.db = place, db
+        self.paused = False
+        self.stopping: Stop | None = None
+        self._seats = Seats(place, self._committed)
+        self._seats.warning = lambda text: warnings.warn(text, stacklevel=2)
+        self._ours = self._connected = False
+
+    async def prepare(self, configs: Sequence[RunConfig]) -> None:
+        """Join the cluster and let one process there load every policy, to find what is wrong. Raises BadInput."""
+        self._ours = await asyncio.to_thread(connect, self.place)
+        self._connected = True
+        check_database(self.db, self.place)
+        different = list({policy_key(config): config for config in configs}.values())
+        actor = self._seats.start()
+        try:
+            await self._seats.ask(actor, "prepare", different)
+        finally:
+            self._seats.drop(actor)
+
+    async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> list[Ended]:
+        """Every run is a task of its own; how each ended. A search that fails leaves the others running."""
+        tasks = [Task(name) for batch in seed_batches for name, _ in batch]
+        name = tasks[0].run.split("/")[0] if tasks else ""
+        with Store.open(db) as store:
+            async with self._reporting(store, name, None):
+                found: list[Ended] = await self._seats.work(tasks, self._searching(changes))
+        return found
+
+    async def search_run(self, name: str, changes: Changes = UNCHANGED) -> Ended:
+        """One run, its problems dealt out to as many tasks as fit, or as it was dealt before."""
+        options = self.place.options
+        with Store.open(self.db) as store:
+            dealt = bool(read_shards(store, store.run(name).id))
+        if options.shards == 1 and not dealt:
+            return (await self.search(self.db, [[(name, RunConfig())]], changes))[0]
+        actor = self._seats.start()
+        try:
+            problems = await self._seats.ask(actor, "open", name, self.db, changes)
+        finally:
+            self._seats.drop(actor)
+        with Store.open(self.db) as store:
+            run = store.run(name)
+            store.lease(run.id)
+            count = plan_shards(store, run.id, min(problems, options.shards or slots(self.place)))
+            revoke_shards(store, run.id)
+            left = [one.number for one in read_shards(store, run.id) if changes or one.status != "done"]
+            self._seats.tell(f"{name}: {problems} problems in {count} shards, {len(left)} of them unfinished")
+            async with self._reporting(store, name, run.id):
+                ended: list[Ended] = await self._seats.work(
+                    [Task(name, number) for number in left], self._searching(changes)
+                )
+            shards = read_shards(store, run.id)
+            outcome, why = outcome_of(shards)
+            head = {"run": name, "outcome": outcome, "reason": why, "policy": run.config["policy"]}
+            summary = {**head, "sandbox": run.config.get("sandbox", ""), "problems": merge_problems(shards)}
+            store.finish_run(run.id, outcome, why, summary={**summary, **merge_shards(shards, time.time())})
+        return Ended(name, outcome, why, tuple(dict.fromkeys(fault for one in ended for fault in one.faults)))
+
+    def _searching(self, changes: Changes) -> Callable[[Any, Task], Awaitable[Ended]]:
+        async def search(actor: Any, task: Task) -> Ended:
+            found: Ended = await self._seats.ask(actor, "search", task.run, task.shard, self.db, changes, task.lost > 0)
+            return found
+
+        return search
+
+    def pause(self) -> None:
+        self.paused = True
+        self._seats.pause(True)
+
+    def resume(self) -> None:
+        self.paused = False
+        self._seats.pause(False)
+
+    def interrupt(self, stop: Stop) -> None:
+        """Finish what is in flight, commit it, and end; begin no further task."""
+        self.stopping = stop
+        self._seats.interrupt(str(stop))
+
+    def stop(self) -> None:
+        self.interrupt(FINISHING)
+
+    async def close(self) -> None:
+        if self._connected:
+            self._seats.close()
+            if self._ours:
+                await asyncio.to_thread(leave)
+
+    @contextlib.asynccontextmanager
+    async def _reporting(self, store: Store, name: str, run_id: int | None) -> AsyncIterator[None]:
+        """Put the state of the work on record now and then, and with a run in shards what they come to together."""
+
+        def report() -> None:
+            with contextlib.suppress(DatabaseUnavailable):  # the workers wait for it, and so does this
+                write_cluster_state(store, name, self._seats.state())
+                summary = merge_shards(read_shards(store, run_id), time.time()) if run_id is not None else {}
+                if run_id is not None and summary:
+                    with store.begin() as tx:
+                        store.set_summary(run_id, summary, tx)
+
+        async def keep_reporting() -> None:
+            while True:
+                await asyncio.to_thread(report)
+                await asyncio.sleep(STATE_SECONDS)
+
+        task = asyncio.create_task(keep_reporting())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.to_thread(report)
+
+    def _committed(self, task: Task) -> int:
+        """Groups of a task's run that the database holds; 0 while it cannot be asked."""
+        try:
+            with Store.open(self.db, read_only=True) as store:
+                return group_count(store, store.run(task.run).id)[0]
+        except DatabaseUnavailable:
+            return 0

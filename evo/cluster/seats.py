@@ -1,0 +1,174 @@
+"""The processes that a cluster does the work in: started, asked, and replaced where they are lost.
+
+Ray says when a process or its node is gone. What it had is then given to another: whoever had it before is refused by
+the database, should it only have been unreachable, so nothing is committed twice; what was committed is not done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from evo.cluster.connection import describe_nodes, slots
+from evo.cluster.task import Answer, Task
+from evo.cluster.worker import Worker
+from evo.config.cluster import ClusterAddress
+from evo.errors import SearchFailed
+from islands.errors import RunBusy
+
+MOST_LOST = 5
+"""Processes that a task may lose one after another without a group committed between."""
+BUSY_SECONDS, BUSY_TRIES = 5.0, 30
+"""A run whose writer was lost on another machine counts as written until its heartbeat is old."""
+EVENTS_KEPT = 50
+
+
+class Seats:
+    """As many processes as fit, over the tasks that there are.
+
+    stopping: a reason, once no further task is begun; lost, restarted: counts for those who watch
+    """
+
+    def __init__(self, place: ClusterAddress, groups: Callable[[Task], int]) -> None:
+        """groups: how many a task's run or shard has in the database"""
+        self.place, self._groups = place, groups
+        self.stopping: str | None = None
+        self.lost = self.restarted = 0
+        self.waiting: deque[Task] = deque()
+        self.running: dict[int, tuple[Task, Any]] = {}
+        self.done: list[Task] = []
+        self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
+        self.warning: Callable[[str], None] = lambda text: None
+        self._actors: list[Any] = []
+        self._paused = False
+
+    def start(self) -> Any:
+        """A new process somewhere on the cluster."""
+        options = self.place.options
+        remote = ray.remote(Worker).options(
+            num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources or None, max_restarts=0
+        )
+        actor = remote.remote(str(Path.cwd()), [entry for entry in sys.path if entry])
+        self._actors.append(actor)
+        return actor
+
+    async def ask(self, actor: Any, method: str, *arguments: Any) -> Any:
+        """An order's result. Raises what the worker found at fault; RayError where the process is gone."""
+        try:
+            answer: Answer = await getattr(actor, method).remote(*arguments)
+        except RayTaskError as error:
+            raise RuntimeError(f"a worker failed in {method}: {error}") from None
+        if answer.kind == "bug":
+            raise RuntimeError(f"a worker failed in {method}:\n{answer.value}")
+        if answer.kind == "fault":
+            raise answer.value
+        return answer.value
+
+    async def work(self, tasks: Sequence[Task], search: Callable[[Any, Task], Awaitable[Any]]) -> list[Any]:
+        """Do all tasks, in their order as seats become free; their results, of those that were begun."""
+        self.waiting.extend(tasks)
+        results: list[Any] = []
+        seats = [
+            asyncio.create_task(self._serve(number, search, results))
+            for number in range(min(len(tasks), slots(self.place)))
+        ]
+        try:
+            await asyncio.gather(*seats)
+        except BaseException:
+            for seat in seats:
+                seat.cancel()
+            await asyncio.gather(*seats, return_exceptions=True)
+            raise
+        return results
+
+    async def _serve(self, number: int, search: Callable[[Any, Task], Awaitable[Any]], results: list[Any]) -> None:
+        actor: Any = None
+        while self.waiting and self.stopping is None:
+            task = self.waiting.popleft()
+            if actor is None:
+                actor = self.start()
+                if self._paused:
+                    actor.pause.remote(True)
+            self.running[number] = (task, actor)
+            try:
+                results.append(await self._until_free(actor, task, search))
+                self.done.append(task)
+            except RayError as error:
+                self.drop(actor)
+                actor = None
+                self._lose(task, error)
+            finally:
+                del self.running[number]
+        if actor is not None:
+            self.drop(actor)
+
+    async def _until_free(self, actor: Any, task: Task, search: Callable[[Any, Task], Awaitable[Any]]) -> Any:
+        for _ in range(BUSY_TRIES):
+            try:
+                return await search(actor, task)
+            except RunBusy as error:
+                if self.stopping is not None:
+                    raise
+                self.tell(f"{task.label} waits: {error}")
+                await asyncio.sleep(BUSY_SECONDS)
+        return await search(actor, task)
+
+    def _lose(self, task: Task, error: RayError) -> None:
+        """Give the task to another process. Raises SearchFailed where that has been of no use before."""
+        groups = self._groups(task)
+        task.lost += 1
+        task.fruitless = task.fruitless + 1 if groups <= task.groups else 1
+        task.groups = groups
+        self.lost += 1
+        reason = " ".join(str(error).split())[:160]
+        if task.fruitless >= MOST_LOST:
+            raise SearchFailed(
+                f"{task.label}: {MOST_LOST} processes were lost one after another with nothing committed ({reason})"
+            )
+        self.restarted += 1
+        self.tell(f"{task.label} lost its process and goes on in another, after {groups} groups ({reason})")
+        self.waiting.appendleft(task)
+
+    def tell(self, text: str) -> None:
+        self.events.append({"at": round(time.time(), 1), "text": text})
+        self.warning(text)
+
+    def interrupt(self, reason: str) -> None:
+        self.stopping = reason
+        for _, actor in self.running.values():
+            actor.interrupt.remote(reason)
+
+    def pause(self, paused: bool) -> None:
+        self._paused = paused
+        for _, actor in self.running.values():
+            actor.pause.remote(paused)
+
+    def state(self) -> dict[str, Any]:
+        """For those who watch."""
+        return {
+            "nodes": describe_nodes(),
+            "running": [task.label for task, _ in self.running.values()],
+            "waiting": len(self.waiting),
+            "done": len(self.done),
+            "lost": self.lost,
+            "restarted": self.restarted,
+            "events": list(self.events),
+        }
+
+    def close(self) -> None:
+        for actor in list(self._actors):
+            self.drop(actor)
+
+    def drop(self, actor: Any) -> None:
+        """End a process."""
+        if actor in self._actors:
+            self._actors.remove(actor)
+            ray.kill(actor)

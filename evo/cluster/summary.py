@@ -1,0 +1,89 @@
+"""What the shards of a run come to together, in the form in which a run keeps its metrics."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evo.search.active_time import Period, seconds_until, union
+from islands.db.shards import ShardRecord
+
+_SUMMED = (
+    *("solved", "groups", "answers", "missing_answers", "repeats", "tokens", "prompt_tokens", "sampling_seconds"),
+    *("scoring_seconds", "scoring_queue", "training_seconds", "syncing_seconds", "commit_seconds", "migrations"),
+    *("reflections", "reflection_tokens"),
+)
+
+
+def merge_shards(shards: Sequence[ShardRecord], now: float) -> dict[str, Any]:
+    """Counts and seconds of work added up; the time searched is that in which any shard was. now: seconds since 1970"""
+    summaries = [shard.summary for shard in shards if shard.summary]
+    if not summaries:
+        return {}
+    active = union([_period(one, now) for summary in summaries for one in summary.get("active", [])])
+    open_ended = any(one[1] is None for summary in summaries for one in summary.get("active", []))
+    seconds = max(seconds_until(active, now), 1e-9)
+    merged: dict[str, Any] = {key: _round(sum(one.get(key, 0) for one in summaries)) for key in _SUMMED}
+    stored: list[list[float | None]] = [[round(began, 3), round(end, 3)] for began, end in active]
+    if open_ended and stored:
+        stored[-1][1] = None
+    machines: list[Any] = []
+    for one in (machine for summary in summaries for machine in summary.get("machines", [])):
+        if one not in machines:
+            machines.append(one)
+    merged |= {
+        "cost": round(sum(float(one.get("cost", 0.0)) for one in summaries), 6),
+        "active": stored,
+        "seconds": round(seconds, 3),
+        "answers_per_second": round(merged["answers"] / seconds, 2),
+        "tokens_per_second": round(merged["tokens"] / seconds, 1),
+        "policy_busy": round(sum(float(one.get("policy_busy", 0.0)) for one in summaries) / len(summaries), 4),
+        "errors": dict(sum((Counter(one.get("errors", {})) for one in summaries), Counter[str]())),
+        "machines": machines,
+        "at": round(max(float(one.get("at", 0.0)) for one in summaries), 3),
+    }
+    return merged
+
+
+def merge_problems(shards: Sequence[ShardRecord]) -> list[dict[str, Any]]:
+    """The problems of all shards by their index in the run, as each shard's last summary has them; none where one has
+    not ended."""
+    lists = [list(shard.summary.get("problems", [])) for shard in shards]
+    if not all(lists):
+        return []
+    total, count = sum(map(len, lists)), len(lists)
+    return [lists[index % count][index // count] for index in range(total)]
+
+
+def outcome_of(shards: Sequence[ShardRecord]) -> tuple[str, str]:
+    """(outcome, why) of the run: failed where a shard has failed, interrupted where one has not ended, else done."""
+    for status in ("failed", "interrupted", "running", "waiting"):
+        found = next((shard for shard in shards if shard.status == status), None)
+        if found is not None:
+            return ("failed" if status == "failed" else "interrupted"), found.reason
+    return "done", next((shard.reason for shard in shards if shard.reason), "")
+
+
+def _period(stored: Sequence[float | None], now: float) -> Period:
+    began, end = stored
+    return (began or 0.0, now if end is None else end)
+
+
+def _round(value: float) -> float:
+    return round(value, 3) if isinstance(value, float) and not math.isinf(value) else value
+
+
+def describe(state: Mapping[str, Any]) -> str:
+    """A cluster's state in one line, for those who watch."""
+    nodes = state.get("nodes", [])
+    alive = sum(bool(node["alive"]) for node in nodes)
+    gone = f" ({len(nodes) - alive} gone)" if alive < len(nodes) else ""
+    parts = [
+        f"{alive} node{'s' if alive != 1 else ''}{gone}",
+        f"{len(state.get('running', []))} running, {state.get('waiting', 0)} waiting, {state.get('done', 0)} done",
+    ]
+    if state.get("lost"):
+        parts.append(f"{state['lost']} lost, {state.get('restarted', 0)} restarted")
+    return "; ".join(parts)

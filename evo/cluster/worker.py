@@ -1,0 +1,119 @@
+"""What runs on a node: a process that searches whole runs and shards of runs, one after another.
+
+It is an actor of Ray's, whose methods share one event loop, so that it can be interrupted while it searches. Faults of
+known kinds are answers, not exceptions: Ray would wrap them in classes of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import ray
+
+from evo.cluster.task import Answer
+from evo.comparison.runner import Ended
+from evo.comparison.workers import portable
+from evo.config.run import RunConfig
+from evo.exit_status import exit_code_of
+from evo.runs.launch import Launched
+from evo.runs.problem_runs import check_together
+from evo.runs.result import run_to_end
+from evo.runs.resume import relaunch
+from evo.runs.scorer_change import Changes
+from evo.runs.shards import check_divisible, relaunch_shard
+from evo.search.resources import Shared
+from evo.search.stop import Stop, StopReason
+
+
+class Worker:
+    """Searches one thing at a time. folder: the driver's working directory, which relative names are of"""
+
+    def __init__(self, folder: str, path: Sequence[str]) -> None:
+        with contextlib.suppress(OSError):  # another machine need not have it
+            os.chdir(folder)
+        sys.path[:0] = [entry for entry in path if entry not in sys.path]
+        self._shared = Shared()
+        self._stopping: Stop | None = None
+        self._paused = False
+        self._launched: Launched | None = None
+
+    async def prepare(self, configs: Sequence[RunConfig]) -> Answer:
+        """Load what these need, to find what is wrong with it."""
+
+        async def load() -> None:
+            for config in configs:
+                problems = self._shared.problems(config)
+                check_together(config, problems, self._shared.operators(config, problems))
+                await asyncio.sleep(0)
+
+        return await _answered(load)
+
+    async def open(self, run: str, db: str, changes: Changes) -> Answer:
+        """Put a planned run's problems and seeds into the database, or a stored one's changes; how many problems."""
+
+        async def put() -> int:
+            launched = await relaunch(run, db=db, changes=changes, shared=self._shared, dealt=True)
+            try:
+                check_divisible(launched.config, f"run {run}")
+                return len(launched.problem_runs)
+            finally:
+                await launched.close()
+
+        return await _answered(put)
+
+    async def search(self, run: str, shard: int | None, db: str, changes: Changes, take_over: bool) -> Answer:
+        """Search to the end; how it ended."""
+
+        async def search() -> Ended:
+            if shard is None:
+                launched = await relaunch(run, db=db, changes=changes, shared=self._shared, take_over=take_over)
+            else:
+                launched = await relaunch_shard(run, shard, db=db, node=node_id(), shared=self._shared)
+            try:
+                self._launched = launched
+                if self._paused:
+                    launched.search.pause()
+                if self._stopping:
+                    launched.search.interrupt(self._stopping)
+                found = await run_to_end(launched)
+                return Ended(launched.run.name, found.outcome, found.why, found.faults)
+            finally:
+                self._launched = None
+                await launched.close()
+
+        return await _answered(search)
+
+    async def interrupt(self, reason: str) -> None:
+        self._stopping = Stop(StopReason.INTERRUPTED, reason)
+        if self._launched is not None:
+            self._launched.search.interrupt(self._stopping)
+
+    async def pause(self, paused: bool) -> None:
+        self._paused = paused
+        if self._launched is not None:
+            (self._launched.search.pause if paused else self._launched.search.resume)()
+
+    async def close(self) -> None:
+        await self._shared.close()
+
+    async def whereabouts(self) -> str:
+        return node_id()
+
+
+def node_id() -> str:
+    return str(ray.get_runtime_context().get_node_id())[:8]
+
+
+async def _answered(work: Callable[[], Awaitable[Any]]) -> Answer:
+    try:
+        return Answer("done", await work())
+    except Exception as error:
+        if exit_code_of(error) is None:
+            return Answer("bug", traceback.format_exc())
+        return Answer("fault", portable(error))
