@@ -10,7 +10,7 @@ reward 0 it would become a training signal. Only where the scorer still takes th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
@@ -89,6 +89,7 @@ class Problem(Protocol):
     fault: why it cannot be scored at all, None where it can; `score` raises it
     directions: "min" for the objectives whose metric is better when lower (problems.directions)
     timeout: CPU seconds that scoring an answer may take (one case of it, where there are cases); None where nobody says
+    batched: `score_batch` takes many answers at once, as a service or a queue of jobs is asked best
     execution: one of EXECUTIONS; why_shared: why answers cannot be executed apart, where they are not
     source, licence: where it comes from and on what terms, in a few words; "" where that is not told
     """
@@ -104,6 +105,7 @@ class Problem(Protocol):
     fault: ScorerFault | None = None
     directions: Mapping[str, str] = MappingProxyType({})
     timeout: float | None = None
+    batched: bool = False
     execution: str = "unknown"
     why_shared: str = ""
     source: str = ""
@@ -133,6 +135,11 @@ class Problem(Protocol):
         """The Score of the seed answer, measured anew where `score` remembers it. Raises as `score` does."""
         return self.score(self.seed_answer())
 
+    def score_batch(self, answers: Sequence[str]) -> list[Score]:
+        """Judge many answers; a Score of each, in order. Asked in the place of `score` where `batched`; blocking, and
+        for as long as it takes. Raises ScorerFault alone, which is then no single answer's."""
+        return [self.score(answer) for answer in answers]
+
     def verify_record(self, answer: str) -> bool:
         """Whether an answer, run again and measured exactly, is better than `best_known`; False where that cannot be
         told. Blocking, as `score` is."""
@@ -154,8 +161,8 @@ MEMBERS = ("name", "objectives", "statement", "score")
 """What a problem must have by itself."""
 DEFAULTED = (
     *("target", "best_known", "answer_format", "inline", "distinct_rewards", "settings", "fault", "source", "licence"),
-    *("directions", "timeout", "execution", "why_shared"),
-    *("seed_answer", "canonical", "score_seed", "score_of_metrics", "verify_record", "fingerprint"),
+    *("directions", "timeout", "execution", "why_shared", "batched"),
+    *("seed_answer", "score_batch", "canonical", "score_seed", "score_of_metrics", "verify_record", "fingerprint"),
 )
 """What Problem has a default for."""
 

@@ -18,6 +18,7 @@ from evo.api.arguments import (
     settings_of_run,
     split_problems,
 )
+from evo.api.cluster import check_by_name
 from evo.api.comparison_result import ComparisonResult, read_comparison
 from evo.api.scorer import Score, open_function, take_scorer_settings
 from evo.api.search import search_comparison
@@ -47,6 +48,7 @@ def compare(
     db: str | None = None,
     config: str | None = None,
     progress: bool = True,
+    ray: str | None = None,
     **settings: Any,
 ) -> ComparisonResult:
     """Let several policies search the same problems under one budget of answers, with the same islands, prompts and
@@ -67,6 +69,7 @@ def compare(
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         config: a YAML file with the same settings, which arguments override.
         progress: off shows nothing.
+        ray: a Ray cluster that searches the runs, as for `evo.run`.
         settings: every other flag of `evo compare` by its name: against (the reference arm), answers_per_iteration,
             processes, limit, seed, answers, temperature, until_solved, max_answers, islands ...
 
@@ -118,6 +121,8 @@ def compare(
         runs = planned_runs(planned)
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
     check_new_comparison(configs, db, name)
+    if ray is not None:
+        check_by_name(objects)
     return search_comparison(
         lambda: begin(db, name, runs, configs, command),
         configs,
@@ -126,6 +131,7 @@ def compare(
         progress=progress,
         processes=processes,
         against=planned.against,
+        ray=ray,
     )
 
 

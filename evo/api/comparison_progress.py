@@ -1,4 +1,4 @@
-"""How far a comparison is, by what its runs keep on record about once a second."""
+"""How far a comparison or a run is, by what its runs keep on record about once a second."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ SECONDS = 1.0
 class ComparisonProgress:
     """Called for the progress; the database is asked at most once a second."""
 
-    def __init__(self, db: str, name: str) -> None:
-        self._db, self._name = db, name
+    def __init__(self, db: str, name: str, alone: bool = False) -> None:
+        """alone: it is the name of one run"""
+        self._db, self._name, self._alone = db, name, alone
         self._read = 0.0
         self._last: Progress | None = None
 
@@ -31,7 +32,8 @@ class ComparisonProgress:
             self._read = now
             try:
                 with Store.open(self._db, read_only=True) as store:
-                    self._last = self._of(store.runs(comparison=self._name))
+                    runs = [store.run(self._name)] if self._alone else store.runs(comparison=self._name)
+                    self._last = self._of(runs)
             except DatabaseUnavailable:
                 pass  # busy for a moment; where it is gone, the searches say so
         return self._last
@@ -44,6 +46,7 @@ class ComparisonProgress:
         )
         solved: dict[str, int] = {}
         for run in runs:
-            solved[str(run.arm)] = solved.get(str(run.arm), 0) + int(run.summary.get("solved", 0))
+            arm = str(run.arm or run.name)
+            solved[arm] = solved.get(arm, 0) + int(run.summary.get("solved", 0))
         told = ", ".join(f"{arm} {count}" for arm, count in solved.items()) if any(solved.values()) else ""
         return Progress(self._name, done, sum(plans), "prompt groups", f"solved: {told}" if told else "")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evo.api.arguments import check_names, database, settings_of_run, split_problems
+from evo.api.cluster import check_by_name, search_on_cluster
 from evo.api.comparison_result import ComparisonResult
 from evo.api.result import RunResult
 from evo.api.scorer import Score, reopen_function
@@ -29,6 +30,7 @@ def resume(
     accept_change: bool = False,
     db: str | None = None,
     progress: bool = True,
+    ray: str | None = None,
     **settings: Any,
 ) -> RunResult | ComparisonResult:
     """Go on with a stored run or comparison after its last committed group, on the same seed, as `evo resume` does.
@@ -41,6 +43,7 @@ def resume(
         accept_change: go on where the scorer was edited; old scores stay as they are.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         progress: off shows nothing.
+        ray: a Ray cluster that does the work, as for `evo.run`.
         settings: new budgets, what is already spent included: iterations (per problem), max_answers, max_tokens,
             max_cost, max_seconds; processes (of a comparison); policy, rollouts, answers for a run that was imported.
 
@@ -58,6 +61,8 @@ def resume(
     db, processes = database(db), settings.pop("processes", None)
     planned = plan_resume(name, db, settings_of_run(settings), rescore=rescore, accept_change=accept_change)
     objects = [*reopen_function(score, planned.runs[0], name), *split_problems(problems)[1]]
+    if ray is not None:
+        check_by_name(objects)
     if planned.is_comparison:
         configs = planned.configs()
         order = planned.batches(configs)
@@ -70,5 +75,8 @@ def resume(
             progress=progress,
             processes=given_processes,
             changes=planned.changes,
+            ray=ray,
         )
+    if ray is not None:
+        return search_on_cluster(lambda: name, [], ray, db=db, progress=progress, changes=planned.changes)
     return search(lambda: relaunch(name, db=db, changes=planned.changes), objects, db=db, progress=progress)

@@ -16,25 +16,31 @@ from evo.api.arguments import (
     settings_of_run,
     split_problems,
 )
+from evo.api.cluster import check_by_name, search_on_cluster
 from evo.api.result import RunResult, read_run
-from evo.api.scorer import Score, open_function, take_scorer_settings
+from evo.api.scorer import BatchScorer, Score, choose_scorer, open_function, take_scorer_settings
 from evo.api.search import search
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
 from evo.runs.launch import launch
+from evo.runs.planned import plan_run
+from evo.runs.preflight import check_new_run
+from evo.search.resources import Shared
 
 
 def run(
     address: Problems | None = None,
     *,
     score: Score | None = None,
+    batch_scorer: BatchScorer | None = None,
     policy: str | None = None,
     iterations: int | None = None,
     name: str | None = None,
     db: str | None = None,
     config: str | None = None,
     progress: bool = True,
+    ray: str | None = None,
     **settings: Any,
 ) -> RunResult:
     """Search problems with a policy, as `evo run` does.
@@ -47,6 +53,8 @@ def run(
             task in English), `seed_answer` (where the search starts), `target` (the fitness that solves it),
             `answer_format` ("text" or "python"), `objectives`, `directions` (name -> "min" or "max"), `weights`,
             `timeout` (seconds an answer, 30), `readable` (files it reads), `isolated=False` (trusted, no sandbox).
+        batch_scorer: in the place of `score`, a function of a list of answers that gives a list of scores: it may hand
+            them to a queue of jobs or a service, and take its time. It runs without a sandbox.
         policy: who answers: a hub id or directory, "vllm:ID", "openai:MODEL@URL", "embedded:NAME" (mazes alone),
             "scripted:mutate" (no model: random changes of what scored well). By default "embedded:base" for mazes,
             "scripted:mutate" for everything else.
@@ -55,6 +63,7 @@ def run(
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         config: a YAML file with the same settings, which arguments override.
         progress: off shows nothing.
+        ray: a Ray cluster that does the work: "local", "auto" or "HOST:PORT", with "?cpus=2&shards=8" and the like.
         settings: every other flag of `evo run` by its name: answers, rollouts, seed, limit, temperature, until_solved,
             max_answers, max_tokens, max_cost, max_seconds (of searching), islands, strategy, fresh, prefill, reflect,
             train (a method), train_every, sandbox, device ...; and the sections of --config: population, prompt,
@@ -80,8 +89,10 @@ def run(
         result.best_answer.text, result.frame()
     """
     check_names("run", settings, OF_RUNS | FLAGS.keys() | OF_SCORERS)
-    command = call_text("run", address, score=score, policy=policy, iterations=iterations, config=config, **settings)
+    given = batch_scorer if score is None else score
+    command = call_text("run", address, score=given, policy=policy, iterations=iterations, config=config, **settings)
     addresses, objects = split_problems(address)
+    score = choose_scorer("run", score, batch_scorer, settings)
     declared = take_scorer_settings("run", score, settings)
     overrides = settings_of_run({**settings, "policy": policy, "iterations": iterations})
     loaded = load_config(plain(config), {**overrides, "problems": addresses or None})
@@ -93,6 +104,14 @@ def run(
         of_function = {"problems": [problem.name], "scorer": declared}
         loaded = parse(RunConfig, {**loaded.model_dump(exclude_unset=True), **of_function}, OPTIONS)
     db = database(db)
+    if ray is not None:
+        check_by_name(objects)
+        parts = Shared()
+        check_new_run(loaded, parts, db, name)
+        return search_on_cluster(
+            lambda: plan_run(loaded, parts, db=db, name=name, command=command),
+            [loaded], ray, db=db, progress=progress,
+        )  # fmt: skip
     return search(lambda: launch(loaded, db=db, name=name, command=command), objects, db=db, progress=progress)
 
 

@@ -16,7 +16,9 @@ from problems.registry import shared_sandbox
 from problems.sandbox.contract import Mode
 from problems.sandbox.shared import set_sandbox_mode
 
-Score = Callable[[str], Any]
+BatchScorer = Callable[[list[str]], Any]
+"""Answers -> as many scores, each as a Score gives one."""
+Score = Callable[[Any], Any]
 """An answer -> a number, a mapping of names to numbers, or a problems.Score (problems.custom.scorer_file)."""
 
 
@@ -31,12 +33,28 @@ def take_scorer_settings(function: str, score: Score | None, given: dict[str, An
     return parse(ScorerSettings, named, OPTIONS).model_dump(exclude_unset=True)
 
 
+def choose_scorer(
+    function: str, score: Score | None, batch_scorer: BatchScorer | None, settings: dict[str, Any]
+) -> Score | None:
+    """The one of the two that is given; of a batch scorer that is told in `settings`. Raises BadInput for both."""
+    if batch_scorer is None:
+        return score
+    if score is not None:
+        raise BadInput(f"evo.{function}: give score= or batch_scorer=, not both")
+    if settings.setdefault("isolated", False):
+        raise BadInput(
+            "a batch scorer hands answers to other machines, which no sandbox lets it reach: leave out isolated"
+        )
+    settings["batched"] = True
+    return batch_scorer
+
+
 def open_function(score: Score, declared: Mapping[str, Any], sandbox: Mode) -> Problem:
     """Ready to be scored. Raises BadAddress, or ScorerFault where it cannot score its own seed answer."""
     set_sandbox_mode(sandbox)
     # all of it, whatever was left unsaid: what a run keeps is complete too, and its fingerprint must be the same
     complete = ScorerSettings.model_validate(declared).model_dump()
-    problem = ScorerFunctionProblem(score, complete, shared_sandbox)
+    problem = ScorerFunctionProblem(score, complete, shared_sandbox, batched=complete["batched"])
     if problem.fault is not None:
         raise problem.fault
     return problem

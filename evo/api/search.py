@@ -13,6 +13,7 @@ from evo.api.comparison_result import ComparisonResult, read_comparison
 from evo.api.errors import Interrupted, ScorerWarning
 from evo.api.progress import Progress, open_display
 from evo.api.result import RunResult, read_run
+from evo.cluster import cluster_runner
 from evo.comparison.runner import Ended as RunEnded
 from evo.comparison.runner import SeedBatch
 from evo.comparison.runner_choice import runner_for
@@ -47,11 +48,11 @@ def search(
     with given(objects):
         job, ended = run_in_background(work, open_display(progress))
     found = ended.value
-    _raise_interrupt(job, ended)
+    raise_interrupt(job, ended)
     assert found is not None and job.name is not None  # what nobody interrupted has ended
     if found.failure is not None:
         raise found.failure
-    _tell_faults(found.faults, found.outcome == "failed", job.name)
+    tell_faults(found.faults, found.outcome == "failed", job.name)
     return read_run(job.name, db)
 
 
@@ -65,11 +66,12 @@ def search_comparison(
     processes: int | None,
     against: str | None = None,
     changes: Changes = UNCHANGED,
+    ray: str | None = None,
 ) -> ComparisonResult:
     """Prepare for the runs' configurations, then begin and search all of them. Raises as evo.compare does."""
 
     async def work(job: Job) -> list[RunEnded]:
-        runner = runner_for(configs, processes)
+        runner = runner_for(configs, processes) if ray is None else cluster_runner(ray, db)
         try:
             job.stop = lambda: runner.interrupt(FINISHING)
             await runner.prepare(configs)
@@ -85,14 +87,14 @@ def search_comparison(
 
     with given(objects):
         job, ended = run_in_background(work, open_display(progress))
-    _raise_interrupt(job, ended)
+    raise_interrupt(job, ended)
     assert ended.value is not None and job.name is not None
     failed = [one for one in ended.value if one.outcome == "failed"]
     faults = tuple(dict.fromkeys(fault for one in ended.value for fault in one.faults))
     if any(not one.faults for one in failed):
         one = next(one for one in failed if not one.faults)
         raise SearchFailed(f"{one.run}: {one.reason}; evo.resume({job.name!r}) goes on")
-    _tell_faults(faults, bool(failed) and len(failed) == len(ended.value), job.name)
+    tell_faults(faults, bool(failed) and len(failed) == len(ended.value), job.name)
     return read_comparison(job.name, db, against)
 
 
@@ -108,7 +110,8 @@ def progress_of(status: SearchStatus) -> Progress:
     return Progress(status.run, status.groups, status.planned, "prompt groups", ", ".join(filter(None, parts)))
 
 
-def _raise_interrupt(job: Job, ended: Ended[T]) -> None:
+def raise_interrupt(job: Job, ended: Ended[T]) -> None:
+    """Raise Interrupted where somebody interrupted."""
     if not ended.interrupts:
         return
     if job.name is None:
@@ -116,7 +119,7 @@ def _raise_interrupt(job: Job, ended: Ended[T]) -> None:
     raise Interrupted(f"{job.name}: interrupted with everything committed; evo.resume({job.name!r}) goes on", job.name)
 
 
-def _tell_faults(faults: Sequence[str], all_failed: bool, name: str) -> None:
+def tell_faults(faults: Sequence[str], all_failed: bool, name: str) -> None:
     """Scorers that failed by themselves: raised where nothing else went on, else a warning each."""
     told = [fault.removeprefix("failed: ") for fault in faults]
     if told and all_failed:

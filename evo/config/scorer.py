@@ -25,4 +25,5 @@ class ScorerSettings(BaseModel):
     )
     timeout: float | None = Field(None, gt=0, description="seconds per answer; default 30")
     readable: list[str] | None = Field(None, description="files and folders that it reads")
+    batched: bool = Field(False, description="the function takes a list of answers and gives a list of scores")
     isolated: bool = Field(True, description="off: trusted, runs without the sandbox")

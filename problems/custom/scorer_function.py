@@ -43,12 +43,19 @@ class ScorerFunctionProblem(ScorerProblem):
     _UNSEEN = 'a scorer sees nothing of this disk: name the files that it needs, as in readable=["data.csv"]'
 
     def __init__(
-        self, function: Callable[[str], Any], declared: Mapping[str, Any], sandbox: Callable[[], Sandbox]
+        self,
+        function: Callable[[Any], Any],
+        declared: Mapping[str, Any],
+        sandbox: Callable[[], Sandbox],
+        batched: bool = False,
     ) -> None:
-        """Raises BadAddress for what is no function, cannot be pickled, or options that cannot be."""
+        """batched: the function takes a list of answers and gives as many scores
+
+        Raises BadAddress for what is no function, cannot be pickled, or options that cannot be.
+        """
         if not callable(function) or isinstance(function, type):
             raise BadAddress(f"score = {function!r}: must be a function of an answer, which is text")
-        self.function, self._given = function, dict(declared)
+        self.function, self._given, self._batched = function, dict(declared), batched
         title = name_of(function)
         self.name = f"{KIND}:{title}"
         self._code = _code_of(function)
@@ -80,7 +87,7 @@ class ScorerFunctionProblem(ScorerProblem):
         return files_fingerprint(Path.cwd(), files, describe_value(self.function), describe_value(declared))
 
     def _declared(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"canonical": False, **{key: self._given.get(key) for key in DECLARED}}
+        return {"canonical": False, "batched": self._batched, **{key: self._given.get(key) for key in DECLARED}}
 
     def _at(self, line: int | None) -> str:
         """With the text of the line, which a notebook shows under no name that says where it is."""

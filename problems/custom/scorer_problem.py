@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,7 @@ class ScorerProblem(Problem):
         self._seed_value: Any = None  # what the scorer gave for it, where its objectives are learned from it
         self._apart: tuple[str, ...] | None = None  # what to preload for answers that run apart
         self._exchanges = 0  # between the scorer and the last answer that ran apart
+        self.batched = False
         try:
             self._learn()
             self._separate()
@@ -94,8 +95,19 @@ class ScorerProblem(Problem):
             raise self.fault
         return self._measured(self._seed_text)
 
+    def score_batch(self, answers: Sequence[str]) -> list[Score]:
+        """Ask the batch scorer for all of these at once."""
+        if self.fault is not None:
+            raise self.fault
+        values = self._asked_for(answers)
+        if isinstance(values, Failed):
+            raise ScorerFault(f"{self.where}: batch_scorer() of {len(answers)} answers: {values.reason}")
+        return [self._scored(value) for value in values]
+
     def _measured(self, answer: str) -> Score:
-        value = self._asked(answer)
+        return self._scored(self._asked(answer))
+
+    def _scored(self, value: Any) -> Score:
         if isinstance(value, Failed):
             return Score.failure(len(self.objectives), " ".join(value.reason.split())[:300], value.reason)
         return self._shape.score(value)
@@ -115,7 +127,12 @@ class ScorerProblem(Problem):
         about = self._declared(described)
         self._statement = _text(self.where, "statement", about["statement"])
         self._seed_text = _text(self.where, "seed_answer", about["seed_answer"])
-        self._own_canonical = bool(about["canonical"])
+        self._own_canonical, self.batched = bool(about["canonical"]), bool(about.get("batched"))
+        if self.batched and self._isolated:
+            raise ScorerFault(
+                f"{self.where}: a batch_scorer hands answers to other machines, which no sandbox lets it reach: say "
+                "that it is trusted, isolated = False"
+            )
         self.answer_format = about["answer_format"] or "text"
         if self.answer_format not in ANSWER_FORMATS:
             raise ScorerFault(
@@ -189,7 +206,18 @@ class ScorerProblem(Problem):
             return None
         return None if isinstance(value, Failed) else value
 
+    def _asked_for(self, answers: Sequence[str]) -> list[Any] | Failed:
+        """What the batch scorer makes of these, one value an answer; Failed where all of them ran out of time."""
+        told = self._call("score_batch", list(answers))
+        if isinstance(told, Failed):
+            return told
+        self._raise_fault(told, f" for {len(answers)} answers")
+        return [self._read_value(value) for value in told["values"]]
+
     def _asked(self, answer: str) -> Any:
+        if self.batched:
+            values = self._asked_for([answer])
+            return values if isinstance(values, Failed) else values[0]
         if self._apart is None:
             told = self._call("score", self._question(answer))
         else:
@@ -201,7 +229,10 @@ class ScorerProblem(Problem):
         if "answer_error" in told:
             return Failed(str(told["answer_error"]))
         self._raise_fault(told, f" for an answer of {len(answer)} characters")
-        value = told["value"]
+        return self._read_value(told["value"])
+
+    def _read_value(self, value: Any) -> Any:
+        """A score as the scorer gave it; Failed where it says that the answer failed."""
         if isinstance(value, dict) and isinstance(value.get("error"), str) and not numbers(value):
             return Failed("\n".join(filter(None, (value["error"], str(value.get("feedback") or "")))))
         if value is None:

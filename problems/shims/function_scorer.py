@@ -28,3 +28,8 @@ def describe() -> dict[str, Any]:
 def score(answer: str) -> dict[str, Any]:
     """What user_file.ask gives."""
     return user_file.ask(_score, answer, CODE_FILE)
+
+
+def score_batch(answers: list[str]) -> dict[str, Any]:
+    """What user_file.ask_all gives, of a function that takes a list of answers."""
+    return user_file.ask_all(_score, answers, CODE_FILE)

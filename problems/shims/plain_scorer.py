@@ -29,7 +29,7 @@ except Exception as error:
     _broken = user_file.fault(error, FILE)
 
 _target: Any = _module
-if _module is not None and not callable(getattr(_module, "score", None)):
+if _module is not None and not any(callable(getattr(_module, name, None)) for name in ("score", "batch_scorer")):
     try:
         _made = getattr(_module, "problem", None)
         _target = _made if _made is not None else getattr(_module, "Problem", lambda: None)()
@@ -41,9 +41,11 @@ def describe() -> dict[str, Any]:
     """What the file declares: {"fault", "line"} or its attributes as plain data."""
     if _broken is not None:
         return _broken
-    if not callable(getattr(_target, "score", None)):
-        return {"fault": "no function score(answer), no `problem` and no class Problem", "line": None}
-    found: dict[str, Any] = dict(canonical=callable(getattr(_target, "canonical", None)))
+    batched = callable(getattr(_target, "batch_scorer", None))
+    if not batched and not callable(getattr(_target, "score", None)):
+        said = "no function score(answer) or batch_scorer(answers), no `problem` and no class Problem"
+        return {"fault": said, "line": None}
+    found: dict[str, Any] = dict(canonical=callable(getattr(_target, "canonical", None)), batched=batched)
     for name in ("statement", "seed_answer"):
         value = getattr(_target, name, None)
         try:
@@ -59,6 +61,11 @@ def describe() -> dict[str, Any]:
 def score(answer: str) -> dict[str, Any]:
     """What user_file.ask gives."""
     return user_file.ask(_target.score, answer, FILE)
+
+
+def score_batch(answers: list[str]) -> dict[str, Any]:
+    """What user_file.ask_all gives."""
+    return user_file.ask_all(_target.batch_scorer, answers, FILE)
 
 
 def score_apart(answer: str) -> dict[str, Any]:

@@ -32,16 +32,35 @@ def ask(score: Callable[[str], Any], answer: str, path: str) -> dict[str, Any]:
         if getattr(error, "evo_of_answer", False) is True:  # problems.shims.answer_apart
             return {"answer_error": describe(error)}
         return fault(error, path)
-    kind = type(value).__name__
-    if hasattr(value, "rewards") and hasattr(value, "fitness"):
-        value = {
-            "rewards": list(value.rewards),
-            "fitness": value.fitness,
-            "features": dict(getattr(value, "features", None) or {}),
-            "feedback": getattr(value, "feedback", ""),
-            "error": getattr(value, "error", None),
-        }
-    return {"value": value, "type": kind}
+    return {"value": plain(value), "type": type(value).__name__}
+
+
+def ask_all(batch_scorer: Callable[[list[str]], Any], answers: list[str], path: str) -> dict[str, Any]:
+    """{"values": what batch_scorer() gave, one of each answer}, or {"fault", "line"}. An exception is never an
+    answer's: which one's would it be?"""
+    try:
+        values = list(batch_scorer(list(answers)))
+    except MemoryError:
+        raise
+    except Exception as error:
+        return fault(error, path)
+    if len(values) != len(answers):
+        told = f"batch_scorer() gave {len(values)} scores for {len(answers)} answers"
+        return {"fault": told, "line": None}
+    return {"values": [plain(value) for value in values]}
+
+
+def plain(value: Any) -> Any:
+    """A problems.Score as a mapping; everything else as it is."""
+    if not (hasattr(value, "rewards") and hasattr(value, "fitness")):
+        return value
+    return {
+        "rewards": list(value.rewards),
+        "fitness": value.fitness,
+        "features": dict(getattr(value, "features", None) or {}),
+        "feedback": getattr(value, "feedback", ""),
+        "error": getattr(value, "error", None),
+    }
 
 
 def fault(error: BaseException, path: str) -> dict[str, Any]:

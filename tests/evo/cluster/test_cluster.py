@@ -1,0 +1,194 @@
+"""Searches on a Ray cluster of three nodes: the rows of one machine, whatever is killed while they run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from stored_rows import assert_same_run, stored_answers
+
+from evo.comparison.plan import begin, planned_runs
+from evo.comparison.runner import Ended, Runner
+from evo.config.compare import load_comparison
+from evo.config.parse import parse
+from evo.config.run import RunConfig
+from evo.runs.launch import launch
+from evo.runs.planned import plan_run
+from evo.runs.result import run_to_end
+from evo.search.resources import Shared
+from islands.db.shards import read_cluster_state, read_shards
+from islands.db.store import Store
+from islands.queries.progress import group_count
+
+ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
+
+from ray_clusters import Nodes, ray_cluster  # noqa: E402
+
+from evo.cluster import cluster_runner  # noqa: E402
+
+pytestmark = pytest.mark.long
+
+SETTINGS = {"problems": ["maze:test"], "limit": 6, "rollouts": 2, "answers": 1, "seed": 5}
+
+
+def config(iterations: int, policy: str = "scripted:mutate?latency=0.05") -> RunConfig:
+    return RunConfig.model_validate({**SETTINGS, "iterations": iterations, "policy": policy})
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Nodes]:
+    with ray_cluster(3) as nodes:
+        yield nodes
+
+
+async def search_whole(db: str, settings: RunConfig) -> None:
+    launched = await launch(settings, db=db, name="run", command="test")
+    try:
+        await run_to_end(launched)
+    finally:
+        await launched.close()
+
+
+def rows_of_one_machine(folder: Path, settings: RunConfig) -> list[tuple]:
+    db = f"sqlite:///{folder}/whole.db"
+    asyncio.run(search_whole(db, settings))
+    return stored_answers(db, "run")
+
+
+async def search_on(cluster: Nodes, db: str, name: str, options: str = "") -> Ended:
+    runner = cluster_runner(f"{cluster.address}{options}", db)
+    try:
+        await runner.prepare([])
+        return await runner.search_run(name)
+    finally:
+        await runner.close()
+
+
+def sequences(db: str) -> list[int]:
+    with Store.open(db, read_only=True) as store, store.read() as connection:
+        return [row[0] for row in connection.exec_driver_sql("SELECT sequence FROM prompt_groups")]
+
+
+def test_a_run_in_shards_on_three_nodes(cluster, postgres_address, tmp_path):
+    settings = config(8)
+    plan_run(settings, Shared(), db=postgres_address, name="run", command="test")
+    ended = asyncio.run(search_on(cluster, postgres_address, "run"))
+    assert (ended.outcome, ended.faults) == ("done", ())
+    assert_same_run(stored_answers(postgres_address, "run"), rows_of_one_machine(tmp_path, settings))
+    with Store.open(postgres_address, read_only=True) as store:
+        run = store.run("run")
+        shards, said = read_shards(store, run.id), read_cluster_state(store, "run")
+    assert len({shard.node for shard in shards}) == len(shards) == 3
+    assert run.status == "done" and run.summary["groups"] == 48 and len(run.summary["problems"]) == 6
+    assert said is not None and said[0]["done"] == 3 and sum(node["alive"] for node in said[0]["nodes"]) == 4
+
+
+def test_a_comparison_on_three_nodes(cluster, postgres_address, tmp_path):
+    compared = load_comparison(
+        None,
+        {"problems": ["maze:test"], "limit": 2, "iterations": 6, "answers": 1},
+        arms={"mutate": {"policy": "scripted:mutate"}, "vary": {"policy": "scripted:vary"}},
+        seeds=2,
+        baselines=[],
+    )
+    runs = planned_runs(compared)
+    configs = [parse(RunConfig, run.config, run.arm) for run in runs]
+    here = f"sqlite:///{tmp_path}/here.db"
+
+    async def search(runner: object, db: str) -> list[Ended]:
+        try:
+            await runner.prepare(configs)
+            name, batches = begin(db, "c", runs, configs, "test")
+            return await runner.search(db, batches)
+        finally:
+            await runner.close()
+
+    asyncio.run(search(Runner(), here))
+    ended = asyncio.run(search(cluster_runner(cluster.address, postgres_address), postgres_address))
+    assert [one.outcome for one in ended] == ["done"] * 4
+    assert_same_run(stored_answers(postgres_address), stored_answers(here))
+
+
+def test_nodes_killed_at_random_moments_cost_nothing_committed(cluster, postgres_address, tmp_path):
+    """Three nodes are lost, one after another, in the middle of a run; each is replaced. What was committed before a
+    loss is there after it, nothing is twice, and the rows are those of one machine."""
+    settings = config(60, "scripted:mutate?latency=0.3")
+    plan_run(settings, Shared(), db=postgres_address, name="run", command="test")
+    chance, seen, killed = random.Random(1), [], []
+
+    def kill() -> None:
+        for _ in range(3):
+            before = _wait_for_groups(postgres_address, sequences(postgres_address) if killed else [], 6)
+            time.sleep(chance.random())
+            seen.append(set(before))
+            cluster.kill_node(chance.randrange(len(cluster)))
+            killed.append(time.time())
+            cluster.add_node()
+
+    thread = threading.Thread(target=kill, daemon=True)
+
+    async def search() -> Ended:
+        thread.start()
+        return await search_on(cluster, postgres_address, "run")
+
+    ended = asyncio.run(search())
+    thread.join(60)
+    assert len(killed) == 3 and ended.outcome == "done"
+    found = sequences(postgres_address)
+    assert Counter(found) == Counter(range(360))
+    assert all(before <= set(found) for before in seen)
+    assert_same_run(stored_answers(postgres_address, "run"), rows_of_one_machine(tmp_path, settings))
+    with Store.open(postgres_address, read_only=True) as store:
+        said = read_cluster_state(store, "run")
+    assert said is not None and said[0]["lost"] >= 1 and said[0]["restarted"] == said[0]["lost"]
+
+
+def _wait_for_groups(db: str, known: list[int], more: int) -> list[int]:
+    until = time.monotonic() + 240
+    while time.monotonic() < until:
+        found = sequences(db)
+        if len(found) >= len(known) + more:
+            return found
+        time.sleep(0.2)
+    raise AssertionError("no groups were committed")
+
+
+def test_the_head_is_killed_and_the_run_goes_on_in_another_cluster(postgres_address, tmp_path):
+    settings = config(40, "scripted:mutate?latency=0.3")
+    plan_run(settings, Shared(), db=postgres_address, name="run", command="test")
+    tests = Path(__file__).parents[2]
+    script = (
+        "import asyncio, sys\n"
+        "from evo.cluster import cluster_runner\n"
+        "async def main(address, db):\n"
+        "    runner = cluster_runner(address, db)\n"
+        "    await runner.prepare([])\n"
+        "    await runner.search_run('run')\n"
+        "asyncio.run(main(*sys.argv[1:]))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{tests.parent}:{tests}"}
+    with ray_cluster(2) as first:
+        command = [sys.executable, "-c", script, first.address, postgres_address]
+        driver = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        try:
+            _wait_for_groups(postgres_address, [], 10)
+            first.kill_head()
+            with Store.open(postgres_address, read_only=True) as store:
+                before = group_count(store, store.run("run").id)[0]
+        finally:
+            driver.kill()
+            driver.wait()
+    with ray_cluster(2) as second:
+        assert asyncio.run(search_on(second, postgres_address, "run")).outcome == "done"
+    assert before >= 10
+    assert Counter(sequences(postgres_address)) == Counter(range(240))
+    assert_same_run(stored_answers(postgres_address, "run"), rows_of_one_machine(tmp_path, settings))
