@@ -123,26 +123,8 @@ def test_nodes_killed_at_random_moments_cost_nothing_committed(cluster, postgres
     loss is there after it, nothing is twice, and the rows are those of one machine."""
     settings = config(60, "scripted:mutate?latency=0.3")
     plan_run(settings, Shared(), db=postgres_address, name="run", command="test")
-    chance, seen, killed = random.Random(1), [], []
-
-    def kill() -> None:
-        for _ in range(3):
-            before = _wait_for_groups(postgres_address, sequences(postgres_address) if killed else [], 6)
-            time.sleep(chance.random())
-            seen.append(set(before))
-            cluster.kill_node(chance.randrange(len(cluster)))
-            killed.append(time.time())
-            cluster.add_node()
-
-    thread = threading.Thread(target=kill, daemon=True)
-
-    async def search() -> Ended:
-        thread.start()
-        return await search_on(cluster, postgres_address, "run")
-
-    ended = asyncio.run(search())
-    thread.join(60)
-    assert len(killed) == 3 and ended.outcome == "done"
+    ended, seen = kill_while_it_runs(cluster, postgres_address, random.Random(1), 3)
+    assert ended.outcome == "done"
     found = sequences(postgres_address)
     assert Counter(found) == Counter(range(360))
     assert all(before <= set(found) for before in seen)
@@ -150,6 +132,22 @@ def test_nodes_killed_at_random_moments_cost_nothing_committed(cluster, postgres
     with Store.open(postgres_address, read_only=True) as store:
         said = read_cluster_state(store, "run")
     assert said is not None and said[0]["lost"] >= 1 and said[0]["restarted"] == said[0]["lost"]
+
+
+def kill_while_it_runs(cluster: Nodes, db: str, chance: random.Random, kills: int) -> tuple[Ended, list[set[int]]]:
+    """How the run ended, and the sequences that were committed before each kill. Nodes are started in this thread."""
+    ended: list[Ended] = []
+    thread = threading.Thread(target=lambda: ended.append(asyncio.run(search_on(cluster, db, "run"))))
+    thread.start()
+    seen: list[set[int]] = []
+    for _ in range(kills):
+        known = sequences(db)
+        seen.append(set(_wait_for_groups(db, known, 6)))
+        time.sleep(chance.random())
+        cluster.kill_node(chance.randrange(len(cluster)))
+        cluster.add_node()
+    thread.join(600)
+    return ended[0], seen
 
 
 def _wait_for_groups(db: str, known: list[int], more: int) -> list[int]:
