@@ -11,6 +11,12 @@ RUN_STATUSES = ("waiting", "running", "done", "interrupted", "failed")
 PROBLEM_STATUSES = ("active", "solved", "failed", "done")
 
 
+def check_status(what: str, status: str, known: Sequence[str]) -> None:
+    """ValueError for a status that there is none of. what: whose, for the message"""
+    if status not in known:
+        raise ValueError(f"a {what}'s status is one of {', '.join(known)}, not {status!r}")
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """A run as it was when read. Times are seconds since 1970, UTC; heartbeat is None before the first lease."""

@@ -20,7 +20,7 @@ from islands.db.rows import problem_record, run_record
 from islands.db.schema import Problem, Run, TrainingStep, table
 from islands.db.transaction import Transaction
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
-from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord
+from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord, check_status
 from problems.close_names import did_you_mean
 from problems.redaction import redact
 
@@ -188,7 +188,7 @@ class Store:
         tx: Transaction | None = None,
     ) -> None:  # fmt: skip
         """Set a run's status (`running` when it is taken up again), and its summary where one is given."""
-        _check_status("run", status, RUN_STATUSES)
+        check_status("run", status, RUN_STATUSES)
         values: dict[str, Any] = {"status": status, "reason": redact(reason), "updated": time.time()}
         if summary is not None:
             values["summary"] = dict(summary)
@@ -260,7 +260,7 @@ class Store:
         tx: Transaction | None = None,
     ) -> None:
         """Set a problem's status; solved_sequence is kept where it is not given."""
-        _check_status("problem", status, PROBLEM_STATUSES)
+        check_status("problem", status, PROBLEM_STATUSES)
         values: dict[str, Any] = {"status": status, "message": message}
         if solved_sequence is not None:
             values["solved_sequence"] = solved_sequence
@@ -299,8 +299,3 @@ class Store:
             created=time.time(),
         )  # fmt: skip
         tx.connection.execute(insert(TrainingStep).values(**values))
-
-
-def _check_status(what: str, status: str, known: Sequence[str]) -> None:
-    if status not in known:
-        raise ValueError(f"a {what}'s status is one of {', '.join(known)}, not {status!r}")
