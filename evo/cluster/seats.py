@@ -23,6 +23,7 @@ from evo.cluster.worker import Worker
 from evo.config.cluster import ClusterAddress
 from evo.errors import SearchFailed
 from islands.errors import RunBusy
+from problems.redaction import redact
 
 MOST_LOST = 5
 """Processes that a task may lose one after another without a group committed between."""
@@ -138,6 +139,7 @@ class Seats:
         self.waiting.appendleft(task)
 
     def tell(self, text: str) -> None:
+        text = redact(text)
         self.events.append({"at": round(time.time(), 1), "text": text})
         self.warning(text)
 

@@ -25,6 +25,7 @@ from islands.db.schema import ClusterState, Shard, table
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.errors import RunBusy, UnknownRun
+from problems.redaction import redact
 
 _RENEWAL = (
     update(table(Shard))
@@ -118,7 +119,7 @@ def write_shard(
     run_id: int, number: int, tx: Transaction, *, summary: Mapping[str, Any], status: str = "running", reason: str = ""
 ) -> None:
     """Put a shard's metrics so far on record, or how it ended."""
-    values = dict(summary=dict(summary), status=status, reason=reason)
+    values = dict(summary=dict(summary), status=status, reason=redact(reason))
     tx.connection.execute(update(Shard).where(Shard.run_id == run_id, Shard.number == number).values(**values))
 
 

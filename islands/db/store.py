@@ -220,8 +220,7 @@ class Store:
 
     def forget_lease(self, lease: Lease) -> None:
         """Stop confirming it in every transaction."""
-        if self._leases.get(lease.run_id) is lease:
-            del self._leases[lease.run_id]
+        self._leases = {run: one for run, one in self._leases.items() if one is not lease}
 
     # -- problems
 
