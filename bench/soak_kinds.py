@@ -1,0 +1,151 @@
+"""The work that bench/soak.py kills: commands small enough that a life costs a fraction of a second of processor."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from warm_processes import COMMANDS, MODELS
+
+WARM = ("evo.cli.import_", "evo.runs.launch", "evo.checks.record", "vpo.policies.scripted", "numpy.random")
+HERE = Path(__file__).resolve().parent
+SCORER = HERE / "soak_scorer.py"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of work.
+
+    words: of the command that begins it; kills: how many an episode gets; groups: that it commits in all
+    start, loop: seconds of processor that starting up takes, and that a kill in the loop may come after it
+    unlogged: what scores are processes of its own, whose answers are not noted
+    targets: weights of killing the command alone, one of its processes alone, all at once
+    """
+
+    name: str
+    words: tuple[str, ...]
+    kills: int
+    groups: int
+    start: float = 0.15
+    loop: float = 0.3
+    patience: float = 60.0
+    targets: tuple[int, int, int] = (1, 0, 0)
+    resume_words: tuple[str, ...] = ()
+    engine: bool = False
+    unlogged: bool = False
+    run: str = "soak"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def commands(self, seed: int, db: str) -> tuple[list[str], list[str]]:
+        common = ["--db", db, "--plain"]
+        begin = [*self.words, "--name", self.run, "--seed", str(seed), *common]
+        return begin, ["resume", self.run, *self.resume_words, *common]
+
+    def comparison(self, runs: Iterable[str]) -> bool:
+        """Whether the comparison is on record."""
+        return self.words[0] == "compare" and any(True for _ in runs)
+
+
+SMALL = ("--rollouts", "2", "--answers", "2", "--islands", "3")
+COMPARISON = (
+    "compare", "maze:test", "--limit", "2", "--arm", "a=scripted:random-route", "--arm", "b=scripted:classic",
+    "--baseline", "none", "--seeds", "2", "--iterations", "100", "--rollouts", "2", "--answers", "2",
+)  # fmt: skip
+KINDS = {
+    one.name: one
+    for one in (
+        Kind(
+            "search",
+            ("run", "maze:test", "--limit", "3", "--policy", "scripted:random-route", "--iterations", "300", *SMALL),
+            kills=30,
+            groups=900,
+            start=0.12,
+            loop=0.15,
+        ),
+        Kind(
+            "scorer",
+            ("run", str(SCORER), "--policy", "scripted:mutate", "--iterations", "400", *SMALL),
+            kills=24,
+            groups=400,
+            start=0.4,
+            loop=0.3,
+            targets=(2, 3, 2),
+        ),
+        Kind(
+            "compare",
+            (*COMPARISON, "--processes", "1"),
+            kills=16,
+            groups=800,
+            loop=0.2,
+            resume_words=("--processes", "1"),
+        ),
+        Kind(
+            "workers",
+            (*COMPARISON, "--processes", "2"),
+            kills=4,
+            groups=800,
+            start=2.5,
+            loop=1.0,
+            targets=(2, 2, 1),
+            resume_words=("--processes", "2"),
+            unlogged=True,
+        ),
+        Kind("import", ("import",), kills=12, groups=0, start=0.1, loop=0.4, targets=(2, 2, 1)),
+        Kind(
+            "train",
+            (
+                "run", "maze:test", "--limit", "2", "--policy", "embedded:base", "--iterations", "12",
+                "--rollouts", "2", "--answers", "2", "--train", "vpo", "--train-every", "3", "--lr", "0.0003", "--device", "cpu",
+            ),
+            kills=6,
+            groups=24,
+            start=1.0,
+            loop=3.0,
+        ),
+        Kind(
+            "engine",
+            (
+                "run", "maze:test", "--limit", "2", "--policy", "vllm:embedded:base?threads=1", "--iterations", "6",
+                "--rollouts", "2", "--answers", "2",
+            ),
+            kills=4,
+            groups=12,
+            start=6.0,
+            loop=3.0,
+            targets=(1, 2, 1),
+            engine=True,
+        ),
+    )
+}  # fmt: skip
+
+
+def warm_up(kinds: Sequence[str]) -> None:
+    """Import what lives need, once, in the process that they are forks of."""
+    models = (*MODELS, "evo.training.colocated") if "train" in kinds else ()
+    for name in (*COMMANDS, *WARM, *models):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+def import_commands(episode: Any) -> tuple[list[str], list[str]]:
+    """Of an import: a checkpoint is made first, by a search that is left alone."""
+    from soak_life import Life
+
+    folder = episode.folder
+    problem = HERE.parent / "examples" / "valley"
+    made = f"sqlite:///{folder / 'source.db'}"
+    begin = ["run", str(problem), "--policy", "scripted:mutate", "--iterations", "30", "--name", "source", "--db", made]
+    for words in (
+        [*begin, "--plain", "--seed", str(episode.seed), "--rollouts", "2", "--answers", "2"],
+        ["export", "source", "--openevolve", str(folder / "checkpoint"), "--db", made],
+    ):
+        life = Life(words, folder)
+        if life.wait(300) != 0:
+            raise RuntimeError(f"{words}: {life.said()}")
+    again = ["import", str(folder / "checkpoint"), "--problem", str(problem), "--score", "all", "--name", "soak"]
+    again += ["--db", episode.db, "--plain"]
+    return again, again
