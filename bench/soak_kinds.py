@@ -99,7 +99,8 @@ KINDS = {
             "train",
             (
                 "run", "maze:test", "--limit", "2", "--policy", "embedded:base", "--iterations", "12",
-                "--rollouts", "2", "--answers", "2", "--train", "vpo", "--train-every", "3", "--lr", "0.0003", "--device", "cpu",
+                "--rollouts", "2", "--answers", "2", "--train", "vpo", "--train-every", "3",
+                "--lr", "0.0003", "--device", "cpu",
             ),
             kills=6,
             groups=24,
