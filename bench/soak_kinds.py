@@ -53,7 +53,7 @@ class Kind:
 SMALL = ("--rollouts", "2", "--answers", "2", "--islands", "3")
 COMPARISON = (
     "compare", "maze:test", "--limit", "2", "--arm", "a=scripted:random-route", "--arm", "b=scripted:classic",
-    "--baseline", "none", "--seeds", "2", "--iterations", "100", "--rollouts", "2", "--answers", "2",
+    "--baseline", "none", "--seeds", "2", "--iterations", "100", "--answers", "2",
 )  # fmt: skip
 KINDS = {
     one.name: one

@@ -12,6 +12,7 @@ import ctypes
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -166,6 +167,7 @@ def _live(arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
             os.dup2(opened, number)
             os.close(opened)
         os.environ.update(environment)
+        tempfile.tempdir = None  # found anew
         sys.argv = ["evo", *arguments]
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
