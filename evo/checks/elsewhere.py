@@ -12,10 +12,10 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from problems import held_folder
 from problems.contract import BadAddress, Score, ScorerFault
 from problems.registry import resolve
 from problems.sandbox.pool import Sandbox
@@ -34,7 +34,8 @@ def score_elsewhere(name: str, answers: Sequence[str], *, mode: str, hash_seed: 
         "PYTHONHASHSEED": str(hash_seed),
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
-    with tempfile.TemporaryDirectory(prefix="evo-check-") as folder:
+    folder = held_folder.make("check")
+    try:
         ended = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", PROGRAM],
             input=json.dumps(asked),
@@ -44,6 +45,8 @@ def score_elsewhere(name: str, answers: Sequence[str], *, mode: str, hash_seed: 
             env=environment,
             timeout=LONGEST,
         )
+    finally:
+        held_folder.release(folder)
     if ended.returncode != 0:
         raise OSError(" ".join(ended.stderr.split())[-300:] or f"it ended with status {ended.returncode}")
     told: dict[str, Any] = json.loads(ended.stdout)

@@ -14,13 +14,14 @@ from __future__ import annotations
 import functools
 import linecache
 import sys
-import tempfile
 import threading
 import types
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from problems import held_folder
 from problems.contract import BadAddress
 from problems.custom.function_fingerprint import describe_value, is_own_module
 from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem, checked_options
@@ -63,8 +64,9 @@ class ScorerFunctionProblem(ScorerProblem):
         where = f"{title} in {file}" if Path(file).is_file() else title
         options = {key: declared[key] for key in OPTIONS if declared.get(key) is not None}
         timeout, isolated, self._readable = checked_options(where, Path.cwd(), options)
-        self._folder = tempfile.TemporaryDirectory(prefix="evo-score-")  # removed with the problem
-        pickled = Path(self._folder.name, "function.pickle")
+        folder = held_folder.make("function")
+        weakref.finalize(self, held_folder.release, folder)
+        pickled = Path(folder, "function.pickle")
         pickled.write_bytes(_pickle(function, title))
         spec = EvaluatorSpec(
             str(SHIMS / "function_scorer.py"),

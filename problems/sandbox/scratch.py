@@ -8,10 +8,15 @@ import shutil
 import stat
 import tempfile
 
+from problems import held_folder
+
 
 def make(owner: int | None, within: str | None = None) -> str:
     """A new private folder, given to `owner` (a user id) where that is another user."""
-    folder = os.path.realpath(tempfile.mkdtemp(prefix="evo-sandbox-", dir=within))
+    if within is None:
+        folder = held_folder.make("sandbox", _remove_all)
+    else:
+        folder = os.path.realpath(tempfile.mkdtemp(prefix="evo-sandbox-", dir=within))
     if owner is not None:
         os.chown(folder, owner, owner)
     return folder
@@ -37,6 +42,10 @@ def size(folder: str, enough: int) -> int:
 
 def remove(folder: str) -> None:
     """Remove a folder of ours, once the processes that could write to it are dead; never follows a link out of it."""
+    held_folder.release(folder, _remove_all)
+
+
+def _remove_all(folder: str) -> None:
     with contextlib.suppress(RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
     if os.path.lexists(folder):

@@ -16,8 +16,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from problems import held_folder
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress
@@ -159,15 +158,15 @@ class VllmPolicy:
         self.version = version
 
     def _replace(self, weights: Mapping[str, Any], version: str) -> None:
-        folder = Path(tempfile.mkdtemp(prefix="evo-vllm-"))
+        folder = held_folder.make("weights")
         try:
             try:
-                write_weights(weights, self._start, self._engine.ready.dtype, folder)
+                write_weights(weights, self._start, self._engine.ready.dtype, Path(folder))
             except ValueError as error:
                 raise ValueError(f"{version}: {error}") from None
-            self._engine = reload_engine(self._engine, self._start.with_weights(str(folder)))
+            self._engine = reload_engine(self._engine, self._start.with_weights(folder))
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            held_folder.release(folder)
 
     async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
         """Log-probabilities of these rollouts' tokens under the engine's weights, in nats, at the policy's temperature,
