@@ -57,7 +57,7 @@ class Soak:
         self.server: PostgresServer | None = None
         self.stopped = False
         self.known: set[int] = set()
-        self.state: dict[str, Any] = {"seed": seed, "episodes": 0, "lives": 0, "groups": 0, "seconds": 0.0}
+        self.state: dict[str, Any] = {"seed": seed, "episodes": 0, "lives": 0, "groups": 0, "scored": 0, "seconds": 0.0}
         self.state |= {"kills": {}, "counts": {}, "faults": [], "commits": []}
         if state.exists():
             self.state |= json.loads(state.read_text())
@@ -168,10 +168,11 @@ class Episode:
         for what, found in after.faults_after(before).items():
             for words in found:
                 self.soak.fault(what, self.name, words)
-        for key in before.known.intersection(life.scored()):
-            self.soak.fault("scored again", self.name, key)
-        if before.known and set(life.scored()):
-            self.soak.state["rescoring_looked_at"] = self.soak.state.get("rescoring_looked_at", 0) + 1
+        if len(after.runs) == 1:  # the arms of a comparison each score for themselves
+            scored = set(life.scored())
+            for key in before.known & scored:
+                self.soak.fault("scored again", self.name, key)
+            self.soak.state["scored"] += len(scored)
         said = life.said()
         if "Traceback" in said or (code not in (0, -signal.SIGKILL) and not (code == 1 and died)):
             self.soak.fault("ended", self.name, f"{arguments[0]} ended with {code}: {said[-900:]}")
@@ -251,7 +252,9 @@ def kind_imports(kind: Kind) -> bool:
 def add_up(files: list[Path]) -> dict[str, Any]:
     """Several soaks as one."""
     found = [json.loads(file.read_text()) for file in files]
-    total: dict[str, Any] = {key: sum(one[key] for one in found) for key in ("episodes", "lives", "groups", "seconds")}
+    total: dict[str, Any] = {
+        key: sum(one.get(key, 0) for one in found) for key in ("episodes", "lives", "groups", "scored", "seconds")
+    }
     for key in ("kills", "counts"):
         total[key] = dict(sum((Counter(one[key]) for one in found), Counter()))
     return total
@@ -260,7 +263,8 @@ def add_up(files: list[Path]) -> dict[str, Any]:
 def describe(state: dict[str, Any]) -> str:
     """The figures so far."""
     lines = [f"{sum(state['kills'].values()):,} kills in {state['lives']:,} lives of {state['episodes']} episodes, "
-             f"{state['groups']:,} groups committed, {state['seconds'] / 60:.0f} minutes"]  # fmt: skip
+             f"{state['groups']:,} groups committed, {state['scored']:,} answers scored under watch, "
+             f"{state['seconds'] / 60:.0f} minutes"]  # fmt: skip
     for place, title in enumerate(("work", "database", "who", "where")):
         found: Counter[str] = Counter()
         for key, number in state["kills"].items():

@@ -97,7 +97,8 @@ class SearchControls:
 
 @contextlib.contextmanager
 def handling_interrupts(interrupt: Callable[[Stop], None]) -> Any:
-    """First Ctrl-C (or a TERM signal): finish what is in flight. Second: stop at once."""
+    """First Ctrl-C (or a TERM signal): finish what is in flight. Second: stop at once. A terminal that was closed: as
+    the first, unless nohup or its like has said that this does not matter."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None
@@ -110,12 +111,15 @@ def handling_interrupts(interrupt: Callable[[Stop], None]) -> Any:
         else:
             task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupted)
+    handlers = {signal.SIGINT: interrupted, signal.SIGTERM: interrupted}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        handlers[signal.SIGHUP] = lambda: interrupt(FINISHING)  # never the second: several may send it
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in handlers:
             loop.remove_signal_handler(number)
 
 

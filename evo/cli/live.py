@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import select
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -51,13 +53,16 @@ class Live:
 @contextlib.asynccontextmanager
 async def open_live(console: Console, plain: bool, loading: str) -> AsyncIterator[Live]:
     """From before anything is loaded: a screen is there at once and says what it waits for."""
-    if plain or not can_show(console):
-        yield Live(console, None)
-        return
-    from evo.tui.screen import open_screen
+    try:
+        if plain or not can_show(console):
+            yield Live(console, None)
+            return
+        from evo.tui.screen import open_screen
 
-    async with open_screen(console, loading) as screen:
-        yield Live(console, screen)
+        async with open_screen(console, loading) as screen:
+            yield Live(console, screen)
+    finally:
+        _leave_closed_terminal()
 
 
 def say_loading(configs: Sequence[RunConfig]) -> str:
@@ -67,6 +72,18 @@ def say_loading(configs: Sequence[RunConfig]) -> str:
     shown = [", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "") for names in
              (policies, problems)]  # fmt: skip
     return f"loading {shown[0]} for {shown[1]}"
+
+
+def _leave_closed_terminal() -> None:
+    """What is still to be said goes nowhere, where the terminal is gone: writing to it is an error."""
+    poll = select.poll()
+    for descriptor in (1, 2):
+        poll.register(descriptor, 0)
+    gone = [descriptor for descriptor, events in poll.poll(0) if events & (select.POLLERR | select.POLLHUP)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in gone:
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 async def _lines(db: str, name: str, console: Console, against: str | None) -> None:

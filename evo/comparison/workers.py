@@ -167,7 +167,8 @@ def _main_hidden() -> Iterator[None]:
 
 def _work(pipe: Connection) -> None:
     """The process: obeys until it is told to close, or nobody is there to tell it anything."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):  # the parent's to pass on
+        signal.signal(number, signal.SIG_IGN)
     asyncio.run(_obey(pipe))
     os._exit(0)  # threads of a policy that was cancelled in a call may still run
 

@@ -112,17 +112,20 @@ class Runner:
 
     @contextlib.contextmanager
     def _obeying_interrupts(self) -> Iterator[None]:
-        """Ctrl-C and TERM are the stage's to obey; here it is noted that nothing more is to be begun."""
+        """Ctrl-C, TERM and HUP are the stage's to obey; here it is noted that nothing more is to be begun."""
 
         def interrupted(number: int, frame: FrameType | None) -> None:
             self.interrupted = True
             process = self._process
             # a terminal sends Ctrl-C to the stage as well: passed on, it would count as two, which stops at once
-            if process is not None and (number == signal.SIGTERM or not _at_the_terminal()):
+            if process is not None and (number != signal.SIGINT or not _at_the_terminal()):
                 with contextlib.suppress(ProcessLookupError):
                     process.send_signal(number)
 
-        before = {number: signal.signal(number, interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+            numbers.append(signal.SIGHUP)
+        before = {number: signal.signal(number, interrupted) for number in numbers}
         try:
             yield
         finally:

@@ -272,7 +272,8 @@ def describe_error(error: Exception, *, fatal: bool = False) -> tuple[str, str]:
 
 
 def main(descriptor: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to answer
+    for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a closed terminal are the owner's to answer
+        signal.signal(number, signal.SIG_IGN)
     pipe = Connection(descriptor)
     Host(pipe).serve()
     os._exit(0)  # threads of libraries may wait for ever
