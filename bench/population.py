@@ -59,6 +59,7 @@ class Growing:
         problem = store.add_problem(run.id, 0, "bench", "bench", OBJECTIVES, None, "text")
         self.store, self.config = store, config
         self.population = Population(store, problem, config)
+        self.islands = self.population.config.islands
         self.rng = np.random.default_rng(0)
         self.sequence = self.made = 0
 
@@ -74,7 +75,7 @@ class Growing:
         found = answers(self.rng, count, self.made)
         self.made += count
         self.population.add(
-            group(self.population, self.sequence, self.sequence % self.config.islands, parent, found), tx
+            group(self.population, self.sequence, self.sequence % self.islands, parent, found), tx
         )
         self.sequence += 1
 
@@ -83,11 +84,11 @@ class Growing:
             self.select(n)
 
     def select(self, n: int) -> None:
-        self.population.select(n % self.config.islands, self.rng)
+        self.population.select(n % self.islands, self.rng)
 
     def measure(self, repeats: int) -> dict[str, tuple[float, ...]]:
         """(wall, processor) seconds of each kind of step, over `repeats` of them."""
-        population, islands = self.population, self.config.islands
+        population, islands = self.population, self.islands
         seconds = {"warm selections": timed(repeats * 4, self.select)}
         usual, population._reader = population._reader, CandidateReader(self.store, 0)
         seconds["cold selections"] = timed(repeats, self.select)
@@ -104,7 +105,7 @@ class Growing:
         memory = population._memory.archipelago
 
         def migrate(n: int) -> None:
-            memory.islands[0].generation = memory.last_migration + self.config.migration_interval
+            memory.islands[0].generation = memory.last_migration + population.config.migration_interval
             with self.store.begin() as tx:
                 population.migrate_if_due(tx)
 
