@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,8 @@ def unavailable(url: URL, error: BaseException) -> DatabaseUnavailable:
     """One line for whatever the driver said."""
     reason = str(getattr(error, "orig", None) or error).strip()
     reason = " ".join(reason.split()) or type(error).__name__
+    if reason == "database is locked":
+        reason = f"another program has been writing to it for {BUSY_SECONDS} s"
     return DatabaseUnavailable(redact(f"{mask_url(url)}: {reason}"))
 
 
@@ -60,7 +63,7 @@ def open_engines(url: URL, read_only: bool, must_exist: bool = False) -> tuple[E
     """(writer, reader). The writer begins real transactions; the reader runs each query by itself, so that it never
     holds a snapshot open. With read_only both are the reader."""
     if url.drivername == "sqlite":
-        _check_file(url, read_only or must_exist)
+        _check_file(url, read_only or must_exist, read_only)
         reader = _sqlite(url, "ro" if read_only else "rwc", None)
         return (reader, reader) if read_only else (_sqlite(url, "rwc", "BEGIN IMMEDIATE"), reader)
     try:
@@ -73,10 +76,13 @@ def open_engines(url: URL, read_only: bool, must_exist: bool = False) -> tuple[E
     if read_only:
         options["options"] = "-c default_transaction_read_only=on"
     reader = create_engine(url, connect_args=options, pool_size=4, max_overflow=8, isolation_level="AUTOCOMMIT")
-    return (reader, reader) if read_only else (create_engine(url, connect_args=options, pool_size=2), reader)
+    if read_only:
+        return reader, reader
+    # whatever the server's default is: a stricter level may refuse transactions, which are not tried again
+    return create_engine(url, connect_args=options, pool_size=2, isolation_level="READ COMMITTED"), reader
 
 
-def _check_file(url: URL, must_exist: bool) -> None:
+def _check_file(url: URL, must_exist: bool, read_only: bool) -> None:
     path = Path(str(url.database))
     if path.is_dir():
         raise DatabaseUnavailable(f"{mask_url(url)}: {path} is a folder; name a file in it")
@@ -84,15 +90,25 @@ def _check_file(url: URL, must_exist: bool) -> None:
         raise DatabaseUnavailable(f"{mask_url(url)}: there is no such file yet; a run makes it")
     if not path.parent.exists():
         raise DatabaseUnavailable(f"{mask_url(url)}: the folder {path.parent} does not exist")
+    if not read_only and _is_read_only(path.parent):
+        raise DatabaseUnavailable(f"{mask_url(url)}: {path.parent} is mounted read-only, nothing can be stored there")
+
+
+def _is_read_only(folder: Path) -> bool:
+    """Whether nobody can write there, on this machine at least."""
+    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def _sqlite(url: URL, mode: str, begin: str | None) -> Engine:
     path = Path(str(url.database)).absolute()
+    log = path.with_name(f"{path.name}-wal")
+    # SQLite would make files for its readers, which it need not where nothing can be written
+    apart = "&immutable=1" if mode == "ro" and _is_read_only(path.parent) and not log.exists() else ""
 
     def connect() -> sqlite3.Connection:
         # isolation_level None: sqlite3 would otherwise begin transactions of its own, and only before some statements
         connection = sqlite3.connect(
-            f"{path.as_uri()}?mode={mode}",
+            f"{path.as_uri()}?mode={mode}{apart}",
             uri=True,
             timeout=BUSY_SECONDS,
             isolation_level=None,
@@ -111,7 +127,14 @@ def _sqlite(url: URL, mode: str, begin: str | None) -> Engine:
 
     @event.listens_for(engine, "begin")
     def take_the_lock(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)  # a deferred one could fail half-way when another writer was faster
+        try:
+            connection.exec_driver_sql(begin)  # a deferred one could fail half-way when another writer was faster
+        except OperationalError:
+            connection.info["hurried"] = True
+            connection.exec_driver_sql("PRAGMA busy_timeout=1000")  # the last words must not wait as long again
+            raise
+        if connection.info.pop("hurried", False):
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
 
     return engine
 
