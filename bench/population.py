@@ -74,9 +74,7 @@ class Growing:
     def add(self, tx, count: int = 3, parent: int | None = None) -> None:
         found = answers(self.rng, count, self.made)
         self.made += count
-        self.population.add(
-            group(self.population, self.sequence, self.sequence % self.islands, parent, found), tx
-        )
+        self.population.add(group(self.population, self.sequence, self.sequence % self.islands, parent, found), tx)
         self.sequence += 1
 
     def warm_up(self, selections: int) -> None:
