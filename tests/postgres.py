@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 REMEDY = (
@@ -71,6 +71,7 @@ class PostgresServer:
         self._process = process
         self._folder = folder
         self._user = user
+        self._spawn: Callable[[], subprocess.Popen[bytes]] = lambda: process
         self._numbers = itertools.count()
         self._free: list[str] = []
 
@@ -110,15 +111,19 @@ class PostgresServer:
         }
         command = [str(programs / "postgres"), "-D", str(folder / "data")]
         command += [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-        with open(folder / "log", "wb") as log:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=environment,
-                start_new_session=True,  # so that Ctrl-C reaches the tests first, which then stop it in order
-                preexec_fn=_end_with_parent if sys.platform == "linux" else None,
-                **identity,
-            )  # fmt: skip
-        server = cls(process, folder, name)
+
+        def spawn() -> subprocess.Popen[bytes]:
+            with open(folder / "log", "ab") as log:
+                return subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=environment,
+                    start_new_session=True,  # so that Ctrl-C reaches the tests first, which then stop it in order
+                    preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+                    **identity,
+                )  # fmt: skip
+
+        server = cls(spawn(), folder, name)
+        server._spawn = spawn
         server._wait()
         return server
 
@@ -169,6 +174,13 @@ class PostgresServer:
             "CREATE SCHEMA public",
         )
         self._free.append(name)
+
+    def restart(self) -> None:
+        """End the server at once, and every connection to it, and start it again on the same data."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(30)
+        self._process = self._spawn()
+        self._wait()
 
     def stop(self) -> None:
         """Disconnect everybody, end the server and remove its data. Safe to call twice."""

@@ -38,8 +38,7 @@ def search(
     async def work(job: Job) -> Conclusion:
         launched = await prepare()
         try:
-            status = launched.status
-            job.name, job.progress = status.run, lambda: progress_of(status)
+            job.name, job.progress = launched.status.run, lambda: progress_of(launched.status)
             job.stop = lambda: launched.search.interrupt(FINISHING)
             return await run_to_end(launched)
         finally:

@@ -18,7 +18,6 @@ from evo.cli.live import open_live
 from evo.cli.options import arguments_for
 from evo.runs.launch import Launched
 from evo.runs.result import run_to_end
-from evo.search.loop import Search
 from evo.search.progress import clock, describe_metrics, describe_usage, problem_row
 from evo.search.stop import FINISHING, Stop, StopReason
 from islands.queries.training import checkpoints
@@ -56,9 +55,9 @@ async def _drive(
     try:
         async with open_live(console, plain, f"loading {loading}") as live:
             launched = await prepare()
-            search = launched.search
-            async with live.showing(db, launched.status.run, SearchControls(search)):
-                with handling_interrupts(search.interrupt):
+            running = launched
+            async with live.showing(db, launched.status.run, SearchControls(launched)):
+                with handling_interrupts(lambda stop: running.search.interrupt(stop)):
                     found = await run_to_end(launched)
         if as_json:
             sys.stdout.write(json.dumps(found.summary) + "\n")
@@ -79,20 +78,20 @@ async def _drive(
 class SearchControls:
     """What a person at the screen can do to one search."""
 
-    def __init__(self, search: Search) -> None:
-        self._search = search
-        self.paused = search.paused
+    def __init__(self, launched: Launched) -> None:
+        self._launched = launched
+        self.paused = launched.search.paused
 
     def pause(self) -> None:
-        self._search.pause()
+        self._launched.search.pause()
         self.paused = True
 
     def resume(self) -> None:
-        self._search.resume()
+        self._launched.search.resume()
         self.paused = False
 
     def stop(self) -> None:
-        self._search.interrupt(FINISHING)
+        self._launched.search.interrupt(FINISHING)
 
 
 @contextlib.contextmanager

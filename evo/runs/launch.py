@@ -44,7 +44,8 @@ class Launched:
     """A search with all it holds open; `close` gives back what is its own.
 
     own: what no other search uses
-    shard: of the run's problems, where other machines search the others
+    parts: what it uses with others, where it does
+    shard: of the run's problems, where other machines search the others; node: where this is then
     """
 
     search: Search
@@ -57,6 +58,8 @@ class Launched:
     problem_runs: list[ProblemRun]
     own: Shared
     shard: Shard | None = None
+    parts: Shared | None = None
+    node: str = ""
 
     def finish(self, outcome: str, reason: str, summary: dict[str, Any]) -> None:
         """Record how the run ended, and which problems have had all their iterations."""

@@ -6,8 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from evo.errors import SearchFailed
+from evo.errors import BadInput, SearchFailed
 from evo.runs.launch import Launched
+from evo.runs.outage import go_on_after
 from evo.search.stop import INTERRUPTED, Stop, StopReason
 from islands.errors import DatabaseUnavailable, RunBusy
 
@@ -49,9 +50,7 @@ async def run_to_end(launched: Launched) -> Conclusion:
     failure: SearchFailed | None = None
     stop, cancelled = INTERRUPTED, False
     try:
-        stop = await launched.search.run()
-    except SearchFailed as error:
-        failure = error
+        stop, failure = await _search(launched)
     except asyncio.CancelledError:
         cancelled = True
     outcome, why = outcome_of(launched, stop, failure)
@@ -63,6 +62,19 @@ async def run_to_end(launched: Launched) -> Conclusion:
             raise  # else the run stays as it was last written
     faults = tuple(str(one.stop) for one in launched.problem_runs if one.failed)
     return Conclusion(outcome, why, summary, faults, failure, cancelled)
+
+
+async def _search(launched: Launched) -> tuple[Stop, SearchFailed | None]:
+    """Why the search ended, with what failed it; a database that was away for a while does not."""
+    while True:
+        try:
+            return await launched.search.run(), None
+        except SearchFailed as error:
+            try:
+                if not await go_on_after(launched, error):
+                    return INTERRUPTED, error
+            except (BadInput, RunBusy) as reason:  # somebody else goes on with it, or changed what it searches
+                return INTERRUPTED, SearchFailed(str(reason))
 
 
 def summarize(launched: Launched, outcome: str, reason: str) -> dict[str, Any]:

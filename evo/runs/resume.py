@@ -84,6 +84,7 @@ async def relaunch(
         store.finish_run(run.id, "running", summary={**run.summary, **closed})
         # 5) bring the search to where it was
         launched = assemble(store, run, problem_runs, own, operators, scorer, config, reflecting)
+        launched.parts = parts
         launched.search.turns = CountedTurns(problem_runs, progress.next_sequence)
         launched.status.carry(run.summary, run.created, progress.groups, progress.answers, progress.tokens)
         await launched.search.learner.restore()

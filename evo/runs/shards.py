@@ -66,6 +66,7 @@ async def relaunch_shard(name: str, number: int, *, db: str, node: str = "", sha
         launched = assemble(
             store, run, problem_runs, own, operators, scorer, config, reflecting, shard=part, breadths=breadths
         )
+        launched.parts, launched.node = parts, node
         summary = dict(shards[number].summary)
         if summary:  # an earlier writer that was killed left a period without an end
             summary["active"] = ended_periods(summary, run.created)

@@ -67,7 +67,8 @@ class Store:
         return self.reader.dialect.name
 
     def close(self) -> None:
-        """Release the leases and close every connection."""
+        """Release the leases, by connections that no restart of the server has cut, and close every one."""
+        self._writer.dispose()
         for lease in list(self._leases.values()):
             with suppress(DatabaseUnavailable, RunBusy):  # a lease that cannot be given back goes stale with its owner
                 lease.release()
@@ -206,9 +207,8 @@ class Store:
             tx.connection.execute(update(Run).where(Run.id == run_id).values(config=dict(config), updated=time.time()))
 
     def lease(self, run_id: int, take_over: bool = False) -> Lease:
-        """Become the run's one writer, until the lease is released or the store closed. A writer that died, or that
-        was not heard of for two minutes on another machine, is replaced; with take_over any writer is, whose next
-        transaction then fails. Raises RunBusy, UnknownRun."""
+        """Become the run's one writer, until the lease is released or the store closed. A writer that died, or was not
+        heard of for two minutes on another machine, is replaced; with take_over any is. Raises RunBusy, UnknownRun."""
         renewal = self.statements.prepare(RENEWAL)
         return self.keep_lease(Lease.take(self.begin, self.forget_lease, renewal, run_id, take_over))
 
