@@ -16,6 +16,13 @@ from ray._private import services
 from ray.cluster_utils import Cluster
 
 STORE_BYTES = 80 << 20
+PATIENT = {
+    "health_check_initial_delay_ms": 60_000,
+    "health_check_timeout_ms": 60_000,
+    "health_check_period_ms": 1_000,
+    "health_check_failure_threshold": 5,
+}
+"""A busy machine may take long to answer; one that is killed refuses at once."""
 START_SECONDS = 300.0
 
 
@@ -45,7 +52,9 @@ class Nodes:
     def __init__(self, nodes: int) -> None:
         be_patient()
         settings: dict[str, Any] = {"object_store_memory": STORE_BYTES, "include_dashboard": False}
-        self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **settings})
+        self._cluster = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": PATIENT, **settings}
+        )
         self._workers = [self._add() for _ in range(nodes)]
 
     @property

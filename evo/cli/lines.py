@@ -60,4 +60,6 @@ def plain_lines(snapshot: Snapshot, now: float) -> list[str]:
         if silent is not None:
             parts.append(f"nothing heard for {clock(silent)}")
         lines.append("  ".join(clean(part) for part in parts))
+    if snapshot.cluster and lines:
+        lines.append(f"{clock(snapshot.elapsed(now))}  {clean(snapshot.cluster)}")
     return lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from evo.search.active_time import Period, seconds_until, union
@@ -73,17 +73,3 @@ def _period(stored: Sequence[float | None], now: float) -> Period:
 
 def _round(value: float) -> float:
     return round(value, 3) if isinstance(value, float) and not math.isinf(value) else value
-
-
-def describe(state: Mapping[str, Any]) -> str:
-    """A cluster's state in one line, for those who watch."""
-    nodes = state.get("nodes", [])
-    alive = sum(bool(node["alive"]) for node in nodes)
-    gone = f" ({len(nodes) - alive} gone)" if alive < len(nodes) else ""
-    parts = [
-        f"{alive} node{'s' if alive != 1 else ''}{gone}",
-        f"{len(state.get('running', []))} running, {state.get('waiting', 0)} waiting, {state.get('done', 0)} done",
-    ]
-    if state.get("lost"):
-        parts.append(f"{state['lost']} lost, {state.get('restarted', 0)} restarted")
-    return "; ".join(parts)

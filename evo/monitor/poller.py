@@ -19,6 +19,7 @@ from evo.comparison.load import Comparison, gather, planned
 from evo.comparison.operators import pooled_counts
 from evo.comparison.survival import answer_axis
 from evo.monitor.candidate_detail import best_answer
+from evo.monitor.cluster import read_cluster
 from evo.monitor.live_cache import LiveCache, RunCache
 from evo.monitor.live_metrics import LiveMetrics
 from evo.monitor.snapshot import ArmSnapshot, Detail, Snapshot, TrainingCurve
@@ -120,6 +121,7 @@ class Poller:
             loaded=loaded,
             runs=len(records),
             reasons=tuple(dict.fromkeys(r.reason for r in records if r.reason)),
+            cluster=read_cluster(self.store, self.name),
         )
         snapshot = replace(
             snapshot, rate=self._rate(now, snapshot.groups, loaded == len(records)), seconds_left=_seconds(records)

@@ -207,6 +207,7 @@ class Snapshot:
     active: the periods in which any of the runs was searched, in order, without those in which all rested
     heard: when any of the runs last showed signs of life
     fault: why the database cannot be read at the moment
+    cluster: its nodes, tasks and losses in words, "" where one machine does the work
     """
 
     name: str
@@ -227,6 +228,7 @@ class Snapshot:
     runs: int = 0
     fault: str = ""
     reasons: tuple[str, ...] = ()
+    cluster: str = ""
 
     @property
     def groups(self) -> int:

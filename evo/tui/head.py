@@ -90,6 +90,8 @@ def _progress(snapshot: Snapshot, width: int) -> Line:
     flying = sum(arm.telemetry.in_flight or 0 for arm in snapshot.arms)
     if flying and left > 0:
         words += f", {sum(arm.telemetry.sampled_ahead or 0 for arm in snapshot.arms):,} of {flying:,} in flight sampled"
+    if snapshot.cluster:
+        words += f", {clean(snapshot.cluster)}"
     line = Line(width)
     bar = max(10, width - width_of(words))
     full = int(bar * min(1.0, groups / planned))
