@@ -35,7 +35,8 @@ from problems.contract import Problem
 
 OURS = ("islands", "hill", "scs", "best-of-n")
 SYSTEMS = ("openevolve", "shinka", "gepa", *OURS)
-PASSED_ON = ("choices", "usage")
+GRACE = 60.0
+"""Seconds that a system has, after the first call that it was refused, to end by itself: one retries for an hour."""
 
 
 class Counter:
@@ -45,12 +46,15 @@ class Counter:
         self.problem, self.most = problem, calls
         self.events: list[dict[str, Any]] = []
         self.calls = 0
+        self.refused: float | None = None  # when a call was first refused
         self.lock = threading.Lock()
 
     def take(self) -> bool:
         """Whether there is a call left; takes it."""
         with self.lock:
             self.calls += 1
+            if self.calls > self.most and self.refused is None:
+                self.refused = time.monotonic()
             return self.calls <= self.most
 
     def score(self, code: str) -> dict[str, Any]:
@@ -152,14 +156,28 @@ def run_one(
         command = [python, str(Path(__file__).with_name("field_driver.py")), system, str(folder), relay.url(key),
                    str(arguments.calls), str(seed), str(arguments.tokens)]  # fmt: skip
         environment = {**os.environ, "OPENAI_API_KEY": "none", "LOCAL_OPENAI_API_KEY": "none"}
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.limit, env=environment)
-            code, end = done.returncode, (done.stdout + done.stderr)[-600:].replace(place, "")
-        except subprocess.TimeoutExpired:
-            code, end = -1, f"not done after {arguments.limit:g} s"
+        code, end = run_to_the_end(command, environment, counter, arguments.limit)
+        end = end.replace(place, "")
     print(f"{key}: {code}, {min(counter.calls, counter.most)} calls, {time.monotonic() - started:.0f} s", flush=True)
     kept = {"system": system, "task": task, "seed": seed, "events": counter.events, "exit_code": code}
     return {**kept, "seconds": round(time.monotonic() - started, 1), **({"end": end} if code else {})}
+
+
+def run_to_the_end(command: list[str], environment: dict[str, str], counter: Counter, limit: float) -> tuple[int, str]:
+    """Exit code and last output. A system that goes on asking when its calls are spent is ended, with exit code 0."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
+        started = time.monotonic()
+        while (code := process.poll()) is None:
+            now = time.monotonic()
+            spent_up = counter.refused is not None and now - counter.refused > GRACE
+            if spent_up or now - started > limit:
+                process.kill()
+                process.wait()
+                return (0, "") if spent_up else (-1, f"not done after {limit:g} s")
+            time.sleep(0.5)
+        output.seek(0)
+        return code, output.read()[-600:]
 
 
 @contextlib.contextmanager

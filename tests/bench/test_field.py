@@ -1,5 +1,9 @@
 """What bench.field makes of its runs, and the tasks that it gives to every system."""
 
+import os
+import sys
+
+from bench import field
 from bench.field_report import anytime, at_tokens, grouped, mean_ranks, spent
 from bench.field_tasks import field_tasks
 
@@ -47,3 +51,15 @@ def test_every_task_states_itself_and_its_seed_program_is_scored():
         score = problem.score(problem.seed_answer())
         assert len(score.rewards) == len(problem.objectives), name
         assert score.fitness < (problem.target or 2.0), name
+
+
+def test_a_system_that_asks_on_when_its_calls_are_spent_is_ended(monkeypatch):
+    monkeypatch.setattr(field, "GRACE", 0.0)
+    counter = field.Counter(field_tasks()["function_minimization"], calls=1)
+    assert counter.take() and not counter.take()
+    sleeper = [sys.executable, "-c", "import time; print('on', flush=True); time.sleep(60)"]
+    assert field.run_to_the_end(sleeper, dict(os.environ), counter, 50.0) == (0, "")
+    counter.refused = None
+    assert field.run_to_the_end(sleeper, dict(os.environ), counter, 0.2) == (-1, "not done after 0.2 s")
+    ended = [sys.executable, "-c", "import sys; sys.exit('no server')"]
+    assert field.run_to_the_end(ended, dict(os.environ), counter, 50.0) == (1, "no server\n")
