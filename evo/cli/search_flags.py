@@ -11,7 +11,7 @@ _SEARCHED = together(
         flag(RunConfig, "iterations"),
         flag(RunConfig, "population.islands"),
         flag(RunConfig, "population.strategy"),
-        flag(RunConfig, "prompt.fresh", metavar="SHARE"),
+        flag(RunConfig, "prompt.fresh", metavar="SHARE|auto", type=str),
         flag(RunConfig, "prompt.prefill", metavar="SHARE"),
         flag(RunConfig, "feedback.policy", "--reflect", metavar="POLICY"),
         flags(RunConfig, ("until_solved", "max_answers", "max_tokens", "max_cost", "max_seconds", "parallel")),

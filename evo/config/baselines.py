@@ -19,8 +19,8 @@ BEST_OF_N, CLASSIC = "best-of-n", "classic"
 CLASSIC_POLICY = "scripted:classic"
 REPEATS: Mapping[str, Mapping[str, Any]] = {
     BEST_OF_N: {"show_parent": False},
-    "hill": {"show_parent": True, "population": {"strategy": "hill", "islands": 1}},
-    "scs": {"show_parent": True, "population": {"strategy": "scs", "islands": 1}},
+    "hill": {"show_parent": True, "fresh": 0.0, "population": {"strategy": "hill", "islands": 1}},
+    "scs": {"show_parent": True, "fresh": 0.0, "population": {"strategy": "scs", "islands": 1}},
 }
 """What is changed of the arm that a baseline repeats."""
 NAMES = (*REPEATS, CLASSIC)

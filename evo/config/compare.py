@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from evo.config.baselines import CLASSIC, CLASSIC_POLICY, chosen_baselines, label_of, repeated_as
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
 from evo.config.run import RunConfig
-from evo.config.sampling import Answers, Count, Share, Temperature, TopP
+from evo.config.sampling import Answers, Count, Fresh, Share, Temperature, TopP
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
 from problems.close_names import did_you_mean
@@ -39,7 +39,7 @@ class ArmConfig(BaseModel):
     device: str | None = None
     dtype: str | None = None
     show_parent: bool | None = Field(None, description="off: no evolution")
-    fresh: Share | None = Field(None, description="share of prompts that are the task alone")
+    fresh: Fresh | None = Field(None, description="share of prompts that are the task alone")
     prefill: Share | None = Field(None, description="share of prompts that begin the answer")
     reflect: str | None = Field(None, description="a policy that reflects on the parents of this arm")
     population: PopulationConfig | None = Field(

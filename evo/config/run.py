@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from evo.config.colocated import SearchTraining, complete_trainer
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
-from evo.config.sampling import Count, Rollouts, SamplingConfig, Share
+from evo.config.sampling import Count, Fresh, Rollouts, SamplingConfig, Share
 from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
 from islands.population.config import ISLANDS, PopulationConfig
@@ -32,7 +32,11 @@ class PromptConfig(BaseModel):
     max_answer_chars: int = Field(8000, ge=100, description="longer programs are cut in the middle when shown")
     max_feedback_chars: int = Field(1500, ge=0, description="feedback shown per candidate")
     show_parent: bool = Field(True, description="off: every prompt is the task alone, i.e. best-of-n without evolution")
-    fresh: Share = Field(0.0, description="share of the prompts that are the task alone, beside those with a parent")
+    fresh: Fresh = Field(
+        "auto",
+        description="share of the prompts that are the task alone, beside those with a parent; auto: as large as the "
+        "share of answers that repeated others because a parent was shown",
+    )
     prefill: Share = Field(0.0, description="share of the prompts that begin the answer with a part of the parent's")
 
 
@@ -93,7 +97,8 @@ def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
     """A run's configuration as the database holds it, ready to be validated; see complete_trainer.
 
     Runs that name no strategy were made when openevolve was the default, and go on with it; `auto` was of `weighted`
-    before there was a pareto_pool; and without a word on islands there were five, under pareto too.
+    before there was a pareto_pool; without a word on islands there were five, under pareto too; and
+    without one on fresh prompts there were none.
     """
     train, population = values.get("train"), {"strategy": "openevolve", **(values.get("population") or {})}
     if population["strategy"] == "auto" and "pareto_pool" not in population:
@@ -103,5 +108,6 @@ def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **values,
         "population": population,
+        "prompt": {"fresh": 0.0, **(values.get("prompt") or {})},
         **({"train": complete_trainer(train)} if train else {}),
     }

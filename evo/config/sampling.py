@@ -14,6 +14,7 @@ Temperature = Annotated[float, Field(ge=0.0, le=5.0)]
 TopP = Annotated[float, Field(gt=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Fresh = Share | Literal["auto"]
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 

@@ -18,6 +18,7 @@ from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.search.budget import budget_spent
 from evo.search.continuous_batching import sampler_for
+from evo.search.fresh_share import FreshShare
 from evo.search.in_flight import InFlight, Submissions, wait_for
 from evo.search.iteration import choose
 from evo.search.learner import Learner, SyncFailed
@@ -71,6 +72,7 @@ class Search:
         self.reflector, self._submissions = reflector, Submissions(reflector, config.seed)
         self.turns: Turns = CountedTurns(self.problem_runs)
         self.write_metrics: Callable[[Mapping[str, Any], Transaction], None] = self._write_to_run
+        self.fresh_share = FreshShare()
         self.on_commit: Callable[[ScoredGroup], None] | None = None
         self.stopped: Stop | None = None
         self.paused = False
@@ -160,6 +162,7 @@ class Search:
 
     def _advance(self, upto: int | None) -> None:
         self.operators.selection.advance(upto)
+        self.fresh_share.advance(upto)
         for one in self.problem_runs:
             one.population.advance(upto)
             # a problem that stops when solved must look unsolved to proposals made before it was
@@ -202,7 +205,9 @@ class Search:
         seed = self.config.seed
         number = self.operators.selection.choose(seed, problem_run.record.index, problem_run.built)
         operator = self.operators[number]
-        choice = choose(problem_run, self.turns.take(), seed, number, operator.prompt.fresh)
+        fresh = operator.prompt.fresh
+        share = self.fresh_share.of(problem_run.record.id, number) if fresh == "auto" else fresh
+        choice = choose(problem_run, self.turns.take(), seed, number, share)
         self._flying.append(self._submissions.submit(choice, operator, self.samplers[number]))
         return True
 
@@ -247,6 +252,7 @@ class Search:
             self.learner.learn([group for _, group in committed])
 
     def _store(self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction) -> None:
+        self.fresh_share.count(group, problem_run.repeats(group))
         problem_run.population.add(group, transaction)
         write_reflection(self.store, problem_run.record.run_id, group, transaction)
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
@@ -260,6 +266,7 @@ class Search:
             )
         self.operators.credit(group)  # before the proposal that may know of it
         self.operators.selection.advance(group.sequence)
+        self.fresh_share.advance(group.sequence)
 
     def _report_waiting(self) -> None:
         """While the oldest group in flight keeps the others waiting, say on record how many are there already."""
