@@ -88,6 +88,14 @@ class Scorer:
         finally:
             self._slots.release()
 
+    def check(self, problem: Problem, answer: str) -> Score:
+        """checked_score, or what does the same elsewhere. Blocking, on one of the scorer's threads."""
+        return checked_score(problem, answer)
+
+    def takes_seed(self, problem: Problem, answer: str) -> bool:
+        """scores_its_seed, likewise."""
+        return scores_its_seed(problem, answer)
+
     def _batch_of(self, problem: Problem) -> Batches:
         if problem.name not in self._batches:
             self._batches[problem.name] = Batches(problem, self)
@@ -100,12 +108,12 @@ class Scorer:
     def _judge(self, problem: Problem, answer: str) -> tuple[Score, float]:
         start = perf_counter()
         try:
-            score = checked_score(problem, answer)
+            score = self.check(problem, answer)
             self._judged.add(problem.name)
         except ScorerFault as fault:
             self._faults[problem.name] += 1
             broken = problem.name not in self._judged and self._faults[problem.name] >= MOST_FAULTS
-            if broken or not scores_its_seed(problem, answer):
+            if broken or not self.takes_seed(problem, answer):
                 raise
             if self._faults[problem.name] == 1:
                 warnings.warn(f"an answer scores 0, on which the scorer fails: {fault}", stacklevel=2)

@@ -60,10 +60,27 @@ def alive_nodes() -> list[Mapping[str, Any]]:
 
 def slots(place: ClusterAddress) -> int:
     """How many tasks the cluster can run at once, at least one."""
+    return max(1, _fits(place))
+
+
+def check_room(place: ClusterAddress) -> None:
+    """BadInput where the scoring processes that are asked for leave no room for a task, which would wait for ever."""
+    options = place.options
+    if options.scorers and _fits(place) < 1:
+        raise BadInput(
+            f"--ray {place}: {options.scorers} scoring processes of {options.scorer_cpus:g} CPUs leave no room for a "
+            f"task among {ray.cluster_resources().get('CPU', 0.0):g}; ask for fewer, or for ?scorer_cpus= less"
+        )
+
+
+def _fits(place: ClusterAddress) -> int:
+    """Tasks beside the scoring processes."""
     options, there = place.options, ray.cluster_resources()
+    scoring = {"CPU": options.scorer_cpus, "GPU": options.scorer_gpus, **options.scorer_resources}
     asked = {"CPU": options.cpus, "GPU": options.gpus, **options.resources}
-    fits = [int(there.get(name, 0.0) / amount) for name, amount in asked.items() if amount > 0]
-    return max(1, min(fits, default=len(alive_nodes())))
+    free = {name: there.get(name, 0.0) - options.scorers * scoring.get(name, 0.0) for name in asked}
+    fits = [int(free[name] / amount) for name, amount in asked.items() if amount > 0]
+    return min(fits, default=len(alive_nodes()))
 
 
 def describe_nodes() -> list[dict[str, Any]]:

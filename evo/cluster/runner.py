@@ -10,13 +10,15 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-from evo.cluster.connection import check_database, connect, leave, slots
+from evo.cluster.connection import check_database, check_room, connect, leave, slots
+from evo.cluster.scoring import start_judges
 from evo.cluster.seats import Seats
 from evo.cluster.summary import merge_problems, merge_shards, outcome_of
 from evo.cluster.task import Task
 from evo.comparison.runner import Ended, SeedBatch
 from evo.config.cluster import ClusterAddress
 from evo.config.run import RunConfig
+from evo.errors import SearchFailed
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
 from evo.search.stop import FINISHING, Stop
@@ -24,6 +26,7 @@ from islands.db.shards import plan_shards, read_shards, revoke_shards, write_clu
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable
 from islands.queries.progress import group_count
+from problems.sandbox.contract import Mode
 
 STATE_SECONDS = 1.0
 
@@ -44,6 +47,8 @@ class ClusterRunner:
         self._ours = await asyncio.to_thread(connect, self.place)
         self._connected = True
         check_database(self.db, self.place)
+        check_room(self.place)
+        self._seats.judges = start_judges(self.place.options)
         different = list({policy_key(config): config for config in configs}.values())
         actor = self._seats.start()
         try:
@@ -69,7 +74,7 @@ class ClusterRunner:
             return (await self.search(self.db, [[(name, RunConfig())]], changes))[0]
         actor = self._seats.start()
         try:
-            problems = await self._seats.ask(actor, "open", name, self.db, changes)
+            problems = await self._seats.ask(actor, "open", name, self.db, changes, self._mode(name))
         finally:
             self._seats.drop(actor)
         with Store.open(self.db) as store:
@@ -80,9 +85,12 @@ class ClusterRunner:
             left = [one.number for one in read_shards(store, run.id) if changes or one.status != "done"]
             self._seats.tell(f"{name}: {problems} problems in {count} shards, {len(left)} of them unfinished")
             async with self._reporting(store, name, run.id):
-                ended: list[Ended] = await self._seats.work(
-                    [Task(name, number) for number in left], self._searching(changes)
-                )
+                tasks = [Task(name, number) for number in left]
+                try:
+                    ended: list[Ended] = await self._seats.work(tasks, self._searching(changes))
+                except SearchFailed as error:
+                    store.finish_run(run.id, "failed", str(error), summary=run.summary)
+                    raise
             shards = read_shards(store, run.id)
             outcome, why = outcome_of(shards)
             head = {"run": name, "outcome": outcome, "reason": why, "policy": run.config["policy"]}
@@ -92,7 +100,8 @@ class ClusterRunner:
 
     def _searching(self, changes: Changes) -> Callable[[Any, Task], Awaitable[Ended]]:
         async def search(actor: Any, task: Task) -> Ended:
-            found: Ended = await self._seats.ask(actor, "search", task.run, task.shard, self.db, changes, task.lost > 0)
+            order = (task.run, task.shard, self.db, changes, task.lost > 0, self._mode(task.run))
+            found: Ended = await self._seats.ask(actor, "search", *order)
             return found
 
         return search
@@ -143,6 +152,12 @@ class ClusterRunner:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await asyncio.to_thread(report)
+
+    def _mode(self, name: str) -> Mode:
+        """The sandbox that a run is scored in."""
+        with Store.open(self.db, read_only=True) as store:
+            mode: Mode = store.run(name).config.get("sandbox") or "auto"
+        return mode
 
     def _committed(self, task: Task) -> int:
         """Groups of a task's run that the database holds; 0 while it cannot be asked."""

@@ -22,13 +22,14 @@ from evo.cluster.task import Answer, Task
 from evo.cluster.worker import Worker
 from evo.config.cluster import ClusterAddress
 from evo.errors import SearchFailed
-from islands.errors import RunBusy
+from islands.errors import DatabaseUnavailable, RunBusy
 from problems.redaction import redact
 
 MOST_LOST = 5
 """Processes that a task may lose one after another without a group committed between."""
 BUSY_SECONDS, BUSY_TRIES = 5.0, 30
-"""A run whose writer was lost on another machine counts as written until its heartbeat is old."""
+"""A run whose writer was lost on another machine counts as written until its heartbeat is old, and a server that is
+restarted comes back."""
 EVENTS_KEPT = 50
 
 
@@ -48,6 +49,7 @@ class Seats:
         self.done: list[Task] = []
         self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self.warning: Callable[[str], None] = lambda text: None
+        self.judges: list[Any] = []
         self._actors: list[Any] = []
         self._paused = False
 
@@ -57,7 +59,7 @@ class Seats:
         remote = ray.remote(Worker).options(
             num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources or None, max_restarts=0
         )
-        actor = remote.remote(str(Path.cwd()), [entry for entry in sys.path if entry])
+        actor = remote.remote(str(Path.cwd()), [entry for entry in sys.path if entry], self.judges)
         self._actors.append(actor)
         return actor
 
@@ -115,7 +117,7 @@ class Seats:
         for _ in range(BUSY_TRIES):
             try:
                 return await search(actor, task)
-            except RunBusy as error:
+            except (RunBusy, DatabaseUnavailable) as error:
                 if self.stopping is not None:
                     raise
                 self.tell(f"{task.label} waits: {error}")
@@ -162,12 +164,15 @@ class Seats:
             "done": len(self.done),
             "lost": self.lost,
             "restarted": self.restarted,
+            "scorers": len(self.judges),
             "events": list(self.events),
         }
 
     def close(self) -> None:
         for actor in list(self._actors):
             self.drop(actor)
+        for judge in self.judges:
+            ray.kill(judge)
 
     def drop(self, actor: Any) -> None:
         """End a process."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import ray
 
+from evo.cluster.scoring import ClusterScorer
 from evo.cluster.task import Answer
 from evo.comparison.runner import Ended
 from evo.comparison.workers import portable
@@ -29,19 +30,28 @@ from evo.runs.scorer_change import Changes
 from evo.runs.shards import check_divisible, relaunch_shard
 from evo.search.resources import Shared
 from evo.search.stop import Stop, StopReason
+from problems.sandbox.contract import Mode
 
 
 class Worker:
-    """Searches one thing at a time. folder: the driver's working directory, which relative names are of"""
+    """Searches one thing at a time.
 
-    def __init__(self, folder: str, path: Sequence[str]) -> None:
+    folder, path: the driver's working directory, which relative names are of, and where it imports from
+    judges: processes that score its answers (evo.cluster.scoring); none where it does that itself
+    """
+
+    def __init__(self, folder: str, path: Sequence[str], judges: Sequence[Any] = ()) -> None:
         with contextlib.suppress(OSError):  # another machine need not have it
             os.chdir(folder)
         sys.path[:0] = [entry for entry in path if entry not in sys.path]
-        self._shared = Shared()
+        self._shared, self._judges = Shared(), list(judges)
         self._stopping: Stop | None = None
         self._paused = False
         self._launched: Launched | None = None
+
+    def _use_judges(self, mode: Mode) -> None:
+        if self._judges and self._shared.scorer is None:
+            self._shared.scorer = ClusterScorer(self._judges, mode)
 
     async def prepare(self, configs: Sequence[RunConfig]) -> Answer:
         """Load what these need, to find what is wrong with it."""
@@ -54,10 +64,11 @@ class Worker:
 
         return await _answered(load)
 
-    async def open(self, run: str, db: str, changes: Changes) -> Answer:
+    async def open(self, run: str, db: str, changes: Changes, mode: Mode) -> Answer:
         """Put a planned run's problems and seeds into the database, or a stored one's changes; how many problems."""
 
         async def put() -> int:
+            self._use_judges(mode)
             launched = await relaunch(run, db=db, changes=changes, shared=self._shared, dealt=True)
             try:
                 check_divisible(launched.config, f"run {run}")
@@ -67,10 +78,13 @@ class Worker:
 
         return await _answered(put)
 
-    async def search(self, run: str, shard: int | None, db: str, changes: Changes, take_over: bool) -> Answer:
+    async def search(
+        self, run: str, shard: int | None, db: str, changes: Changes, take_over: bool, mode: Mode
+    ) -> Answer:
         """Search to the end; how it ended."""
 
         async def search() -> Ended:
+            self._use_judges(mode)
             if shard is None:
                 launched = await relaunch(run, db=db, changes=changes, shared=self._shared, take_over=take_over)
             else:

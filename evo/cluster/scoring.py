@@ -1,0 +1,102 @@
+"""Scoring on the nodes of a cluster: as many processes as were asked for, each with the sandbox of its machine.
+
+The rules of scoring (problems.scoring) stay with the search that asks: what a fault means, what is scored in this
+process after all. A process that is lost with its node is started again elsewhere, and asked again what it owed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from evo.cluster.task import Answer
+from evo.comparison.workers import portable
+from evo.config.cluster import ClusterOptions
+from evo.exit_status import exit_code_of
+from problems.contract import Problem, Score, ScorerFault
+from problems.registry import resolve
+from problems.sandbox.contract import Mode, SandboxFault
+from problems.sandbox.shared import set_sandbox_mode
+from problems.scoring import Scorer, checked_score, scores_its_seed
+
+EACH = 2
+"""Answers that a search has at one process: one that is scored, and one that waits beside it."""
+
+
+class Judge:
+    """Scores answers on a node, one at a time. Problems are opened by their addresses."""
+
+    def __init__(self, folder: str, path: Sequence[str]) -> None:
+        with suppress(OSError):
+            os.chdir(folder)
+        sys.path[:0] = [entry for entry in path if entry not in sys.path]
+        self._problems: dict[str, Problem] = {}
+
+    def check(self, name: str, answer: str, mode: Mode) -> Answer:
+        """The checked Score of an answer."""
+        return self._answered(lambda problem: checked_score(problem, answer), name, mode)
+
+    def takes_seed(self, name: str, answer: str, mode: Mode) -> Answer:
+        """Whether the scorer, having failed on `answer`, scores its seed."""
+        return self._answered(lambda problem: scores_its_seed(problem, answer), name, mode)
+
+    def _answered(self, work: Any, name: str, mode: Mode) -> Answer:
+        try:
+            set_sandbox_mode(mode)
+            if name not in self._problems:
+                (self._problems[name],) = resolve(name)
+            return Answer("done", work(self._problems[name]))
+        except Exception as error:
+            if exit_code_of(error) is None:
+                raise
+            return Answer("fault", portable(error))
+
+
+def start_judges(options: ClusterOptions) -> list[Any]:
+    """The processes, which Ray restarts where they are lost."""
+    remote = ray.remote(Judge).options(
+        num_cpus=options.scorer_cpus,
+        num_gpus=options.scorer_gpus,
+        resources=options.scorer_resources or None,
+        max_restarts=-1,
+        max_task_retries=-1,
+    )
+    path = [entry for entry in sys.path if entry]
+    return [remote.remote(str(Path.cwd()), path) for _ in range(options.scorers)]
+
+
+class ClusterScorer(Scorer):
+    """A Scorer whose answers are judged by processes on other nodes, in turn."""
+
+    def __init__(self, judges: Sequence[Any], mode: Mode) -> None:
+        super().__init__(EACH * len(judges))
+        self._judges, self._mode = itertools.cycle(judges), mode
+        self._turn = threading.Lock()
+
+    def check(self, problem: Problem, answer: str) -> Score:
+        score: Score = self._ask("check", problem, answer)
+        return score
+
+    def takes_seed(self, problem: Problem, answer: str) -> bool:
+        return bool(self._ask("takes_seed", problem, answer))
+
+    def _ask(self, method: str, problem: Problem, answer: str) -> Any:
+        with self._turn:
+            judge = next(self._judges)
+        try:
+            found: Answer = ray.get(getattr(judge, method).remote(problem.name, answer, self._mode))
+        except RayError as error:
+            reason = " ".join(str(error).split())[:200]
+            raise SandboxFault(f"{problem.name}: no process of the cluster can score it ({reason})") from None
+        if found.kind == "fault":
+            raise found.value if isinstance(found.value, ScorerFault | SandboxFault) else SandboxFault(str(found.value))
+        return found.value
