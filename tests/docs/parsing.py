@@ -24,7 +24,7 @@ from vpo.policies.address import parse_addresses
 from vpo.policies.registry import check_policy
 
 ELSEWHERE = {
-    *("pip", "pytest", "ruff", "mypy", "lint-imports", "mkdocs", "accelerate", "git", "docker", "nvidia-smi"),
+    *("pip", "pytest", "ruff", "mypy", "lint-imports", "mkdocs", "accelerate", "git", "docker", "nvidia-smi", "ray"),
     *("vllm", "openevolve-run", "python", "tensorboard", "wandb", "ssh", "export", "createdb", ".ci/run"),
 }
 """Programs that are not ours. Of `pip install` and `python -m` what is ours is checked."""
@@ -60,7 +60,9 @@ def check_arguments(arguments: Sequence[str]) -> None:
             if address.kind in ("embedded", "scripted"):
                 check_policy(address)
     if command.name == "run" and not values.get("config_path"):
-        given = {key: values[key] for key in values if key not in ("config_path", "name", "db", "plain", "as_json")}
+        given = {
+            key: values[key] for key in values if key not in ("config_path", "name", "db", "ray", "plain", "as_json")
+        }
         load_config(None, collect_given(given))
     if command.name == "train" and values.get("method") and not values.get("config_file"):
         named = collect_given({key: values[key] for key in TrainRun.model_fields if key in values})
