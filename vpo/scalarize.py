@@ -74,9 +74,21 @@ def set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.Array
     r, v, w = _check(rewards, valid, weights)
     if r.shape[1] == 0:
         return np.zeros(len(r))
-    r = np.where(v[..., None], r, 0.0)
-    # one matrix product for all rollouts and answers, then a maximum over answers and a mean over weights
-    return np.asarray(np.einsum("gmd,kd->gmk", r, w, optimize=True).max(axis=1).mean(axis=-1))
+    return np.asarray(_best_values(r, v, w).mean(axis=0))
+
+
+def _best_values(r: Floats, v: Bools, w: Floats) -> Floats:
+    """max_s w.r_s of each rollout under each weight: (G, m, d), (G, m), (K, d) -> (K, G), m >= 1.
+
+    A matrix product for each place in the rollouts, and a running maximum in rows of G numbers: what is kept fits the
+    cache, where the maximum over the last axis but one of a (G, m, K) product costs eight times that product.
+    """
+    places = (r if v.all() else np.where(v[..., None], r, 0.0)).swapaxes(0, 1)
+    best = np.asarray(w @ places[0].T)
+    product = np.empty_like(best)
+    for answers in places[1:]:
+        np.maximum(best, np.matmul(w, answers.T, out=product), out=best)
+    return best
 
 
 def marginal_rewards(
@@ -115,8 +127,7 @@ def archive_gains(
     best = (held @ w.T).max(axis=0) if len(held) else np.zeros(len(w))
     if r.shape[1] == 0:
         return np.zeros(len(r))
-    values = np.einsum("gmd,kd->gmk", np.where(v[..., None], r, 0.0), w, optimize=True).max(axis=1)
-    return np.asarray(np.maximum(values - best, 0.0).mean(axis=-1))
+    return np.asarray(np.maximum(_best_values(r, v, w) - best[:, None], 0.0).mean(axis=0))
 
 
 def exact_set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike) -> Floats:
@@ -213,6 +224,9 @@ def _check(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike)
         raise ValueError(
             f"rewards (G, m, d), valid (G, m) and weights (K, d) do not fit: {r.shape}, {v.shape}, {w.shape}"
         )
-    if not np.isfinite(r[v]).all():
+    finite = np.isfinite(r)
+    if finite.all():
+        return r, v, w
+    if not finite[v].all():
         raise ValueError("a valid answer has a reward that is not finite")
-    return np.nan_to_num(r), v, w
+    return np.where(finite, r, 0.0), v, w

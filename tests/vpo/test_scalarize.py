@@ -163,3 +163,18 @@ def test_the_reward_of_what_is_not_valid_is_never_looked_at():
 
 def test_a_group_with_no_answers_at_all_is_worth_nothing():
     assert set_rewards(np.zeros((3, 0, 2)), np.zeros((3, 0), bool), np.ones((4, 2))).tolist() == [0, 0, 0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(groups())
+def test_sets_are_worth_what_the_definition_says(case):
+    """Weight by weight and answer by answer, with nothing vectorised."""
+    rewards, valid, seed = case
+    weights = weights_for(rewards, seed, count=16)
+    counted = np.where(valid[..., None], rewards, 0.0)
+    best = np.array([[max(float(w @ answer) for answer in answers) for w in weights] for answers in counted])
+    archive = np.random.default_rng(seed).random((2, rewards.shape[2]))
+    held = np.array([max(float(w @ one) for one in archive) for w in weights])
+    assert np.allclose(set_rewards(rewards, valid, weights), best.mean(axis=1), rtol=1e-12, atol=1e-15)
+    gains = np.maximum(best - held, 0.0).mean(axis=1)
+    assert np.allclose(archive_gains(rewards, valid, weights, archive), gains, rtol=1e-12, atol=1e-15)
