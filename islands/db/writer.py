@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from islands.db.blobs import pack_floats, pack_ids
 from islands.db.schema import (
@@ -53,7 +53,12 @@ _COUNTED = [field.name for field in fields(Counted)]
 def _upsert(dialect: str, mapped: type[Base], add: bool = False) -> Any:
     """Insert a row of this table, or replace the columns of the one with its primary key, or add to them."""
     of = table(mapped)
-    statement = (sqlite if dialect == "sqlite" else postgresql).insert(of)
+    if dialect == "sqlite":
+        statement: Any = sqlite.insert(of)
+    else:
+        from sqlalchemy.dialects import postgresql  # 40 ms, of which SQLite has no use
+
+        statement = postgresql.insert(of)
     new = {
         column.name: column + statement.excluded[column.name] if add else statement.excluded[column.name]
         for column in of.columns
