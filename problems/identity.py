@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import re
 
-from problems.python_syntax import parse_python
+from problems.python_syntax import shared_tree
 
 
 def identity(answer: str, answer_format: str) -> bytes:
@@ -22,7 +22,7 @@ def identity(answer: str, answer_format: str) -> bytes:
 
 def _normal_form(answer: str, answer_format: str) -> str:
     if answer_format == "python":
-        tree = parse_python(answer)
+        tree = shared_tree(answer)
         if tree is not None:
             with contextlib.suppress(RecursionError):
                 return "tree:" + ast.dump(tree)

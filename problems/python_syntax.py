@@ -11,6 +11,9 @@ MOST_CHARACTERS = 200_000
 MOST_TOKENS = 24_000
 """Longer code has no tree: some 70 KB as people write it, at most 0.1 s and 60 MB to parse, whatever it holds."""
 
+SHARED_CHARACTERS = 32_768
+"""Of the texts whose trees are kept; a tree takes some 200 bytes a character."""
+
 # CPython 3.11 counts the depth of a tree under construction once for all threads, and raises a SystemError where the
 # garbage collector lets another thread parse meanwhile; catch_warnings is not made for several threads either
 _one_at_a_time = threading.Lock()
@@ -50,3 +53,25 @@ def parse_python(code: str) -> ast.Module | None:
             return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+_shared: dict[str, ast.Module | None] = {}  # oldest first
+_sharing = threading.Lock()
+
+
+def shared_tree(code: str) -> ast.Module | None:
+    """What `parse_python` gives, to be left unchanged: an answer is looked at several times on its way from a rollout
+    to its score, and the trees of the newest texts, SHARED_CHARACTERS of them in all, are kept until then."""
+    with _sharing:
+        if code in _shared:
+            return _shared[code]
+    tree = parse_python(code)
+    if len(code) <= SHARED_CHARACTERS // 4:
+        with _sharing:
+            _shared[code] = tree
+            left = sum(map(len, _shared)) - SHARED_CHARACTERS
+            while left > 0:
+                oldest = next(iter(_shared))
+                del _shared[oldest]
+                left -= len(oldest)
+    return tree

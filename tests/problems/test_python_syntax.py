@@ -1,10 +1,13 @@
-"""Parsing from several threads at once."""
+"""Parsing from several threads at once, and parsing once what is looked at several times."""
 
+import ast
 import gc
 import threading
 import time
 
-from problems.python_syntax import parse_python
+from problems import python_syntax
+from problems.identity import identity
+from problems.python_syntax import SHARED_CHARACTERS, parse_python, shared_tree
 
 
 def test_threads_may_parse_while_the_garbage_collector_lets_others_run():
@@ -35,3 +38,27 @@ def test_threads_may_parse_while_the_garbage_collector_lets_others_run():
         gc.callbacks.remove(give_way)
         gc.set_threshold(*before)
     assert not raised
+
+
+def test_a_text_is_parsed_once_for_all_who_leave_its_tree_unchanged(monkeypatch):
+    parsed = []
+    monkeypatch.setattr(python_syntax, "parse_python", lambda code: parsed.append(code) or parse_python(code))
+    code = "def run():\n    return 'parsed once'\n"
+    tree = shared_tree(code)
+    assert ast.dump(tree) == ast.dump(ast.parse(code))
+    assert shared_tree(code) is tree
+    assert identity(code, "python") == identity(f"# a comment\n{code}", "python")
+    assert parsed == [code, f"# a comment\n{code}"]
+    assert parse_python(code) is not tree  # for those who change it
+    assert shared_tree("def (") is None
+
+
+def test_trees_that_are_kept_stay_few():
+    for i in range(200):
+        shared_tree(f"x = {i}\n" + "pass\n" * 200)
+        assert sum(map(len, python_syntax._shared)) <= SHARED_CHARACTERS
+    long = "pass\n" * SHARED_CHARACTERS
+    shared_tree(long)
+    assert long not in python_syntax._shared
+    newest = f"x = {199}\n" + "pass\n" * 200
+    assert newest in python_syntax._shared

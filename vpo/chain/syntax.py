@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from problems.python_syntax import count_tokens, parse_python
+from problems.python_syntax import count_tokens, parse_python, shared_tree
 
 ALLOWANCE = 24_000
 """Tokens of Python that are parsed to read one text, its parts counted each time that they are part of something else.
@@ -41,12 +41,12 @@ def parse_code(code: str) -> ast.Module | None:
     """Its syntax tree, to be left unchanged, or None (problems.python_syntax, ALLOWANCE)."""
     reading = _READING.get()
     if reading is None:
-        return parse_python(code)
+        return shared_tree(code)
     if code not in reading.trees:
         tokens = count_tokens(code)
         affordable = tokens <= reading.left
         reading.left -= tokens if affordable else 0
-        reading.trees[code] = parse_python(code) if affordable else None
+        reading.trees[code] = shared_tree(code) if affordable else None
     return reading.trees[code]
 
 
