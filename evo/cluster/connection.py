@@ -27,6 +27,7 @@ def connect(place: ClusterAddress) -> bool:
     if place.where == LOCAL:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         settings |= {"num_cpus": max(cores, 1), "include_dashboard": False, "object_store_memory": STORE_BYTES}
+    logging.getLogger("ray").setLevel(logging.ERROR)  # of its warnings none is for who searches
     try:
         ray.init(address=LOCAL if place.where == LOCAL else place.where, **settings)
     except (ConnectionError, RuntimeError, ValueError, RayError, OSError) as error:

@@ -12,6 +12,7 @@ from islands.db.schema import (
     Answer,
     Base,
     Candidate,
+    ClusterState,
     Elite,
     Import,
     ImportedProgram,
@@ -68,6 +69,8 @@ def delete_runs(store: Store, runs: Sequence[RunRecord]) -> None:
             for of_run in (PromptGroup, TrainingStep, PolicyVersion, Problem, Shard):
                 tx.connection.execute(delete(of_run).where(of_run.run_id.in_(ids)))
             tx.connection.execute(delete(Run).where(Run.id.in_(ids)))
+            names = {run.name for run in runs} | {run.comparison for run in runs if run.comparison is not None}
+            tx.connection.execute(delete(ClusterState).where(ClusterState.name.in_(sorted(names))))
             for name in _LOOKED_UP:
                 tx.connection.execute(text(f"DROP INDEX housekeeping_{name}"))
         for lease in leases:
@@ -93,6 +96,8 @@ def rename_runs(store: Store, runs: Sequence[RunRecord], name: str) -> None:
                 if run.summary:
                     values["summary"] = {**run.summary, "run": values["name"]}
                 tx.connection.execute(update(Run).where(Run.id == run.id).values(**values))
+            said = update(ClusterState).where(ClusterState.name == (runs[0].comparison or runs[0].name))
+            tx.connection.execute(said.values(name=name))
     finally:
         for lease in leases:
             lease.release()

@@ -118,6 +118,21 @@ def test_a_comparison_on_three_nodes(cluster, postgres_address, tmp_path):
     assert_same_run(stored_answers(postgres_address), stored_answers(here))
 
 
+def test_answers_are_scored_by_processes_on_the_nodes(cluster, postgres_address, tmp_path):
+    """The scorer's process is on some node; its scores, and what its faults mean, are those of scoring on the spot."""
+    scorer = Path(__file__).parents[3] / "examples" / "scorers" / "short_primes.py"
+    settings = RunConfig.model_validate(
+        {"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 6, "rollouts": 2, "answers": 1}
+    )
+    plan_run(settings, Shared(), db=postgres_address, name="run", command="test")
+    ended = asyncio.run(search_on(cluster, postgres_address, "run", "?cpus=0.5&scorers=2&scorer_cpus=0.5"))
+    assert ended.outcome == "done"
+    assert_same_run(stored_answers(postgres_address, "run"), rows_of_one_machine(tmp_path, settings))
+    with Store.open(postgres_address, read_only=True) as store:
+        said = read_cluster_state(store, "run")
+    assert said is not None and said[0]["scorers"] == 2
+
+
 def test_nodes_killed_at_random_moments_cost_nothing_committed(cluster, postgres_address, tmp_path):
     """Three nodes are lost, one after another, in the middle of a run; each is replaced. What was committed before a
     loss is there after it, nothing is twice, and the rows are those of one machine."""

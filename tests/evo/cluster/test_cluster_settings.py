@@ -1,0 +1,90 @@
+"""What is refused before a cluster is asked, and what shards come to together."""
+
+from __future__ import annotations
+
+import builtins
+import socket
+import sys
+
+import pytest
+
+from evo.cluster import cluster_runner
+from evo.config.cluster import parse_cluster
+from evo.errors import BadInput
+from islands.db.shards import ShardRecord
+
+
+def test_an_address_and_its_options():
+    place = parse_cluster("head:6379?cpus=2&gpus=0.5&shards=8&resources=fpga:1,disk:2.5&scorers=3")
+    assert place.where == "head:6379" and str(place) == "head:6379"
+    options = place.options
+    assert (options.cpus, options.gpus, options.shards, options.scorers) == (2, 0.5, 8, 3)
+    assert options.resources == {"fpga": 1.0, "disk": 2.5}
+    assert parse_cluster("local").options.cpus == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("nearby", "expected local, auto, or HOST:PORT"), ("auto?speed=3", "speed"), ("local?shards=0", "shards")],
+)
+def test_what_is_no_cluster(text, said):
+    with pytest.raises(BadInput, match=said):
+        parse_cluster(text)
+
+
+def test_without_ray_the_remedy_is_named(monkeypatch):
+    real = builtins.__import__
+
+    def without(name: str, *rest: object, **named: object) -> object:
+        if name == "ray" or name.startswith("ray."):
+            raise ModuleNotFoundError("No module named 'ray'", name="ray")
+        return real(name, *rest, **named)
+
+    for name in [one for one in sys.modules if one.startswith("evo.cluster.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(BadInput, match=r"needs Ray: pip install 'evo\[ray\]'"):
+        cluster_runner("local", "sqlite:///x.db")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "refused"),
+    [([("here", True)], False), ([("here", True), ("here", True)], True), ([("elsewhere", True)], True)],
+)
+def test_a_file_is_no_database_of_several_machines(monkeypatch, nodes, refused):
+    pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
+    from evo.cluster import connection
+
+    here = socket.gethostname()
+    found = [{"NodeManagerHostname": here if host == "here" else host, "Alive": alive} for host, alive in nodes]
+    monkeypatch.setattr(connection, "alive_nodes", lambda: found)
+    place = parse_cluster("head:6379")
+    connection.check_database("postgresql+psycopg://evo@host/evo", place)
+    if refused:
+        with pytest.raises(BadInput, match="is a file of one machine.*use --db postgresql.*or --ray local"):
+            connection.check_database("sqlite:///runs.db", place)
+    else:
+        connection.check_database("sqlite:///runs.db", place)
+
+
+def shard(number: int, status: str, summary: dict, reason: str = "") -> ShardRecord:
+    return ShardRecord(1, number, 2, status, reason, summary, "n", 1, None)
+
+
+def test_shards_add_up():
+    pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
+    from evo.cluster.summary import merge_problems, merge_shards, outcome_of
+
+    one = {"groups": 4, "answers": 10, "tokens": 30, "active": [[100.0, 110.0]], "errors": {"timeout": 1}, "at": 110.0}
+    two = {"groups": 2, "answers": 5, "tokens": 3, "active": [[105.0, None]], "errors": {"timeout": 2}, "at": 112.0}
+    shards = [
+        shard(0, "done", {**one, "problems": [{"name": "a"}, {"name": "c"}]}),
+        shard(1, "running", {**two, "problems": [{"name": "b"}]}),
+    ]
+    merged = merge_shards(shards, 120.0)
+    assert (merged["groups"], merged["answers"], merged["errors"]) == (6, 15, {"timeout": 3})
+    assert merged["active"] == [[100.0, None]] and merged["seconds"] == 20.0 and merged["answers_per_second"] == 0.75
+    assert [problem["name"] for problem in merge_problems(shards)] == ["a", "b", "c"]
+    assert outcome_of(shards) == ("interrupted", "")
+    assert outcome_of([shards[0], shard(1, "failed", two, "gone")]) == ("failed", "gone")
+    assert outcome_of([shards[0]]) == ("done", "")
