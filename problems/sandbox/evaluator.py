@@ -111,7 +111,7 @@ class Evaluator:
 
     def _listen(self, worker: Worker, task: dict[str, Any], timeout: float, oracle: Oracle | None) -> EvaluatorOutcome:
         limits = replace(self._limits, cpu_seconds=timeout, wall_seconds=timeout * WALL_FACTOR)
-        worker.begin(task, limits, 0, ending.frame_limit(limits))
+        worker.begin(task, limits, 0, ending.frame_limit(limits), apart=oracle is not None)
         ask = None if oracle is None else partial(answer_question, worker, oracle=oracle)
         output, reply, failure, ended = ending.hear_out(worker, limits, _read_reply, bounded=False, ask=ask)
         stdout = output.decode("utf-8", "replace")

@@ -21,7 +21,10 @@ from typing import Any
 from problems.sandbox import isolation, scratch
 from problems.sandbox.contract import Compiled, EvaluatorSpec, Limits, SandboxFault
 
-_SOURCES = ("wire", "syscalls", "confinement", "program", "descendants", "report", "evaluation", "zygote")
+_SOURCES = (
+    *("wire", "syscalls", "confinement", "program", "descendants"),
+    *("report", "room", "scorer", "evaluation", "zygote"),
+)
 _BOOT = """
 import json, os, sys, types
 descriptor = int(sys.argv[1])

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from problems.sandbox import launch, scratch
-from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, Frames, Malformed, frame
+from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, RUN_APART, Frames, Malformed, frame
 from problems.sandbox.contract import Compiled, EvaluatorSpec, Limits, SandboxFault
 from problems.sandbox.patience import Patience
 
@@ -159,9 +159,9 @@ class Worker:
     # -- one fork ------------------------------------------------------------------------------------------------
 
     def begin(
-        self, task: dict[str, Any], limits: Limits, cpu_seconds: int, frame_limit: int, quiet: bool = False
+        self, task: dict[str, Any], limits: Limits, cpu: int, frame_limit: int, quiet: bool = False, apart: bool = False
     ) -> None:
-        """Have a fork run `task`. cpu_seconds: its hard limit in all, 0 for none. quiet: wait for its end first."""
+        """Have a fork run `task`. cpu: its hard limit in seconds, 0 for none. quiet: wait for its end. apart: no answer in it"""
         self._sequence += 1
         self._exit = None
         self._frames = Frames(frame_limit)
@@ -172,7 +172,7 @@ class Worker:
         assert self.process is not None
         self.patience = Patience(self.process.pid, limits.cpu_seconds, limits.wall_seconds)
         self.tell(task)
-        self._ask(RUN, cpu_seconds, limits)
+        self._ask(RUN_APART if apart else RUN, cpu, limits)
 
     def tell(self, message: Any) -> None:
         """Send one message to the fork."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from problems.sandbox import launch
-from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault, ScratchFile
+from problems.sandbox.contract import EvaluatorOutcome, EvaluatorSpec, Limits, SandboxFault, ScratchFile
 from problems.sandbox.evaluator import Evaluator
 from problems.sandbox.isolation import probe
 from problems.sandbox.pool import Sandbox
@@ -182,6 +182,41 @@ def scratch():
 
 def look():
     return [os.getcwd() == os.environ["HOME"], os.environ.get("TOKEN"), os.environ.get("EVO_TEST_SECRET")]
+
+
+def who():
+    return os.getpid()
+
+
+def leave_behind(what):
+    """Does one thing that a later evaluation could see; what it found of them, and its pid."""
+    found = sorted(os.listdir(".")) + sorted(os.listdir("/dev/shm")) + [oct(os.stat(".").st_mode)]
+    if what == "file": open("note", "w").close()
+    if what == "folder": os.mkdir("folder")
+    if what == "shared memory": open("/dev/shm/note", "w").close()
+    if what == "mode":
+        try: os.chmod(".", 0o700)
+        except PermissionError: os.mkdir("folder")  # as root's: not its own
+    if what == "many": [open(f"note{n}", "w").close() for n in range(100)]
+    if what == "process" and os.fork() == 0:
+        os.setsid()
+        time.sleep(300)
+    if what == "signals":
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGSEGV, signal.SIGSTOP, signal.SIGKILL, signal.SIGALRM):
+            try: os.kill(1, number)
+            except OSError: pass
+    return [found, os.getpid()]
+
+
+def descriptors():
+    def is_open(fd):
+        try: os.fstat(fd)
+        except OSError: return False
+        return True
+    return [fd for fd in range(256) if is_open(fd)]
+
+
+signal.signal(signal.SIGALRM, lambda *_: None)
 
 
 def poison(path):
@@ -366,6 +401,56 @@ def test_a_kernel_without_a_way_back_into_a_namespace(monkeypatch: pytest.Monkey
         test_scratch_is_fresh_for_every_call(evaluator)
         test_what_is_left_running_ends_with_the_call(evaluator)
         test_time_out_kills_the_whole_tree(evaluator, "tree")
+
+
+@pytest.fixture
+def room(sandbox: Sandbox, scorer: Path) -> Iterator[Evaluator]:
+    """An evaluator that keeps a namespace for the evaluations of answers that run apart."""
+    if sandbox.mode != "bwrap":
+        pytest.skip("only where there are namespaces to keep")
+    with sandbox.evaluator(EvaluatorSpec(str(scorer)), Limits(processes=32, memory=256 << 20)) as evaluator:
+        yield evaluator
+
+
+def apart(evaluator: Evaluator, function: str, *args: object, timeout: float = 30) -> EvaluatorOutcome:
+    return evaluator.call(function, *args, timeout=timeout, oracle=lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "what", ["nothing", "file", "folder", "shared memory", "mode", "many", "process", "signals", "time-out", "end"]
+)
+def test_nothing_passes_from_one_evaluation_in_a_room_to_the_next(room: Evaluator, what: str) -> None:
+    worker = room._pool.idle[-1]
+    assert worker.process is not None
+    fresh, first = apart(room, "leave_behind", "nothing").value
+    before = descendants(worker.process.pid)
+    if what == "time-out":
+        assert apart(room, "tree", timeout=1.0).status == "timeout"
+    elif what == "end":
+        assert apart(room, "leave", 3).status == "crash"
+    else:
+        assert apart(room, "leave_behind", what).value == [fresh, first + 1]
+    found, pid = apart(room, "leave_behind", "nothing").value
+    assert found == fresh
+    kept = what in ("nothing", "file", "signals", "end")
+    assert pid == (first + 2 if kept else first)
+    assert len(descendants(worker.process.pid)) == len(before) and room._pool.idle[-1] is worker
+
+
+def test_a_room_is_confined_as_an_evaluation_by_itself(room: Evaluator, scorer: Path) -> None:
+    for _ in range(70):  # beyond the number for which a room is kept
+        assert apart(room, "who").value > 1
+        value = apart(room, "attempts", str(scorer.parent / "secret.txt")).value
+        # both are the room, which no signal reaches; none was sent
+        assert {name for name, result in value.items() if result != "refused"} == {"init", "parent"}
+    assert room.call("who", timeout=30).value == 1
+
+
+def test_an_evaluation_by_itself_holds_nothing_of_a_room(room: Evaluator) -> None:
+    before = room.call("descriptors", timeout=30).value
+    inside = apart(room, "descriptors").value
+    assert room.call("descriptors", timeout=30).value == before
+    assert len(inside) == len(before) + 1  # where its oracle answers
 
 
 def test_environment(evaluator: Evaluator) -> None:

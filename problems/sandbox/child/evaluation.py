@@ -8,7 +8,6 @@ evaluation and kills its own children until none are left; a pid that it has not
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import resource
 import select
@@ -16,56 +15,23 @@ import signal
 import struct
 import sys
 import traceback
-import types
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import confinement
 from .descendants import end_children
 from .program import Feed
 from .report import questions, report
+from .room import Room
+from .scorer import home
 from .syscalls import Installer, evaluation_filter
-from .wire import KILL, REQUEST
+from .wire import KILL, REQUEST, RUN_APART
 
 if TYPE_CHECKING:
     from .zygote import Zygote
 
 _INODES = 16384
 _USES = 64
-
-
-def home(scratch: str) -> dict[str, str]:
-    """What a scorer that names no others has as its home and for temporary files: the user it runs as has neither."""
-    return {"HOME": scratch, "TMPDIR": scratch}
-
-
-class Scorer:
-    """The user's file as a module of this worker."""
-
-    def __init__(self, config: dict[str, Any]) -> None:
-        self.config = config
-        self.path: str = config["path"]
-        self.module = types.ModuleType("scorer")
-
-    def load(self) -> None:
-        """Execute the file. Whatever it raises goes to the parent."""
-        environment = self.config["environment"]
-        os.environ.clear()
-        os.environ.update({**home(self.config["scratch"]), **environment})
-        sys.path[:0] = [os.path.dirname(self.path), *filter(None, environment.get("PYTHONPATH", "").split(":"))]
-        sys.argv = [self.path]
-        name = os.path.splitext(os.path.basename(self.path))[0]
-        spec = importlib.util.spec_from_file_location(name, self.path)
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{self.path} is not a Python file")
-        self.module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = self.module
-        spec.loader.exec_module(self.module)
-
-    def find(self, dotted: str) -> Any:
-        found: Any = self.module
-        for part in dotted.split("."):
-            found = getattr(found, part)
-        return found
 
 
 class Confinement:
@@ -115,30 +81,50 @@ class Tree:
 
     def run(self) -> tuple[int, float]:
         """(wait status, CPU seconds) of the evaluation, when nothing of it is left."""
+        if self.fields[0] == RUN_APART and self._has_rooms():
+            return self._in_room()
         if self.zygote.confinement is not None:
             self.zygote.confinement.prepare()
         return self._in_namespace() if self.config["mode"] == "bwrap" else self._supervised()
+
+    def _has_rooms(self) -> bool:
+        return self.config["mode"] == "bwrap" and self.zygote.own_namespace >= 0
+
+    def _in_room(self) -> tuple[int, float]:
+        """As the next guest of the room that there is, or of a new one."""
+        zygote = self.zygote
+        for _ in range(2):
+            if zygote.room is not None and zygote.room.is_open and zygote.room.limits != self.fields[3:]:
+                zygote.room.end()
+            if zygote.room is None or not zygote.room.is_open:
+                assert zygote.confinement is not None
+                zygote.confinement.prepare()
+                zygote.room = Room(self)
+            ended = zygote.room.run(self.fields[1])
+            if ended is not None:
+                return ended
+        return 97 << 8, 0.0
 
     def _in_namespace(self) -> tuple[int, float]:
         if self.zygote.own_namespace < 0:
             pid = self._fork_through_another()
         else:
-            pid = self._fork_into_namespace()
+            pid = self.fork_into_namespace(self._evaluate)
         if pid < 0:
             return 97 << 8, 0.0
         self.zygote.wait(pid, self.fields[1])
         _, status, used = os.wait4(pid, 0)
         return status, used.ru_utime + used.ru_stime
 
-    def _fork_into_namespace(self) -> int:
-        """The evaluation's pid."""
+    def fork_into_namespace(self, work: Callable[[], NoReturn]) -> int:
+        """The pid of a process that does `work` as pid 1 of a pid namespace, over mounts of its own."""
         confinement.namespaces(confinement.CLONE_NEWPID)  # which begins with our next child
         pid = -1
         try:
             pid = os.fork()
             if pid == 0:
                 confinement.namespaces(confinement.CLONE_NEWNS)
-                self._evaluate()
+                work()
         finally:
             if pid == 0:
                 os._exit(97)
@@ -228,26 +214,39 @@ class Tree:
         end_children()
         return status, used.ru_utime + used.ru_stime
 
-    def _evaluate(self) -> None:
-        """In the evaluation itself: confine, call, report; never returns."""
+    def _evaluate(self) -> NoReturn:
+        """In an evaluation with nobody beside it: confine, call, report."""
         try:
-            _, _, _, memory, output, file, processes = self.fields
-            zygote, config = self.zygote, self.config
-            for fd in (zygote.request, zygote.control):
-                with contextlib.suppress(OSError):  # the supervisor had closed it
-                    os.close(fd)
+            task = Feed(self.zygote.feed).read()
+            self.furnish(task["scratch"] or self.config["scratch"])
+        except BaseException:
+            traceback.print_exc()
+            os._exit(98)
+        self.evaluate(task["scratch"] or self.config["scratch"], task)
+
+    def furnish(self, scratch: str) -> None:
+        """Give everything up but scratch and the pipes of an evaluation."""
+        _, _, _, memory, _, file, processes = self.fields
+        zygote = self.zygote
+        for fd in (zygote.request, zygote.control, zygote.own_namespace, *(zygote.room.pipes if zygote.room else ())):
+            with contextlib.suppress(OSError):  # the supervisor had closed it
+                os.close(fd)
+        self._confine(scratch, zygote.base + memory, file, processes)
+        os.dup2(zygote.output, 1)
+        os.dup2(zygote.output, 2)
+        os.close(zygote.output)
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+
+    def evaluate(self, scratch: str, task: dict[str, Any] | None = None) -> NoReturn:
+        """In the evaluation itself, confined: call, report. task: None where it is still to be read."""
+        try:
+            zygote, output = self.zygote, self.fields[4]
             feed = Feed(zygote.feed)
-            task = feed.read()
+            task = task or feed.read()
             if task["asks"]:
                 zygote.scorer.module.__dict__["oracle"] = questions(zygote.results, feed, output)
             else:
                 os.close(zygote.feed)
-            scratch = task["scratch"] or config["scratch"]
-            self._confine(scratch, zygote.base + memory, file, processes)
-            os.dup2(zygote.output, 1)
-            os.dup2(zygote.output, 2)
-            os.close(zygote.output)
-            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
             for name, text in task["files"].items():
                 with open(os.path.join(scratch, name), "x", encoding="utf-8", errors="surrogatepass") as target:
                     target.write(text)

@@ -24,7 +24,7 @@ FRAME = struct.Struct("<cI")
 REQUEST = struct.Struct("<cQQQQQI")  # operation, sequence, hard CPU seconds, memory, output, file, processes
 EXIT = struct.Struct("<cQidB")  # b"X", sequence, wait status, CPU seconds, whether the scratch folder holds anything
 
-RUN, KILL = b"R", b"K"  # operations
+RUN, RUN_APART, KILL = b"R", b"A", b"K"  # operations; apart: no answer in the process of the scorer
 LOADED, FAILED, RESULT, ORACLE = b"L", b"F", b"R", b"O"  # kinds of frames from a child
 
 

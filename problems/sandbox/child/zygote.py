@@ -25,7 +25,7 @@ import traceback
 from os import _exit
 from typing import Any, NoReturn
 
-from . import confinement, evaluation, program
+from . import confinement, evaluation, program, room, scorer
 from .syscalls import Installer, candidate_filter, zygote_filter
 from .wire import EXIT, KILL, REQUEST
 
@@ -69,7 +69,7 @@ class Zygote:
             self._fork = ctypes.PyDLL(None).fork
             self._confine_programs()
         else:
-            self.scorer = evaluation.Scorer(config)
+            self.scorer = scorer.Scorer(config)
             self.scorer.load()
             self._settle_evaluations()
         self.base = confinement.address_space_used() + _SPARE
@@ -123,6 +123,7 @@ class Zygote:
         confinement.undumpable()
         self.own_namespace = own_pid_namespace() if config["mode"] == "bwrap" else -1
         self.confinement = evaluation.Confinement(config) if self.confined else None
+        self.room: room.Room | None = None
 
     def serve(self) -> NoReturn:
         program_profile = self.config["profile"] == "program"
