@@ -222,7 +222,8 @@ class ScorerProblem(Problem):
             told = self._call("score", self._question(answer))
         else:
             with self._process.apart(answer, self._timeout, self._apart) as oracle:
-                told = self._call("score_apart", answer, oracle=oracle)
+                names = oracle.names() if self.execution == "apart" else None  # else what it asks is counted
+                told = self._call("score_apart", answer, names, oracle=oracle)
                 self._exchanges = oracle.asked
         if isinstance(told, Failed):
             return told

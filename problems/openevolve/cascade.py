@@ -56,7 +56,7 @@ class Cascade:
         self._process = ScorerProcess(file, spec, limits, sandbox)
         self._preload: tuple[str, ...] = ()
         self.apart, self.why_shared = False, ""
-        self._asked = 0
+        self._asked, self._trying = 0, False  # its questions are counted while it is not known whether it asks any
         self._stages: tuple[str, ...] = ()
 
     def run(self, text: str, every_stage: bool = False) -> tuple[Evaluation, Evaluation]:
@@ -83,13 +83,13 @@ class Cascade:
         if self.settings["file_suffix"] != ".py":
             self.why_shared = "only Python programs can run apart from their evaluator"
             return
-        self.apart, self._preload, self._asked = True, imported_by(seed), 0
+        self.apart, self._preload, self._asked, self._trying = True, imported_by(seed), 0, True
         try:
             evaluation = self.run(seed, every_stage=True)[0]
             self.why_shared = _difference(shared, evaluation, self._asked)
         except (ScorerFault, SandboxFault) as fault:
             self.why_shared = f"apart from it: {' '.join(str(fault).split())}"[:300]
-        self.apart = not self.why_shared
+        self.apart, self._trying = not self.why_shared, False
 
     def _stage(self, stage: str, text: str, evaluation: Evaluation) -> bool:
         """Run one stage and merge what it gives; False where the answer failed in it."""
@@ -98,7 +98,8 @@ class Cascade:
         call = partial(self._process.call, files={name: text}, timeout=timeout)
         if self.apart:
             with self._process.apart(text, timeout, self._preload) as answer:
-                outcome = call("run_apart", stage, ScratchFile(name), oracle=answer)
+                names = None if self._trying else answer.names()
+                outcome = call("run_apart", stage, ScratchFile(name), names, oracle=answer)
             self._asked += answer.asked
         else:
             outcome = call("run", stage, ScratchFile(name))

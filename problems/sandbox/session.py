@@ -12,7 +12,7 @@ from problems.sandbox.contract import CaseOutcome, Limits, SandboxFault
 from problems.sandbox.oracle import ORACLE_CALLS, Oracle, answer_question
 from problems.sandbox.pool import Sandbox
 from problems.sandbox.trial import DEATHS
-from problems.sandbox.worker import Worker, WorkerDied
+from problems.sandbox.worker import Heard, Worker, WorkerDied
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -33,6 +33,7 @@ class Session:
         self._deaths = 0
         self._used = 0.0  # CPU seconds of the evaluations that its process has done
         self._failed: CaseOutcome | None = None
+        self._held: Heard | None = None  # what came with an answer and is still to be looked at
 
     def __enter__(self) -> Session:
         return self
@@ -72,11 +73,12 @@ class Session:
         died = ""
         for _ in range(DEATHS):
             try:
-                if not self._running and not self._start():
+                if self._running:
+                    assert self._worker is not None
+                    self._worker.tell(request)
+                elif not self._start(request):
                     assert self._failed is not None
                     return self._failed
-                assert self._worker is not None
-                self._worker.tell(request)
                 return self._listen(RESULT, oracle)
             except WorkerDied as error:
                 died = str(error)
@@ -93,7 +95,8 @@ class Session:
         self._running = False
         self._stack.close()
 
-    def _start(self) -> bool:
+    def _start(self, request: dict[str, Any]) -> bool:
+        """Begin a process, which finds `request` once it has loaded the code. False where it cannot."""
         if self._worker is not None and self._worker.soiled:
             self._release()
         if self._worker is None:
@@ -106,7 +109,8 @@ class Session:
             "cpu": self._limits.cpu_seconds,
         }
         self._worker.begin(task, self._limits, 0, ending.frame_limit(self._limits))
-        self._running, self._used = True, 0.0
+        self._worker.tell(request)
+        self._running, self._used, self._held = True, 0.0, None
         outcome = self._listen(LOADED, None)
         if outcome.status == "ok":
             return True
@@ -123,14 +127,16 @@ class Session:
         asked = 0
         while True:
             try:
-                heard = worker.listen()
-                for kind, body in heard.frames:
+                heard, self._held = self._held or worker.listen(), None
+                for at, (kind, body) in enumerate(heard.frames):
                     if kind == ORACLE and asked < ORACLE_CALLS:
                         asked += 1
                         patience.pause(answer_question(worker, body, oracle))
                         continue
                     wall = patience.wall
                     if kind == LOADED and wanted == LOADED:
+                        heard.frames = heard.frames[at + 1 :]
+                        self._held = heard if heard.frames or heard.exit or heard.malformed else None
                         return CaseOutcome("ok", wall_seconds=wall)
                     if kind != wanted and (kind, wanted) != (FAILED, LOADED):
                         raise Malformed("a message that nobody asked for")

@@ -161,7 +161,7 @@ class Worker:
     def begin(
         self, task: dict[str, Any], limits: Limits, cpu: int, frame_limit: int, quiet: bool = False, apart: bool = False
     ) -> None:
-        """Have a fork run `task`. cpu: its hard limit in seconds, 0 for none. quiet: wait for its end. apart: no answer in it"""
+        """Have a fork run `task`. cpu: its hard limit, 0 for none. quiet: await its end. apart: no answer is in it"""
         self._sequence += 1
         self._exit = None
         self._frames = Frames(frame_limit)

@@ -9,13 +9,13 @@ Imports the standard library alone: sandbox workers load it beside a scorer.
 from __future__ import annotations
 
 import builtins
+import functools
 import os
 import re
 import runpy
 import sys
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -32,37 +32,51 @@ def of_answer(error: BaseException) -> bool:
     return getattr(error, "evo_of_answer", False) is True
 
 
-def stand_in(ask: Callable[..., Any], judge: str, path: str = "", text: str = "") -> None:
+@functools.cache
+def source_of(judge: str) -> str:
+    """The scorer's own text; kept, so that a worker reads it once."""
+    try:
+        with open(judge, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError):
+        return ""  # which no code of its own can be part of
+
+
+def stand_in(
+    ask: Callable[..., Any], judge: str, path: str = "", text: str = "", names: dict[str, Any] | None = None
+) -> None:
     """From now on, in this process: the file `path`, or the text `text`, is the answer.
 
-    ask: asks its process. judge: the scorer's file. Code beside it that would execute another text than the answer's or
-    one that stands in that file, or load another file that was written here, gets an exception instead: an answer that
-    it changes first would run in this process.
+    ask: asks its process. names: the reply to the first question, where it is known. judge: the scorer's file. Code
+    beside it that would execute another text than the answer's or one that stands in that file, or load another file
+    that was written here, gets an exception instead: an answer that it changes first would run in this process.
     """
-    answer = _Answer(ask)
+    answer = _Answer(ask, names)
     if path:
         path = os.path.realpath(path)
         _hook_files(answer, path)
         with open(path, encoding="utf-8") as file:
             text = file.read()
-    with open(judge, encoding="utf-8") as file:
-        _hook_texts(answer, text.strip(), str(Path(judge).parent) + os.sep, file.read())
+    _hook_texts(answer, text.strip(), os.path.dirname(judge) + os.sep, source_of(judge))
 
 
 class _Answer:
-    def __init__(self, ask: Callable[..., Any]) -> None:
-        self._ask = ask
+    def __init__(self, ask: Callable[..., Any], names: dict[str, Any] | None) -> None:
+        self._ask, self._names = ask, names
 
     def fill(self, space: dict[str, Any]) -> None:
         """The answer's names."""
-        for name, kind in self.question("names"):
+        known, self._names = self._names, None
+        for name, kind in self.question("names") if known is None else self._taken(known):
             if kind == "call":
                 space[name] = self._function(name)
             elif kind == "value":
                 space[name] = self.question("value", name)
 
     def question(self, name: str, *args: Any) -> Any:
-        reply = self._ask(name, *args)
+        return self._taken(self._ask(name, *args))
+
+    def _taken(self, reply: dict[str, Any]) -> Any:
         sys.stdout.write(reply["stdout"])
         if reply["status"] == "ok":
             return _with_arrays(reply["value"])
@@ -85,7 +99,7 @@ class _Answer:
 
 
 def _hook_files(answer: _Answer, path: str) -> None:
-    load, run_path, here = SourceFileLoader.exec_module, runpy.run_path, os.path.realpath(Path.cwd()) + os.sep
+    load, run_path, here = SourceFileLoader.exec_module, runpy.run_path, os.path.realpath(os.getcwd()) + os.sep
 
     def exec_module(self: SourceFileLoader, module: Any) -> None:
         real = os.path.realpath(self.path)

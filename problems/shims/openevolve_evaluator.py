@@ -26,6 +26,7 @@ else:
 
 FILE = os.environ["EVO_EVALUATOR_FILE"]
 FOLDER = str(Path(FILE).parent)
+answer_apart.source_of(FILE)
 LONGEST_ARTIFACT = 20_000
 sys.path.insert(0, FOLDER)
 deferred_package.defer("openevolve")
@@ -48,18 +49,17 @@ def describe() -> dict[str, Any]:
     return {"stages": [name for name in names if callable(getattr(_module, name, None))]}
 
 
-def run_apart(stage: str, path: str) -> dict[str, Any]:
-    """As `run`, with the answer in a process of its own."""
-    answer_apart.stand_in(oracle, FILE, path=path)
+def run_apart(stage: str, path: str, names: dict[str, Any] | None) -> dict[str, Any]:
+    """As `run`, with the answer in a process of its own. names: its own"""
+    answer_apart.stand_in(oracle, FILE, path=path, names=names)
     return run(stage, path)
 
 
 def run(stage: str, path: str) -> dict[str, Any]:
     """{"metrics", "texts", "artifacts"} of one stage, or {"raised", "line", "trace", "by_answer"}."""
-    for entry in Path(FOLDER).iterdir():
-        link = Path(entry.name)
-        if not link.exists() and not link.is_symlink():
-            link.symlink_to(entry)
+    for name in os.listdir(FOLDER):
+        if not os.path.lexists(name):
+            os.symlink(os.path.join(FOLDER, name), name)
     try:
         result = getattr(_module, stage)(path)
         if inspect.isawaitable(result):

@@ -17,6 +17,7 @@ else:
     import user_file
 
 FILE = os.environ["EVO_SCORER_FILE"]
+answer_apart.source_of(FILE)
 sys.path.insert(0, str(Path(FILE).parent))
 importlib.util.find_spec("problems")  # lists its folder's parent now: an evaluation may read in it, but not list it
 
@@ -68,9 +69,9 @@ def score_batch(answers: list[str]) -> dict[str, Any]:
     return user_file.ask_all(_target.batch_scorer, answers, FILE)
 
 
-def score_apart(answer: str) -> dict[str, Any]:
-    """As `score`, with the answer in a process of its own wherever the file would execute it."""
-    answer_apart.stand_in(oracle, FILE, text=answer)
+def score_apart(answer: str, names: dict[str, Any] | None) -> dict[str, Any]:
+    """As `score`, with the answer in a process of its own wherever the file would execute it. names: its own"""
+    answer_apart.stand_in(oracle, FILE, text=answer, names=names)
     return score(answer)
 
 
