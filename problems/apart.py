@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from problems.python_syntax import parse_source
 from problems.sandbox.child.wire import Array, Kept
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Compiled, Limits
 
@@ -125,7 +126,7 @@ def keep_arrays(value: Any) -> Any:
 def imported_by(code: str) -> tuple[str, ...]:
     """Installed packages that a program imports at its top: loaded once for all its answers."""
     try:
-        tree = ast.parse(code)
+        tree = parse_source(code)
     except (SyntaxError, ValueError, RecursionError):
         return ()
     names: set[str] = set()

@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from problems.python_syntax import parse_source
+
 _SKIPPED_FOLDERS = ("__pycache__", "openevolve_output")
 
 
@@ -85,7 +87,7 @@ def _named(path: Path, text: str) -> bool:
 def _imported(text: str, places: Iterable[Path]) -> Iterator[Path]:
     """Modules and packages of `places` that the text imports."""
     try:
-        tree = ast.parse(text)
+        tree = parse_source(text)
     except (SyntaxError, ValueError, RecursionError):
         return
     words: set[str] = set()

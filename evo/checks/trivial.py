@@ -12,7 +12,7 @@ from evo.checks.finding import Finding, found, ok
 from evo.checks.subject import Outcome, Subject
 from problems.programs.cases import CallCase
 from problems.programs.problem import ProgramProblem
-from problems.python_syntax import parse_python
+from problems.python_syntax import parse_python, parse_source
 
 HIGH = 0.8
 """Of the target, or of the best answer seen where there is no target."""
@@ -132,7 +132,7 @@ def visible_tests(subject: Subject, names: list[str], statement: str) -> dict[st
 def _arguments(call: str) -> str | None:
     """repr of the tuple of a call's plain arguments."""
     try:
-        node = ast.parse(call, mode="eval").body
+        node = parse_source(call, mode="eval").body
         if not isinstance(node, ast.Call) or node.keywords:
             return None
         return repr(tuple(ast.literal_eval(argument) for argument in node.args))

@@ -21,6 +21,7 @@ from evo.whole_file import write_whole
 from problems.programs.further_tests import KEY
 from problems.programs.fuzz import Fuzzed, fuzz_task
 from problems.programs.reader import SHAPES, Window, rows_of, tasks_of
+from problems.python_syntax import parse_source
 from problems.registry import shared_sandbox
 from problems.sandbox.pool import Sandbox
 from vpo.policies.mutation.program import mutate_program
@@ -71,10 +72,10 @@ def _mutants(code: str, count: int, chance: str) -> Sequence[str]:
     """Distinct programs that are one or a few edits away."""
     rng = random.Random(chance)
     found: dict[str, str] = {}
-    same = ast.dump(ast.parse(code))
+    same = ast.dump(parse_source(code))
     for _ in range(5 * count):
         mutant = mutate_program(code, [], rng)
-        tree = ast.dump(ast.parse(mutant))
+        tree = ast.dump(parse_source(mutant))
         if tree != same:
             found.setdefault(tree, mutant)
         if len(found) == count:

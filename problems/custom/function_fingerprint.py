@@ -19,6 +19,8 @@ import types
 from pathlib import Path
 from typing import Any
 
+from problems.python_syntax import parse_source
+
 _KNOWN = {"problems", "evo", "vpo", "islands", "cloudpickle", "__main__"}
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _DEEPEST = 12
@@ -113,7 +115,7 @@ def _source(written: types.FunctionType | type) -> str:
     if written.__name__ == "<lambda>":
         return ""
     try:
-        return ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(written))))
+        return ast.unparse(parse_source(textwrap.dedent(inspect.getsource(written))))
     except (OSError, TypeError, SyntaxError, ValueError):
         return ""
 

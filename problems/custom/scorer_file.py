@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 from problems.contract import BadAddress
 from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem, checked_options
 from problems.fingerprint import files_below, files_fingerprint, files_named_by
+from problems.python_syntax import parse_source
 from problems.sandbox.contract import EvaluatorSpec
 from problems.scorer_process import SHIMS, ScorerProcess
 
@@ -81,7 +82,7 @@ class ScorerFileProblem(ScorerProblem):
 def _literals(path: Path) -> dict[str, Any]:
     """`timeout`, `readable` and `isolated` as the file writes them, without running it."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parse_source(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadAddress(f"cannot read {path}: {error}") from None
     except (SyntaxError, ValueError) as error:

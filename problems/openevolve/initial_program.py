@@ -7,6 +7,7 @@ from pathlib import Path
 
 from problems.contract import BadAddress
 from problems.openevolve.evolve_block import regions
+from problems.python_syntax import parse_source
 
 LANGUAGES = {".py": "python", ".rs": "rust", ".cpp": "cpp", ".c": "c", ".js": "javascript", ".java": "java", ".r": "r"}
 EVALUATOR = "evaluator.py"
@@ -54,7 +55,7 @@ def language_of(program: Path) -> str:
 def is_scorer(path: Path) -> bool:
     """Whether the file defines what a scorer file has (problems.custom.scorer_file)."""
     try:
-        body = ast.parse(path.read_text(encoding="utf-8")).body
+        body = parse_source(path.read_text(encoding="utf-8")).body
     except (OSError, ValueError, SyntaxError):
         return False
     defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from problems.programs.assertions import literal_value, mentions
 from problems.programs.cases import CallCase, Relation
+from problems.python_syntax import parse_source
 
 _RELATIONS: Mapping[str, Relation] = {
     "exact_match = out == exp": "close",
@@ -116,7 +117,7 @@ def _applied(call: ast.expr, bound: Mapping[str, ast.expr]) -> ast.Call | None:
 
 def _relation(helpers: str) -> Relation | None:
     """What the file's `assertion` asserts, where it is one that EvalPlus writes."""
-    for node in ast.parse(helpers).body:
+    for node in parse_source(helpers).body:
         if isinstance(node, ast.FunctionDef) and node.name == "assertion":
             assigned = [ast.unparse(inner) for inner in ast.walk(node) if isinstance(inner, ast.Assign)]
             matched = [line for line in assigned if line.startswith("exact_match")]

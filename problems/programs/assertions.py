@@ -20,6 +20,7 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from problems.programs.cases import CallCase, Case, JudgeCase
+from problems.python_syntax import parse_source
 
 _NOT_LITERAL = object()
 
@@ -118,7 +119,7 @@ def judge_function(name: str, preceding: Sequence[ast.stmt], statement: ast.stmt
     `preceding` statements (assignments, imports) run first, each time: cases do not see one another's state.
     """
     verdict = ast.Return(value=ast.Constant(value=True))
-    function = ast.parse(f"def {name}():\n    pass").body[0]
+    function = parse_source(f"def {name}():\n    pass").body[0]
     assert isinstance(function, ast.FunctionDef)
     function.body = [*preceding, statement, verdict]
     return JudgeCase(name, ast.unparse(statement)), ast.fix_missing_locations(function)
@@ -184,7 +185,7 @@ def signature(code: str, name: str) -> str | None:
 
 def _parsed(code: str) -> list[ast.stmt]:
     try:
-        return ast.parse(code).body
+        return parse_source(code).body
     except (SyntaxError, ValueError):
         return []
 
@@ -194,7 +195,7 @@ def guess_signature(cases: Sequence[Case], name: str) -> str:
     arity = 0
     for case in cases:
         source = case.expression if isinstance(case, CallCase) else case.source if isinstance(case, JudgeCase) else ""
-        for node in ast.walk(ast.parse(source or "0")):
+        for node in ast.walk(parse_source(source or "0")):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
                 arity = max(arity, len(node.args) + len(node.keywords))
     return f"def {name}({', '.join(f'arg{i}' for i in range(1, arity + 1))}):"

@@ -15,6 +15,7 @@ from typing import Any
 
 from problems.programs.assertions import literal_value
 from problems.programs.cases import CallCase, Case, StdinCase, Task
+from problems.python_syntax import parse_source
 
 KEY = "further_tests"
 
@@ -39,7 +40,7 @@ def _case(test: object, number: int, pattern: CallCase | None, task: Task) -> Ca
         case {"stdin": str(given), "stdout": str(printed)} if task.stdin:
             return StdinCase(given, printed)
         case {"call": str(call), "result": str(result)} if pattern is not None:
-            known, value = literal_value(ast.parse(result, mode="eval").body)
+            known, value = literal_value(parse_source(result, mode="eval").body)
             if known:
                 relation = "==" if pattern.relation in ("true", "false", "is") else pattern.relation
                 expression = expression_of(call, pattern)
@@ -49,10 +50,10 @@ def _case(test: object, number: int, pattern: CallCase | None, task: Task) -> Ca
 
 def expression_of(call: str, pattern: CallCase) -> str:
     """A call as prompts write it, as it is evaluated: as `pattern` writes its own."""
-    tree = ast.parse(call, mode="eval").body
+    tree = parse_source(call, mode="eval").body
     if not isinstance(tree, ast.Call):
         raise ValueError(f"{call[:80]!r} is no call")
-    whole = ast.parse(pattern.expression, mode="eval").body
+    whole = parse_source(pattern.expression, mode="eval").body
     inner = pattern_call(whole)
     return ast.unparse(_Replaced(inner, ast.Call(inner.func, tree.args, tree.keywords)).visit(whole))
 

@@ -22,6 +22,7 @@ from problems.programs.further_tests import expression_of, pattern_call
 from problems.programs.literals import source_of
 from problems.programs.livecodebench import LARGEST_TEST
 from problems.programs.typed_mutation import Seen, mutate, mutate_lines
+from problems.python_syntax import parse_source
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _call_inputs(own: Sequence[Any], known: Sequence[_Input], rng: random.Random
     calls = [call for case in own if isinstance(case, CallCase) and (call := _arguments(case)) is not None]
     if pattern is None or not calls:
         return []
-    name = ast.unparse(pattern_call(ast.parse(pattern.shown, mode="eval").body).func)
+    name = ast.unparse(pattern_call(parse_source(pattern.shown, mode="eval").body).func)
     seen: dict[str | int, Seen] = {}
     for call in calls:
         for place, (_, value) in call.items():
@@ -155,7 +156,7 @@ def _call_inputs(own: Sequence[Any], known: Sequence[_Input], rng: random.Random
 def _arguments(case: CallCase) -> dict[str | int, tuple[str, Any]] | None:
     """Place or keyword -> (the helper that makes it, "" for none; the literal). None for a call with others."""
     try:
-        call = pattern_call(ast.parse(case.shown, mode="eval").body)
+        call = pattern_call(parse_source(case.shown, mode="eval").body)
     except ValueError:
         return None
     given: list[tuple[str | int, ast.expr]] = list(enumerate(call.args))
@@ -215,7 +216,7 @@ def _fault(task: Task, outcome: CaseOutcome, second: CaseOutcome) -> str:
     if task.stdin:
         return ""
     try:
-        known, value = literal_value(ast.parse(source, mode="eval").body)
+        known, value = literal_value(parse_source(source, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError):
         return NOT_PLAIN
     return "" if known and value == outcome.value else NOT_PLAIN

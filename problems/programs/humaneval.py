@@ -18,6 +18,7 @@ from typing import Any
 from problems.programs import assertions
 from problems.programs.cases import Task
 from problems.programs.test_statements import cases_of
+from problems.python_syntax import parse_source
 
 _CHECK = re.compile(r"^def check\s*\(", re.MULTILINE)
 
@@ -35,7 +36,7 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
     prompt = str(row["prompt"]).replace("\r\n", "\n")
     seed = prompt.rstrip() + "\n    pass\n"
     try:
-        module = ast.parse(str(row["test"]))
+        module = parse_source(str(row["test"]))
     except SyntaxError as error:
         raise ValueError(f"`test` does not parse: {error}") from None
     entry = str(row.get("entry_point") or _entry(module, seed))
@@ -79,7 +80,7 @@ def _entry(module: ast.Module, prompt: str) -> str:
 
 def _parsed(prompt: str) -> ast.Module:
     try:
-        return ast.parse(prompt)
+        return parse_source(prompt)
     except SyntaxError as error:
         raise ValueError(f"`prompt` is no function header: {error}") from None
 

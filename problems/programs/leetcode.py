@@ -17,6 +17,7 @@ from typing import Any
 from problems.programs.assertions import call_case, literal_value
 from problems.programs.cases import MOST_COMPONENTS, CallCase, Task, Unusable
 from problems.programs.livecodebench import LARGEST_TEST
+from problems.python_syntax import parse_source
 
 _ENTRY = re.compile(r"Solution\(\)\.([A-Za-z_]\w*)")
 _STRUCTURES = {"is_same_list": ("list_node", "_values_of_list"), "is_same_tree": ("tree_node", "_values_of_tree")}
@@ -73,7 +74,7 @@ def leetcode_task(row: Mapping[str, Any]) -> Task:
 def _smallest(test: str, name: str) -> tuple[CallCase, ...]:
     """The smallest assertions of `check`, in its order, repeats dropped."""
     try:
-        module = ast.parse(test)
+        module = parse_source(test)
     except SyntaxError as error:
         raise ValueError(f"`test` does not parse: {error}") from None
     check = next((s for s in module.body if isinstance(s, ast.FunctionDef) and s.name == "check"), None)

@@ -20,6 +20,7 @@ from typing import Any
 from problems.programs.cases import MOST_COMPONENTS, CallCase, Case, StdinCase, Task, Unusable, public_examples
 from problems.programs.literals import source_of
 from problems.programs.packed_tests import unpack_tests
+from problems.python_syntax import parse_source
 
 LARGEST_TEST = 8 << 10
 """Characters of input and output together; larger tests are dropped."""
@@ -134,7 +135,7 @@ def _smallest(row: Mapping[str, Any], function: str | None, private: bool) -> tu
 def _refuse_instances(starter: str, function: str) -> None:
     """Unusable where the signature names a class (TreeNode, ListNode): no JSON test can hold an object of it."""
     try:
-        tree = ast.parse(starter.rstrip() + "\n        pass\n")
+        tree = parse_source(starter.rstrip() + "\n        pass\n")
     except (SyntaxError, ValueError):
         return
     known = {*vars(builtins), *vars(typing)}

@@ -17,6 +17,7 @@ from typing import Any
 from problems.programs import assertions
 from problems.programs.cases import Task, public_examples
 from problems.programs.test_statements import cases_of
+from problems.python_syntax import parse_source
 
 
 def is_mbpp(row: Mapping[str, Any]) -> bool:
@@ -89,7 +90,7 @@ def _statements(tests: object, key: str) -> list[ast.stmt]:
     statements: list[ast.stmt] = []
     for number, test in enumerate([tests] if isinstance(tests, str) else _lines(tests), 1):
         try:
-            statements += ast.parse(test.strip()).body
+            statements += parse_source(test.strip()).body
         except SyntaxError as error:
             where = f"`{key}`" if isinstance(tests, str) else f"test {number} of `{key}`"
             raise ValueError(f"{where} does not parse: {error}") from None
@@ -100,7 +101,7 @@ def _entry(statements: Sequence[ast.stmt], code: str, imports: str) -> str:
     """The function under test: the one that the most tests call, of those that the reference defines."""
     defined = assertions.defined_names(code)
     known = set(assertions.defined_names(imports))
-    known |= {name for s in ast.parse(imports).body if isinstance(s, ast.ImportFrom) for name in _aliases(s)}
+    known |= {name for s in parse_source(imports).body if isinstance(s, ast.ImportFrom) for name in _aliases(s)}
     called = [name for name in assertions.called_names(statements) if name not in known]
     for name in called:
         if name in defined:

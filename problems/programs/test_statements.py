@@ -9,6 +9,7 @@ from dataclasses import replace
 from problems.programs import assertions
 from problems.programs.asserted_pairs import pair_case, split_pairs
 from problems.programs.cases import Case, JudgeCase, Unusable
+from problems.python_syntax import parse_source
 
 _PROXY = "def {name}(*args, **kwargs):\n    return oracle({name!r}, *args, **kwargs)\n"
 
@@ -60,7 +61,7 @@ def cases_of(
     if not any(isinstance(case, JudgeCase) for case in cases):
         return tuple(cases), ""
     body = "\n\n".join(ast.unparse(f) for f in functions)
-    known = assertions.defined_names(helpers) | entries | _bound_names(ast.parse(helpers).body)
+    known = assertions.defined_names(helpers) | entries | _bound_names(parse_source(helpers).body)
     imports = assertions.module_imports(functions, known)
     proxies = "\n\n".join(_PROXY.format(name=name) for name in names)
     bound = "".join(f"{alias} = {names[0]}\n" for alias in aliases)
@@ -83,7 +84,7 @@ def _bound_names(statements: Sequence[ast.stmt]) -> frozenset[str]:
 def _rename(source: str, rename: dict[str, str], mode: str = "eval") -> str:
     if not rename:
         return source
-    tree = ast.parse(source, mode=mode)
+    tree = parse_source(source, mode=mode)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in rename:
             node.id = rename[node.id]

@@ -2,12 +2,18 @@
 
 import ast
 import gc
+import re
 import threading
 import time
+import warnings
+from pathlib import Path
 
+import pytest
+
+import problems
 from problems import python_syntax
 from problems.identity import identity
-from problems.python_syntax import SHARED_CHARACTERS, parse_python, shared_tree
+from problems.python_syntax import SHARED_CHARACTERS, parse_python, parse_source, shared_tree
 
 
 def test_threads_may_parse_while_the_garbage_collector_lets_others_run():
@@ -62,3 +68,20 @@ def test_trees_that_are_kept_stay_few():
     assert long not in python_syntax._shared
     newest = f"x = {199}\n" + "pass\n" * 200
     assert newest in python_syntax._shared
+
+
+def test_nothing_else_in_this_process_parses():
+    """Two threads that parse at once can meet in a SystemError (CPython 3.11). A shim is a process of one thread."""
+    root = Path(problems.__file__).parents[1]
+    files = [file for name in ("problems", "evo", "vpo", "islands") for file in (root / name).rglob("*.py")]
+    found = {
+        str(file.relative_to(root)) for file in files if re.search(r"\bast\.parse\(", file.read_text(encoding="utf-8"))
+    }
+    assert found - {"problems/shims/openevolve_evaluator.py"} == {"problems/python_syntax.py"}
+
+
+def test_what_is_vouched_for_raises_as_ast_does():
+    assert isinstance(parse_source("f(1)", mode="eval"), ast.Expression)
+    with warnings.catch_warnings(), pytest.raises(SyntaxError):
+        warnings.simplefilter("error")
+        parse_source("'\\d'\n1 +")

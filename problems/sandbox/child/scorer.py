@@ -39,7 +39,7 @@ class Scorer:
         self.module = importlib.util.module_from_spec(spec)
         sys.modules[name] = self.module
         register = os.register_at_fork
-        os.register_at_fork = self._noticing(register)  # type: ignore[assignment]
+        os.register_at_fork = self._noticing(register)
         try:
             spec.loader.exec_module(self.module)
         finally:
