@@ -1,27 +1,37 @@
 """How many trivial candidates a second the sandbox runs, beside what forking alone costs here, and where the time goes.
 
-    python -m bench.sandbox [--seconds 3] [--workers 2] [--json]
+    python -m bench.sandbox [--seconds 3] [--workers 2] [--evaluations 100] [--json]
 
 Rows: a bare fork of an interpreter with numpy; the same fork running the candidate's Python with nothing around it; and
 Sandbox.run in every mode that can be had, from two threads per worker. All in one process, in turns, best of the turns
 (others may be using the machine). Then, for one candidate at a time, who used the CPU.
+
+The same for one evaluation of an OpenEvolve directory with a trivial evaluator, its answer in the evaluator's process
+(shared) and in one of its own (apart), and for one trivial program: CPU milliseconds of this process, of the workers,
+and of the forks that they waited for, user and system, the least of the turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import resource
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from problems import Problem, resolve
 from problems.sandbox.contract import Limits, Program
 from problems.sandbox.isolation import probe
 from problems.sandbox.pool import Sandbox
+from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode
 
 TRIVIAL = Program("def f(x):\n    return x + 1\n", ("f(1)",))
 LIMITS = Limits()
@@ -93,7 +103,7 @@ def shares(sandbox: Sandbox, count: int) -> dict[str, float]:
         }
         for _ in range(count):
             worker.begin(task, LIMITS, 13, 1 << 20)
-            while (heard := worker.listen(time.perf_counter() + 5)).exit is None:
+            while (heard := worker.listen()).exit is None:
                 pass
             forks += heard.exit.cpu_seconds
     elapsed = time.perf_counter() - started
@@ -107,7 +117,80 @@ def shares(sandbox: Sandbox, count: int) -> dict[str, float]:
     }
 
 
-def measure(seconds: float, workers: int, turns: int = 3) -> dict[str, Any]:
+EVALUATOR = """
+import importlib.util
+def evaluate(path):
+    spec = importlib.util.spec_from_file_location("program", path)
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    return {{"value": program.search(2, {})}}
+"""
+INITIAL = """# EVOLVE-BLOCK-START
+def search(start, steps):
+    return start + {}
+# EVOLVE-BLOCK-END
+"""
+DIRECTORIES = {"apart": ("5", "steps"), "shared": ("lambda: 5", "steps()")}  # a function cannot be sent to an answer
+
+
+def worker_ticks() -> tuple[float, float]:
+    """CPU seconds of the processes below this one, and of the children that they have waited for."""
+    rows: dict[int, list[str]] = {}
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            with contextlib.suppress(OSError):
+                rows[int(place.name)] = (place / "stat").read_text().rpartition(")")[2].split()
+    below = {os.getpid()}
+    while more := {pid for pid, row in rows.items() if int(row[1]) in below and pid not in below}:
+        below |= more
+    below.discard(os.getpid())
+    own, waited = (sum(sum(map(int, rows[pid][at : at + 2])) for pid in below) for at in (11, 13))
+    return own / os.sysconf("SC_CLK_TCK"), waited / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of(work: Callable[[int], None], count: int, turns: int) -> dict[str, float]:
+    """CPU milliseconds of one call of `work`, which is told its number."""
+    found = []
+    for turn in range(turns):
+        for number in range(10):
+            work(turn * 100_000 + number)
+        before, began = worker_ticks(), time.process_time()
+        for number in range(10, 10 + count):
+            work(turn * 100_000 + number)
+        parent = time.process_time() - began
+        workers, forks = (now - then for now, then in zip(worker_ticks(), before, strict=True))
+        found.append([1000 * seconds / count for seconds in (parent + workers + forks, parent, workers, forks)])
+    return dict(zip(("cpu_ms", "parent_ms", "workers_ms", "forks_ms"), min(found), strict=True))
+
+
+def evaluations(mode: Any, count: int, turns: int) -> dict[str, dict[str, float]]:
+    """`cpu_of` one evaluation of a directory, apart and shared, and of one program."""
+    set_sandbox_mode(mode)
+    rows = {}
+    try:
+        for execution, (argument, added) in DIRECTORIES.items():
+            with tempfile.TemporaryDirectory() as name:
+                folder = Path(name)
+                folder.chmod(0o755)
+                (folder / "evaluator.py").write_text(EVALUATOR.format(argument))
+                (folder / "initial_program.py").write_text(INITIAL.format(added))
+                (problem,) = resolve(name)
+                assert problem.execution == execution, (problem.execution, problem.fault)
+                seed = problem.seed_answer()
+
+                def work(number: int, problem: Problem = problem, seed: str = seed) -> None:
+                    score = problem.score(seed.replace("return", f"_ = {number}\n    return"))
+                    assert score.rewards == (7,), score
+
+                rows[execution] = cpu_of(work, count, turns)
+        with Sandbox.open(mode, 1) as sandbox:
+            rows["program"] = cpu_of(lambda _: (sandbox.run(TRIVIAL, LIMITS), None)[1], count, turns)
+    finally:
+        close_shared_sandbox()
+    return rows
+
+
+def measure(seconds: float, workers: int, count: int, turns: int = 3) -> dict[str, Any]:
     modes = [mode for mode in ("bwrap", "landlock", "none") if probe(mode) is None]
     sandboxes = {mode: Sandbox.open(mode, workers) for mode in modes}  # type: ignore[arg-type]
     rates: dict[str, list[float]] = {}
@@ -123,12 +206,14 @@ def measure(seconds: float, workers: int, turns: int = 3) -> dict[str, Any]:
     finally:
         for sandbox in sandboxes.values():
             sandbox.close()
+    used = {mode: evaluations(mode, count, turns) for mode in modes}
     return {
         "cpus": len(os.sched_getaffinity(0)),
         "load": os.getloadavg()[0],
         "workers": workers,
         "per_second": {name: {"best": max(found), "all": found} for name, found in rates.items()},
         "one_at_a_time": split,
+        "evaluations": used,
     }
 
 
@@ -136,9 +221,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=3.0, help="for each row")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--evaluations", type=int, default=100, help="of each kind, in each of three turns")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    found = measure(options.seconds, options.workers)
+    found = measure(options.seconds, options.workers, options.evaluations)
     if options.json:
         print(json.dumps(found))
         return
@@ -149,6 +235,10 @@ def main() -> None:
     print("one candidate at a time, milliseconds:")
     for mode, row in found["one_at_a_time"].items():
         print(f"  {mode:10}" + "  ".join(f"{name[:-3]} {value:.2f}" for name, value in row.items()))
+    print("one evaluation, CPU milliseconds:")
+    for mode, kinds in found["evaluations"].items():
+        for kind, row in kinds.items():
+            print(f"  {mode:10}{kind:8}" + "  ".join(f"{name[:-3]} {value:.2f}" for name, value in row.items()))
 
 
 if __name__ == "__main__":
