@@ -19,7 +19,7 @@ from problems.sandbox.pool import Sandbox
 
 SCORER = '''
 """A scorer."""
-import importlib.util, os, signal, socket, subprocess, sys, tempfile, time
+import importlib.util, os, random, signal, socket, subprocess, sys, tempfile, time
 from dataclasses import dataclass, field
 
 STATEMENT = "Return the number."
@@ -186,6 +186,11 @@ def look():
 
 def who():
     return os.getpid()
+
+
+def chance():
+    import random
+    return random.random()
 
 
 def leave_behind(what):
@@ -444,6 +449,26 @@ def test_a_room_is_confined_as_an_evaluation_by_itself(room: Evaluator, scorer: 
         # both are the room, which no signal reaches; none was sent
         assert {name for name, result in value.items() if result != "refused"} == {"init", "parent"}
     assert room.call("who", timeout=30).value == 1
+
+
+def test_every_evaluation_draws_at_random_anew(evaluator: Evaluator) -> None:
+    drawn = [apart(evaluator, "chance").value for _ in range(2)] + [
+        evaluator.call("chance", timeout=30).value for _ in range(2)
+    ]
+    assert len(set(drawn)) == 4
+
+
+def test_what_a_scorer_has_called_at_a_fork_is_called(sandbox: Sandbox, tmp_path: Path) -> None:
+    for part in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        part.chmod(part.stat().st_mode | 0o055)
+    path = tmp_path / "hooked.py"
+    path.write_text(
+        "import os\ncalls = []\nos.register_at_fork(after_in_child=lambda: calls.append(1))\n"
+        "def score(answer):\n    return len(calls)\n"
+    )
+    with sandbox.evaluator(EvaluatorSpec(str(path))) as evaluator:
+        assert evaluator.call("score", "", timeout=30).value >= 1
+        assert apart(evaluator, "score", "").value >= 1
 
 
 def test_an_evaluation_by_itself_holds_nothing_of_a_room(room: Evaluator) -> None:

@@ -37,10 +37,12 @@ _USES = 64
 class Confinement:
     """What every evaluation is confined by, made once for many: each would spend most of its own time on it.
 
-    In bwrap mode a ruleset serves `_USES` evaluations, each of which adds its own scratch to it: an earlier one's was a
-    mount of a namespace that is gone, so that nothing is left which its rule could mean. In landlock mode scratch is a
-    folder on a disk, and every evaluation has a ruleset of its own. Folders that hold something hidden are looked
-    through once: what comes to lie in them later cannot be read.
+    A ruleset serves `_USES` evaluations, each of which adds its own scratch to it. A rule means one inode, which it
+    keeps from being used anew, so that nothing is left which an earlier one's could mean: in bwrap mode scratch was
+    a mount of a namespace that is gone; in landlock mode it was a folder which the parent has removed before the worker
+    gets its next request, or else the worker has ended, and no process is left that could have it open. The descriptor
+    of the ruleset is closed in an evaluation before anything of the scorer's runs there. Folders that hold something
+    hidden are looked through once: what comes to lie in them later cannot be read.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -55,7 +57,7 @@ class Confinement:
 
     def prepare(self) -> None:
         """Before the fork of an evaluation."""
-        if self.mode != "bwrap" or not self.abi:
+        if not self.abi:
             return
         if self._rules is not None and self._uses == _USES:
             os.close(self._rules.fd)
@@ -121,7 +123,7 @@ class Tree:
         confinement.namespaces(confinement.CLONE_NEWPID)  # which begins with our next child
         pid = -1
         try:
-            pid = os.fork()
+            pid = self.zygote.scorer.fork()
             if pid == 0:
                 confinement.namespaces(confinement.CLONE_NEWNS)
                 work()
@@ -155,7 +157,7 @@ class Tree:
     def _supervised(self) -> tuple[int, float]:
         told, tell = os.pipe()
         hold, held = os.pipe()  # the supervisor ends the tree when our end closes, by our will or by our death
-        supervisor = os.fork()
+        supervisor = self.zygote.scorer.fork()
         if supervisor == 0:
             os.close(told)
             os.close(held)
@@ -195,7 +197,7 @@ class Tree:
         confinement.adopt_orphans()
         os.close(self.zygote.request)
         os.close(self.zygote.control)
-        pid = os.fork()
+        pid = self.zygote.scorer.fork()
         if pid == 0:
             os.close(hold)
             os.close(tell)

@@ -104,10 +104,9 @@ def _serve(tree: Tree, go: int, tell: int, others: tuple[int, ...]) -> NoReturn:
         tree.furnish(tree.config["scratch"])
         handlers = _put_handlers_aside()
         folders = (tree.config["scratch"], "/dev/shm")
-        fork = tree.zygote.scorer.fork_of()
         before = [_state(folder) for folder in folders]
         while os.read(go, 1):
-            pid = fork()
+            pid = tree.zygote.scorer.fork()
             if pid == 0:
                 os.close(go)
                 os.close(tell)

@@ -23,6 +23,7 @@ class Scorer:
         self.config = config
         self.path: str = config["path"]
         self._hooked = False  # whether it has functions of its own called at a fork
+        self._plain_fork = ctypes.PyDLL(None).fork
         self.module = types.ModuleType("scorer")
 
     def load(self) -> None:
@@ -53,25 +54,20 @@ class Scorer:
 
         return register_at_fork
 
-    def fork_of(self) -> Callable[[], int]:
-        """How this process, which the scorer is loaded in, is to fork: by the C library alone where that will do.
+    def fork(self) -> int:
+        """As os.fork, of the process that the scorer is loaded in; by the C library alone where that will do.
 
         The interpreter's own fork renews locks that other threads might hold, over a hundred pages that every
         evaluation would copy. With one thread there are none; what is left of it is a new state for `random`.
         """
         if self._hooked or len(sys._current_frames()) > 1:
-            return os.fork
-        fork, chance = ctypes.PyDLL(None).fork, sys.modules.get("random")
-
-        def plain() -> int:
-            pid: int = fork()
-            if pid == 0 and chance is not None:
-                chance.seed()
-            if pid < 0:
-                raise OSError("fork")
-            return pid
-
-        return plain
+            return os.fork()
+        pid: int = self._plain_fork()
+        if pid < 0:
+            raise OSError("no process can be started")
+        if pid == 0 and "random" in sys.modules:
+            sys.modules["random"].seed()
+        return pid
 
     def find(self, dotted: str) -> Any:
         found: Any = self.module
