@@ -31,12 +31,12 @@ import numpy as np
 import torch
 
 from problems.contract import Score, ScorerFault
-from problems.identity import identity
-from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
+from problems.types import Prompt, Rollout, ScoredGroup, ScoredRollout
 from vpo.advantage import METHODS, Scale, whitening
 from vpo.chain import parse as parse_chain
 from vpo.policies.encoding import read_prompt_format
 from vpo.scalarize import Sampler
+from vpo.scored_text import as_score, score_answers
 from vpo.training.config import Estimation
 from vpo.training.examples import group_advantages, token_advantages
 
@@ -166,29 +166,16 @@ class VPOTrainer(GRPOTrainer):
                 truncated=bool(ids) and not stopped,
             )
             found = chain.answers
-        distinct: dict[bytes, str] = {}
-        for answer in found:
-            distinct.setdefault(identity(answer, self.answer_format), answer)
-        answers = tuple(
-            ScoredAnswer(answer, key, self._score_answer(row, answer))
-            for key, answer in list(distinct.items())[: self.answers]
+        answers = score_answers(
+            found,
+            lambda answer: as_score(self.score(row, answer), answer, self.scalar),
+            self.answer_format,
+            self.answers,
         )
         tokens = np.asarray(ids, dtype=np.int32)
         # TRL keeps prompts and log-probabilities to itself; an estimate of advantages looks at neither
         rollout = Rollout(text, tokens, np.zeros(len(ids), np.float32), tokens[:0], "stop" if stopped else "length")
         return ScoredRollout(rollout, answers)
-
-    def _score_answer(self, row: Row, answer: str) -> Score:
-        found = self.score(row, answer)
-        if isinstance(found, Score):
-            return found
-        rewards = np.asarray(found, dtype=np.float64)
-        if rewards.ndim != 1 or not np.isfinite(rewards).all():
-            raise ScorerFault(f"score gave {found!r} for {answer[:60]!r}; it must be a vector of finite numbers")
-        weights = np.full(len(rewards), 1.0 / len(rewards)) if self.scalar is None else self.scalar
-        if weights.shape != rewards.shape:
-            raise ScorerFault(f"score gave {len(rewards)} rewards where scalar weighs {len(weights)}")
-        return Score(tuple(rewards.tolist()), float(rewards @ weights))
 
     def _group(self, rollouts: tuple[ScoredRollout, ...], place: int, groups: int) -> ScoredGroup:
         lengths = {len(answer.score.rewards) for rollout in rollouts for answer in rollout.answers}
