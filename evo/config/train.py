@@ -75,6 +75,10 @@ class TrainRun(TraceSettings, TrainerSettings):
     keep: int = Field(2, ge=1, description="checkpoints kept beside the final one")
     sandbox: Mode = Field("auto", description="isolation of code that models write")
     device: str | None = Field(None, description="cpu, cuda, cuda:1")
+    fsdp: bool = Field(
+        False, description="share weights, gradients and optimiser over the processes of accelerate launch (FSDP2)"
+    )
+    fsdp_offload: bool = Field(False, description="with --fsdp: keep them in the machine's memory between steps")
     trackers: list[Literal["tensorboard", "wandb"]] = Field(default_factory=list, description="where figures also go")
 
     @model_validator(mode="after")

@@ -113,6 +113,8 @@ class TrainingLoop(SteppedTraining):
         }
         stats = self.trainer.step(groups)
         if stats.policy_version:
+            if self.trainer.sharded:
+                await self.policy.between(lambda: self.trainer.copy_weights(self.policy.model))
             self.policy.version = stats.policy_version
         self.curriculum.learn(questions, groups)
         ended = time.perf_counter()

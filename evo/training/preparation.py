@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Prepared:
-    """Problems and how they are put, held-out problems, and a policy that can learn."""
+    """Problems and how they are put, held-out problems, and a policy that can learn. weights: its address"""
 
     problems: list[Problem]
     styles: list[PromptFormat]
@@ -39,6 +39,7 @@ class Prepared:
     policy: LocalPolicy
     reference: PreTrainedModel | None
     traces: Traces | Improvements | None = None
+    weights: str = ""
 
 
 def open_named_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None = None) -> Traces | Improvements | None:
@@ -87,4 +88,11 @@ def prepare(
         reference = start.model.float().requires_grad_(False)
     if isinstance(traces, Traces):
         keep_fitting(traces, policy)
-    return Prepared(problems, styles, held_out, policy, reference, traces)
+    return Prepared(problems, styles, held_out, policy, reference, traces, weights)
+
+
+def whole_model(weights: str) -> PreTrainedModel:
+    """A second copy of a policy's model, in float32 and in the machine's memory, to be shared out from there."""
+    policy = load_policy(weights, device="cpu", dtype="float32")
+    assert isinstance(policy, LocalPolicy)
+    return policy.model

@@ -22,8 +22,8 @@ from evo.training.improvement import Improvements
 from evo.training.loop import SteppedTraining
 from evo.training.offline import OfflineTraining, plan_steps, resolve_settings
 from evo.training.on_policy import TrainingLoop
-from evo.training.preparation import Prepared, open_named_traces, prepare
-from evo.training.processes import is_main, open_accelerator
+from evo.training.preparation import Prepared, open_named_traces, prepare, whole_model
+from evo.training.processes import is_main, open_accelerator, recomputes, shard_settings
 from evo.training.run_directory import TrainingRecord
 from evo.training.stored_archives import open_stored_archives
 from evo.training.traces import Traces
@@ -36,6 +36,7 @@ from vpo.training.config import EMBEDDED_RATE, PAPER_RATE, TrainConfig
 from vpo.training.trainer import PolicyTrainer
 
 if TYPE_CHECKING:
+    import torch
     from accelerate import Accelerator
 
 EVALUATION_STREAM_SEED = 1_000_003
@@ -69,24 +70,33 @@ class Training:
             curricula = gather_object([state.pop("curriculum")])
         else:
             curricula = [state.pop("curriculum")]
+        kept, weights = trainer.state(), self._gathered()  # every process has its part of them
         if not self.main:
             return
         step = self.loop.status.step
-        self._write(self.record.place(step), {"loop": state, "curricula": curricula, "trainer": trainer.state()})
+        self._write(self.record.place(step), weights, {"loop": state, "curricula": curricula, "trainer": kept})
         self.record.prune(self.run.keep)
 
     def finish(self) -> None:
         """The final policy with its card, at the top of the directory."""
+        weights = self._gathered()
         if self.main:
-            self._write(self.record.folder)
+            self._write(self.record.folder, weights)
         if self.accelerator is not None:
             self.accelerator.end_training()
 
-    def _write(self, folder: Path, state: Mapping[str, Any] | None = None) -> None:
-        model, tokenizer = self.loop.trainer.model, self.policy.tokenizer
+    def _gathered(self) -> dict[str, torch.Tensor] | None:
+        """The whole model's weights where each process holds a part of them."""
+        return self.loop.trainer.weights() if self.loop.trainer.sharded else None
+
+    def _write(
+        self, folder: Path, weights: dict[str, torch.Tensor] | None, state: Mapping[str, Any] | None = None
+    ) -> None:
+        tokenizer = self.policy.tokenizer
+        model = self.loop.trainer.model if weights is None else self.policy.model
         card = self.record.card(self.run, self.about, self.loop.source, self.loop.notes())
         trained = {"method": self.run.method, "answers": self.run.chain, "start": self.about["start"]}
-        save_checkpoint(model, tokenizer, folder, card, state, trained=trained)
+        save_checkpoint(model, tokenizer, folder, card, state, trained=trained, weights=weights)
 
     async def close(self) -> None:
         await self.policy.close()
@@ -182,13 +192,17 @@ def _assemble(
     stored = isinstance(traces, Traces)
     steps = plan_steps(run, traces) if isinstance(traces, Traces) else run.steps
     config = TrainConfig.of(run, seed=run.seed, reward=run.reward, shaping=run.shaping, steps=steps, trust=stored)
+    shards = shard_settings(run, accelerator)
+    config.gradient_checkpointing = recomputes(run)
     trainer = PolicyTrainer(
-        policy.model,
+        # the policy samples from a whole model of its own where the trained one is in parts
+        policy.model if shards is None else whole_model(prepared.weights),
         policy.tokenizer,
         config,
         version=about["start"],
         reference=prepared.reference,
         accelerator=accelerator,
+        shards=shards,
         folder=record.folder,
     )
     main = is_main(accelerator)

@@ -34,15 +34,17 @@ def save_checkpoint(
     state: Mapping[str, Any] | None = None,
     *,
     trained: Mapping[str, Any] | None = None,
+    weights: Mapping[str, torch.Tensor] | None = None,
 ) -> None:
     """Write an ordinary checkpoint with its card (README.md) into `folder`, an adapter merged into the weights.
 
     state: tensors, numbers, strings, lists and mappings of them, which are kept beside it
     trained: how it was trained, for vpo.policies.checkpoint
+    weights: to write in the place of the model's own
     """
 
     def write(place: Path) -> None:
-        _write(model, tokenizer, place, card, trained)
+        _write(model, tokenizer, place, card, trained, weights)
         if state is not None:
             torch.save(dict(state), place / STATE)
 
@@ -60,9 +62,11 @@ def _write(
     folder: Path,
     card: str,
     trained: Mapping[str, Any] | None,
+    weights: Mapping[str, torch.Tensor] | None,
 ) -> None:
     with without_bars():
-        (merge_adapter(model) if has_adapter(model) else model).save_pretrained(folder)
+        whole = merge_adapter(model) if has_adapter(model) else model
+        whole.save_pretrained(folder, state_dict=None if weights is None else dict(weights))
         tokenizer.save_pretrained(folder)
     settings = folder / "tokenizer_config.json"
     if settings.is_file():

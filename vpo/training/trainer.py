@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +30,13 @@ from vpo.training.adapters import (
     has_adapter,
     merge_adapter,
     set_adapter_weights,
-    with_adapter,
     without_adapter,
 )
 from vpo.training.attention import training_attention, use_attention
 from vpo.training.batches import micro_batches, minibatches
 from vpo.training.config import DPO, TrainConfig
 from vpo.training.contract import TrainingDiverged, TrainStats
+from vpo.training.distribution import Batch, Replicated, ShardSettings
 from vpo.training.divergence import save_diverged
 from vpo.training.examples import (
     Archive,
@@ -52,7 +52,7 @@ from vpo.training.group_metrics import group_metrics
 from vpo.training.memory import give_back
 from vpo.training.optimizer import make_optimizer
 from vpo.training.precision import multiplies_in_bf16
-from vpo.training.reduction import Reduction
+from vpo.training.trainable import figures_of, make_trainable
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -69,6 +69,7 @@ class PolicyTrainer:
     archive: what archive_vpo takes the gain over, asked per group; None = an empty one
     shown: the parents that a group's prompt showed, where gains over them are rewarded; None = none
     accelerator: accelerate.Accelerator of a run over several processes, each of which passes its own groups to `step`
+    shards: share the model out over those processes; None = each holds all of it
     folder: where a diverged batch is saved
     """
 
@@ -83,6 +84,7 @@ class PolicyTrainer:
         archive: Archive | None = None,
         shown: Shown | None = None,
         accelerator: Accelerator | None = None,
+        shards: ShardSettings | None = None,
         folder: str | Path = ".",
     ) -> None:
         self.config = config
@@ -92,22 +94,24 @@ class PolicyTrainer:
         self.folder = Path(folder)
         self.steps = 0
         self.versions = [version]
-        self._over_processes = Reduction(accelerator)
-        if config.lora_rank:
-            model = with_adapter(model, config, config.seed)
-        elif next(model.parameters()).dtype != torch.float32:
-            model.float()  # AdamW's small steps vanish in 16 bits; bf16 comes from autocast
-        self.model = model.eval()  # without dropout: the ratio compares two passes through one function
-        if config.gradient_checkpointing:
-            getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
-        self._shares = config.shared_prefix and not config.gradient_checkpointing and not is_windowed(model.config)
+        self._over_processes = Replicated(accelerator)
+        if shards is not None and accelerator is not None:
+            from vpo.training.sharding import Sharded  # torch.distributed
+
+            self._over_processes = Sharded(accelerator, shards)
+        self.model = model = make_trainable(model, config)
+        self._may_share = config.shared_prefix and not config.gradient_checkpointing and not is_windowed(model.config)
+        self._shares = self._may_share
         self._reference = reference
         if config.has_reference and reference is None and not has_adapter(model):
             self._reference = copy.deepcopy(model).requires_grad_(False)
-        self._mixed = multiplies_in_bf16(config.precision, model.device.type)
+        self._device = self._over_processes.device or model.device
+        self._mixed = multiplies_in_bf16(config.precision, self._device.type)
         self._attention = training_attention(model, config)
+        for one in filter(None, (model, self._reference)):
+            self._over_processes.place(one, self._mixed)
         self._trained = [p for p in model.parameters() if p.requires_grad]
-        self.optimizer, self.schedule = make_optimizer(self._trained, config, model.device.type)
+        self.optimizer, self.schedule = make_optimizer(self._trained, config, self._trained[0].device.type)
 
     @property
     def version(self) -> str:
@@ -142,7 +146,7 @@ class PolicyTrainer:
         start = self._start(examples)
         parts = minibatches(examples, self.config, self.steps)
         updates = [values for part in parts if (values := self._update(part, start))]
-        if self.model.device.type == "cpu":
+        if self._device.type == "cpu":
             give_back()
         means = {name: sum(values[name] for values in updates) / len(updates) for name in updates[0]}
         self.steps += 1
@@ -164,18 +168,17 @@ class PolicyTrainer:
             return {}
         self.optimizer.zero_grad(set_to_none=True)
         # named beforehand: a process without groups must come to the same sums as the others
-        sums: dict[str, Any] = dict.fromkeys(("loss", *self._figures()), 0.0)
+        sums: dict[str, Any] = dict.fromkeys(("loss", *figures_of(config)), 0.0)
         weights = token_weights(groups, config.aggregation, total)
-        together = 2 if config.method == DPO else 1
-        for batch in micro_batches(groups, weights, config.token_budget, shared=self._shares, together=together):
+        for batch in self._micro_batches(groups, weights):
             with use_attention(self.model, self._attention, recompute=self.config.gradient_checkpointing):
                 total_loss, metrics = self._loss(batch, start)
                 total_loss.backward()
             for name, value in {"loss": total_loss.detach(), **metrics}.items():
                 sums[name] = sums[name] + value
         self._over_processes.add_up_gradients(self._trained)
-        norm = torch.nn.utils.clip_grad_norm_(self._trained, config.grad_clip)
-        values = {name: self.add_up(float(value)) for name, value in sums.items()} | {"grad_norm": float(norm)}
+        norm = self._over_processes.clip(self._trained, config.grad_clip)
+        values = {name: self.add_up(float(value)) for name, value in sums.items()} | {"grad_norm": norm}
         if not all(np.isfinite(value) for value in values.values()):
             saved = save_diverged(
                 self.folder, self.steps + 1, groups, values, self.config, process=self._over_processes.process
@@ -185,18 +188,18 @@ class PolicyTrainer:
         self.schedule.step()
         return values
 
-    def _figures(self) -> tuple[str, ...]:
-        """What the loss reports."""
-        if self.config.method == DPO:
-            return preference.FIGURES
-        return (*loss.FIGURES, "kl") if self.config.kl > 0 else loss.FIGURES
+    def _micro_batches(self, groups: Sequence[ExampleGroup], weights: list[list[float]]) -> list[Batch]:
+        together = 2 if self.config.method == DPO else 1
+        self._shares = self._may_share and self._over_processes.shares_prefix(groups)
+        batches = micro_batches(groups, weights, self.config.token_budget, shared=self._shares, together=together)
+        return self._over_processes.even_out(batches)
 
     def _loss(
         self, batch: Sequence[tuple[ExampleGroup, Sequence[float]]], start: Mapping[int, torch.Tensor]
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         groups = [group for group, _ in batch]
         examples = [example for group in groups for example in group.examples]
-        device = self.model.device
+        device = self._device
         packed = pack(groups, device)
         lengths = [len(example.token_ids) for example in examples]
         weight = np.repeat(np.concatenate([np.asarray(w) for _, w in batch]), lengths)
@@ -204,7 +207,9 @@ class PolicyTrainer:
         behaviour = [example.behaviour for example in examples if example.behaviour is not None] or None
         reference = None
         if self.config.has_reference:
-            with torch.no_grad(), self._as_reference() as model:
+            fixed = self._reference
+            as_reference = without_adapter(self.model) if fixed is None else contextlib.nullcontext(fixed)
+            with torch.no_grad(), as_reference as model:
                 reference = self._forward(model, packed)
         logprobs, weights = self._forward(self.model, packed), torch.from_numpy(weight.astype(np.float32)).to(device)
         if self.config.method == DPO:
@@ -216,7 +221,9 @@ class PolicyTrainer:
             _flat([example.advantages for example in examples], device),
             weights,
             self.config,
-            start=torch.cat([start[id(example)] for example in examples]) if start else None,
+            start=torch.cat([start.get(id(one), logprobs.new_zeros(len(one.token_ids))) for one in examples])
+            if start
+            else None,  # what has no start is of an idle batch
             reference=reference,
         )
 
@@ -226,36 +233,37 @@ class PolicyTrainer:
             return {}
         start: dict[int, torch.Tensor] = {}
         ones = [[1.0] * len(group.examples) for group in examples]
-        for batch in micro_batches(examples, ones, self.config.token_budget, shared=self._shares):
+        for batch in self._micro_batches(examples, ones):
             rows = [example for group, _ in batch for example in group.examples]
             with torch.no_grad():
-                flat = self._forward(self.model, pack([group for group, _ in batch], self.model.device))
+                flat = self._forward(self.model, pack([group for group, _ in batch], self._device))
             start.update(zip(map(id, rows), flat.split([len(row.token_ids) for row in rows]), strict=True))
         return start
 
     def _forward(self, model: PreTrainedModel, packed: Packed) -> torch.Tensor:
         """(N,) log-probabilities of the micro-batch's completion tokens, row by row."""
-        autocast = torch.autocast(model.device.type, torch.bfloat16, enabled=self._mixed)
+        autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed)
         used = use_attention(model, self._attention, recompute=self.config.gradient_checkpointing)
         with used, autocast:
             return completion_logprobs(model, packed, shared=self._shares)[packed.mask]
-
-    @contextlib.contextmanager
-    def _as_reference(self) -> Iterator[PreTrainedModel]:
-        if self._reference is not None:
-            yield self._reference
-        else:
-            with without_adapter(self.model) as model:
-                yield model
 
     def add_up(self, value: float) -> float:
         """The sum over processes."""
         return self._over_processes.add_up(value)
 
+    @property
+    def sharded(self) -> bool:
+        """Whether this process holds a part of the model alone, so that no policy can sample from it."""
+        return self._over_processes.sharded
+
     def weights(self) -> dict[str, torch.Tensor]:
-        """The whole model's weights now, an adapter merged into them: what a policy that samples is given."""
-        model = merge_adapter(self.model) if has_adapter(self.model) else self.model
-        return {name: tensor.detach() for name, tensor in model.state_dict().items()}
+        """The whole model's weights now, an adapter merged into them: what a policy that samples is given. A call that
+        every process must make."""
+        return self._over_processes.weights(merge_adapter(self.model) if has_adapter(self.model) else self.model)
+
+    def copy_weights(self, target: PreTrainedModel) -> None:
+        """Put them into a whole model of this process's own, weight by weight. A call that every process must make."""
+        self._over_processes.copy_weights(self.model, target)
 
     def load(self, folder: str | Path) -> None:
         """Take the weights of a checkpoint; an adapter's come with the state that `restore` takes."""
@@ -263,9 +271,7 @@ class PolicyTrainer:
             return
         with without_bars():
             saved = type(self.model).from_pretrained(folder, dtype=torch.float32).state_dict()
-        with torch.no_grad():
-            for name, tensor in self.model.state_dict().items():
-                tensor.copy_(saved[name])
+        self._over_processes.load_weights(self.model, saved)
 
     def logprobs(self, rollouts: Sequence[Rollout], temperature: float) -> list[npt.NDArray[np.float32]]:
         """(T,) nats for each rollout's tokens under the weights as they are now, by the forward pass that trains."""
@@ -274,7 +280,7 @@ class PolicyTrainer:
             silent = np.zeros(len(rollout.token_ids), dtype=np.float32)
             group = ExampleGroup(rollout.prompt_ids, (Example(rollout.token_ids, silent, silent),), temperature)
             with torch.no_grad():
-                found.append(self._forward(self.model, pack([group], self.model.device)).float().cpu().numpy())
+                found.append(self._forward(self.model, pack([group], self._device)).float().cpu().numpy())
         return found
 
     def state(self) -> dict[str, Any]:
@@ -282,7 +288,7 @@ class PolicyTrainer:
         return {
             "steps": self.steps,
             "versions": list(self.versions),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": self._over_processes.optimizer_state(self.optimizer),
             "schedule": self.schedule.state_dict(),
             "adapter": adapter_weights(self.model) if has_adapter(self.model) else {},
         }
@@ -291,7 +297,7 @@ class PolicyTrainer:
         """Go on from `state`. A fully trained model must hold the weights saved with it; an adapter's come with it."""
         set_adapter_weights(self.model, state["adapter"])
         self.steps, self.versions = state["steps"], list(state["versions"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self._over_processes.restore_optimizer(self.optimizer, state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
 
 
