@@ -36,6 +36,9 @@ class EngineArgs:
     enable_lora: bool = False
     max_loras: int = 0
     max_lora_rank: int = 0
+    gpu_memory_utilization: float = 0.9
+    enable_sleep_mode: bool = False
+    weight_transfer_config: Any = None
 
 
 @dataclass
@@ -82,11 +85,46 @@ class LLMEngine:
     def __init__(self, args: EngineArgs) -> None:
         if Path(args.model).name == "hungry":
             raise MemoryError("Available memory is less than the model")
-        if args.logprobs_mode != "processed_logprobs" or args.enable_chunked_prefill:
+        if args.logprobs_mode != "processed_logprobs" or (args.enable_chunked_prefill and not GPU):
             raise ValueError("log-probabilities would not be those of sampling")
         self.args, self.engine_core = args, types.SimpleNamespace(shutdown=lambda: None)
         self.model = None if args.enable_lora else Model(args.model, args.dtype, None)
         self.requests: dict[str, Any] = {}
+        self.transferring = False
+
+    def collective_rpc(self, method: str, kwargs: dict[str, Any] | None = None) -> None:
+        """The worker's side of weight transfer, in the order that vLLM's worker insists on. A model in a directory
+        called `deaf` says OK and keeps its weights; in one called `refusing` it says no."""
+        import torch
+
+        if self.args.weight_transfer_config is None:
+            raise RuntimeError("Weight transfer not configured")
+        name = Path(self.args.model).name
+        if method == "init_weight_transfer_engine":
+            assert kwargs == {"init_info": {"packed": False}}
+        elif method == "start_weight_update":
+            self.transferring = True
+        elif method == "update_weights":
+            assert self.transferring, "start_weight_update must be called before update_weights."
+            if name == "refusing":
+                raise ValueError("IPC handle not found for GPU UUID")
+            update = (kwargs or {})["update_info"]
+            told = zip(update["names"], update["ipc_handles"], strict=True)
+            if name != "deaf":
+                self.model.inner.load_state_dict({key: torch.from_numpy(one["gpu"]) for key, one in told})
+        elif method == "finish_weight_update":
+            self.transferring = False
+        else:
+            raise AttributeError(method)
+
+    def reset_prefix_cache(self) -> None:
+        """There is no cache."""
+
+    def sleep(self, level: int) -> None:
+        """Nothing is held."""
+
+    def wake_up(self) -> None:
+        """Nothing was let go."""
 
     @classmethod
     def from_engine_args(cls, args: EngineArgs) -> "LLMEngine":
@@ -184,7 +222,10 @@ def _module(name: str, **content: Any) -> None:
 
 for package in ("v1", "v1.engine", "inputs", "lora", "distributed"):
     _module(f"vllm.{package}", __path__=[])
-_module("vllm.platforms", current_platform=types.SimpleNamespace(is_cpu=lambda: True, device_name="cpu"))
+GPU = os.environ.get("VLLM_STUB_GPU") == "1"
+"""Whether to pass for a vLLM that was built for a GPU."""
+_module("vllm.platforms", current_platform=types.SimpleNamespace(is_cpu=lambda: not GPU, device_name="cpu"))
+_module("vllm.config", WeightTransferConfig=lambda backend: types.SimpleNamespace(backend=backend))
 _module("vllm.v1.engine.llm_engine", LLMEngine=LLMEngine)
 _module("vllm.inputs.engine", tokens_input=lambda ids: {"type": "token", "prompt_token_ids": ids})
 _module("vllm.sampling_params", RequestOutputKind=types.SimpleNamespace(FINAL_ONLY=2))

@@ -48,6 +48,9 @@ class Options(BaseModel):
     sleep: Literal["auto", "on", "off"] = Field(
         "auto", description="free the GPU while a trainer works; auto: on a GPU"
     )
+    transfer: Literal["auto", "off"] = Field(
+        "auto", description="a trainer's weights go into the running engine (one GPU); off: it is built anew"
+    )
     gpus: int = Field(1, ge=1, le=64, description="GPUs that share the model's layers (tensor parallel)")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from vpo.policies.encoding import context_of
 from vpo.vllm.address import EngineSettings
+from vpo.vllm.transfer import BACKEND
 
 CPU_CONTEXT, GPU_CONTEXT = 8192, 32768
 CPU_SEQUENCES, GPU_SEQUENCES = 64, 256
@@ -19,12 +20,13 @@ CPU_CACHE = 2 << 30
 @dataclass(frozen=True)
 class Ready:
     """What an engine came to. device: "cpu" or "cuda"; context: most tokens of prompt and answer; sleeps: whether the
-    device's memory can be lent to a trainer."""
+    device's memory can be lent to a trainer; transfers: whether weights can be put into it as it runs"""
 
     device: str
     dtype: str
     context: int
     sleeps: bool
+    transfers: bool = False
 
 
 def build_engine(settings: EngineSettings) -> tuple[Any, Ready]:
@@ -49,6 +51,7 @@ def build_engine(settings: EngineSettings) -> tuple[Any, Ready]:
     longest = context_of(AutoConfig.from_pretrained(settings.model))
     context = min(longest, options.context or (CPU_CONTEXT if on_cpu else GPU_CONTEXT))
     sleeps = not on_cpu and options.sleep != "off"
+    transfers = not on_cpu and options.transfer != "off" and options.gpus == 1 and settings.adapter is None
     arguments: dict[str, Any] = {
         "model": settings.weights or settings.model,
         "skip_tokenizer_init": True,
@@ -76,8 +79,12 @@ def build_engine(settings: EngineSettings) -> tuple[Any, Ready]:
         }
     else:
         arguments |= {"gpu_memory_utilization": options.gpu_memory, "enable_sleep_mode": sleeps}
+    if transfers:
+        from vllm.config import WeightTransferConfig
+
+        arguments["weight_transfer_config"] = WeightTransferConfig(backend=BACKEND)
     engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
-    return engine, Ready("cpu" if on_cpu else "cuda", dtype, context, sleeps)
+    return engine, Ready("cpu" if on_cpu else "cuda", dtype, context, sleeps, transfers)
 
 
 def _free_memory() -> int:

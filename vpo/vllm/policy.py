@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import warnings
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -37,7 +38,8 @@ from vpo.vllm.address import EngineSettings, engine_settings
 from vpo.vllm.engine import Engine, lease, release, reload_engine
 from vpo.vllm.messages import Call, Drawn, Group, Row
 from vpo.vllm.text import Description, load_tokenizer
-from vpo.vllm.weights import model_of, write_weights
+from vpo.vllm.transfer import export_weights
+from vpo.vllm.weights import check_weights, model_of, write_weights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -70,6 +72,7 @@ class VllmPolicy:
         self.batch = batch or 0
         # one less than the engine's: to tell the log-probability of a given last token it must draw one more
         self.context = engine.ready.context - 1
+        self.transfers: bool = engine.ready.transfers
         self._start = engine.settings
         self._engine = engine
         self._turns = Turns()
@@ -148,9 +151,9 @@ class VllmPolicy:
                     await self._ask("wake")
 
     async def update(self, weights: Mapping[str, Any], version: str) -> None:
-        """Sample from `weights` from now on: the engine is built again over a checkpoint of them, because weights put
-        into a running one were seen to give wrong log-probabilities though vLLM said that all was well. Raises
-        ValueError where they are not this model's; PolicyUnavailable where the engine cannot be built again."""
+        """Sample from `weights` from now on. On one GPU they go into the running engine (vpo.vllm.transfer) while
+        `transfers` is set and nobody else has the engine on lease; else it is built again over a checkpoint of them.
+        Raises ValueError where they are not this model's; PolicyUnavailable where the engine cannot take them."""
         async with self._turns.alone():
             if self._closed:
                 raise PolicyUnavailable(f"{self.version} is closed")
@@ -158,12 +161,24 @@ class VllmPolicy:
         self.version = version
 
     def _replace(self, weights: Mapping[str, Any], version: str) -> None:
+        try:
+            check_weights(weights, self._start)
+        except ValueError as error:
+            raise ValueError(f"{version}: {error}") from None
+        if self.transfers and self._engine.users == 1:
+            update, kept = export_weights(weights, self._engine.ready.dtype)
+            try:
+                self._engine.ask("transfer", update).result()
+            except (BadAddress, PolicyUnavailable) as error:
+                self.transfers = False  # what it holds now nobody knows: it is built anew
+                warnings.warn(f"weights are not put into the running engine any more: {error}", stacklevel=2)
+            else:
+                return
+            finally:
+                del kept
         folder = held_folder.make("weights")
         try:
-            try:
-                write_weights(weights, self._start, self._engine.ready.dtype, Path(folder))
-            except ValueError as error:
-                raise ValueError(f"{version}: {error}") from None
+            write_weights(weights, self._start, self._engine.ready.dtype, Path(folder))
             self._engine = reload_engine(self._engine, self._start.with_weights(folder))
         finally:
             held_folder.release(folder)

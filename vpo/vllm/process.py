@@ -32,6 +32,7 @@ from vpo.vllm.address import EngineSettings
 from vpo.vllm.build import Ready, build_engine
 from vpo.vllm.messages import Call, Drawn, Row
 from vpo.vllm.text import Description, Text
+from vpo.vllm.transfer import receive_weights
 
 WATCH_SECONDS = 2.0
 MESSAGE = 400
@@ -58,6 +59,7 @@ class Host:
         self._text: Any = None
         self._engine: Any = None
         self._adapter: Any = None
+        self._transferred = False  # whether it has taken weights before
         self._workers = False  # whether the engine has processes of its own
         self._calls: dict[int, _Pending] = {}
 
@@ -109,6 +111,7 @@ class Host:
     def _load(self, settings: EngineSettings) -> Ready:
         self._discard()
         self._workers = settings.options.gpus > 1
+        self._transferred = False
         self._engine, ready = build_engine(settings)
         if settings.adapter is not None:
             from vllm.lora.request import LoRARequest
@@ -116,6 +119,11 @@ class Host:
             self._adapter = LoRARequest("adapter", 1, settings.adapter.folder)
             self._engine.add_lora(self._adapter)
         return ready
+
+    def _transfer(self, update: dict[str, Any]) -> None:
+        """Take a trainer's weights as they lie in its memory."""
+        receive_weights(self._engine, update, self._transferred)
+        self._transferred = True
 
     def _discard(self) -> None:
         """Let go of the engine, so that another fits in its place."""

@@ -28,22 +28,30 @@ def model_of(settings: EngineSettings, device: str) -> Any:
     return torch.nn.Module.to(model, device)
 
 
-def write_weights(weights: Mapping[str, Any], settings: EngineSettings, dtype: str, folder: Path) -> None:
-    """A checkpoint of the settings' model with other weights, in the engine's own precision. Raises ValueError where
-    they are not that model's."""
+def _shape_of(settings: EngineSettings, dtype: str = "float32") -> Any:
+    """The settings' model without weights: its shapes, at no cost of memory."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    config = AutoConfig.from_pretrained(settings.model)
-    kind = getattr(torch, dtype)
-    with torch.device("meta"):  # its shapes, at no cost of memory
-        model = AutoModelForCausalLM.from_config(config, dtype=kind)
-    own = model.state_dict()
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(settings.model), dtype=getattr(torch, dtype))
+
+
+def check_weights(weights: Mapping[str, Any], settings: EngineSettings) -> None:
+    """Raises ValueError where they are not those of the settings' model."""
+    own = _shape_of(settings).state_dict()
     wrong = own.keys() ^ weights.keys()
     wrong |= {name for name in own.keys() & weights.keys() if own[name].shape != weights[name].shape}
     if wrong:
         raise ValueError(f"not this model's weights: {min(wrong)} and {len(wrong) - 1} more differ")
-    model.load_state_dict({name: weights[name].detach().to("cpu", kind) for name in own}, assign=True)
+
+
+def write_weights(weights: Mapping[str, Any], settings: EngineSettings, dtype: str, folder: Path) -> None:
+    """A checkpoint of the settings' model with other weights, in the engine's own precision."""
+    import torch
+
+    model, kind = _shape_of(settings, dtype), getattr(torch, dtype)
+    model.load_state_dict({name: weights[name].detach().to("cpu", kind) for name in model.state_dict()}, assign=True)
     model.tie_weights()
     with without_bars():
         model.save_pretrained(folder)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from evo.config.run import RunConfig
 from evo.errors import SearchFailed
 from evo.runs.launch import launch
 from evo.runs.resume import relaunch
+from evo.search.learner import SyncFailed
 from evo.search.stop import INTERRUPTED
 from evo.training.colocated import CoLocated
 from evo.training.promotion import Promotion
@@ -22,6 +24,7 @@ from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.queries.groups import read_groups
 from islands.queries.training import training_steps
+from problems.types import Rollout
 from vpo.training import examples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -384,3 +387,37 @@ def test_gains_beside_a_search_are_over_what_the_prompt_showed(db, monkeypatch):
 def test_a_method_without_gains_is_refused_beside_a_search():
     with pytest.raises(ValueError, match="gdpo has no gain over a parent"):
         config(answers=1, train={"method": "gdpo", "reward": "gain"})
+
+
+class Forgetful:
+    """A policy whose running engine says that it took the weights, and has not; built anew it has."""
+
+    transfers, version = True, "old"
+
+    def __init__(self) -> None:
+        self.updates = []
+
+    async def between(self, work):
+        return work()
+
+    async def update(self, weights, version):
+        self.updates.append((version, self.transfers))
+
+    async def logprobs(self, rollouts):
+        return [np.full(len(one.token_ids), -1.0 if self.transfers else -2.0) for one in rollouts]
+
+
+def test_weights_that_did_not_arrive_are_put_there_by_building_the_engine_anew():
+    """The probe finds out before anything is sampled; a second time nothing is put into a running engine."""
+    rollout = Rollout("", np.zeros(3, np.int32), np.zeros(3, np.float32), np.zeros(2, np.int32))
+    trainer = SimpleNamespace(weights=dict, logprobs=lambda rollouts, temperature: [np.full(3, -2.0) for _ in rollouts])
+    one = object.__new__(CoLocated)
+    one.policy, one.trainer, one._probe = Forgetful(), trainer, ([rollout], 1.0)
+    one.settings = SimpleNamespace(tolerance=0.1)
+    with pytest.warns(UserWarning, match="off by 1 nats; it is rebuilt"):
+        assert asyncio.run(one.sync("new")) == 0.0
+    assert one.policy.updates == [("new", True), ("new", False)]
+    one.trainer.logprobs = lambda rollouts, temperature: [np.full(3, -9.0) for _ in rollouts]
+    with pytest.raises(SyncFailed, match="differs from the trainer"):
+        asyncio.run(one.sync("newer"))
+    assert one.policy.updates[2:] == [("newer", False)]
