@@ -38,6 +38,8 @@ SIDES = ("shared", "plain", "trl")
 G = 8
 BUDGET = 2560
 SEED = 0
+DEVICE = os.environ.get("EVO_BENCH_DEVICE", "cpu")
+"""Where every side trains; the environment reaches the processes that a side is."""
 # (prompt tokens, completion tokens, ragged: completions of a quarter to all of that length)
 CASES = [
     (300, 64, False),
@@ -70,7 +72,7 @@ def load(path: str) -> Any:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).to(DEVICE)
 
 
 def our_step(path: str, prompt: int, completion: int, shared: bool) -> Step:
@@ -120,7 +122,7 @@ def trl_step(path: str, prompt: int, completion: int) -> Step:
         beta=0.0,
         gradient_checkpointing=False,
         bf16=False,
-        use_cpu=True,
+        use_cpu=DEVICE == "cpu",
         report_to="none",
         save_strategy="no",
         scale_rewards="none",

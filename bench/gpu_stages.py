@@ -1,0 +1,92 @@
+"""The stages of bench/gpu.sh, each a function that returns figures as JSON and raises where something does not hold.
+
+python -m bench.gpu_stages STAGE --out DIR --model ID [--dry]        writes DIR/STAGE.json
+python -m bench.gpu_stages report --out DIR                          writes DIR/gpu.md of what there is
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.gpu_engines import lora, policies, sleep, transfer
+from bench.gpu_place import Place, Skip, tiny_model
+from bench.gpu_training import colocated, search, trainer, trl, vllm
+
+
+def doctor(place: Place) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "evo", "doctor", "--json", "--db", f"sqlite:///{place.out}/doctor.db"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    if not found["ready"]:
+        raise AssertionError(f"the machine is not ready: {[one for one in found['checks'] if one['level'] == 'fail']}")
+    if not place.dry and not any(one["check"] == "gpu" and "cuda" in one["told"] for one in found["checks"]):
+        raise AssertionError("there is no GPU here; --dry runs on a CPU")
+    return {one["check"]: one["told"] for one in found["checks"]}
+
+
+STAGES: dict[str, Callable[[Place], Any]] = {
+    one.__name__: one for one in (doctor, policies, lora, sleep, transfer, trainer, trl, search, colocated, vllm)
+}
+
+
+def report(out: Path) -> str:
+    """What the stages found, as Markdown."""
+    parts = ["# On a GPU: `bench/gpu.sh`"]
+    for name, stage in STAGES.items():
+        file = out / f"{name}.json"
+        about = (stage.__doc__ or "The machine.").split("\n")[0]
+        if not file.exists():
+            parts.append(f"## {name}\n\n{about}\n\nNot run.")
+            continue
+        found = json.loads(file.read_text())
+        lines = [
+            f"- {key.replace('_', ' ')}: {_shown(value)}" for key, value in found.items() if not isinstance(value, dict)
+        ]
+        parts.append(f"## {name}\n\n{about}\n\n" + "\n".join(lines or ["- see the file"]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value[:8]))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stage", choices=[*STAGES, "report"])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--model", default="")
+    parser.add_argument("--dry", action="store_true")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    out = arguments.out.resolve()
+    if arguments.stage == "report":
+        (out / "gpu.md").write_text(report(out), encoding="utf-8")
+        return
+    model = tiny_model(out / "tiny") if arguments.dry else arguments.model
+    place = Place(out, model, arguments.dry)
+    try:
+        found = STAGES[arguments.stage](place)
+        if asyncio.iscoroutine(found):
+            found = asyncio.run(found)
+    except Skip as reason:
+        found = {"skipped": str(reason)}
+    file = out / f"{arguments.stage}.json"
+    with tempfile.NamedTemporaryFile("w", dir=out, delete=False, encoding="utf-8") as fresh:
+        json.dump(found, fresh, indent=1, default=float)
+    Path(fresh.name).replace(file)
+
+
+if __name__ == "__main__":
+    main()

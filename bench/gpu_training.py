@@ -1,0 +1,138 @@
+"""Stages of bench/gpu.sh: training, and searches as users run them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from bench.gpu_place import Place, Skip, check, evo, run
+
+
+def trainer(place: Place) -> dict[str, Any]:
+    """A step of PolicyTrainer with the prompt shared and plain: gradients, seconds, peak memory."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from vpo.training.config import TrainConfig
+    from vpo.training.examples import Example, ExampleGroup
+    from vpo.training.trainer import PolicyTrainer
+
+    prompt, length, rows = (40, 8, 4) if place.dry else (1500, 256, 8)
+    found: dict[str, Any] = {}
+    for way in ("shared", "plain"):
+        model = AutoModelForCausalLM.from_pretrained(place.model, dtype=torch.float32).to(place.device)
+        config = TrainConfig(kl=0.0, shared_prefix=way == "shared", token_budget=rows * (prompt + length), lr=1e-6)
+        trainer = PolicyTrainer(model, None, config)
+        rng = np.random.default_rng(0)
+        examples = tuple(
+            Example(
+                rng.integers(0, 200, length).astype(np.int32),
+                np.full(length, -5.0, np.float32),
+                np.full(length, (-1.0) ** i, np.float32),
+            )
+            for i in range(rows)
+        )
+        group = ExampleGroup(rng.integers(0, 200, prompt).astype(np.int32), examples, 1.0)
+        seconds = []
+        if not place.dry:
+            torch.cuda.reset_peak_memory_stats()
+        for _ in range(3):
+            began = time.perf_counter()
+            stats = trainer.teach([group])
+            seconds.append(time.perf_counter() - began)
+            found.setdefault(f"{way}_grad_norm", stats.metrics["grad_norm"])
+        found[f"{way}_seconds"] = float(np.median(seconds))
+        found[f"{way}_peak_gib"] = 0.0 if place.dry else torch.cuda.max_memory_allocated() / 2**30
+    apart = abs(found["shared_grad_norm"] / found["plain_grad_norm"] - 1)
+    return found | {
+        "gradients_apart": check("gradient norms", apart, 0.02),
+        "speed_up": found["plain_seconds"] / found["shared_seconds"],
+    }
+
+
+def trl(place: Place) -> dict[str, Any]:
+    """bench/train_step.py: the same step beside TRL's."""
+    if importlib.util.find_spec("trl") is None:
+        raise Skip("TRL is not installed")
+    file = place.out / "train_step.json"
+    run(
+        [
+            sys.executable,
+            "bench/train_step.py",
+            "--model",
+            place.model,
+            "--rounds",
+            "1",
+            "--cases",
+            "0",
+            "--json",
+            str(file),
+        ],
+        {"EVO_BENCH_DEVICE": place.device},
+    )
+    return dict(json.loads(file.read_text()))
+
+
+def search(place: Place) -> dict[str, Any]:
+    """bench.engine: a search beside the bare engine, by the engine that is here."""
+    policy, file = place.model, place.out / "engine.json"
+    if importlib.util.find_spec("vllm") is not None and not place.dry:
+        policy = place.vllm()
+    limit, iterations, turns = ("2", "2", "1") if place.dry else ("16", "8", "2")
+    size = ["--limit", limit, "--iterations", iterations, "--turns", turns]
+    tokens = ["--max-new-tokens", str(place.tokens), "--answers", "1"]
+    run(
+        [
+            sys.executable,
+            "-m",
+            "bench.engine",
+            "programs:shipped",
+            "--policy",
+            policy,
+            *size,
+            *tokens,
+            "--json",
+            str(file),
+        ]
+    )
+    return dict(json.loads(file.read_text()))
+
+
+def colocated(place: Place) -> dict[str, Any]:
+    """A search that trains its policy beside itself, synced by the probe; taken up where a chunk's end cut it off."""
+    from islands.db.store import Store
+    from islands.queries.training import training_steps
+
+    policy, db = place.model, f"sqlite:///{place.out}/colocated.db"
+    if importlib.util.find_spec("vllm") is not None and not place.dry:
+        policy = place.vllm()
+    size = ["--limit", "1", "--iterations", "4"] if place.dry else ["--limit", "8", "--iterations", "24"]
+    known = evo(["show", "colocated", "--db", db], check=False).returncode == 0
+    asked = [
+        *("run", "programs:easy", "--policy", policy, "--train", "vpo", "--train-every", "2" if place.dry else "16"),
+        *("--rollouts", "4", "--answers", "2", "--max-new-tokens", str(2 * place.tokens), *size, "--name", "colocated"),
+    ]
+    evo([*(["resume", "colocated"] if known else asked), "--db", db, "--plain"])
+    with Store.open(db, read_only=True) as store:
+        steps = training_steps(store, store.run("colocated").id)
+    probes = [step.stats["probe"] for step in steps if "probe" in step.stats]
+    times = [step.stats["sync_seconds"] for step in steps if "probe" in step.stats]
+    return {
+        "steps": len(steps),
+        "synced": len(probes),
+        "worst_probe_nats": max(probes, default=0.0),
+        "sync_seconds": times,
+    }
+
+
+def vllm(place: Place) -> dict[str, Any]:
+    """bench/vllm_policy.py: vLLM beside transformers: agreement, speed, prefix cache, update, memory."""
+    place.vllm()
+    file = place.out / "vllm_policy.json"
+    run([sys.executable, "bench/vllm_policy.py", "--model", place.model, "--dtype", place.dtype, "--json", str(file)])
+    return dict(json.loads(file.read_text()))
