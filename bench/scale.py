@@ -130,7 +130,6 @@ async def _search(
         "driver_ms_a_group": 1000 * cpu / done,
         "driver_busy": cpu / seconds,
         "limit_groups_per_second": done / cpu,
-        "database_share": status.commit_seconds / max(cpu, 1e-9),
         "database_kib_a_group": size / 1024 / done,
         "memory_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
@@ -158,8 +157,8 @@ def cases(quick: bool) -> Iterator[tuple[str, Case]]:
         yield "lengths", replace(one, tokens=tokens, window=3.0)
     for seconds in (0.001, 0.1, 1.0, 10.0, 60.0, 600.0):
         yield "evaluators", replace(one, score_seconds=seconds, window=3.0)
-    for replicas in (1, 4, 8, 16, 32):
-        yield "limit", replace(one, replicas=replicas, tokens=64, window=3.0, refills=64 / replicas**0.75)
+    for replicas in (1, 8, 16, 32, 64):
+        yield "limit", replace(one, replicas=replicas, slots=64, tokens=64, window=3.0, refills=4.0)
     for replicas in (1, 8, 64, 512):
         yield "replicas", replace(one, replicas=replicas, slots=8, tokens=2048, window=3.0, refills=4.0)
     for problems in (1, 10, 100, 1000, *(() if quick else (10_000,))):

@@ -6,9 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evo.config.run import RunConfig
+from evo.search.defaults import DEFAULT_ITERATIONS
 from evo.search.problem_run import ProblemRun
 from islands.population.config import ISLANDS
 from vpo.policies.contract import Policy
+
+REFILLS = 3
+"""How often over the groups in flight fill the engine. The oldest holds the others back while its longest rollout goes
+on; lengths spread as a model's are cost 34% with the engine filled once, 12% twice, 2% three times
+(bench/results/scale.md)."""
+OUTDATED = 5
+"""Groups in flight for each island or problem, at most: each is proposed knowing of none of the others."""
+GENERATIONS = 4
+"""Parts that a run has at least, each knowing of those before it."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +50,17 @@ def in_flight(
 def _whole(config: RunConfig, policy: Policy, islands: Sequence[int]) -> Window:
     breadth = max(len(islands), *islands, ISLANDS)
     if policy.batch == 0:
-        return Window(config.parallel or max(8, 2 * breadth), 0)
+        return Window(config.parallel or max(8, 2 * breadth, _filling(config, policy, breadth, len(islands))), 0)
     if config.parallel:
         batch = max(1, min(policy.batch, (config.parallel + 1) // 2))
         return Window(config.parallel, batch)
     batch = max(1, min(policy.batch, breadth))
     return Window(2 * batch, batch)
+
+
+def _filling(config: RunConfig, policy: Policy, breadth: int, problems: int) -> int:
+    """Groups that keep an engine busy whose size is known, as far as the search stays one: few in flight for each
+    island or problem, and the run some generations deep. 0 where the engine does not say."""
+    slots = getattr(policy, "slots", 0)
+    fills = REFILLS * -(-slots // (config.rollouts or 1))
+    return min(fills, OUTDATED * breadth, (config.iterations or DEFAULT_ITERATIONS) * problems // GENERATIONS)

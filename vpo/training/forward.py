@@ -7,15 +7,16 @@ prompt and completion together, row by row. Both give the same log-probabilities
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from vpo.hf.cache import is_windowed
-from vpo.training.examples import ExampleGroup
+from vpo.training.examples import Example, ExampleGroup
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -177,3 +178,16 @@ def _padded(rows: Sequence[np.ndarray], pad: int, *, left: bool) -> tuple[torch.
         where = slice(longest - len(row), None) if left else slice(0, len(row))
         ids[i, where], mask[i, where] = row, True
     return torch.from_numpy(ids), torch.from_numpy(mask)
+
+
+def flat(rows: Sequence[npt.NDArray[np.float32]], device: torch.device) -> torch.Tensor:
+    """(N,) of all rows, one after the other."""
+    return torch.from_numpy(np.concatenate(rows)).to(device)
+
+
+def starts(known: Mapping[int, torch.Tensor], examples: Sequence[Example], like: torch.Tensor) -> torch.Tensor | None:
+    """(N,) log-probabilities at the start of a step, by example, like all of theirs now; None where none are needed.
+    Zeros for an example of an idle batch, which teaches nothing."""
+    if not known:
+        return None
+    return torch.cat([known.get(id(one), like.new_zeros(len(one.token_ids))) for one in examples])

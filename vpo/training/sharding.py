@@ -34,6 +34,7 @@ class Sharded(Replicated):
     """Every process holds a part of every weight. accelerator: of all processes, two or more in use"""
 
     sharded = True
+    device: torch.device
 
     def __init__(self, accelerator: Accelerator, settings: ShardSettings) -> None:
         super().__init__(accelerator)

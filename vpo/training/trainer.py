@@ -47,7 +47,7 @@ from vpo.training.examples import (
     example_groups,
     token_weights,
 )
-from vpo.training.forward import Packed, completion_logprobs, pack
+from vpo.training.forward import Packed, completion_logprobs, flat, pack, starts
 from vpo.training.group_metrics import group_metrics
 from vpo.training.memory import give_back
 from vpo.training.optimizer import make_optimizer
@@ -208,8 +208,8 @@ class PolicyTrainer:
         reference = None
         if self.config.has_reference:
             fixed = self._reference
-            as_reference = without_adapter(self.model) if fixed is None else contextlib.nullcontext(fixed)
-            with torch.no_grad(), as_reference as model:
+            with torch.no_grad(), contextlib.ExitStack() as stack:
+                model = stack.enter_context(without_adapter(self.model)) if fixed is None else fixed
                 reference = self._forward(model, packed)
         logprobs, weights = self._forward(self.model, packed), torch.from_numpy(weight.astype(np.float32)).to(device)
         if self.config.method == DPO:
@@ -217,13 +217,11 @@ class PolicyTrainer:
             return preference.preference_loss(logprobs, reference, lengths, weights, self.config)
         return loss.policy_loss(
             logprobs,
-            None if behaviour is None else _flat(behaviour, device),
-            _flat([example.advantages for example in examples], device),
+            None if behaviour is None else flat(behaviour, device),
+            flat([example.advantages for example in examples], device),
             weights,
             self.config,
-            start=torch.cat([start.get(id(one), logprobs.new_zeros(len(one.token_ids))) for one in examples])
-            if start
-            else None,  # what has no start is of an idle batch
+            start=starts(start, examples, logprobs),
             reference=reference,
         )
 
@@ -299,7 +297,3 @@ class PolicyTrainer:
         self.steps, self.versions = state["steps"], list(state["versions"])
         self._over_processes.restore_optimizer(self.optimizer, state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
-
-
-def _flat(rows: Sequence[npt.NDArray[np.float32]], device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(np.concatenate(rows)).to(device)

@@ -19,14 +19,18 @@ CPU_CACHE = 2 << 30
 
 @dataclass(frozen=True)
 class Ready:
-    """What an engine came to. device: "cpu" or "cuda"; context: most tokens of prompt and answer; sleeps: whether the
-    device's memory can be lent to a trainer; transfers: whether weights can be put into it as it runs"""
+    """What an engine came to.
+
+    device: "cpu" or "cuda"; context: most tokens of prompt and answer; slots: rollouts that it decodes at once
+    sleeps: whether the device's memory can be lent to a trainer; transfers: whether weights can be put into it running
+    """
 
     device: str
     dtype: str
     context: int
     sleeps: bool
     transfers: bool = False
+    slots: int = 0
 
 
 def build_engine(settings: EngineSettings) -> tuple[Any, Ready]:
@@ -84,7 +88,7 @@ def build_engine(settings: EngineSettings) -> tuple[Any, Ready]:
 
         arguments["weight_transfer_config"] = WeightTransferConfig(backend=BACKEND)
     engine = LLMEngine.from_engine_args(EngineArgs(**arguments))
-    return engine, Ready("cpu" if on_cpu else "cuda", dtype, context, sleeps, transfers)
+    return engine, Ready("cpu" if on_cpu else "cuda", dtype, context, sleeps, transfers, arguments["max_num_seqs"])
 
 
 def _free_memory() -> int:

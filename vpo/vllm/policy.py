@@ -73,6 +73,7 @@ class VllmPolicy:
         # one less than the engine's: to tell the log-probability of a given last token it must draw one more
         self.context = engine.ready.context - 1
         self.transfers: bool = engine.ready.transfers
+        self.slots: int = engine.ready.slots
         self._start = engine.settings
         self._engine = engine
         self._turns = Turns()

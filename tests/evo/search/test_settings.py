@@ -36,6 +36,24 @@ def test_batches_and_windows(problems, policy_batch, parallel, expected):
     assert in_flight(config, SimpleNamespace(batch=policy_batch), problem_runs(problems)) == Window(*reversed(expected))
 
 
+@pytest.mark.parametrize(
+    ("problems", "iterations", "slots", "rollouts", "parallel", "expected"),
+    [
+        (60, 60, 256, 8, None, 120),  # twice the problems fill it three times over already
+        (30, 60, 256, 8, None, 96),  # three times 32 groups
+        (3, 60, 256, 8, None, 25),  # no more than five for each of five islands
+        (12, 3, 64, 1, None, 24),  # a short run stays a search
+        (1, 60, 32, 4, None, 15),  # four generations
+        (30, 60, 0, 8, None, 60),  # a server of a size that nobody knows
+        (30, 60, 256, 8, 10, 10),  # the user's word
+    ],
+)
+def test_an_engine_of_known_size_is_filled(problems, iterations, slots, rollouts, parallel, expected):
+    config = RunConfig(parallel=parallel, iterations=iterations, rollouts=rollouts)
+    policy = SimpleNamespace(batch=0, slots=slots)
+    assert in_flight(config, policy, problem_runs(problems)) == Window(expected, 0)
+
+
 def test_the_user_overrides_a_directory_and_a_directory_the_defaults():
     problem = Directory(islands=3, migration_interval=7, unknown=1, max_iterations=40)
     config = RunConfig.model_validate({"population": {"islands": 2}})
