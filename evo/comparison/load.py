@@ -4,7 +4,7 @@ what they have come to. A run by itself is a comparison of one arm under one see
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evo.comparison.results import ProblemSearch, Results
 from evo.config.run import RunConfig, complete_run
@@ -65,6 +65,12 @@ class Comparison:
         return any(run.config.get("train") for run in self.runs)
 
     @property
+    def ended_by_budget(self) -> bool:
+        """Whether all runs are done, some of them by a budget before their last iteration: of tokens, cost or seconds,
+        which are then what the arms have in common."""
+        return all(run.status == "done" for run in self.runs) and any(ended_by_budget(run) for run in self.runs)
+
+    @property
     def iterations(self) -> int:
         """Planned for each problem."""
         return max(planned(run) for run in self.runs)
@@ -101,13 +107,21 @@ def planned(run: RunRecord) -> int:
     return int(run.config.get("iterations") or DEFAULT_ITERATIONS)
 
 
+def ended_by_budget(run: RunRecord) -> bool:
+    """Whether a budget ended it: what it had found by then is what it finds in any later iteration."""
+    return run.status == "done" and run.reason.startswith("budget")
+
+
 def load_results(store: Store, comparison: Comparison) -> dict[str, Results]:
-    """Each arm's searches so far, (problems, seeds), on one cost of an iteration. Nothing where none has begun."""
+    """Each arm's searches so far, (problems, seeds), on one cost of an iteration. Nothing where none has begun. Where
+    all runs are done, those that a budget ended count as they are up to the last iteration."""
     if not comparison.problems:
         return {}
     found = {}
     for arm in comparison.arms:
         by_seed = [searches(store, run, comparison.problems) for run in arm.runs]
+        if comparison.ended_by_budget:
+            by_seed = [[replace(one, done=comparison.iterations) for one in seed] for seed in by_seed]
         columns = [[seed[row] for seed in by_seed] for row in range(len(comparison.problems))]
         until_solved = bool(arm.runs[0].config.get("until_solved"))
         found[arm.name] = Results.of(columns, comparison.iterations, answers=arm.answers, until_solved=until_solved)

@@ -85,9 +85,10 @@ def print_summary(
         return
     known = summary.horizon or summary.best_horizon
     progress = "" if known >= summary.iterations else f" of {summary.iterations}: under way"
+    budgets = "at the end of each run's budget" if comparison.ended_by_budget else ""
     console.print(
         f"[bold]{escape(comparison.name)}[/bold]: {len(comparison.problems)} problems, "
-        f"{summary.seeds} {'seed' if summary.seeds == 1 else 'seeds'}, at iteration {known}{progress}, "
+        f"{summary.seeds} {'seed' if summary.seeds == 1 else 'seeds'}, {budgets or f'at iteration {known}{progress}'}, "
         f"{summary.answers} answers an iteration"
     )
     table = Table(box=None, pad_edge=False)
@@ -116,7 +117,7 @@ def print_summary(
         metric = "solve rate" if summary.horizon else "mean best fitness"
         several = f"; intervals and p allow for {len(lines)} arms (Bonferroni)" if len(lines) > 1 else ""
         over = f"95% intervals over {interval_unit(summary)}{several}"
-        console.print(f"\n{metric} after {known} iterations, {over}:", soft_wrap=True)
+        console.print(f"\n{metric} {budgets or f'after {known} iterations'}, {over}:", soft_wrap=True)
         for line in lines:
             console.print(f"  [bold]{escape(line)}[/bold]", soft_wrap=True)
         gaps = refinement_differences(operators, summary.reference, crossed_seeds=comparison.crossed_seeds)

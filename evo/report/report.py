@@ -276,6 +276,11 @@ def _remarks(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]
             f"the horizon, iteration {horizon} of {summary.iterations}"
             + (f", of {summary.seeds} of {seeds} seeds." if summary.seeds < seeds else ".")
         )
+    elif comparison.ended_by_budget:
+        remarks.append(
+            f"Figures are those at the end of each run's budget. Some ended before iteration {summary.iterations}; in "
+            "curves over iterations what they had found by then goes on to the right."
+        )
     elif horizon < summary.iterations:
         remarks.append(
             f"Figures are those at iteration {horizon} of {summary.iterations}, which every search has come to; some "

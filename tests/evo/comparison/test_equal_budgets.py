@@ -1,0 +1,42 @@
+"""Comparisons whose runs end by a budget: what is compared is what each had found when it was spent."""
+
+import pytest
+
+from evo.cli import invoke
+from evo.comparison.load import gather, load_results
+from islands.db.store import Store
+
+
+@pytest.fixture
+def db(tmp_path):
+    return f"sqlite:///{tmp_path}/budgets.db"
+
+
+def compare(db, *more):
+    command = ["compare", "maze:test", "--limit", "3", "--arm", "short=scripted:random-route", "--arm",
+               "long=scripted:classic", "--against", "short", "--best-of-n", "none", "--seeds", "2", "--answers", "1",
+               "--answers-per-iteration", "2", "--parallel", "3", "--plain", "--db", db, "--name", "budgets",
+               *more]  # fmt: skip
+    assert invoke(command) == 0
+
+
+def test_runs_that_a_budget_of_tokens_ended_are_compared_at_their_ends(db, capsys):
+    compare(db, "--iterations", "400", "--max-tokens", "3000")
+    shown = capsys.readouterr().out
+    assert "2 seeds, at the end of each run's budget" in shown
+    assert "at the end of each run's budget, 95% intervals" in shown and "under way" not in shown
+    with Store.open(db, read_only=True) as store:
+        comparison = gather(store, "budgets")
+        assert comparison.ended_by_budget
+        spent = {run.arm: run.reason for run in comparison.runs}
+        assert set(spent.values()) == {"budget of 3,000 tokens"}
+        results = load_results(store, comparison)
+    assert all((one.done == 400).all() and one.horizon == 400 for one in results.values())
+
+
+def test_runs_that_come_to_their_last_iteration_are_compared_there(db, capsys):
+    compare(db, "--iterations", "8")
+    shown = capsys.readouterr().out
+    assert "2 seeds, at iteration 8, " in shown and "each run's budget" not in shown
+    with Store.open(db, read_only=True) as store:
+        assert not gather(store, "budgets").ended_by_budget
