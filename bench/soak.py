@@ -139,11 +139,13 @@ class Episode:
             closing = life >= self.kind.kills - 2
             code, after = self.live(arguments, before, closing, last=life >= self.kind.kills)
             before = after
-            if code == 0 or self.soak.stopped:
-                break
+            if code == 0 or self.soak.stopped or (kind_imports(self.kind) and after.runs):
+                break  # an import is on record whole or not at all
             arguments = resume if self.kind.run in after.runs or self.kind.comparison(after.runs) else begin
         else:
             self.soak.fault("ended", self.name, "is not through after all its kills")
+        if kind_imports(self.kind) and not self.soak.stopped:
+            self.check_import()
         if not self.soak.stopped:
             self.soak.state["groups"] += len(before.groups)
             self.check_files()
@@ -234,6 +236,13 @@ class Episode:
             time.sleep(0.05)
         if left:
             self.soak.fault("orphans", self.name, f"{left} connections of PostgreSQL")
+
+    def check_import(self) -> None:
+        """All of the checkpoint's programs are there."""
+        there = len(list((self.folder / "checkpoint").rglob("programs/*.json")))
+        found = sum(row[0] for row in rows(self.db, "SELECT count(*) FROM imported_programs"))
+        if found != there:
+            self.soak.fault("half", self.name, f"{found} of {there} programs were imported")
 
     def check_files(self) -> None:
         """Once the work is through, nothing temporary is left and the database is sound."""
