@@ -28,7 +28,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +38,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "bench")]
 from postgres import PostgresServer  # noqa: E402
 from soak_kinds import KINDS, Kind, import_commands, warm_up  # noqa: E402
 from soak_life import Life, become_subreaper, descendants, orphans_after, stubbed_engines  # noqa: E402
+from soak_report import add_up, describe  # noqa: E402
 from soak_store import Snapshot, committed, rows, whole  # noqa: E402
 
 GRACE_SECONDS = 90.0
@@ -256,31 +256,6 @@ class Episode:
 
 def kind_imports(kind: Kind) -> bool:
     return kind.name == "import"
-
-
-def add_up(files: list[Path]) -> dict[str, Any]:
-    """Several soaks as one."""
-    found = [json.loads(file.read_text()) for file in files]
-    total: dict[str, Any] = {
-        key: sum(one.get(key, 0) for one in found) for key in ("episodes", "lives", "groups", "scored", "seconds")
-    }
-    for key in ("kills", "counts"):
-        total[key] = dict(sum((Counter(one[key]) for one in found), Counter()))
-    return total
-
-
-def describe(state: dict[str, Any]) -> str:
-    """The figures so far."""
-    lines = [f"{sum(state['kills'].values()):,} kills in {state['lives']:,} lives of {state['episodes']} episodes, "
-             f"{state['groups']:,} groups committed, {state['scored']:,} answers scored under watch, "
-             f"{state['seconds'] / 60:.0f} minutes"]  # fmt: skip
-    for place, title in enumerate(("work", "database", "who", "where")):
-        found: Counter[str] = Counter()
-        for key, number in state["kills"].items():
-            found[key.split("|")[place]] += number
-        lines.append(f"{title}: " + ", ".join(f"{name} {number}" for name, number in found.most_common()))
-    lines.append(f"faults: {state['counts'] or 'none'}")
-    return "\n".join(lines)
 
 
 def main() -> None:
