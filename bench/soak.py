@@ -176,7 +176,9 @@ class Episode:
                 self.soak.fault("scored again", self.name, key)
             self.soak.state["scored"] += len(scored)
         said = life.said()
-        if "Traceback" in said or (code not in (0, -signal.SIGKILL) and not (code == 1 and died)):
+        if "Traceback" in said or (
+            not self.soak.stopped and code not in (0, -signal.SIGKILL) and not (code == 1 and died)
+        ):
             self.soak.fault("ended", self.name, f"{arguments[0]} ended with {code}: {said[-900:]}")
         return code, after
 
