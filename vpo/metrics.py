@@ -62,14 +62,25 @@ def diversity(rewards: npt.ArrayLike) -> float:
 
 
 def pareto_mask(rewards: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Which vectors no other vector dominates: (n, d) -> (n,). Equal vectors do not dominate each other."""
+    """Which vectors no other vector dominates: (n, d) -> (n,). Equal vectors do not dominate each other.
+
+    What dominates a vector comes behind it in lexicographic order, so each is compared with the front of those behind
+    it alone: O(n log n) and n times the front's size.
+    """
     r = np.asarray(rewards, dtype=np.float64)
-    mask = np.ones(len(r), dtype=bool)
-    for start in range(0, len(r), BLOCK):  # (BLOCK, n, d) comparisons at a time
-        block = r[start : start + BLOCK, None]
-        dominated = (np.all(r[None] >= block, axis=-1) & np.any(r[None] > block, axis=-1)).any(axis=1)
-        mask[start : start + BLOCK] = ~dominated
-    return mask
+    if not len(r):
+        return np.ones(0, dtype=bool)
+    vectors, place = np.unique(r, axis=0, return_inverse=True)  # in lexicographic order
+    front = vectors[:0]
+    mask = np.zeros(len(vectors), dtype=bool)
+    for stop in range(len(vectors), 0, -BLOCK):  # (BLOCK, front, d) comparisons at a time
+        start = max(0, stop - BLOCK)
+        block = vectors[start:stop]
+        left = np.flatnonzero(~(block[:, None] <= front).all(axis=-1).any(axis=1))
+        found = left[(block[left, None] <= block[left]).all(axis=-1).sum(axis=1) == 1]  # by itself alone
+        mask[start + found] = True
+        front = np.concatenate([front, block[found]])
+    return mask[place.reshape(-1)]
 
 
 def pareto_fraction(rewards: npt.ArrayLike) -> float:

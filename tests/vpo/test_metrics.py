@@ -71,3 +71,19 @@ def test_best_of_scalarized():
     weights = [[1.0, 0.0], [0.0, 1.0]]
     assert best_of_scalarized([[1, 0], [0, 0.5]], weights) == pytest.approx(0.75)
     assert best_of_scalarized(np.zeros((0, 2)), weights) == 0
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 100])
+@pytest.mark.parametrize("objectives", [1, 2, 4])
+def test_the_front_is_what_comparing_all_pairs_finds(size, objectives):
+    rng = np.random.default_rng(size)
+    for vectors in (rng.random((size, objectives)), rng.integers(0, 4, (size, objectives)).astype(float)):
+        dominated = [any((other >= one).all() and (other > one).any() for other in vectors) for one in vectors]
+        assert pareto_mask(vectors).tolist() == [not one for one in dominated]
+
+
+def test_the_front_of_a_million_vectors_compares_no_pairs():
+    vectors = np.random.default_rng(0).random((1_000_000, 2))
+    mask = pareto_mask(vectors)  # all pairs would be 10^12 comparisons
+    best = np.maximum.accumulate(vectors[np.lexsort(vectors.T[::-1])][::-1, 1])
+    assert mask.sum() == len(np.unique(best))
