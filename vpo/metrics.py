@@ -76,8 +76,8 @@ def pareto_mask(rewards: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     for stop in range(len(vectors), 0, -BLOCK):  # (BLOCK, front, d) comparisons at a time
         start = max(0, stop - BLOCK)
         block = vectors[start:stop]
-        left = np.flatnonzero(~(block[:, None] <= front).all(axis=-1).any(axis=1))
-        found = left[(block[left, None] <= block[left]).all(axis=-1).sum(axis=1) == 1]  # by itself alone
+        left = np.flatnonzero(~np.any(np.all(block[:, None] <= front, axis=-1), axis=1))
+        found = left[np.sum(np.all(block[left, None] <= block[left], axis=-1), axis=1) == 1]  # by itself alone
         mask[start + found] = True
         front = np.concatenate([front, block[found]])
     return mask[place.reshape(-1)]
