@@ -171,6 +171,8 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
             _upgrade(connection) if _has_tables(connection) else _create(connection)
     except DBAPIError as error:
         raise unavailable(url, error) from None
+    except UnicodeDecodeError:  # the driver cannot read its own complaint, which quotes the damaged schema
+        raise DatabaseUnavailable(f"{mask_url(url)}: the file is damaged") from None
 
 
 def _upgrade_for_reading(url: URL, found: str | None) -> None:

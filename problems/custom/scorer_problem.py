@@ -149,7 +149,11 @@ class ScorerProblem(Problem):
         except ValueError as error:
             raise ScorerFault(f"{self.where}: {error}") from None
         if declared is not None:
-            if not declared or not all(isinstance(name, str) for name in declared):
+            if (
+                not isinstance(declared, list | tuple)
+                or not declared
+                or not all(isinstance(name, str) for name in declared)
+            ):
                 raise ScorerFault(f"{self.where}: objectives is {declared!r}, not a list of names")
             self._shaped(tuple(declared), (), weights, directions)
             return

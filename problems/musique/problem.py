@@ -40,7 +40,10 @@ class MusiqueProblem(TextProblem):
         self.paragraphs = field_of(row, "paragraphs", list, where)
         self.question = field_of(row, "question", str, where)
         self.support = tuple(gold_indices(row, where))
-        self.answers = (field_of(row, "answer", str, where), *(row.get("answer_aliases") or ()))
+        aliases = row.get("answer_aliases") or []
+        if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
+            raise BadAddress(f"{where}: answer_aliases is no list of texts")
+        self.answers = (field_of(row, "answer", str, where), *aliases)
         known = {field_of(p, "idx", int, where) for p in self.paragraphs if field_of(p, "paragraph_text", str, where)}
         if not set(self.support) <= known:
             raise BadAddress(f"{where}: a step rests on a paragraph that is not there")

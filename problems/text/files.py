@@ -61,6 +61,8 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
 
 def field_of(row: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
     """row[name], checked. Raises BadAddress naming the row and the field."""
+    if not isinstance(row, Mapping):
+        raise BadAddress(f"{where}: {name} is asked of a {type(row).__name__}, where an object with keys was due")
     value = row.get(name)
     if not isinstance(value, kind):
         told = "is missing" if value is None else f"is a {type(value).__name__}, not a {kind.__name__}"

@@ -25,7 +25,7 @@ from vpo.policies.registry import check_policy
 
 ELSEWHERE = {
     *("pip", "pytest", "ruff", "mypy", "lint-imports", "mkdocs", "accelerate", "git", "docker", "nvidia-smi", "ray"),
-    *("vllm", "openevolve-run", "python", "tensorboard", "wandb", "ssh", "export", "createdb", ".ci/run"),
+    *("vllm", "openevolve-run", "python", "tensorboard", "wandb", "ssh", "export", "createdb", ".ci/run", "pip-audit"),
 }
 """Programs that are not ours. Of `pip install` and `python -m` what is ours is checked."""
 OURS = ("evo", "vpo", "islands", "problems")

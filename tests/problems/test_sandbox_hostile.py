@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from problems.sandbox.child import syscalls
 from problems.sandbox.contract import Limits, Program
 from problems.sandbox.isolation import probe
 from problems.sandbox.pool import Sandbox
@@ -24,21 +22,10 @@ PROGRAMS = [
     for name in ("endless", "greedy", "nosy", "violent", "forging")
     for program in importlib.import_module(name).PROGRAMS
 ]
+GENERATED = importlib.import_module("families").generate()
+SAMPLE = GENERATED[::11]
+"""`python -m bench.hostile` runs them all."""
 sys.path.remove(str(HERE / "hostile"))
-
-GOOD = Program(
-    """
-import fractions, heapq, json, numpy, os, random, sys
-def good(n):
-    print("hello", n)
-    return [n, sum(range(n)), float(numpy.sum(numpy.arange(n))), json.loads(json.dumps([n])), os.listdir("."),
-            type(random.random()) is float, str(fractions.Fraction(n, 4)), heapq.nsmallest(1, [n, 1]),
-            os.getcwd() == HOME]
-HOME = os.getcwd()
-""",
-    ("good(6)", "good(7)"),
-)
-EXPECTED = [[6, 15, 15.0, [6], [], True, "3/2", [1], True], [7, 21, 21.0, [7], [], True, "7/4", [1], True]]
 
 
 @pytest.fixture(scope="module", params=["bwrap", "landlock"])
@@ -64,43 +51,20 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def filled(code: str, secret: Path) -> str:
-    """The program with {name} of a system call, {secret}, {repository} and {home} put in."""
-    places = {"secret": str(secret), "repository": str(HERE.parents[1]), "home": str(Path.home())}
-
-    def place(match: re.Match[str]) -> str:
-        name = match.group(1)
-        return places.get(name) or str(syscalls.number(name))
-
-    known = {*places, *re.findall(r"(\w+):\d+:", " ".join(v for k, v in vars(syscalls).items() if type(v) is str))}
-    return re.sub(r"\{(\w+)\}", lambda m: place(m) if m.group(1) in known else m.group(0), code)
-
-
-@pytest.mark.parametrize("hostile", PROGRAMS, ids=lambda item: item.name.replace(" ", "-").replace("/", "-"))
+@pytest.mark.parametrize(
+    "hostile", [*PROGRAMS, *SAMPLE], ids=lambda item: item.name.replace(" ", "-").replace("/", "-")
+)
 def test_hostile_then_good(sandbox: Sandbox, hostile, secret: Path) -> None:
-    limits = Limits(**hostile.limits)
-    program = Program(filled(hostile.code, secret), hostile.cases, hostile.mode, TABLE.SETUP)
-    outcomes = sandbox.run(program, limits)
-    assert len(outcomes) == len(hostile.cases)
-    allowed = hostile.landlock if hostile.landlock and sandbox.mode == "landlock" else hostile.status
-    for outcome in outcomes:
-        assert outcome.status in allowed, outcome
-        assert hostile.message in outcome.message
-        assert len(outcome.message) <= 4000 + 100
-        if outcome.status == "ok" and hostile.values is not None:
-            assert outcome.value in hostile.values
-        elif outcome.status == "ok" and len(hostile.status) == 1:
-            assert outcome.value == hostile.value
+    places = {"secret": str(secret), "repository": str(HERE.parents[1]), "home": str(Path.home())}
+    assert TABLE.find_faults(hostile, TABLE.run(sandbox, hostile, places), sandbox.mode) == []
     assert secret.read_text() == "secret" and secret.stat().st_mode & 0o777 == 0o666
-    good = sandbox.run(GOOD, Limits())
-    assert [outcome.status for outcome in good] == ["ok", "ok"], good
-    assert [outcome.value for outcome in good] == EXPECTED
-    assert [outcome.stdout for outcome in good] == ["hello 6\n", "hello 7\n"]
+    assert TABLE.find_faults_of_good(sandbox.run(TABLE.GOOD, Limits())) == []
 
 
 def test_there_are_enough() -> None:
     assert len(PROGRAMS) >= 60
-    assert len({program.name for program in PROGRAMS}) == len(PROGRAMS)
+    assert len(GENERATED) >= 300
+    assert len({program.name for program in [*PROGRAMS, *GENERATED]}) == len(PROGRAMS) + len(GENERATED)
 
 
 def test_no_process_of_ours_is_left() -> None:

@@ -259,5 +259,5 @@ def json_of(raw: Any) -> Any:
     response = raw.http_response
     try:
         return json.loads(response.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Unreadable(f"what is no JSON: {redact_beginning(response.text, 80)!r}") from None

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from problems.sandbox.child import syscalls
+from problems.sandbox.contract import Limits, Program
 
 REFUSED = ("PermissionError", "FileNotFoundError", "BlockingIOError", "OSError", "NotADirectoryError")
 
@@ -25,6 +29,22 @@ def raw(number, *args):
     result = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
     return result, ctypes.get_errno()
 """
+
+
+ANY = ("ok", "error", "crash", "output", "memory", "timeout")
+GOOD = Program(
+    """
+import fractions, heapq, json, numpy, os, random, sys
+def good(n):
+    print("hello", n)
+    return [n, sum(range(n)), float(numpy.sum(numpy.arange(n))), json.loads(json.dumps([n])), os.listdir("."),
+            type(random.random()) is float, str(fractions.Fraction(n, 4)), heapq.nsmallest(1, [n, 1]),
+            os.getcwd() == HOME]
+HOME = os.getcwd()
+""",
+    ("good(6)", "good(7)"),
+)
+EXPECTED = [[6, 15, 15.0, [6], [], True, "3/2", [1], True], [7, 21, 21.0, [7], [], True, "7/4", [1], True]]
 
 
 @dataclass(frozen=True)
@@ -58,3 +78,46 @@ def denied(name: str, expression: str) -> Hostile:
     """A raw system call that must fail with EPERM or be unknown; `expression` is its (result, errno)."""
     nos = tuple((-1, code) for code in (errno.EPERM, errno.ENOSYS))
     return Hostile(name, f"def f():\n    return {expression}\n", values=nos)
+
+
+def fill(code: str, places: Mapping[str, str]) -> str:
+    """The program with {name} of a system call, and of each of `places`, put in."""
+
+    def place(match: re.Match[str]) -> str:
+        return places.get(match.group(1)) or str(syscalls.number(match.group(1)))
+
+    tables = " ".join(value for value in vars(syscalls).values() if type(value) is str)
+    known = {*places, *re.findall(r"(\w+):\d+:", tables)}
+    return re.sub(r"\{(\w+)\}", lambda m: place(m) if m.group(1) in known else m.group(0), code)
+
+
+def run(sandbox: Any, hostile: Hostile, places: Mapping[str, str]) -> list[Any]:
+    """The outcomes of its cases."""
+    program = Program(fill(hostile.code, places), hostile.cases, hostile.mode, SETUP)
+    outcomes: list[Any] = sandbox.run(program, Limits(**hostile.limits))
+    return outcomes
+
+
+def find_faults(hostile: Hostile, outcomes: list[Any], mode: str) -> list[str]:
+    """What the outcomes have that they may not."""
+    if len(outcomes) != len(hostile.cases):
+        return [f"{len(outcomes)} outcomes of {len(hostile.cases)} cases"]
+    allowed = hostile.landlock if hostile.landlock and mode == "landlock" else hostile.status
+    found = []
+    for outcome in outcomes:
+        if outcome.status not in allowed or hostile.message not in outcome.message:
+            found.append(f"ended with {outcome.status}: {outcome.message[:200]} {str(outcome.value)[:100]}")
+        if len(outcome.message) > 4100:
+            found.append(f"a message of {len(outcome.message)} characters")
+        if outcome.status == "ok" and hostile.values is not None and outcome.value not in hostile.values:
+            found.append(f"returned {str(outcome.value)[:200]}")
+        elif outcome.status == "ok" and len(hostile.status) == 1 and hostile.values is None:
+            found += [f"returned {str(outcome.value)[:200]}"] if outcome.value != hostile.value else []
+    return found
+
+
+def find_faults_of_good(outcomes: list[Any]) -> list[str]:
+    """What a good program's outcomes have that they may not."""
+    told = [(one.status, one.value, one.stdout) for one in outcomes]
+    expected = [("ok", value, f"hello {value[0]}\n") for value in EXPECTED]
+    return [] if told == expected else [f"the good program after it: {str(outcomes)[:400]}"]

@@ -1,0 +1,72 @@
+"""Malformed files are refused in one line; `python -m bench.malformed` tries 10^4."""
+
+import contextlib
+import sqlite3
+
+import pytest
+
+from bench.malformed import try_all, try_one
+
+
+@pytest.mark.parametrize("kind", ["problems", "settings", "checkpoints"])
+def test_damaged_files_are_never_a_traceback(kind) -> None:
+    found = {name: (outcomes, faults) for name, outcomes, faults in try_all(70, 5, kind)}
+    assert found and {name: faults for name, (_, faults) in found.items() if faults} == {}
+    assert sum(outcomes["refused"] for outcomes, _ in found.values()) > 35
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:5000],
+        lambda data: b"\xff" * len(data),
+        lambda data: data[:100] + b"\x99" * 4000 + data[4100:],
+        "UPDATE alembic_version SET version_num = '9999_later'",
+        "UPDATE alembic_version SET version_num = '0001'",
+        "DELETE FROM alembic_version",
+        "DROP TABLE runs",
+    ],
+)
+@pytest.mark.parametrize("command", [["runs"], ["show", "one"], ["watch", "one", "--once"]])
+def test_a_database_that_is_none_of_ours_any_more(tmp_path, made, damage, command) -> None:
+    file = tmp_path / "x.db"
+    file.write_bytes(made if isinstance(damage, str) else damage(made))
+    if isinstance(damage, str):
+        with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute(damage)
+    outcome, said = try_one([*command, "--db", f"sqlite:///{file}"])
+    assert outcome == "refused", said
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> bytes:
+    folder = tmp_path_factory.mktemp("made")
+    told = ["run", "maze:test", "--policy", "scripted:random-route", "--limit", "1", "--iterations", "2", "--plain"]
+    assert try_one([*told, "--name", "one", "--db", f"sqlite:///{folder}/one.db"]) == ("accepted", "")
+    with contextlib.closing(sqlite3.connect(folder / "one.db")) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+    return (folder / "one.db").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["programs", "livecodebench", "musique", "eureqa", "toolrl", "list"])
+@pytest.mark.parametrize(
+    "data", [b"\0" * 9, b"\xef\xbb\xbf", b"\xff\xfe{\0", b"[" * 10**5, b'{"text": "' + b"x" * (1 << 22)]
+)
+def test_a_file_that_is_none(tmp_path, kind, data) -> None:
+    (tmp_path / "x.jsonl").write_bytes(data)
+    outcome, said = try_one(["problems", f"{kind}:{tmp_path}/x.jsonl"])
+    assert outcome == "refused" and len(said) < 700, said
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ('{"paragraphs": ["x"], "question": "q", "answer": "a", "question_decomposition": [{"paragraph_support_idx": 0}]}', "object"),
+        ('{"paragraphs": [], "question": "q", "answer": "a", "answer_aliases": 5, "question_decomposition": []}', ""),
+    ],
+)
+def test_rows_of_questions(tmp_path, row, said) -> None:
+    (tmp_path / "x.jsonl").write_text(row)
+    outcome, told = try_one(["problems", f"musique:{tmp_path}/x.jsonl"])
+    assert outcome == "refused" and said in told
