@@ -20,7 +20,7 @@ _ARROWS = str.maketrans(
 )
 _PLAIN = re.compile(f"[{MOVES}]+")
 _WORD = re.compile(r"[^\s,;|\[\](){}'\"`<>.\-]+")
-_COUNTER = re.compile(r"\d+[.):]")
+_COUNTER = re.compile(r"(?<!\d)\d++[.):]")  # a long number is gone through once, not again from each of its digits
 
 
 class UnreadableRoute(ValueError):
