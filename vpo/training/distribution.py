@@ -96,7 +96,7 @@ class Replicated:
                 tensor.copy_(saved[name])
 
     def optimizer_state(self, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """The whole optimiser's state, as a run of any number of processes can take it; a collective."""
+        """The whole optimiser's state; a collective."""
         return optimizer.state_dict()
 
     def restore_optimizer(self, optimizer: torch.optim.Optimizer, state: Mapping[str, Any]) -> None:

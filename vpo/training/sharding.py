@@ -7,7 +7,7 @@ Departures from the usual loop, each because a step here is made of unequal shar
   fewer micro-batches makes up for it with batches of weight 0;
 - in the shared-prefix step a prompt's layers are reached by gradients through the cache alone, which FSDP does not see:
   vpo.training.forward has their weights gathered before that.
-What is saved is whole: the weights are an ordinary checkpoint, and the optimiser's state goes with any sharding.
+What is saved is whole: the weights are an ordinary checkpoint. A run is resumed by as many processes as began it.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def _whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _kept(value: Any) -> Any:
-    return _whole(value).cpu() if isinstance(value, torch.Tensor) else value
+    # a copy: what is kept must not move with the optimiser
+    return _whole(value).cpu().clone() if isinstance(value, torch.Tensor) else value
 
 
 def _share_out(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
