@@ -44,11 +44,15 @@ def checkpoint_path(name: str) -> Path:
 
 
 def dialect_of(folder: str | Path) -> str:
-    """The dialect that a checkpoint folder's config.json names, "chat" where it names none."""
+    """The dialect that a checkpoint folder's config.json names, "chat" where it names none. Raises BadAddress, one line,
+    on a file that cannot be read."""
     path = Path(folder) / "config.json"
     if not path.is_file():
         return "chat"
-    return str(json.loads(path.read_text(encoding="utf-8")).get(DIALECT_KEY, "chat"))
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8")).get(DIALECT_KEY, "chat"))
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise BadAddress(f"{path} cannot be read as a model's configuration: {error}") from None
 
 
 def build_tokenizer(dialect: str = DIALECT) -> PreTrainedTokenizerFast:
