@@ -44,8 +44,8 @@ def checkpoint_path(name: str) -> Path:
 
 
 def dialect_of(folder: str | Path) -> str:
-    """The dialect that a checkpoint folder's config.json names, "chat" where it names none. Raises BadAddress, one line,
-    on a file that cannot be read."""
+    """The dialect that a checkpoint folder's config.json names, "chat" where it names none. Raises BadAddress
+    on a file that cannot be read, in one line."""
     path = Path(folder) / "config.json"
     if not path.is_file():
         return "chat"
