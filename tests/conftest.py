@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
+hypothesis.settings.register_profile("untimed", deadline=None)  # a busy machine fails no test
+hypothesis.settings.load_profile("untimed")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is loaded, here and in the processes of tests
 sys.path.insert(0, str(Path(__file__).parent))
 
