@@ -25,6 +25,7 @@ FLAGS: Mapping[str, str] = {
     "train_every": "train.every",
     "train_steps": "train.steps",
     "train_unsolved": "train.unsolved",
+    "train_reward": "train.reward",
     "train_check": "train.check",
     "lr": "train.lr",
     "kl": "train.kl",

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -174,7 +175,7 @@ def test_every_flag_of_the_command_line_is_an_argument():
     from evo.cli.run import run
 
     flags = {p.opts[0].removeprefix("--").replace("-", "_") for p in run.params if p.opts[0].startswith("--")}
-    own = {"config", "name", "db", "plain", "json"}
+    own = {"config", "name", "db", "plain", "json"} | signature(evo.run).parameters.keys()
     assert flags - own <= OF_RUNS | FLAGS.keys()
 
 

@@ -75,8 +75,11 @@ def test_baselines_by_name_repeat_the_first_arm_or_another_after_it():
     assert by_arm["hill-vpo"]["population"] == {"islands": 1, "strategy": "hill"}
     assert by_arm["scs"]["population"] == {"islands": 1, "strategy": "scs"}
     assert by_arm["hill-vpo"]["policy"] == "embedded:vpo" and by_arm["classic"]["policy"] == "scripted:classic"
-    alike = [{key: value for key, value in by_arm[name].items() if key != "population"} for name in ("base", "scs")]
+    own = ("population", "prompt")
+    alike = [{key: value for key, value in by_arm[name].items() if key not in own} for name in ("base", "scs")]
     assert alike[0] == alike[1]
+    assert by_arm["base"]["prompt"] == by_arm["classic"]["prompt"] and by_arm["base"]["prompt"]["fresh"] == "auto"
+    assert all(by_arm[name]["prompt"] == {**by_arm["base"]["prompt"], "fresh": 0.0} for name in ("hill-vpo", "scs"))
     assert len({run["rollouts"] * run["answers"] for run in by_arm.values()}) == 1
 
 

@@ -154,14 +154,15 @@ def test_operators_that_differ_in_their_prompts_alone_are_told_apart_on_resume(t
 def test_a_share_of_fresh_prompts_shows_nothing_and_is_recorded_so(tmp_path):
     db = f"sqlite:///{tmp_path / 'evo.db'}"
     policy = "scripted:mutate,scripted:mutate?fresh=0.5"
-    whole = searched(config(policy=policy, mixing="turns"), db, name="whole")
+    settings = config(policy=policy, mixing="turns", prompt={"fresh": 0.0})
+    whole = searched(settings, db, name="whole")
     later = [one for one in whole if one.iteration > 6]  # earlier ones may be asked before anything is found
     first, second = ([one for one in later if one.operator == n] for n in (0, 1))
     assert all(one.parent is not None for one in first)
     fresh = [one for one in second if one.parent is None]
     assert 0 < len(fresh) < len(second)
     assert all("# Answer to improve" not in one.prompt.user for one in fresh)
-    searched(config(policy=policy, mixing="turns"), db, name="cut", stop_after=13)
+    searched(settings, db, name="cut", stop_after=13)
     assert told(searched(None, db, name="cut", resume=True)) == told(whole)
 
 
