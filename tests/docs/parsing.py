@@ -28,6 +28,8 @@ ELSEWHERE = {
     *("vllm", "openevolve-run", "python", "tensorboard", "wandb", "ssh", "export", "createdb", ".ci/run", "pip-audit"),
 }
 """Programs that are not ours. Of `pip install` and `python -m` what is ours is checked."""
+NOT_HERE = ("vllm", "verl")
+"""Packages that `python -m` runs in the guides and the tests do not install."""
 OURS = ("evo", "vpo", "islands", "problems")
 _EXTRAS = re.compile(r"(?:\.|evo)\[([\w,-]+)\]")
 
@@ -79,7 +81,8 @@ def check_words(words: Sequence[str]) -> None:
         raise KeyError(f"{words[0]} is no program that tests/docs/parsing.py knows")
     if "-m" in words and words[0] == "python":
         module = words[list(words).index("-m") + 1]
-        if importlib.util.find_spec(module) is None and not module.startswith("vllm"):
+        package = module.split(".")[0]
+        if package not in NOT_HERE and importlib.util.find_spec(module) is None:
             raise KeyError(f"there is no module {module}")
     elif words[0] == "python" and len(words) > 1 and not (ROOT / words[1]).is_file():
         raise KeyError(f"there is no file {words[1]}")
