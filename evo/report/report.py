@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -263,10 +264,7 @@ def _state(comparison: Comparison, summary: Summary) -> str:
 def _remarks(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]], summary: Summary) -> list[str]:
     """What a reader must know before believing a figure."""
     remarks = []
-    statuses: dict[str, int] = {}
-    for run in comparison.runs:
-        if run.status != "done":
-            statuses[run.status] = statuses.get(run.status, 0) + 1
+    statuses = Counter(run.status for run in comparison.runs if run.status != "done")
     horizon = summary.horizon or summary.best_horizon
     if statuses:
         states = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))

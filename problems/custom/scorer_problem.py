@@ -248,8 +248,6 @@ class ScorerProblem(Problem):
         """What the scorer's process is given of an answer."""
         return answer
 
-    # -- the worker ----------------------------------------------------------------------------------------------
-
     def _call(self, function: str, *arguments: Any, oracle: Oracle | None = None) -> Any:
         outcome = self._process.call(function, *arguments, timeout=self._timeout, oracle=oracle)
         if outcome.status == "ok":
