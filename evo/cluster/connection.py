@@ -18,6 +18,8 @@ from islands.db.engine import mask_url, parse_address
 STORE_BYTES = 100 << 20
 """Of shared memory for a Ray of our own: what goes between its processes is small."""
 
+REACH_SECONDS = 10.0
+
 
 def connect(place: ClusterAddress) -> bool:
     """Join the cluster, or start one in this process for `local`; whether it is ours to leave. Raises BadInput."""
@@ -27,6 +29,7 @@ def connect(place: ClusterAddress) -> bool:
     if place.where == LOCAL:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         settings |= {"num_cpus": max(cores, 1), "include_dashboard": False, "object_store_memory": STORE_BYTES}
+    _check_reachable(place.where)
     logging.getLogger("ray").setLevel(logging.ERROR)  # of its warnings none is for who searches
     try:
         ray.init(address=LOCAL if place.where == LOCAL else place.where, **settings)
@@ -35,6 +38,17 @@ def connect(place: ClusterAddress) -> bool:
         remedy = "start one with `ray start --head`" if place.where == AUTO else "is its head running?"
         raise BadInput(f"--ray {place.where}: no Ray cluster can be joined ({reason}); {remedy}") from None
     return True
+
+
+def _check_reachable(where: str) -> None:
+    """BadInput where nobody listens at HOST:PORT: Ray itself would try for minutes, deaf to Ctrl-C."""
+    host, colon, port = where.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=REACH_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise BadInput(f"--ray {where}: no Ray cluster can be joined ({error}); is its head running?") from None
 
 
 def leave() -> None:

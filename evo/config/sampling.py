@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from problems.sandbox.contract import Mode
 
@@ -14,8 +14,21 @@ Temperature = Annotated[float, Field(ge=0.0, le=5.0)]
 TopP = Annotated[float, Field(gt=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-Fresh = Share | Literal["auto"]
 Dtype = Literal["float32", "bfloat16", "float16"]
+
+
+def _fresh(given: Any) -> Any:
+    """auto, or a share: one line for both, where pydantic's own names neither."""
+    try:
+        share = given if given == "auto" else float(given)
+    except (TypeError, ValueError):
+        share = -1.0
+    if share != "auto" and not 0.0 <= share <= 1.0:
+        raise ValueError("expected a share from 0 to 1, or auto")
+    return share
+
+
+Fresh = Annotated[float | Literal["auto"], BeforeValidator(_fresh)]
 
 
 class SamplingConfig(BaseModel):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from stored_rows import stored_answers
 
+from evo.cli import invoke
 from evo.search.fresh_share import KEPT, FreshShare
 from islands.db.store import Store
 from islands.queries.repeats import repeats_by_group
@@ -120,3 +121,10 @@ def test_the_store_says_what_the_search_counted(search_with, digits, copier, tmp
     }
     kinds = {(row[1], row[3]) for row in rows}
     assert set(last) <= set(rows) and 3 * len(kinds) >= len(last) > 3 * len(kinds) - 3
+
+
+@pytest.mark.parametrize("given", ["banana", "-1", "1.5", "nan"])
+def test_a_share_that_is_none_is_one_line(tmp_path, monkeypatch, capsys, given):
+    monkeypatch.chdir(tmp_path)
+    assert invoke(["run", "maze:test", "--limit", "1", "--policy", "scripted:classic", "--fresh", given]) == 2
+    assert "prompt.fresh" in (said := capsys.readouterr().err) and "expected a share from 0 to 1, or auto" in said
