@@ -312,7 +312,7 @@ def test_bad_input_is_one_line_and_leaves_the_terminal_as_it_was(program, tmp_pa
 def test_json_on_stdout_and_the_screen_on_stderr(program, tmp_path):
     out = tmp_path / "out.json"
     redirected = f"import os; os.dup2(os.open({str(out)!r}, os.O_WRONLY | os.O_CREAT), 1)"
-    one = live(program, tmp_path, "--json", iterations="60", script=redirected)
+    one = live(program, tmp_path, "--json", iterations="400", script=redirected)
     assert one.ended(60) == 0
     one.given_back()
     assert json.loads(out.read_text())["outcome"] == "done"
