@@ -10,12 +10,16 @@ from evo.errors import BadInput
 from evo.prompts.registry import open_format
 from evo.runs.learner import check_trainable
 from evo.search.defaults import iterations_for, population_config
+from evo.search.fresh_share import KEPT
+from evo.search.loop import Search
 from evo.search.operator_selection import Operator
 from evo.search.problem_run import ProblemRun
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.population.population import Population
+from islands.queries.groups import read_groups
 from islands.queries.progress import ProblemProgress
+from islands.queries.repeats import repeats_by_group
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem, ScorerFault
 from problems.identity import identity
@@ -51,6 +55,16 @@ def open_problem_run(
     population = Population(store, record, population_config(config, problem), problem.answer_format)
     styles = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in operators]
     return ProblemRun(problem, record, population, styles, iterations_for(config, problem), scorer)
+
+
+def recall_groups(search: Search, run_id: int) -> None:
+    """Let a search that goes on learn again what the stored groups of its problems say of operators and of repeats.
+    What its settings do not ask for is not read."""
+    mine = {one.record.id for one in search.problem_runs}
+    if any(one.prompt.fresh == "auto" for one in search.operators.all):
+        repeats = repeats_by_group(search.store, run_id, KEPT + search.window.groups)
+        search.fresh_share.recall(row for row in repeats if row[1] in mine)
+    search.operators.recall(group for _, group in read_groups(search.store, run_id) if group.problem in mine)
 
 
 async def add_problems(

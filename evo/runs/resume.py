@@ -10,19 +10,22 @@ from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.budgets import check_budgets
 from evo.runs.launch import Launched, assemble
-from evo.runs.problem_runs import add_problems, check_together, open_problem_run, restore_problem_run
+from evo.runs.problem_runs import (
+    add_problems,
+    check_together,
+    open_problem_run,
+    recall_groups,
+    restore_problem_run,
+)
 from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange, check_scorers, recount_errors
 from evo.search.active_time import ended_periods
 from evo.search.defaults import to_stored
-from evo.search.fresh_share import KEPT
 from evo.search.resources import Shared
 from evo.search.turns import CountedTurns
 from islands.db.shards import read_shards, revoke_shards
 from islands.db.store import Store
 from islands.interop.importing import POLICY as IMPORTED
-from islands.queries.groups import read_groups
 from islands.queries.progress import group_count, run_progress
-from islands.queries.repeats import repeats_by_group
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
 
@@ -90,8 +93,7 @@ async def relaunch(
         launched.search.turns = CountedTurns(problem_runs, progress.next_sequence)
         launched.status.carry(run.summary, run.created, progress.groups, progress.answers, progress.tokens)
         await launched.search.learner.restore()
-        launched.search.fresh_share.recall(repeats_by_group(store, run.id, KEPT + launched.search.window.groups))
-        launched.search.operators.recall(group for _, group in read_groups(store, run.id))
+        recall_groups(launched.search, run.id)
         return launched
     except BaseException:
         await own.close()

@@ -10,19 +10,16 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.launch import Launched, assemble
-from evo.runs.problem_runs import check_together, open_problem_run, restore_problem_run
+from evo.runs.problem_runs import check_together, open_problem_run, recall_groups, restore_problem_run
 from evo.runs.resume import check_unchanged
 from evo.runs.scorer_change import OnScorerChange, check_scorers
 from evo.search.active_time import ended_periods
 from evo.search.defaults import iterations_for, population_config
-from evo.search.fresh_share import KEPT
 from evo.search.resources import Shared
 from evo.search.turns import PlacedTurns, Shard, couples_its_problems
 from islands.db.shards import read_shards, take_shard, write_shard
 from islands.db.store import Store
-from islands.queries.groups import read_groups
 from islands.queries.progress import last_sequences, run_progress
-from islands.queries.repeats import repeats_by_group
 from islands.types import RunRecord
 
 
@@ -79,10 +76,7 @@ async def relaunch_shard(name: str, number: int, *, db: str, node: str = "", sha
         launched.status.carry(
             summary, run.created, groups, int(summary.get("answers", 0)), int(summary.get("tokens", 0))
         )
-        ids = {one.record.id for one in problem_runs}
-        repeated = repeats_by_group(store, run.id, KEPT + search.window.groups)
-        search.fresh_share.recall(row for row in repeated if row[1] in ids)
-        search.operators.recall(group for _, group in read_groups(store, run.id) if group.problem in ids)
+        recall_groups(search, run.id)
         return launched
     except BaseException:
         await own.close()

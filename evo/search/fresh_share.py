@@ -8,7 +8,7 @@ less the share among those that were not. A policy that edits its parents goes o
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from problems.types import ScoredGroup
@@ -35,10 +35,9 @@ class FreshShare:
         self._waiting: deque[Repeats] = deque()
         self._kept: defaultdict[tuple[int, int, bool], deque[float]] = defaultdict(lambda: deque(maxlen=KEPT))
 
-    def count(self, group: ScoredGroup, stored: Iterable[bool]) -> None:
-        """Take in a group that is being committed. stored: for each of its answers, whether an earlier one is it"""
-        known = list(stored)
-        share = sum(known) / len(known) if known else 0.0
+    def count(self, group: ScoredGroup, repeated: Sequence[bool]) -> None:
+        """Take in a group that is being committed. repeated: for each of its answers, whether an earlier one is it"""
+        share = sum(repeated) / len(repeated) if repeated else 0.0
         self._waiting.append(Repeats(group.sequence, group.problem, group.operator, group.parent is not None, share))
 
     def recall(self, groups: Iterable[tuple[int, int, int, bool, int, int]]) -> None:

@@ -252,8 +252,8 @@ class Search:
             self.learner.learn([group for _, group in committed])
 
     def _store(self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction) -> None:
-        self.fresh_share.count(group, problem_run.repeats(group))
-        problem_run.population.add(group, transaction)
+        placements = problem_run.population.add(group, transaction)
+        self.fresh_share.count(group, [not placement.new for placement in placements])
         write_reflection(self.store, problem_run.record.run_id, group, transaction)
         self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
         problem_run.committed += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from evo.prompts.contract import PromptFormat
 from evo.search.score import AnswerScores
@@ -68,13 +68,6 @@ class ProblemRun:
         if not self.failed:
             self.stop = Stop(StopReason.FAILED, message)
             store.set_problem_status(self.record.id, "failed", message=message, tx=transaction)
-
-    def repeats(self, group: ScoredGroup) -> Iterator[bool]:
-        """For each answer of a group that is not stored yet, whether an earlier one, of this group too, is the same."""
-        seen: set[bytes] = set()
-        for answer in group.all_answers():
-            yield answer.identity in seen or self.population.known(answer.identity) is not None
-            seen.add(answer.identity)
 
     def release(self, group: ScoredGroup) -> None:
         """Forget the scores of a committed group: the store answers for them now."""
