@@ -16,16 +16,9 @@ from evo.cli.options import arguments_for
 from evo.cluster import cluster_runner
 from evo.comparison.runner import Ended
 from evo.config.run import RunConfig
-from evo.runs.planned import plan_run
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.runs.shards import check_divisible
-from evo.search.resources import Shared
 from islands.db.store import Store
-
-
-def plan(config: RunConfig, parts: Shared, db: str, name: str | None, command: str) -> str:
-    """The name of a new run that waits."""
-    return plan_run(config, parts, db=db, name=name, command=command)
 
 
 def drive_on_cluster(

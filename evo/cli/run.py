@@ -46,10 +46,16 @@ def run(
     command, parts = command_line(), Shared()
     check_new_run(config, parts, db, name)
     if ray is not None:
-        from evo.cli.execute_cluster import drive_on_cluster, plan
+        from evo.cli.execute_cluster import drive_on_cluster
+        from evo.runs.planned import plan_run
 
         return drive_on_cluster(
-            lambda: plan(config, parts, db, name, command), [config], ray, db=db, plain=plain, as_json=as_json
+            lambda: plan_run(config, parts, db=db, name=name, command=command),
+            [config],
+            ray,
+            db=db,
+            plain=plain,
+            as_json=as_json,
         )
     from evo.cli.execute_run import drive  # the database's library, and what draws the screen
     from evo.runs.launch import launch

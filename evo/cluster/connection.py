@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from ray.exceptions import RayError
 from evo.config.cluster import AUTO, LOCAL, ClusterAddress
 from evo.errors import BadInput
 from islands.db.engine import mask_url, parse_address
+from problems.scoring import cores
 
 STORE_BYTES = 100 << 20
 """Of shared memory for a Ray of our own: what goes between its processes is small."""
@@ -27,8 +27,7 @@ def connect(place: ClusterAddress) -> bool:
         return False
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
     if place.where == LOCAL:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        settings |= {"num_cpus": max(cores, 1), "include_dashboard": False, "object_store_memory": STORE_BYTES}
+        settings |= {"num_cpus": cores(), "include_dashboard": False, "object_store_memory": STORE_BYTES}
     _check_reachable(place.where)
     logging.getLogger("ray").setLevel(logging.ERROR)  # of its warnings none is for who searches
     try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from evo.comparison.runner import Runner
 from evo.comparison.workers import Workers
 from evo.config.run import RunConfig
 from evo.search.resources import policy_key
+from problems.scoring import cores
 from vpo.embedded import dialect_of
 from vpo.policies.address import parse_addresses
 from vpo.policies.prompt_formats import TOKEN_FORMATS
@@ -21,8 +21,7 @@ def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | 
     arms = len(set(map(repr, asked)))
     if processes is None:
         small = all(_small(config) for config in configs)
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        processes = cores if small else 1
+        processes = cores() if small else 1
     processes = min(processes, arms)
     return Workers(processes) if processes > 1 else Runner()
 

@@ -11,6 +11,7 @@ from evo.doctor.line import Line, fail, ok, warn
 from evo.doctor.packages import version_of
 from problems.sandbox.contract import SandboxUnavailable
 from problems.sandbox.isolation import REMEDY, choose_mode, probe
+from problems.scoring import cores
 
 DISK_WARN, DISK_FAIL = 5.0, 0.5
 """GiB: of databases and checkpoints, and of a run's first minutes."""
@@ -70,8 +71,8 @@ def check_disk(folder: Path) -> list[Line]:
 
 
 def check_memory() -> Line:
-    free, cores = free_memory() / _GIB, len(os.sched_getaffinity(0))
-    told = f"{free:.1f} GiB free, {cores} cores"
+    free = free_memory() / _GIB
+    told = f"{free:.1f} GiB free, {cores()} cores"
     remedy = "end other processes, raise the container's limit, or lower --parallel and scoring_workers"
     if free < MEMORY_WARN:
         return (fail if free < MEMORY_FAIL else warn)("memory", told, remedy)

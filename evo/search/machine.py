@@ -12,6 +12,7 @@ from typing import Any
 
 from evo.search.defaults import source_commit
 from evo.version import __version__
+from problems.scoring import cores
 
 LIBRARIES = ("torch", "transformers", "vllm", "peft", "openai", "openevolve", "numpy")
 """Those whose versions may decide what a policy answers; named where the process has imported them."""
@@ -36,10 +37,9 @@ def describe_machine() -> dict[str, Any]:
 
 @cache
 def _hardware() -> dict[str, Any]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return {
         "cpu": _cpu_name(),
-        "cores": cores,
+        "cores": cores(),
         "memory_gib": _memory_gib(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
     }
