@@ -11,6 +11,7 @@ from vpo.policies.address import PolicyAddress
 from vpo.policies.checkpoint import check_checkpoint, find_checkpoint
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.fingerprint import fingerprint
+from vpo.policies.processor import warn_of_emulation
 from vpo.policies.registry import PolicySettings
 
 
@@ -22,6 +23,7 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
     source, name = find_checkpoint(address), address.plain
     place = _device(settings.device)
     kind = _dtype(settings.dtype, place)
+    warn_of_emulation(str(kind).removeprefix("torch."), place.type)
     try:
         with without_bars():
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=cached)

@@ -33,6 +33,7 @@ from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import check_prompt_format, default_limit
 from vpo.policies.fingerprint import fingerprint
+from vpo.policies.processor import warn_of_emulation
 from vpo.policies.registry import PolicySettings
 from vpo.vllm.address import EngineSettings, engine_settings
 from vpo.vllm.engine import Engine, lease, release, reload_engine
@@ -259,6 +260,7 @@ def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
             raise BadAddress(f"policy {name!r} cannot be loaded: {error}") from None
         except PolicyUnavailable as error:
             raise PolicyUnavailable(f"policy {name!r}: {error}") from None
+        warn_of_emulation(engine.ready.dtype, engine.ready.device)
         prompt_format = check_prompt_format(description.prompt_format, name)
         return VllmPolicy(
             engine,
