@@ -89,6 +89,7 @@ class Problem(Protocol):
     fault: why it cannot be scored at all, None where it can; `score` raises it
     directions: "min" for the objectives whose metric is better when lower (problems.directions)
     timeout: CPU seconds that scoring an answer may take (one case of it, where there are cases); None where nobody says
+    resources: what scoring an answer takes (problems.resources); nothing where nobody says
     batched: `score_batch` takes many answers at once, as a service or a queue of jobs is asked best
     execution: one of EXECUTIONS; why_shared: why answers cannot be executed apart, where they are not
     source, licence: where it comes from and on what terms, in a few words; "" where that is not told
@@ -105,6 +106,7 @@ class Problem(Protocol):
     fault: ScorerFault | None = None
     directions: Mapping[str, str] = MappingProxyType({})
     timeout: float | None = None
+    resources: Mapping[str, float] = MappingProxyType({})
     batched: bool = False
     execution: str = "unknown"
     why_shared: str = ""
@@ -161,7 +163,7 @@ MEMBERS = ("name", "objectives", "statement", "score")
 """What a problem must have by itself."""
 DEFAULTED = (
     *("target", "best_known", "answer_format", "inline", "distinct_rewards", "settings", "fault", "source", "licence"),
-    *("directions", "timeout", "execution", "why_shared", "batched"),
+    *("directions", "timeout", "execution", "why_shared", "resources", "batched"),
     *("seed_answer", "score_batch", "canonical", "score_seed", "score_of_metrics", "verify_record", "fingerprint"),
 )
 """What Problem has a default for."""

@@ -52,7 +52,8 @@ def run(
             better. A closure is fine. It runs in a sandboxed process of its own. Say more of it by `statement` (the
             task in English), `seed_answer` (where the search starts), `target` (the fitness that solves it),
             `answer_format` ("text" or "python"), `objectives`, `directions` (name -> "min" or "max"), `weights`,
-            `timeout` (seconds an answer, 30), `readable` (files it reads), `isolated=False` (trusted, no sandbox).
+            `timeout` (seconds an answer, 30), `readable` (files it reads), `isolated=False` (trusted, no sandbox),
+            `resources` (what it takes, as in {"gpus": 1}).
         batch_scorer: in the place of `score`, a function of a list of answers that gives a list of scores: it may hand
             them to a queue of jobs or a service, and take its time. It runs without a sandbox.
         policy: who answers: a hub id or directory, "vllm:ID", "openai:MODEL@URL", "embedded:NAME" (mazes alone),

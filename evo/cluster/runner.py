@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import time
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from evo.cluster.connection import check_database, check_room, connect, leave, slots
@@ -26,6 +26,7 @@ from islands.db.shards import plan_shards, read_shards, revoke_shards, write_clu
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable
 from islands.queries.progress import group_count
+from problems.resources import CPUS, GPUS, describe_resources, most_of
 from problems.sandbox.contract import Mode
 
 STATE_SECONDS = 1.0
@@ -48,7 +49,6 @@ class ClusterRunner:
         self._connected = True
         check_database(self.db, self.place)
         check_room(self.place)
-        self._seats.judges = start_judges(self.place.options)
         different = list({policy_key(config): config for config in configs}.values())
         actor = self._seats.start()
         try:
@@ -60,6 +60,7 @@ class ClusterRunner:
         """Every run is a task of its own; how each ended. A search that fails leaves the others running."""
         tasks = [Task(name) for batch in seed_batches for name, _ in batch]
         name = tasks[0].run.split("/")[0] if tasks else ""
+        self._start_judges(task.run for task in tasks)
         with Store.open(db) as store:
             async with self._reporting(store, name, None):
                 found: list[Ended] = await self._seats.work(tasks, self._searching(changes))
@@ -72,6 +73,7 @@ class ClusterRunner:
             dealt = bool(read_shards(store, store.run(name).id))
         if options.shards == 1 and not dealt:
             return (await self.search(self.db, [[(name, RunConfig())]], changes))[0]
+        self._start_judges([name])
         actor = self._seats.start()
         try:
             problems = await self._seats.ask(actor, "open", name, self.db, changes, self._mode(name))
@@ -97,6 +99,21 @@ class ClusterRunner:
             summary = {**head, "sandbox": run.config.get("sandbox", ""), "problems": merge_problems(shards)}
             store.finish_run(run.id, outcome, why, summary={**summary, **merge_shards(shards, time.time())})
         return Ended(name, outcome, why, tuple(dict.fromkeys(fault for one in ended for fault in one.faults)))
+
+    def _start_judges(self, runs: Iterable[str]) -> None:
+        """The scoring processes, which take what these runs' scorers say unless the address says otherwise."""
+        with Store.open(self.db, read_only=True) as store:
+            taken = most_of(store.run(name).config.get("scoring_resources") or {} for name in runs)
+        self.place = self._seats.place = self.place.for_scorers(taken)
+        options = self.place.options
+        named = taken.keys() - {CPUS, GPUS, *options.resources}
+        if not options.scorers and (named or taken.get(GPUS, 0) > options.gpus):
+            self._seats.tell(
+                f"scoring takes {describe_resources(taken)}, which the tasks, who score, do not ask for: ?scorers=N "
+                "starts scoring processes that do"
+            )
+        check_room(self.place)
+        self._seats.judges = start_judges(options)
 
     def _searching(self, changes: Changes) -> Callable[[Any, Task], Awaitable[Ended]]:
         async def search(actor: Any, task: Task) -> Ended:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from evo.config.parse import parse
 from evo.errors import BadInput
+from problems.resources import CPUS, GPUS
 
 LOCAL, AUTO = "local", "auto"
 
@@ -23,9 +25,11 @@ class ClusterOptions(BaseModel):
     resources: dict[str, float] = Field(default_factory=dict, description="of a task, as Ray names them: NAME:1,NAME:2")
     shards: int | None = Field(None, ge=1, description="tasks that a run's problems are dealt to; default: as many fit")
     scorers: int = Field(0, ge=0, description="scoring processes on the nodes; 0 scores where the task is")
-    scorer_cpus: float = Field(1.0, ge=0.0, description="of a scoring process")
-    scorer_gpus: float = Field(0.0, ge=0.0, description="of a scoring process")
-    scorer_resources: dict[str, float] = Field(default_factory=dict, description="of a scoring process")
+    scorer_cpus: float = Field(1.0, ge=0.0, description="of a scoring process; default: as the scorers say, or 1")
+    scorer_gpus: float = Field(0.0, ge=0.0, description="of a scoring process; default: as the scorers say, or 0")
+    scorer_resources: dict[str, float] = Field(
+        default_factory=dict, description="of a scoring process; default: as the scorers say"
+    )
 
     @field_validator("resources", "scorer_resources", mode="before")
     @classmethod
@@ -46,6 +50,14 @@ class ClusterAddress:
 
     def __str__(self) -> str:
         return self.where
+
+    def for_scorers(self, taken: Mapping[str, float]) -> ClusterAddress:
+        """With scoring processes that have what the scorers say (problems.resources), save what the address names."""
+        own = {name: amount for name, amount in taken.items() if name not in (CPUS, GPUS)}
+        said = {"scorer_cpus": taken.get(CPUS), "scorer_gpus": taken.get(GPUS), "scorer_resources": own or None}
+        given = self.options.model_fields_set
+        update = {key: value for key, value in said.items() if value is not None and key not in given}
+        return replace(self, options=self.options.model_copy(update=update))
 
 
 def parse_cluster(text: str) -> ClusterAddress:

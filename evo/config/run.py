@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from evo.config.colocated import SearchTraining, complete_trainer
 from evo.config.parse import OPTIONS, merge, parse, read_yaml
@@ -16,6 +16,7 @@ from evo.config.sampling import Count, Fresh, Rollouts, SamplingConfig, Share
 from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
 from islands.population.config import ISLANDS, PopulationConfig
+from problems.resources import check_resources
 
 
 class PromptConfig(BaseModel):
@@ -75,7 +76,17 @@ class RunConfig(SamplingConfig):
     feedback: FeedbackConfig = Field(default_factory=FeedbackConfig)
     train: SearchTraining | None = Field(None, description="train the policy beside the search")
     scorer: ScorerSettings | None = Field(None, description="what is declared of a function given in Python")
+    scoring_resources: dict[str, float] | None = Field(
+        None,
+        description="what scoring an answer takes: cpus, gpus, a cluster's own names; default: as the scorers say; "
+        "what --ray ADDRESS?scorers=N gives each scoring process",
+    )
     scoring_workers: int | None = Field(None, ge=1, le=256, description="answers scored at once; default: CPU count")
+
+    @field_validator("scoring_resources", mode="before")
+    @classmethod
+    def _amounts(cls, value: object) -> object:
+        return value if value is None else check_resources(value)
 
 
 def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:

@@ -27,3 +27,6 @@ class ScorerSettings(BaseModel):
     readable: list[str] | None = Field(None, description="files and folders that it reads")
     batched: bool = Field(False, description="the function takes a list of answers and gives a list of scores")
     isolated: bool = Field(True, description="off: trusted, runs without the sandbox")
+    resources: dict[str, float] = Field(
+        default_factory=dict, description="what scoring an answer takes, as in {gpus: 1}; see scoring_resources"
+    )

@@ -15,6 +15,7 @@ from evo.config.run import RunConfig
 from evo.version import __version__
 from islands.population.config import PopulationConfig
 from problems.contract import Problem
+from problems.resources import describe_resources, lacking, most_of
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
 
@@ -26,7 +27,7 @@ TRAINING_ROLLOUTS = 4
 
 def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     """What the user left open, as an OpenEvolve directory's config decides it: seed, temperature, and one answer a
-    rollout where it evolves by SEARCH/REPLACE edits."""
+    rollout where it evolves by SEARCH/REPLACE edits; and what scoring takes, as the scorers say."""
     given, decided = config.model_fields_set, dict[str, Any]()
     for settings in (problem.settings for problem in problems):
         if "seed" in settings and "seed" not in given:
@@ -35,6 +36,9 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
             decided.setdefault("temperature", float(settings["temperature"]))
         if settings.get("diff_based_evolution") and "answers" not in given:
             decided.setdefault("answers", 1)
+    taken = most_of(problem.resources for problem in problems)
+    if taken and config.scoring_resources is None:
+        decided["scoring_resources"] = taken
     # only what was given is carried over: population_config tells a user's value from a default by that
     return parse(RunConfig, {**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
 
@@ -112,6 +116,16 @@ def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
         return config.scoring_workers
     asked = [p.settings.get("parallel_evaluations") or 0 for p in problems]
     return max([os.cpu_count() or 1, *asked])
+
+
+def warn_of_resources(config: RunConfig) -> None:
+    """One line where this machine, which scores, has not got what scoring is said to take."""
+    if missing := lacking(config.scoring_resources or {}):
+        warnings.warn(
+            f"scoring takes {describe_resources(config.scoring_resources or {})}, and this machine lacks {missing}: it "
+            "scores all the same; --ray ADDRESS?scorers=N scores where there is room",
+            stacklevel=2,
+        )
 
 
 @cache

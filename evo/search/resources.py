@@ -9,7 +9,7 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
-from evo.search.defaults import workers
+from evo.search.defaults import warn_of_resources, workers
 from evo.search.operator_selection import Operator
 from problems.address_list import grouped
 from problems.contract import Problem
@@ -37,6 +37,7 @@ class Shared:
 
     def scorer_for(self, config: RunConfig, problems: Sequence[Problem]) -> Scorer:
         if self.scorer is None:
+            warn_of_resources(config)
             self.scorer = Scorer(workers(config, problems))
         return self.scorer
 

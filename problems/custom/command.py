@@ -13,7 +13,7 @@ answer's fault too, except the seed's. A command that lets the candidate print t
 run it, and print what you measure.
 
 Further keys: objectives, target, directions, weights, timeout (seconds, 30), readable (more files and folders),
-isolated (false for a trusted command that needs the network).
+isolated (false for a trusted command that needs the network or a GPU), resources (as in {gpus: 1}).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from problems.answer_text import strip_fence
 from problems.close_names import did_you_mean
 from problems.contract import BadAddress, Score, ScorerFault
 from problems.custom.answer_files import header_of, join_files, split_files
-from problems.custom.scorer_problem import LIMITS, Failed, ScorerProblem, checked_options
+from problems.custom.scorer_options import checked_options
+from problems.custom.scorer_problem import LIMITS, Failed, ScorerProblem
 from problems.fingerprint import files_below, files_fingerprint, files_named_by
 from problems.openevolve.evolve_block import NotSpliceable, regions
 from problems.openevolve.initial_program import language_of
@@ -51,6 +52,7 @@ _KEYS = (
     "timeout",
     "readable",
     "isolated",
+    "resources",
 )
 
 
@@ -75,16 +77,17 @@ class CommandProblem(ScorerProblem):
         self.language = language_of(Path(next(iter(self.originals))))
         python = all(file.endswith(".py") for file in self.originals)
         self._format = "python" if python else "text"
-        timeout, isolated, self._readable = checked_options(str(self.path), self.folder, self._read)
+        checked = checked_options(str(self.path), self.folder, self._read)
+        self._readable = checked.readable
         told = {"command": self._read["command"], "folder": str(self.folder), "files": list(self.originals)}
         spec = EvaluatorSpec(
             str(SHIMS / "command_scorer.py"),
             readable=(str(self.folder), str(SHIMS), *self._readable),
-            isolated=isolated,
+            isolated=checked.isolated,
             builds=True,
             environment={"EVO_COMMAND": json.dumps(told)},
         )
-        super().__init__(str(self.path), ScorerProcess(self.path, spec, LIMITS, sandbox), timeout, isolated)
+        super().__init__(str(self.path), ScorerProcess(self.path, spec, LIMITS, sandbox), checked)
         if self.fault is None and self._seed is None:  # its objectives were declared, and it was not run yet
             self._run_seed()
 

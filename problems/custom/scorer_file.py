@@ -10,11 +10,11 @@ answer; a mapping with `rewards` (a list, or a mapping) in place of the names; o
 What else the file may define: `statement` and `seed_answer` (texts, or functions without arguments), `objectives` (else
 the names that the seed's score has, sorted, without timings), `directions` (a mapping from objective to "max" or "min",
 see problems.directions), `target`, `answer_format`, `weights` (a mapping from objective to weight, or a list; the
-fitness is then the weighted mean), and three that are read before the file runs, so they must be written
-out as plain values: `timeout` (seconds per answer, 30), `readable` (files or folders it reads, relative to its own) and
-`isolated` (False for a trusted scorer that needs the network; it then runs unconfined, and so does any answer that it
-executes). Instead of `score`, the file may define `problem`, an object with the methods of problems.Problem, or a class
-`Problem` of which one is made.
+fitness is then the weighted mean), and four that are read before the file runs, so they must be written out as plain
+values: `timeout` (seconds per answer, 30), `readable` (files or folders it reads, relative to its own), `isolated`
+(False for a trusted scorer that needs the network or a GPU; it then runs unconfined, and so does any answer that it
+executes) and `resources` (what scoring an answer takes: {"gpus": 1}, see problems.resources). Instead of `score`, the
+file may define `problem`, an object with the methods of problems.Problem, or a class `Problem` of which one is made.
 
 The file runs out of process, each call in a fork of its own. Whose fault a failure is:
 - `score` runs out of time or memory, or dies: the answer's, since a scorer commonly executes answers.
@@ -30,7 +30,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.contract import BadAddress
-from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem, checked_options
+from problems.custom.scorer_options import OPTIONS, checked_options
+from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem
 from problems.fingerprint import files_below, files_fingerprint, files_named_by
 from problems.python_syntax import parse_source
 from problems.sandbox.contract import EvaluatorSpec
@@ -53,14 +54,15 @@ class ScorerFileProblem(ScorerProblem):
         self.path = path.resolve()
         self.name = str(self.path)
         options = _literals(self.path)
-        timeout, isolated, self._readable = checked_options(str(self.path), self.path.parent, options)
+        checked = checked_options(str(self.path), self.path.parent, options)
+        self._readable = checked.readable
         spec = EvaluatorSpec(
             str(SHIMS / "plain_scorer.py"),
             readable=(str(self.path), str(ROOT / "problems"), *self._readable),
-            isolated=isolated,
+            isolated=checked.isolated,
             environment={"EVO_SCORER_FILE": str(self.path), "PYTHONPATH": str(ROOT)},
         )
-        super().__init__(self.name, ScorerProcess(self.path, spec, LIMITS, sandbox), timeout, isolated)
+        super().__init__(self.name, ScorerProcess(self.path, spec, LIMITS, sandbox), checked)
 
     def fingerprint(self) -> str:
         """Of the file, of all that `readable` names, and of what it can use in its own folder."""
@@ -80,7 +82,7 @@ class ScorerFileProblem(ScorerProblem):
 
 
 def _literals(path: Path) -> dict[str, Any]:
-    """`timeout`, `readable` and `isolated` as the file writes them, without running it."""
+    """The options (scorer_problem.OPTIONS) as the file writes them, without running it."""
     try:
         tree = parse_source(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -90,7 +92,7 @@ def _literals(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for node in tree.body:
         names = [t.id for t in node.targets if isinstance(t, ast.Name)] if isinstance(node, ast.Assign) else []
-        for name in {"timeout", "readable", "isolated"}.intersection(names):
+        for name in set(OPTIONS).intersection(names):
             assert isinstance(node, ast.Assign)
             try:
                 found[name] = ast.literal_eval(node.value)

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 from problems import held_folder
 from problems.contract import BadAddress
 from problems.custom.function_fingerprint import describe_value, is_own_module
-from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem, checked_options
+from problems.custom.scorer_options import OPTIONS, checked_options
+from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem
 from problems.fingerprint import files_below, files_fingerprint
 from problems.sandbox.contract import EvaluatorSpec
 from problems.scorer_process import SHIMS, ScorerProcess
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 KIND = "score"
 DECLARED = ("statement", "seed_answer", "objectives", "target", "answer_format", "weights", "directions")
-OPTIONS = ("timeout", "readable", "isolated")
 _pickling = threading.Lock()
 
 
@@ -63,7 +63,8 @@ class ScorerFunctionProblem(ScorerProblem):
         file = self._code.co_filename if self._code is not None else ""
         where = f"{title} in {file}" if Path(file).is_file() else title
         options = {key: declared[key] for key in OPTIONS if declared.get(key) is not None}
-        timeout, isolated, self._readable = checked_options(where, Path.cwd(), options)
+        checked = checked_options(where, Path.cwd(), options)
+        self._readable = checked.readable
         folder = held_folder.make("function")
         weakref.finalize(self, held_folder.release, folder)
         pickled = Path(folder, "function.pickle")
@@ -71,14 +72,14 @@ class ScorerFunctionProblem(ScorerProblem):
         spec = EvaluatorSpec(
             str(SHIMS / "function_scorer.py"),
             readable=(str(pickled), str(ROOT / "problems"), str(ROOT / "evo" / "__init__.py"), *self._readable),
-            isolated=isolated,
+            isolated=checked.isolated,
             environment={
                 "EVO_SCORER_PICKLE": str(pickled),
                 "EVO_SCORER_CODE_FILE": file,
                 "PYTHONPATH": str(ROOT),
             },
         )
-        super().__init__(where, ScorerProcess(where, spec, LIMITS, sandbox), timeout, isolated)
+        super().__init__(where, ScorerProcess(where, spec, LIMITS, sandbox), checked)
 
     def fingerprint(self) -> str:
         """Of the function's code, of what it closes over and refers to, of what was declared, and of `readable`."""

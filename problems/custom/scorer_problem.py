@@ -6,14 +6,14 @@ problems.custom.scorer_file, a function by problems.custom.scorer_function.
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from problems.apart import MOST_CALLS, imported_by
-from problems.contract import ANSWER_FORMATS, BadAddress, Problem, Score, ScorerFault
+from problems.contract import ANSWER_FORMATS, Problem, Score, ScorerFault
+from problems.custom.scorer_options import ScorerOptions
 from problems.custom.scorer_value import ScorerShape, check_weights, clip, numbers, objective_names
 from problems.directions import check_directions, choose_objectives, describe_directions, warn_of_objectives
 from problems.sandbox.contract import Limits, SandboxFault
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 """What problems.* is imported from, in the scorer's process too."""
-TIMEOUT = 30.0
-"""Seconds per answer where the user names none."""
 LIMITS = Limits(memory=4 << 30, output=16 << 20, file=256 << 20, scratch=256 << 20, processes=64)
 
 
@@ -40,11 +38,12 @@ class ScorerProblem(Problem):
     """Whether its shim has score_apart."""
     _UNSEEN = 'a scorer sees its own file alone: name what else it needs, as in `readable = ["."]`'
 
-    def __init__(self, where: str, process: ScorerProcess, timeout: float, isolated: bool) -> None:
-        """where: what faults begin with, a file or a function. timeout: seconds per answer. isolated: not trusted."""
+    def __init__(self, where: str, process: ScorerProcess, options: ScorerOptions) -> None:
+        """where: what faults begin with, a file or a function."""
         self.where = where
-        self._process, self._timeout, self._isolated = process, timeout, isolated
-        self.timeout, self.execution = timeout, "shared" if isolated else "unconfined"
+        self._process, self._timeout, self._isolated = process, options.timeout, options.isolated
+        self.timeout, self.execution = options.timeout, "shared" if options.isolated else "unconfined"
+        self.resources = options.resources
         self.objectives: tuple[str, ...] = ("score",)
         self._statement, self._seed_text, self._own_canonical = "", "", False
         self._shape = ScorerShape(self.where, self.objectives)
@@ -279,22 +278,3 @@ def _text(where: str, name: str, value: Any) -> str:
     if value is not None and not isinstance(value, str):
         raise ScorerFault(f"{where}: {name} is {clip(value)}, not text")
     return value or ""
-
-
-def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> tuple[float, bool, tuple[str, ...]]:
-    """timeout, isolated and readable, the last relative to `folder`. Raises BadAddress, which begins with `where`."""
-    timeout, isolated = options.get("timeout", TIMEOUT), options.get("isolated", True)
-    readable = options.get("readable", ())
-    if isinstance(readable, str):
-        readable = (readable,)
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
-        raise BadAddress(f"{where}: timeout is {timeout!r}, not a number of seconds")
-    if not isinstance(isolated, bool):
-        raise BadAddress(f"{where}: isolated is {isolated!r}, not True or False")
-    if not isinstance(readable, list | tuple) or not all(isinstance(item, str) for item in readable):
-        raise BadAddress(f"{where}: readable is {readable!r}, not a list of paths")
-    found = [(folder / item).resolve() for item in readable]
-    for item in found:
-        if not item.exists():
-            raise BadAddress(f"{where}: readable names {item}, which does not exist")
-    return float(timeout), isolated, tuple(map(str, found))

@@ -12,10 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from problems.contract import BadAddress
+from problems.resources import check_resources
 
 
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_resources(value: object) -> bool:
+    try:
+        return bool(check_resources(value)) or value == {}
+    except ValueError:
+        return False
 
 
 def _is_number(value: object) -> bool:
@@ -70,11 +78,14 @@ _HONOURED: dict[str, tuple[str, str]] = {
     "target": ("target", "any number"),
     "objectives": ("objectives", "list of names"),
     "directions": ("directions", "mapping of names to max or min"),
+    "resources": ("resources", "mapping of cpus, gpus and names to amounts"),
 }
-"""Its key -> (ours, what it must be). The last three are ours alone: the fitness at which the search counts as solved,
-the metrics that are objectives, and which of them are better when lower (problems.directions)."""
+"""Its key -> (ours, what it must be). The last four are ours alone: the fitness at which the search counts as solved,
+the metrics that are objectives, which of them are better when lower (problems.directions), and what scoring an answer
+takes (problems.resources)."""
 
 _KINDS["any number"] = _is_number
+_KINDS["mapping of cpus, gpus and names to amounts"] = _is_resources
 _KINDS["mapping of names to max or min"] = lambda v: (
     isinstance(v, dict) and all(isinstance(k, str) and item in ("max", "min") for k, item in v.items())
 )

@@ -89,6 +89,7 @@ class OpenEvolveProblem(Problem):
         self.target: float | None = read.settings.get("target")
         self._original = self.program.read_text(encoding="utf-8").replace("\r\n", "\n")
         self.timeout: float | None = float(self.settings["timeout"])
+        self.resources: Mapping[str, float] = self.settings.get("resources") or {}
         self._cascade = Cascade(self.evaluator_file, self.settings, sandbox)
         self.directions: Mapping[str, str] = self.settings.get("directions") or {}
         self._strange: set[str] = set()

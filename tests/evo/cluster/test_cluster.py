@@ -120,12 +120,14 @@ def test_a_comparison_on_three_nodes(cluster, postgres_address, tmp_path):
 
 def test_answers_are_scored_by_processes_on_the_nodes(cluster, postgres_address, tmp_path):
     """The scorer's process is on some node; its scores, and what its faults mean, are those of scoring on the spot."""
-    scorer = Path(__file__).parents[3] / "examples" / "scorers" / "short_primes.py"
+    example = Path(__file__).parents[3] / "examples" / "scorers" / "short_primes.py"
+    scorer = tmp_path / "short_primes.py"
+    scorer.write_text(f'{example.read_text()}\nresources = {{"cpus": 0.5}}\n')
     settings = RunConfig.model_validate(
         {"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 6, "rollouts": 2, "answers": 1}
     )
     plan_run(settings, Shared(), db=postgres_address, name="run", command="test")
-    ended = asyncio.run(search_on(cluster, postgres_address, "run", "?cpus=0.5&scorers=2&scorer_cpus=0.5"))
+    ended = asyncio.run(search_on(cluster, postgres_address, "run", "?cpus=0.5&scorers=2"))
     assert ended.outcome == "done"
     assert_same_run(stored_answers(postgres_address, "run"), rows_of_one_machine(tmp_path, settings))
     with Store.open(postgres_address, read_only=True) as store:

@@ -9,8 +9,11 @@ import sys
 import pytest
 
 from evo.cluster import cluster_runner
-from evo.config.cluster import parse_cluster
+from evo.config.cluster import ClusterOptions, parse_cluster
+from evo.config.run import RunConfig
 from evo.errors import BadInput
+from evo.runs.planned import plan_run
+from evo.search.resources import Shared
 from islands.db.shards import ShardRecord
 
 
@@ -21,6 +24,36 @@ def test_an_address_and_its_options():
     assert (options.cpus, options.gpus, options.shards, options.scorers) == (2, 0.5, 8, 3)
     assert options.resources == {"fpga": 1.0, "disk": 2.5}
     assert parse_cluster("local").options.cpus == 1
+
+
+def test_scoring_processes_take_what_the_scorers_say_unless_the_address_says_otherwise():
+    taken = {"cpus": 2.0, "gpus": 1.0, "lab": 1.0}
+    options = parse_cluster("local?scorers=2").for_scorers(taken).options
+    assert (options.scorer_cpus, options.scorer_gpus, options.scorer_resources) == (2, 1, {"lab": 1})
+    options = parse_cluster("local?scorers=2&scorer_gpus=0.5&scorer_resources=disk:1").for_scorers(taken).options
+    assert (options.scorer_cpus, options.scorer_gpus, options.scorer_resources) == (2, 0.5, {"disk": 1})
+    assert parse_cluster("local?scorers=2").for_scorers({}).options.scorer_cpus == 1
+    assert options.scorers == 2 and options.cpus == 1
+
+
+def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatch, tmp_path):
+    pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
+    from evo.cluster import runner as running
+
+    scorer = tmp_path / "scorer.py"
+    scorer.write_text(
+        "isolated = False\nresources = {'gpus': 0.5}\nobjectives = ('a',)\ndef score(answer):\n    return {'a': 1}\n"
+    )
+    db = f"sqlite:///{tmp_path}/runs.db"
+    config = RunConfig.model_validate({"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 8})
+    plan_run(config, Shared(), db=db, name="run", command="test")
+    started: list[ClusterOptions] = []
+    monkeypatch.setattr(running, "check_room", lambda place: None)
+    monkeypatch.setattr(running, "start_judges", lambda options: started.append(options) or [])
+    running.ClusterRunner(parse_cluster("local?scorers=2"), db)._start_judges(["run"])
+    assert (started[0].scorers, started[0].scorer_gpus, started[0].scorer_cpus) == (2, 0.5, 1)
+    with pytest.warns(UserWarning, match=r"scoring takes gpus 0.5, which the tasks, who score, do not ask for"):
+        running.ClusterRunner(parse_cluster("local"), db)._start_judges(["run"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""What scoring one answer takes of a machine, as a scorer declares it: {"cpus": 2, "gpus": 1, "NAME": 1}.
+
+A cluster gives it to each scoring process (evo.cluster.scoring). One machine scores all the same, and says so where it
+plainly has not got it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from problems.scoring import cores
+
+CPUS, GPUS = "cpus", "gpus"
+
+
+def check_resources(value: object) -> dict[str, float]:
+    """Amounts by name. Raises ValueError, whose text goes on after "resources is"."""
+    wrong = f'{value!r}, not amounts by name, as in {{"gpus": 1}}'
+    if not isinstance(value, Mapping):
+        raise ValueError(wrong)
+    for name, amount in value.items():
+        number = isinstance(amount, int | float) and not isinstance(amount, bool)
+        if not isinstance(name, str) or not name or not number or not 0 <= amount < math.inf:
+            raise ValueError(wrong)
+        if name.lower() in ("cpu", "gpu", "cpus", "gpus") and name not in (CPUS, GPUS):
+            raise ValueError(f"{value!r}; the names are cpus and gpus, others are a cluster's own")
+    return {str(name): float(amount) for name, amount in value.items()}
+
+
+def most_of(declared: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Of each resource what the greediest takes: one scoring process serves all problems of a run."""
+    found: dict[str, float] = {}
+    for one in declared:
+        for name, amount in one.items():
+            found[name] = max(amount, found.get(name, 0.0))
+    return found
+
+
+def describe_resources(resources: Mapping[str, float]) -> str:
+    """As in "cpus 2, gpus 1"."""
+    return ", ".join(f"{name} {amount:g}" for name, amount in sorted(resources.items()))
+
+
+def lacking(resources: Mapping[str, float], devices: str = "/dev") -> str:
+    """What of these this machine plainly has not got, "" where nothing can be said: GPUs that no driver shows (on
+    Linux), and CPUs."""
+    found = []
+    if resources.get(CPUS, 0.0) > cores():
+        found.append(f"{resources[CPUS]:g} CPUs ({cores()} here)")
+    gpus = resources.get(GPUS, 0.0)
+    if gpus > 0 and sys.platform == "linux" and not Path(devices, "kfd").exists():
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
+        here = 0 if hidden else sum(one.name[6:].isdecimal() for one in Path(devices).glob("nvidia*"))
+        if here < math.ceil(gpus):
+            found.append(f"{gpus:g} GPU{'s' * (gpus != 1)} ({here or 'none'} here)")
+    return " and ".join(found)
