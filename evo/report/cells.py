@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from evo.stats import Difference
 from vpo.metrics import Interval
 
 NONE = "–"
@@ -68,3 +69,14 @@ def interval(found: Interval | None, form: str = ".3f") -> Cell:
     if found is None:
         return Cell(NONE)
     return Cell(f"{found.mean:{form}}", round(found.mean, 9), note=found.ends(form).strip())
+
+
+def difference_cells(found: Difference) -> tuple[Cell, ...]:
+    """The columns difference, p, problems and result."""
+    text = f"{found.interval.mean:+.3f}{found.interval.ends('+.3f')}"
+    return (
+        Cell(text, round(found.interval.mean, 9), "shown" if found.shown else ""),
+        number(found.p, ".2g"),
+        number(found.pairs, ".0f"),
+        word("shown" if found.shown else "no difference shown", "shown" if found.shown else "faint"),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, labels
-from evo.report.cells import NONE, Cell, Column, Table, interval, number, word
+from evo.report.cells import NONE, Cell, Column, Table, difference_cells, interval, number, word
 from evo.stats import Difference
 from islands.types import QUARTERS
 
@@ -41,14 +41,7 @@ def refinement_table(reference: str | None, gaps: Mapping[str, Mapping[str, Diff
         (
             word(f"{arm} − {reference}", "arm"),
             word("all below the target" if rate == f"refined {BELOW}" else rate.removeprefix("refined ")),
-            Cell(
-                f"{one.interval.mean:+.3f}{one.interval.ends('+.3f')}",
-                round(one.interval.mean, 9),
-                "shown" if one.shown else "",
-            ),
-            number(one.p, ".2g"),
-            number(one.pairs, ".0f"),
-            word("shown" if one.shown else "no difference shown", "shown" if one.shown else "faint"),
+            *difference_cells(one),
         )
         for arm, rates in gaps.items()
         for rate, one in rates.items()

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from evo.comparison.load import Comparison
 from evo.comparison.survival import Crossing
 from evo.comparison.verdict import METRICS, Summary
-from evo.report.cells import NONE, Cell, Column, Table, arm_name, interval, number, word
+from evo.report.cells import NONE, Cell, Column, Table, arm_name, difference_cells, interval, number, word
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, seed_mean
 from evo.stats import Difference, difference, mean_interval
@@ -103,14 +103,7 @@ def differences_table(reference: str, found: Mapping[str, Mapping[str, Differenc
                 (
                     word(f"{arm} − {reference}", "arm"),
                     word({**METRICS, "diversity": "diversity of valid answers"}[figure]),
-                    Cell(
-                        f"{one.interval.mean:+.3f}{one.interval.ends('+.3f')}",
-                        round(one.interval.mean, 9),
-                        "shown" if one.shown else "",
-                    ),
-                    number(one.p, ".2g"),
-                    number(one.pairs, ".0f"),
-                    word("shown" if one.shown else "no difference shown", "shown" if one.shown else "faint"),
+                    *difference_cells(one),
                 )
             )
     columns = (

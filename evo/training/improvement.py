@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,10 +22,10 @@ import numpy as np
 
 from evo.errors import BadInput
 from evo.prompts.contract import PromptFormat
-from islands.db.store import Store
+from evo.training.traces import StoredRun
 from islands.queries.candidates import CandidateReader
 from islands.queries.children import Child, children
-from islands.types import Candidate, ProblemRecord, RunRecord, Selection
+from islands.types import Candidate, ProblemRecord, Selection
 
 LEVELS = 10
 """Parts of the way from zero to the target, by which parents are balanced."""
@@ -56,31 +56,16 @@ class Lesson:
 
 
 @dataclass
-class Source:
-    """A run that lessons come from. upto: its last group that counts; digest: of the pairs."""
+class Source(StoredRun):
+    """A run that lessons come from. digest: of the pairs."""
 
-    store: Store
-    run: RunRecord
-    problems: Mapping[int, ProblemRecord]
-    upto: int
     reader: CandidateReader
     answers: int = 0
     pairs: int = 0
     digest: str = ""
 
-    @property
-    def name(self) -> str:
-        return f"{self.run.name} ({self.store.address})"
-
     def describe(self) -> dict[str, Any]:
-        """What a training run remembers of it."""
-        return {
-            "run": self.run.name,
-            "database": self.store.address,
-            "upto": self.upto,
-            "pairs": self.pairs,
-            "digest": self.digest,
-        }
+        return {**super().describe(), "pairs": self.pairs, "digest": self.digest}
 
 
 @dataclass

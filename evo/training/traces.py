@@ -21,21 +21,16 @@ from problems.types import ScoredGroup
 
 
 @dataclass
-class TraceRun:
-    """A run whose groups are learned from.
+class StoredRun:
+    """A run that is learned from.
 
     upto: the last group that was there when training began; what the search stored since does not count
-    stored: groups up to there; chosen: those of them that are learned from
-    digest: of everything that tells the chosen groups apart
     """
 
     store: Store
     run: RunRecord
     problems: Mapping[int, ProblemRecord]
     upto: int
-    stored: int = 0
-    chosen: int = 0
-    digest: str = ""
 
     @property
     def name(self) -> str:
@@ -43,14 +38,23 @@ class TraceRun:
 
     def describe(self) -> dict[str, Any]:
         """What a training run remembers of it."""
-        return {
-            "run": self.run.name,
-            "database": self.store.address,
-            "upto": self.upto,
-            "stored": self.stored,
-            "chosen": self.chosen,
-            "digest": self.digest,
-        }
+        return {"run": self.run.name, "database": self.store.address, "upto": self.upto}
+
+
+@dataclass
+class TraceRun(StoredRun):
+    """A run whose groups are learned from.
+
+    stored: groups up to `upto`; chosen: those of them that are learned from
+    digest: of everything that tells the chosen groups apart
+    """
+
+    stored: int = 0
+    chosen: int = 0
+    digest: str = ""
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "stored": self.stored, "chosen": self.chosen, "digest": self.digest}
 
 
 @dataclass(frozen=True)
