@@ -35,7 +35,8 @@ from islands.db.names import check_name
     "baselines",
     multiple=True,
     metavar="NAME[=ARM]",
-    help="best-of-n, hill, scs, each of the first arm or of ARM; classic for mazes; or `none`  [default: best-of-n]",
+    help="best-of-n, hill, scs, each of the first arm or of ARM; classic for mazes; several with commas; or `none`  "
+    "[default: best-of-n]",
 )
 @click.option("--best-of-n", multiple=True, metavar="ARM", help="the same as --baseline best-of-n=ARM, or `none`")
 @flag(CompareOptions, "answers_per_iteration")
@@ -110,5 +111,5 @@ def compare(
 
 
 def _named(given: tuple[str, ...]) -> list[str] | None:
-    """What an option that may be repeated was given; nothing at all by `none`, None where it was left out."""
-    return ([] if given == ("none",) else list(given)) if given else None
+    """What an option was given, repeated or with commas; nothing at all by `none`, None where it was left out."""
+    return ([] if given == ("none",) else [one for text in given for one in text.split(",")]) if given else None

@@ -94,7 +94,7 @@ def test_every_baseline_runs_by_name_on_equal_answers(here, capsys):
 
 
 def test_baselines_are_made_alike_by_several_processes_and_by_a_resume(here, capsys, tmp_path_factory):
-    named = ["--baseline", "hill=mutant", "--baseline", "scs", "--baseline", "classic"]
+    named = ["--baseline", "hill=mutant,scs", "--baseline", "classic"]
     whole = f"sqlite:///{tmp_path_factory.mktemp('baselines') / 'whole.db'}"
     assert invoke(["compare", *SMALL, *named, "--db", whole, "--processes", "1"]) == 0
     slow = [part.replace("scripted:mutate", "scripted:mutate?latency=0.05") for part in SMALL]
