@@ -28,7 +28,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from islands.db.blobs import pack_floats, pack_ids
 from islands.db.comparisons import PlannedRun, plan
-from islands.db.schema import Answer, Candidate, Elite, Improvement, Problem, PromptGroup, Rollout, table
+from islands.db.schema import Answer, Candidate, Elite, Improvement, Problem, PromptGroup, Rollout
 from islands.db.store import Store
 from islands.population.operator_counts import recount  # noqa: E402
 from islands.types import RunRecord
@@ -71,10 +71,10 @@ def _searched(
     """One run's rows. `number` decides every draw."""
     rng = np.random.default_rng([7, number])
     skill = 0.3 + 0.1 * (number % len(ARMS))
-    first = {kind: (connection.execute(select(kind.id).order_by(kind.id.desc()).limit(1)).scalar() or 0) + 1
+    first = {kind: (connection.execute(select(kind.c.id).order_by(kind.c.id.desc()).limit(1)).scalar() or 0) + 1
              for kind in (Problem, PromptGroup, Rollout, Candidate)}  # fmt: skip
     connection.execute(
-        insert(table(Problem)),
+        insert(Problem),
         [
             dict(
                 id=first[Problem] + index, run_id=run.id, index=index, address=f"made-up/{index}",
@@ -147,7 +147,7 @@ def _searched(
             ]  # fmt: skip
         rows.write(connection)
         connection.execute(
-            update(Problem).where(Problem.id == problem).values(
+            update(Problem).where(Problem.c.id == problem).values(
                 best=best_id, best_fitness=best, solved_sequence=solved, status="active" if solved is None else "solved"
             )
         )  # fmt: skip
@@ -168,7 +168,7 @@ class _Rows:
                  (Answer, self.answers), (Elite, self.elites),
                  (Improvement, list(self.improvements.values())))  # fmt: skip
         for kind, rows in kinds:
-            connection.execute(insert(table(kind)), rows)
+            connection.execute(insert(kind), rows)
 
 
 def reported(address: str, page: Path, name: str = "made-up") -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Writer:
         """The next groups, in one transaction, over the problems in turns."""
         from sqlalchemy import func, insert, select, update
 
-        from islands.db.schema import Answer, Candidate, Elite, Improvement, Problem, PromptGroup, Rollout, table
+        from islands.db.schema import Answer, Candidate, Elite, Improvement, Problem, PromptGroup, Rollout
 
         rng, now = self.rng, time.time()
         with self.store.begin() as tx:
@@ -74,11 +74,13 @@ class Writer:
                     if fitness >= 1.0 and not self.solved[index]:
                         self.solved[index] = True
                         values = {"solved_sequence": self.sequence, "status": "solved"}
-                        connection.execute(update(Problem).where(Problem.id == problem.id).values(**values))
+                        connection.execute(update(Problem).where(Problem.c.id == problem.id).values(**values))
                     if fitness > self.best[index] and rows[Candidate][-1]["error"] is None:
                         self.best[index] = fitness
                         connection.execute(
-                            update(Problem).where(Problem.id == problem.id).values(best=candidate, best_fitness=fitness)
+                            update(Problem)
+                            .where(Problem.c.id == problem.id)
+                            .values(best=candidate, best_fitness=fitness)
                         )
                         risen[problem.id, self.sequence] = dict(
                             problem_id=problem.id, sequence=self.sequence, candidate_id=candidate, fitness=fitness
@@ -87,7 +89,7 @@ class Writer:
             rows[Improvement] = list(risen.values())
             for mapped, of in rows.items():
                 if of:
-                    connection.execute(insert(table(mapped)), of)
+                    connection.execute(insert(mapped), of)
 
 
 def make(path: str, problems: int, iterations: int, seeds: int, left: int) -> list[Writer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from markdown_table import plain, table
 from sqlalchemy import Column, Table, UniqueConstraint
 
-from islands.db.schema import REVISION, Base
+from islands.db.schema import METADATA, REVISION
 
 INTRODUCTION = f"""# Database
 
@@ -17,15 +17,13 @@ are JSON. Token ids and log-probabilities are bytes.
 
 def database_page() -> str:
     """One section a table, in the order in which one refers to the other."""
-    mapped = {mapper.local_table.name: mapper.class_ for mapper in Base.registry.mappers}
     parts = [INTRODUCTION.strip()]
-    for one in Base.metadata.sorted_tables:
-        about = " ".join((mapped[one.name].__doc__ or "").split()) if one.name in mapped else ""
+    for one in METADATA.sorted_tables:
         rows = [
             (f"`{column.name}`", _type(column), "yes" if column.nullable else "", _keys(column, one))
             for column in one.columns
         ]
-        parts += [f"## {one.name}", plain(about), table(("column", "type", "null", "keys"), rows)]
+        parts += [f"## {one.name}", plain(one.info["about"]), table(("column", "type", "null", "keys"), rows)]
     return "\n\n".join(parts) + "\n"
 
 

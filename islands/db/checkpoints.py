@@ -10,6 +10,6 @@ from islands.db.store import Store
 
 def set_checkpoint(store: Store, run_id: int, step: int, checkpoint: str) -> None:
     """Put on record where the learner was saved after a step, later than the step itself."""
-    query = update(TrainingStep).where(TrainingStep.run_id == run_id, TrainingStep.step == step)
+    query = update(TrainingStep).where(TrainingStep.c.run_id == run_id, TrainingStep.c.step == step)
     with store.begin() as tx:
         tx.connection.execute(query.values(checkpoint=checkpoint))

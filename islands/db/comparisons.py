@@ -47,8 +47,8 @@ def plan(store: Store, name: str | None, runs: Sequence[PlannedRun], *, command:
             )
             for run in runs
         ]  # fmt: skip
-        taken = select(Run.id).where(
-            or_(Run.name == fresh, Run.comparison == fresh, Run.name.in_([row["name"] for row in rows]))
+        taken = select(Run.c.id).where(
+            or_(Run.c.name == fresh, Run.c.comparison == fresh, Run.c.name.in_([row["name"] for row in rows]))
         )
         with store.begin() as tx:
             if tx.connection.execute(taken.limit(1)).first() is None:
@@ -61,7 +61,7 @@ def plan(store: Store, name: str | None, runs: Sequence[PlannedRun], *, command:
 
 def check_free(store: Store, name: str) -> str:
     """A name that nothing has yet. Raises BadName where it can be none, RunExists where a run or comparison has it."""
-    taken = select(Run.id).where(or_(Run.name == check_name(name), Run.comparison == name))
+    taken = select(Run.c.id).where(or_(Run.c.name == check_name(name), Run.c.comparison == name))
     if store.scalar(taken.limit(1)) is not None:
         raise RunExists(
             f"{store.address} has something named {name} already; go on with it by `evo resume {name}`, choose "
@@ -72,8 +72,8 @@ def check_free(store: Store, name: str) -> str:
 
 def comparison_names(store: Store) -> list[str]:
     """Every comparison, the last begun first."""
-    query = select(Run.comparison).where(Run.comparison.is_not(None)).group_by(Run.comparison)
-    return [str(name) for (name,) in store.rows(query.order_by(func.max(Run.id).desc()))]
+    query = select(Run.c.comparison).where(Run.c.comparison.is_not(None)).group_by(Run.c.comparison)
+    return [str(name) for (name,) in store.rows(query.order_by(func.max(Run.c.id).desc()))]
 
 
 def runs_named(store: Store, name: str) -> list[RunRecord]:

@@ -11,7 +11,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, ProgrammingError
 from sqlalchemy.pool import QueuePool
 
-from islands.db.schema import REVISION, Base
+from islands.db.schema import METADATA, REVISION
 from islands.errors import DatabaseUnavailable, NoRuns
 from problems.redaction import redact, remember
 
@@ -202,12 +202,12 @@ def _check_known(url: URL, found: str) -> None:
 def _has_tables(connection: Connection) -> bool:
     """Whether anything of ours is there, now that no other process can be making it."""
     names = inspect(connection).get_table_names()
-    return bool({"alembic_version", *Base.metadata.tables} & set(names))
+    return bool({"alembic_version", *METADATA.tables} & set(names))
 
 
 def _create(connection: Connection) -> None:
     """A new database at REVISION: Alembic takes several times longer to load than the tables to make."""
-    Base.metadata.create_all(connection, checkfirst=False)
+    METADATA.create_all(connection, checkfirst=False)
     connection.execute(text(_VERSION_TABLE))
     connection.execute(text("INSERT INTO alembic_version VALUES (:revision)"), {"revision": REVISION})
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import delete, select, text, update
+from sqlalchemy import Table, delete, select, text, update
 
 from islands.db.comparisons import check_free, run_name
 from islands.db.schema import (
     Answer,
-    Base,
     Candidate,
     ClusterState,
     Elite,
@@ -32,7 +31,7 @@ from islands.db.schema import (
 from islands.db.store import Store
 from islands.types import RunRecord
 
-_OF_PROBLEMS: tuple[type[Base], ...] = (
+_OF_PROBLEMS: tuple[Table, ...] = (
     Elite, Improvement, OperatorCount, Migration, Reflection, ScorerChange, ImportedProgram, Import
 )  # fmt: skip
 _LOOKED_UP = {
@@ -56,21 +55,21 @@ def delete_runs(store: Store, runs: Sequence[RunRecord]) -> None:
             leases.append(store.lease(run.id))
         with store.begin() as tx:
             ids = [run.id for run in runs]
-            problems = select(Problem.id).where(Problem.run_id.in_(ids))
-            groups = select(PromptGroup.id).where(PromptGroup.run_id.in_(ids))
-            rollouts = select(Rollout.id).where(Rollout.group_id.in_(groups))
+            problems = select(Problem.c.id).where(Problem.c.run_id.in_(ids))
+            groups = select(PromptGroup.c.id).where(PromptGroup.c.run_id.in_(ids))
+            rollouts = select(Rollout.c.id).where(Rollout.c.group_id.in_(groups))
             for name, column in _LOOKED_UP.items():
                 tx.connection.execute(text(f"CREATE INDEX housekeeping_{name} ON {name} ({column})"))
-            tx.connection.execute(delete(Answer).where(Answer.rollout_id.in_(rollouts)))
+            tx.connection.execute(delete(Answer).where(Answer.c.rollout_id.in_(rollouts)))
             for kind in _OF_PROBLEMS:
-                tx.connection.execute(delete(kind).where(kind.problem_id.in_(problems)))  # type: ignore[attr-defined]
-            tx.connection.execute(delete(Candidate).where(Candidate.problem_id.in_(problems)))
-            tx.connection.execute(delete(Rollout).where(Rollout.group_id.in_(groups)))
+                tx.connection.execute(delete(kind).where(kind.c.problem_id.in_(problems)))
+            tx.connection.execute(delete(Candidate).where(Candidate.c.problem_id.in_(problems)))
+            tx.connection.execute(delete(Rollout).where(Rollout.c.group_id.in_(groups)))
             for of_run in (PromptGroup, TrainingStep, PolicyVersion, Problem, Shard):
-                tx.connection.execute(delete(of_run).where(of_run.run_id.in_(ids)))
-            tx.connection.execute(delete(Run).where(Run.id.in_(ids)))
+                tx.connection.execute(delete(of_run).where(of_run.c.run_id.in_(ids)))
+            tx.connection.execute(delete(Run).where(Run.c.id.in_(ids)))
             names = {run.name for run in runs} | {run.comparison for run in runs if run.comparison is not None}
-            tx.connection.execute(delete(ClusterState).where(ClusterState.name.in_(sorted(names))))
+            tx.connection.execute(delete(ClusterState).where(ClusterState.c.name.in_(sorted(names))))
             for name in _LOOKED_UP:
                 tx.connection.execute(text(f"DROP INDEX housekeeping_{name}"))
         for lease in leases:
@@ -95,8 +94,8 @@ def rename_runs(store: Store, runs: Sequence[RunRecord], name: str) -> None:
                     values = {"name": run_name(name, run.arm or "", run.seed), "comparison": name}
                 if run.summary:
                     values["summary"] = {**run.summary, "run": values["name"]}
-                tx.connection.execute(update(Run).where(Run.id == run.id).values(**values))
-            said = update(ClusterState).where(ClusterState.name == (runs[0].comparison or runs[0].name))
+                tx.connection.execute(update(Run).where(Run.c.id == run.id).values(**values))
+            said = update(ClusterState).where(ClusterState.c.name == (runs[0].comparison or runs[0].name))
             tx.connection.execute(said.values(name=name))
     finally:
         for lease in leases:

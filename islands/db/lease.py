@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select, update
 
 from islands.db.prepared import Prepared
-from islands.db.schema import Run, table
+from islands.db.schema import Run
 from islands.db.transaction import Transaction
 from islands.errors import RunBusy, UnknownRun
 
@@ -25,8 +25,8 @@ BEAT_SECONDS = 15.0
 STALE_SECONDS = 120.0
 """A writer on another machine that has not been heard of for this long counts as dead."""
 RENEWAL = (
-    update(table(Run))
-    .where(Run.id == bindparam("run"), Run.owner == bindparam("holder"))
+    update(Run)
+    .where(Run.c.id == bindparam("run"), Run.c.owner == bindparam("holder"))
     .values(heartbeat=bindparam("now"), updated=bindparam("now"))
 )
 """Every transaction begins with it."""
@@ -103,7 +103,7 @@ class Lease:
         }
         owner = json.dumps(mine)
         with begin() as tx:
-            query = select(Run.name, Run.owner, Run.heartbeat).where(Run.id == run_id).with_for_update()
+            query = select(Run.c.name, Run.c.owner, Run.c.heartbeat).where(Run.c.id == run_id).with_for_update()
             row = tx.connection.execute(query).first()
             if row is None:
                 raise UnknownRun(f"there is no run with the id {run_id}")
@@ -114,7 +114,7 @@ class Lease:
                     raise RunBusy(
                         f"run {row.name} is being written by process {held['pid']} on {held['host']}; stop it first"
                     )
-            tx.connection.execute(update(Run).where(Run.id == run_id).values(owner=owner, heartbeat=now, updated=now))
+            tx.connection.execute(update(Run).where(Run.c.id == run_id).values(owner=owner, heartbeat=now, updated=now))
         return cls(begin, forget, renewal, run_id, owner)
 
     def keep_alive(self) -> None:
@@ -145,7 +145,7 @@ class Lease:
             self._free(tx.connection)
 
     def _free(self, connection: Connection) -> None:
-        connection.execute(update(Run).where(Run.id == self.run_id, Run.owner == self._owner).values(owner=None))
+        connection.execute(update(Run).where(Run.c.id == self.run_id, Run.c.owner == self._owner).values(owner=None))
 
     def __enter__(self) -> Lease:
         return self

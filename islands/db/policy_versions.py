@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 
 from sqlalchemy import select
-from sqlalchemy.dialects import postgresql, sqlite
 
-from islands.db.schema import PolicyVersion, table
+from islands.db.schema import PolicyVersion
 from islands.db.transaction import Transaction
+from islands.db.upsert import insert_or
 
 
 def policy_version_id(run_id: int, version: str, tx: Transaction) -> int:
     """The id of a run's policy version. Another shard of the run may store it at the same time."""
-    query = select(PolicyVersion.id).where(PolicyVersion.run_id == run_id, PolicyVersion.version == version)
+    query = select(PolicyVersion.c.id).where(PolicyVersion.c.run_id == run_id, PolicyVersion.c.version == version)
     found = tx.connection.execute(query).scalar()
     if found is None:
         row = dict(run_id=run_id, version=version, address="", created=time.time())
-        new = (sqlite if tx.connection.dialect.name == "sqlite" else postgresql).insert(table(PolicyVersion))
+        new = insert_or(PolicyVersion, tx.connection.dialect.name)
         tx.connection.execute(new.values(**row).on_conflict_do_nothing())
         found = tx.connection.execute(query).scalar_one()
     return int(found)

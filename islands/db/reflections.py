@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from sqlalchemy import insert, select
 
 from islands.db.schema import Reflection as ReflectionRow
-from islands.db.schema import table
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from problems.types import ScoredGroup
@@ -24,16 +23,20 @@ def write_reflection(store: Store, run_id: int, group: ScoredGroup, tx: Transact
         policy_version_id=store.policy_version(run_id, said.policy_version, tx), text=said.text, tokens=said.tokens,
         prompt_tokens=said.prompt_tokens, created=time.time(),
     )  # fmt: skip
-    tx.connection.execute(insert(table(ReflectionRow)).values(**values))
+    tx.connection.execute(insert(ReflectionRow).values(**values))
 
 
 def read_reflections(store: Store, problem_ids: Sequence[int]) -> dict[int, str]:
     """Candidate id -> what was said of it, "" where that was nothing, for all that these problems have on record."""
-    query = select(ReflectionRow.candidate_id, ReflectionRow.text).where(ReflectionRow.problem_id.in_(problem_ids))
+    query = select(ReflectionRow.c.candidate_id, ReflectionRow.c.text).where(
+        ReflectionRow.c.problem_id.in_(problem_ids)
+    )
     return {candidate: text for candidate, text in store.rows(query)}
 
 
 def reflections_on(store: Store, candidates: Sequence[int]) -> dict[int, str]:
     """Candidate id -> what was said of it, for those of the candidates of which something was."""
-    query = select(ReflectionRow.candidate_id, ReflectionRow.text).where(ReflectionRow.candidate_id.in_(candidates))
+    query = select(ReflectionRow.c.candidate_id, ReflectionRow.c.text).where(
+        ReflectionRow.c.candidate_id.in_(candidates)
+    )
     return {candidate: text for candidate, text in store.rows(query) if text}

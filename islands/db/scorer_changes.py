@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import insert, select, update
 
-from islands.db.schema import Problem, ScorerChange, table
+from islands.db.schema import Problem, ScorerChange
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 
@@ -26,22 +26,24 @@ class ScorerChangeRecord:
 
 def set_fingerprint(problem_id: int, fingerprint: str, tx: Transaction) -> None:
     """Say what scores a problem's answers from now on."""
-    tx.connection.execute(update(table(Problem)).where(Problem.id == problem_id).values(fingerprint=fingerprint))
+    tx.connection.execute(update(Problem).where(Problem.c.id == problem_id).values(fingerprint=fingerprint))
 
 
 def record_scorer_change(problem_id: int, before: str | None, after: str, rescored: bool, tx: Transaction) -> None:
     """Put a change on record; the problem has the new fingerprint."""
     set_fingerprint(problem_id, after, tx)
     values = dict(problem_id=problem_id, before=before, after=after, rescored=rescored, created=time.time())
-    tx.connection.execute(insert(table(ScorerChange)).values(**values))
+    tx.connection.execute(insert(ScorerChange).values(**values))
 
 
 def scorer_changes(store: Store, run_id: int) -> list[ScorerChangeRecord]:
     """Every change on record, oldest first."""
     query = (
-        select(Problem.name, ScorerChange.before, ScorerChange.after, ScorerChange.rescored, ScorerChange.created)
-        .join(Problem, Problem.id == ScorerChange.problem_id)
-        .where(Problem.run_id == run_id)
-        .order_by(ScorerChange.id)
+        select(
+            Problem.c.name, ScorerChange.c.before, ScorerChange.c.after, ScorerChange.c.rescored, ScorerChange.c.created
+        )
+        .join(Problem, Problem.c.id == ScorerChange.c.problem_id)
+        .where(Problem.c.run_id == run_id)
+        .order_by(ScorerChange.c.id)
     )
     return [ScorerChangeRecord(*row) for row in store.rows(query)]

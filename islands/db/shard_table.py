@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from sqlalchemy import JSON, BigInteger, Double, ForeignKey, String
 
-from sqlalchemy import ForeignKey, String
-from sqlalchemy.orm import Mapped, mapped_column
+from islands.db.base import column, define
+from islands.db.column_types import BigId, ModelText
 
-from islands.db.base import Base
-from islands.db.column_types import BigId
+Shard = define(
+    "shards",
+    "A part of a run's problems that one machine searches: those whose index leaves `number` when divided by `count`. "
+    "begun: how often it was taken up; node: where it is, or was last; owner, heartbeat: as a run's",
+    column("run_id", BigId, ForeignKey("runs.id"), primary_key=True, autoincrement=False),
+    column("number", BigInteger, primary_key=True, autoincrement=False),
+    column("count", BigInteger),
+    column("status", String(20)),
+    column("reason", ModelText),
+    column("summary", JSON),
+    column("node", ModelText),
+    column("begun", BigInteger),
+    column("owner", String(400), nullable=True),
+    column("heartbeat", Double, nullable=True),
+)
 
-
-class Shard(Base):
-    """A part of a run's problems that one machine searches: those whose index leaves `number` when divided by `count`.
-    begun: how often it was taken up; node: where it is, or was last; owner, heartbeat: as a run's"""
-
-    __tablename__ = "shards"
-
-    run_id: Mapped[int] = mapped_column(BigId, ForeignKey("runs.id"), primary_key=True, autoincrement=False)
-    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    count: Mapped[int]
-    status: Mapped[str] = mapped_column(String(20))
-    reason: Mapped[str]
-    summary: Mapped[dict[str, Any]]
-    node: Mapped[str]
-    begun: Mapped[int]
-    owner: Mapped[str | None] = mapped_column(String(400))
-    heartbeat: Mapped[float | None]
-
-
-class ClusterState(Base):
-    """What a cluster says of its work on a run or comparison, by its name: written now and then, read by watchers."""
-
-    __tablename__ = "cluster_states"
-
-    name: Mapped[str] = mapped_column(String(200), primary_key=True)
-    state: Mapped[dict[str, Any]]
-    updated: Mapped[float]
+ClusterState = define(
+    "cluster_states",
+    "What a cluster says of its work on a run or comparison, by its name: written now and then, read by watchers.",
+    column("name", String(200), primary_key=True),
+    column("state", JSON),
+    column("updated", Double),
+)

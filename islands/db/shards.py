@@ -21,15 +21,17 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from islands.db.lease import Lease
 from islands.db.prepared import Prepared
-from islands.db.schema import ClusterState, Shard, table
+from islands.db.schema import ClusterState, Shard
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.errors import RunBusy, UnknownRun
 from problems.redaction import redact
 
 _RENEWAL = (
-    update(table(Shard))
-    .where(Shard.run_id == bindparam("run"), Shard.number == bindparam("part"), Shard.owner == bindparam("holder"))
+    update(Shard)
+    .where(
+        Shard.c.run_id == bindparam("run"), Shard.c.number == bindparam("part"), Shard.c.owner == bindparam("holder")
+    )
     .values(heartbeat=bindparam("now"))
 )
 
@@ -70,7 +72,7 @@ class ShardLease(Lease):
             raise RunBusy(f"shard {self.number} of run {self.run_id} was given to another process")
 
     def _free(self, connection: Connection) -> None:
-        mine = (Shard.run_id == self.run_id, Shard.number == self.number, Shard.owner == self._owner)
+        mine = (Shard.c.run_id == self.run_id, Shard.c.number == self.number, Shard.c.owner == self._owner)
         connection.execute(update(Shard).where(*mine).values(owner=None))
 
 
@@ -84,14 +86,14 @@ def plan_shards(store: Store, run_id: int, count: int) -> int:
         for number in range(count)
     ]
     with store.begin() as tx:
-        tx.connection.execute(insert(table(Shard)), rows)
+        tx.connection.execute(insert(Shard), rows)
     return count
 
 
 def read_shards(store: Store, run_id: int) -> list[ShardRecord]:
     """The run's shards by number; none for a run that was never dealt out."""
-    columns = [column for column in table(Shard).columns if column.name != "owner"]
-    rows = store.rows(select(*columns).where(Shard.run_id == run_id).order_by(Shard.number))
+    columns = [column for column in Shard.columns if column.name != "owner"]
+    rows = store.rows(select(*columns).where(Shard.c.run_id == run_id).order_by(Shard.c.number))
     return [ShardRecord(**row._mapping) for row in rows]
 
 
@@ -99,8 +101,10 @@ def take_shard(store: Store, run_id: int, number: int, node: str) -> ShardLease:
     """Become the shard's one writer, whoever was it before. Raises UnknownRun where the run has no such shard."""
     owner = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "token": secrets.token_hex(8)})
     with store.begin() as tx:
-        values = dict(owner=owner, heartbeat=time.time(), node=node, status="running", reason="", begun=Shard.begun + 1)
-        where = (Shard.run_id == run_id, Shard.number == number)
+        values = dict(
+            owner=owner, heartbeat=time.time(), node=node, status="running", reason="", begun=Shard.c.begun + 1
+        )
+        where = (Shard.c.run_id == run_id, Shard.c.number == number)
         if tx.connection.execute(update(Shard).where(*where).values(**values)).rowcount != 1:
             raise UnknownRun(f"run {run_id} has no shard {number}")
     renewal = store.statements.prepare(_RENEWAL)
@@ -112,7 +116,7 @@ def take_shard(store: Store, run_id: int, number: int, node: str) -> ShardLease:
 def revoke_shards(store: Store, run_id: int) -> None:
     """Take every shard from its writer: one that still lives is refused from now on."""
     with store.begin() as tx:
-        tx.connection.execute(update(Shard).where(Shard.run_id == run_id).values(owner=None))
+        tx.connection.execute(update(Shard).where(Shard.c.run_id == run_id).values(owner=None))
 
 
 def write_shard(
@@ -120,18 +124,18 @@ def write_shard(
 ) -> None:
     """Put a shard's metrics so far on record, or how it ended."""
     values = dict(summary=dict(summary), status=status, reason=redact(reason))
-    tx.connection.execute(update(Shard).where(Shard.run_id == run_id, Shard.number == number).values(**values))
+    tx.connection.execute(update(Shard).where(Shard.c.run_id == run_id, Shard.c.number == number).values(**values))
 
 
 def write_cluster_state(store: Store, name: str, state: Mapping[str, Any]) -> None:
     """What a cluster says of its work on a run or comparison, in the place of what it said before."""
     with store.begin() as tx:
-        tx.connection.execute(delete(table(ClusterState)).where(ClusterState.name == name))
+        tx.connection.execute(delete(ClusterState).where(ClusterState.c.name == name))
         row = dict(name=name, state=dict(state), updated=time.time())
-        tx.connection.execute(insert(table(ClusterState)).values(**row))
+        tx.connection.execute(insert(ClusterState).values(**row))
 
 
 def read_cluster_state(store: Store, name: str) -> tuple[Mapping[str, Any], float] | None:
     """The last of these, and when it was written; None for work of one machine."""
-    rows = store.rows(select(ClusterState.state, ClusterState.updated).where(ClusterState.name == name))
+    rows = store.rows(select(ClusterState.c.state, ClusterState.c.updated).where(ClusterState.c.name == name))
     return None if not rows else (rows[0].state, rows[0].updated)

@@ -17,7 +17,7 @@ from islands.db.names import check_name, readable_name
 from islands.db.policy_versions import policy_version_id
 from islands.db.prepared import Statements
 from islands.db.rows import problem_record, run_record
-from islands.db.schema import Problem, Run, TrainingStep, table
+from islands.db.schema import Problem, Run, TrainingStep
 from islands.db.transaction import Transaction
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord, check_status
@@ -159,7 +159,7 @@ class Store:
             try:
                 # a savepoint, so that a name that is taken spoils nothing else of the caller's transaction
                 with self._in(tx) as inner, inner.connection.begin_nested():
-                    stored = inner.connection.execute(insert(table(Run)).values(**row).returning(table(Run))).one()
+                    stored = inner.connection.execute(insert(Run).values(**row).returning(Run)).one()
                 return run_record(stored)
             except IntegrityError:
                 if name is not None:
@@ -170,19 +170,17 @@ class Store:
     def run(self, name: str) -> RunRecord:
         """Raises UnknownRun, with close names."""
         with self.read() as connection:
-            row = connection.execute(select(table(Run)).where(Run.name == name)).first()
+            row = connection.execute(select(Run).where(Run.c.name == name)).first()
             if row is not None:
                 return run_record(row)
-            names = list(connection.execute(select(Run.name).order_by(Run.updated.desc()).limit(1000)).scalars())
+            names = list(connection.execute(select(Run.c.name).order_by(Run.c.updated.desc()).limit(1000)).scalars())
         other = "; evo runs lists what there is" if names else "; it holds no runs yet"
         raise UnknownRun(f"{self.address} has no run named {name}{did_you_mean(name, names) or other}")
 
     def runs(self, comparison: str | None = None) -> list[RunRecord]:
         """Every run, oldest first; or those of a comparison."""
-        query = select(table(Run)).order_by(Run.id)
-        if comparison is not None:
-            query = query.where(Run.comparison == comparison)
-        return [run_record(row) for row in self.rows(query)]
+        query = select(Run) if comparison is None else select(Run).where(Run.c.comparison == comparison)
+        return [run_record(row) for row in self.rows(query.order_by(Run.c.id))]
 
     def finish_run(
         self, run_id: int, status: str, reason: str = "", *, summary: Mapping[str, Any] | None = None,
@@ -194,17 +192,18 @@ class Store:
         if summary is not None:
             values["summary"] = dict(summary)
         with self._in(tx) as tx:
-            if tx.connection.execute(update(Run).where(Run.id == run_id).values(**values)).rowcount != 1:
+            if tx.connection.execute(update(Run).where(Run.c.id == run_id).values(**values)).rowcount != 1:
                 raise UnknownRun(f"{self.address} has no run with the id {run_id}")
 
     def set_summary(self, run_id: int, summary: Mapping[str, Any], tx: Transaction) -> None:
         """Put a run's metrics so far beside what the transaction stores."""
-        tx.connection.execute(update(Run).where(Run.id == run_id).values(summary=dict(summary)))
+        tx.connection.execute(update(Run).where(Run.c.id == run_id).values(summary=dict(summary)))
 
     def set_config(self, run_id: int, config: Mapping[str, Any]) -> None:
         """Replace a run's configuration, as a resume with other budgets does."""
+        values = {"config": dict(config), "updated": time.time()}
         with self.begin() as tx:
-            tx.connection.execute(update(Run).where(Run.id == run_id).values(config=dict(config), updated=time.time()))
+            tx.connection.execute(update(Run).where(Run.c.id == run_id).values(values))
 
     def lease(self, run_id: int, take_over: bool = False) -> Lease:
         """Become the run's one writer, until the lease is released or the store closed. A writer that died, or was not
@@ -242,12 +241,12 @@ class Store:
             answer_format=answer_format, status="active", message="", fingerprint=fingerprint,
         )  # fmt: skip
         with self._in(tx) as tx:
-            row = tx.connection.execute(insert(table(Problem)).values(**values).returning(table(Problem))).one()
+            row = tx.connection.execute(insert(Problem).values(**values).returning(Problem)).one()
         return problem_record(row)
 
     def problems(self, run_id: int) -> list[ProblemRecord]:
         """The run's problems by index."""
-        query = select(table(Problem)).where(Problem.run_id == run_id).order_by(Problem.index)
+        query = select(Problem).where(Problem.c.run_id == run_id).order_by(Problem.c.index)
         return [problem_record(row) for row in self.rows(query)]
 
     def set_problem_status(
@@ -264,7 +263,7 @@ class Store:
         if solved_sequence is not None:
             values["solved_sequence"] = solved_sequence
         with self._in(tx) as tx:
-            tx.connection.execute(update(Problem).where(Problem.id == problem_id).values(**values))
+            tx.connection.execute(update(Problem).where(Problem.c.id == problem_id).values(**values))
 
     # -- policies and training
 

@@ -8,13 +8,11 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, update
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import Table, bindparam, delete, insert, update
 
 from islands.db.blobs import pack_floats, pack_ids
 from islands.db.schema import (
     Answer,
-    Base,
     Candidate,
     Elite,
     Improvement,
@@ -23,42 +21,36 @@ from islands.db.schema import (
     Problem,
     PromptGroup,
     Rollout,
-    table,
 )
 from islands.db.store import Store
 from islands.db.transaction import Transaction
+from islands.db.upsert import insert_or
 from islands.types import OperatorCount as Counted
 from islands.types import ProblemRecord
 from problems.types import ScoredAnswer, ScoredGroup
 
-_GROUPS = insert(table(PromptGroup)).returning(PromptGroup.id)
-_ROLLOUTS = insert(table(Rollout)).returning(Rollout.id)
-_CANDIDATES = insert(table(Candidate)).returning(Candidate.id)
-_ANSWERS = insert(table(Answer))
-_MIGRATIONS = insert(table(Migration))
-_EMPTIED = delete(table(Elite)).where(
-    Elite.problem_id == bindparam("of_problem"),
-    Elite.island == bindparam("of_island"),
-    Elite.cell == bindparam("of_cell"),
+_GROUPS = insert(PromptGroup).returning(PromptGroup.c.id)
+_ROLLOUTS = insert(Rollout).returning(Rollout.c.id)
+_CANDIDATES = insert(Candidate).returning(Candidate.c.id)
+_ANSWERS = insert(Answer)
+_MIGRATIONS = insert(Migration)
+_EMPTIED = delete(Elite).where(
+    Elite.c.problem_id == bindparam("of_problem"),
+    Elite.c.island == bindparam("of_island"),
+    Elite.c.cell == bindparam("of_cell"),
 )
 _BEST = (
-    update(table(Problem))
-    .where(Problem.id == bindparam("of_problem"))
+    update(Problem)
+    .where(Problem.c.id == bindparam("of_problem"))
     .values(best=bindparam("candidate"), best_fitness=bindparam("reached"))
 )
 _COUNTED = [field.name for field in fields(Counted)]
 
 
 @cache
-def _upsert(dialect: str, mapped: type[Base], add: bool = False) -> Any:
+def _upsert(dialect: str, of: Table, add: bool = False) -> Any:
     """Insert a row of this table, or replace the columns of the one with its primary key, or add to them."""
-    of = table(mapped)
-    if dialect == "sqlite":
-        statement: Any = sqlite.insert(of)
-    else:
-        from sqlalchemy.dialects import postgresql  # 40 ms, of which SQLite has no use
-
-        statement = postgresql.insert(of)
+    statement = insert_or(of, dialect)
     new = {
         column.name: column + statement.excluded[column.name] if add else statement.excluded[column.name]
         for column in of.columns
@@ -206,4 +198,4 @@ class GroupWriter:
     def write_dimensions(self, tx: Transaction, dimensions: Sequence[str]) -> None:
         """The dimensions of the grid, once they are settled."""
         values = {"dimensions": list(dimensions)}
-        tx.connection.execute(update(Problem).where(Problem.id == self._problem.id).values(values))
+        tx.connection.execute(update(Problem).where(Problem.c.id == self._problem.id).values(values))

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import bindparam, insert, update
 
 from islands.db.blobs import pack_floats, pack_ids
-from islands.db.schema import Answer, Candidate, PromptGroup, Rollout, table
+from islands.db.schema import Answer, Candidate, PromptGroup, Rollout
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.db.writer import GroupWriter
@@ -27,12 +27,12 @@ from problems.types import ScoredAnswer
 NO_TEMPERATURE = 0.0
 """An imported group's: it is not known, and training leaves out what was sampled at temperature 0."""
 
-_GROUPS = insert(table(PromptGroup)).returning(PromptGroup.id, sort_by_parameter_order=True)
-_ROLLOUTS = insert(table(Rollout)).returning(Rollout.id, sort_by_parameter_order=True)
-_CANDIDATES = insert(table(Candidate)).returning(Candidate.id, sort_by_parameter_order=True)
+_GROUPS = insert(PromptGroup).returning(PromptGroup.c.id, sort_by_parameter_order=True)
+_ROLLOUTS = insert(Rollout).returning(Rollout.c.id, sort_by_parameter_order=True)
+_CANDIDATES = insert(Candidate).returning(Candidate.c.id, sort_by_parameter_order=True)
 _BIRTHS = (
-    update(table(Candidate))
-    .where(table(Candidate).c.id == bindparam("candidate"))
+    update(Candidate)
+    .where(Candidate.c.id == bindparam("candidate"))
     .values(group_id=bindparam("group"), parent_id=bindparam("parent"))
 )
 
@@ -169,7 +169,7 @@ class Adoption:
             )
             for sequence, (rollout, one) in enumerate(zip(rollout_ids, groups, strict=True))
         ]  # fmt: skip
-        tx.connection.execute(insert(table(Answer)), links)
+        tx.connection.execute(insert(Answer), links)
 
     def _remember(
         self,

@@ -148,31 +148,34 @@ class CheckpointExport:
             return
         query = (
             select(
-                ImportedProgram.position, ImportedProgram.candidate_id, ImportedProgram.sequence, ImportedProgram.record
+                ImportedProgram.c.position,
+                ImportedProgram.c.candidate_id,
+                ImportedProgram.c.sequence,
+                ImportedProgram.c.record,
             )
-            .where(ImportedProgram.problem_id == self._problem.id)
-            .order_by(ImportedProgram.position)
+            .where(ImportedProgram.c.problem_id == self._problem.id)
+            .order_by(ImportedProgram.c.position)
             .limit(PAGE)
-        )  # fmt: skip
+        )
         after = -1
         while True:
             # each table is asked for its own rows: a join of all of them a planner without statistics gets wrong
             with self._store.read() as connection:
-                rows = connection.execute(query.where(ImportedProgram.position > after)).all()
+                rows = connection.execute(query.where(ImportedProgram.c.position > after)).all()
                 ids = {row.candidate_id for row in rows}
-                named = select(Candidate.id, Candidate.text).where(Candidate.id.in_(ids))
+                named = select(Candidate.c.id, Candidate.c.text).where(Candidate.c.id.in_(ids))
                 texts = {id: text for id, text in connection.execute(named)}
                 sequences = [row.sequence for row in rows if row.sequence is not None]
                 asked = {
                     row.sequence: row
                     for row in connection.execute(
-                        select(PromptGroup.sequence, PromptGroup.id, PromptGroup.system, PromptGroup.user).where(
-                            PromptGroup.run_id == self._run.id, PromptGroup.sequence.in_(sequences)
-                        )
+                        select(
+                            PromptGroup.c.sequence, PromptGroup.c.id, PromptGroup.c.system, PromptGroup.c.user
+                        ).where(PromptGroup.c.run_id == self._run.id, PromptGroup.c.sequence.in_(sequences))
                     )
                 }
-                given = select(Rollout.group_id, Rollout.text).where(
-                    Rollout.group_id.in_([row.id for row in asked.values()])
+                given = select(Rollout.c.group_id, Rollout.c.text).where(
+                    Rollout.c.group_id.in_([row.id for row in asked.values()])
                 )
                 responses = {group: text for group, text in connection.execute(given)}
             for row in rows:
@@ -185,9 +188,9 @@ class CheckpointExport:
 
     def _page(self, ids: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
         query = (
-            select(Candidate.id, Candidate.text, Candidate.feedback, Candidate.error, Candidate.group_id)
-            .where(Candidate.id.in_(ids))
-            .order_by(Candidate.id)
+            select(Candidate.c.id, Candidate.c.text, Candidate.c.feedback, Candidate.c.error, Candidate.c.group_id)
+            .where(Candidate.c.id.in_(ids))
+            .order_by(Candidate.c.id)
         )
         with self._store.read() as connection:
             rows = connection.execute(query).all()
@@ -196,19 +199,19 @@ class CheckpointExport:
                 row.id: row
                 for row in connection.execute(
                     select(
-                        PromptGroup.id, PromptGroup.iteration, PromptGroup.system, PromptGroup.user,
-                        PromptGroup.prefill, PolicyVersion.version,
+                        PromptGroup.c.id, PromptGroup.c.iteration, PromptGroup.c.system, PromptGroup.c.user,
+                        PromptGroup.c.prefill, PolicyVersion.c.version,
                     )
-                    .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
-                    .where(PromptGroup.id.in_(group_ids))
+                    .join(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
+                    .where(PromptGroup.c.id.in_(group_ids))
                 )
             }  # fmt: skip
             responses = {
                 candidate: text
                 for candidate, text in connection.execute(
-                    select(Answer.candidate_id, Rollout.text)
-                    .join(Rollout, Rollout.id == Answer.rollout_id)
-                    .where(Rollout.group_id.in_(group_ids), Answer.repeat.is_(False))
+                    select(Answer.c.candidate_id, Rollout.c.text)
+                    .join(Rollout, Rollout.c.id == Answer.c.rollout_id)
+                    .where(Rollout.c.group_id.in_(group_ids), Answer.c.repeat.is_(False))
                 )
             }
         for row in rows:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from islands.db.schema import Import, ImportedProgram, table
+from islands.db.schema import Import, ImportedProgram
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.interop.adoption import Adoption, Asked, Copied, Found
@@ -139,7 +139,7 @@ def _write_origin(
         problem_id=problem.id, source=str(checkpoint.path), record=json.dumps(checkpoint.record),
         sequence=adoption.last, created=time.time(),
     )  # fmt: skip
-    tx.connection.execute(insert(table(Import)), origin)
+    tx.connection.execute(insert(Import), origin)
     rows, sequence = list[dict[str, Any]](), -1
     for position, event in enumerate(line.events):
         asked = event.kind == "answer"
@@ -152,4 +152,4 @@ def _write_origin(
                 record=pack(event.program, line.first[event.candidate].code, exchange),
             )
         )  # fmt: skip
-    tx.connection.execute(insert(table(ImportedProgram)), rows)
+    tx.connection.execute(insert(ImportedProgram), rows)

@@ -21,15 +21,17 @@ class OriginalProgram:
 
 def source_of(store: Store, run_id: int) -> str | None:
     """The checkpoint that a run was imported from, None for a run that began here."""
-    query = select(Import.source).join(Problem, Problem.id == Import.problem_id).where(Problem.run_id == run_id)
+    query = select(Import.c.source).join(Problem, Problem.c.id == Import.c.problem_id).where(Problem.c.run_id == run_id)
     source: str | None = store.scalar(query)
     return source
 
 
 def originals_of(store: Store, candidate_id: int) -> list[OriginalProgram]:
     """The programs that a candidate was imported from, the first one first; none for one that was found here."""
-    query = select(ImportedProgram.name, ImportedProgram.record).where(ImportedProgram.candidate_id == candidate_id)
-    rows = store.rows(query.order_by(ImportedProgram.position))
+    query = select(ImportedProgram.c.name, ImportedProgram.c.record).where(
+        ImportedProgram.c.candidate_id == candidate_id
+    )
+    rows = store.rows(query.order_by(ImportedProgram.c.position))
     return [
         OriginalProgram(name, int(json.loads(record)["program"].get("iteration_found") or 0)) for name, record in rows
     ]

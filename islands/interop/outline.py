@@ -108,9 +108,9 @@ def outline(store: Store, problem: ProblemRecord) -> Outline:
     cells = elites(store, problem.id)  # before the candidates, so that all of them are there
     with store.read() as connection:
         moves = connection.execute(
-            select(Migration.sequence, Migration.generation, Migration.target, Migration.candidate_id)
-            .where(Migration.problem_id == problem.id)
-            .order_by(Migration.id)
+            select(Migration.c.sequence, Migration.c.generation, Migration.c.target, Migration.c.candidate_id)
+            .where(Migration.c.problem_id == problem.id)
+            .order_by(Migration.c.id)
         ).all()
         record, imported, names = _origin(connection, problem.id)
         groups, own, iterations = _groups(connection, problem.id, imported)
@@ -150,16 +150,16 @@ def _copy(found: Outline, candidate: int, island: int, created: float) -> None:
 
 def _origin(connection: Connection, problem: int) -> tuple[Mapping[str, Any] | None, int, list[tuple[str, int, int]]]:
     """metadata.json, the last group, and (name, candidate, island) of every program of a checkpoint."""
-    row = connection.execute(select(Import.record, Import.sequence).where(Import.problem_id == problem)).first()
+    row = connection.execute(select(Import.c.record, Import.c.sequence).where(Import.c.problem_id == problem)).first()
     if row is None:
         return None, -1, []
     record = json.loads(row.record)
     home = {id: island for island, ids in enumerate(record.get("islands", ())) for id in ids}
     programs = connection.execute(
-        select(ImportedProgram.name, ImportedProgram.candidate_id, Candidate.island)
-        .join(Candidate, Candidate.id == ImportedProgram.candidate_id)
-        .where(ImportedProgram.problem_id == problem)
-        .order_by(ImportedProgram.position)
+        select(ImportedProgram.c.name, ImportedProgram.c.candidate_id, Candidate.c.island)
+        .join(Candidate, Candidate.c.id == ImportedProgram.c.candidate_id)
+        .where(ImportedProgram.c.problem_id == problem)
+        .order_by(ImportedProgram.c.position)
     )
     return record, row.sequence, [(name, candidate, home.get(name, born)) for name, candidate, born in programs]
 
@@ -168,12 +168,12 @@ def _groups(connection: Connection, problem: int, imported: int) -> tuple[dict[i
     """Groups by island, those of them that were not imported, and the iteration that comes next."""
     groups: dict[int, int] = {}
     own: dict[int, int] = {}
-    query = select(PromptGroup.sequence, PromptGroup.island).where(PromptGroup.problem_id == problem)
+    query = select(PromptGroup.c.sequence, PromptGroup.c.island).where(PromptGroup.c.problem_id == problem)
     for sequence, island in connection.execute(query):
         groups[island] = groups.get(island, 0) + 1
         if sequence > imported:
             own[island] = own.get(island, 0) + 1
-    newest = select(func.max(PromptGroup.iteration)).where(PromptGroup.problem_id == problem)
+    newest = select(func.max(PromptGroup.c.iteration)).where(PromptGroup.c.problem_id == problem)
     last = connection.execute(newest).scalar()
     return groups, own, 0 if last is None else last + 1
 
@@ -181,12 +181,12 @@ def _groups(connection: Connection, problem: int, imported: int) -> tuple[dict[i
 def _lines(connection: Connection, problem: int, origin: set[int]) -> dict[int, Line]:
     query = (
         select(
-            Candidate.id, Candidate.island, Candidate.generation, Candidate.sequence, Candidate.parent_id,
-            Candidate.fitness, Candidate.rewards, Candidate.features, Candidate.measures, Candidate.created,
-            Candidate.error.is_(None),
+            Candidate.c.id, Candidate.c.island, Candidate.c.generation, Candidate.c.sequence, Candidate.c.parent_id,
+            Candidate.c.fitness, Candidate.c.rewards, Candidate.c.features, Candidate.c.measures, Candidate.c.created,
+            Candidate.c.error.is_(None),
         )
-        .where(Candidate.problem_id == problem)
-        .order_by(Candidate.id)
+        .where(Candidate.c.problem_id == problem)
+        .order_by(Candidate.c.id)
     )  # fmt: skip
     return {
         id: Line(

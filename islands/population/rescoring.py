@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, delete, update
 
-from islands.db.schema import Candidate, Elite, Improvement, Problem, table
+from islands.db.schema import Candidate, Elite, Improvement, Problem
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.db.writer import GroupWriter
@@ -26,8 +26,8 @@ from problems.types import ScoredAnswer
 
 _PAGE = 500
 _CANDIDATE = (
-    update(table(Candidate))
-    .where(Candidate.id == bindparam("of_candidate"))
+    update(Candidate)
+    .where(Candidate.c.id == bindparam("of_candidate"))
     .values({name: bindparam(name) for name in ("rewards", "fitness", "features", "measures", "feedback", "error")})
 )
 
@@ -52,7 +52,7 @@ def rescore(
     if replay.rows:
         connection.execute(_CANDIDATE, replay.rows)
     for kept in (Elite, Improvement):
-        connection.execute(delete(table(kept)).where(kept.problem_id == problem.id))
+        connection.execute(delete(kept).where(kept.c.problem_id == problem.id))
     recount(connection, problem, compare=True)
     memory, ids = replay.memory, replay.memory.columns.ids
     writer = GroupWriter(store, problem)
@@ -71,7 +71,7 @@ def rescore(
         "solved_sequence": replay.solved,
         "status": status,
     }
-    connection.execute(update(table(Problem)).where(Problem.id == problem.id).values(values))
+    connection.execute(update(Problem).where(Problem.c.id == problem.id).values(values))
 
 
 class _Replay:

@@ -14,23 +14,23 @@ from islands.db.store import Store
 from islands.types import Candidate
 
 COLUMNS = (
-    CandidateRow.id,
-    CandidateRow.text,
-    CandidateRow.rewards,
-    CandidateRow.fitness,
-    CandidateRow.features,
-    CandidateRow.feedback,
-    CandidateRow.error,
-    CandidateRow.generation,
-    CandidateRow.island,
-    CandidateRow.parent_id,
+    CandidateRow.c.id,
+    CandidateRow.c.text,
+    CandidateRow.c.rewards,
+    CandidateRow.c.fitness,
+    CandidateRow.c.features,
+    CandidateRow.c.feedback,
+    CandidateRow.c.error,
+    CandidateRow.c.generation,
+    CandidateRow.c.island,
+    CandidateRow.c.parent_id,
 )
 
 
 @cache
 def _by_ids(count: int) -> Select[Any]:
     """A query for `count` ids. One that expands its list at each execution costs half as much again."""
-    return select(*COLUMNS).where(CandidateRow.id.in_([bindparam(f"id{n}", type_=BigInteger) for n in range(count)]))
+    return select(*COLUMNS).where(CandidateRow.c.id.in_([bindparam(f"id{n}", type_=BigInteger) for n in range(count)]))
 
 
 def from_row(row: Sequence[Any]) -> Candidate:

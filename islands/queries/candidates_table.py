@@ -45,28 +45,28 @@ def candidates_table(store: Store, run_id: int) -> Iterator[CandidateLine]:
     """By problem, oldest first. One query."""
     query = (
         select(
-            Problem.name,
-            Problem.objectives,
-            CandidateRow.id,
-            PromptGroup.iteration,
-            CandidateRow.sequence,
-            CandidateRow.island,
-            CandidateRow.generation,
-            CandidateRow.parent_id,
-            PolicyVersion.version,
-            CandidateRow.fitness,
-            CandidateRow.rewards,
-            CandidateRow.features,
-            CandidateRow.error,
-            CandidateRow.feedback,
-            CandidateRow.text,
-            CandidateRow.created,
+            Problem.c.name,
+            Problem.c.objectives,
+            CandidateRow.c.id,
+            PromptGroup.c.iteration,
+            CandidateRow.c.sequence,
+            CandidateRow.c.island,
+            CandidateRow.c.generation,
+            CandidateRow.c.parent_id,
+            PolicyVersion.c.version,
+            CandidateRow.c.fitness,
+            CandidateRow.c.rewards,
+            CandidateRow.c.features,
+            CandidateRow.c.error,
+            CandidateRow.c.feedback,
+            CandidateRow.c.text,
+            CandidateRow.c.created,
         )
-        .join(Problem, Problem.id == CandidateRow.problem_id)
-        .outerjoin(PromptGroup, PromptGroup.id == CandidateRow.group_id)
-        .outerjoin(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
-        .where(Problem.run_id == run_id)
-        .order_by(Problem.index, CandidateRow.id)
+        .join(Problem, Problem.c.id == CandidateRow.c.problem_id)
+        .outerjoin(PromptGroup, PromptGroup.c.id == CandidateRow.c.group_id)
+        .outerjoin(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
+        .where(Problem.c.run_id == run_id)
+        .order_by(Problem.c.index, CandidateRow.c.id)
     )
     for row in store.rows(query):
         values = dict(zip(FIELDS, tuple(row), strict=True))

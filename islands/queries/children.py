@@ -30,21 +30,21 @@ def children(store: Store, problem_id: int, *, upto: int | None = None) -> Itera
     """Every distinct candidate of a problem in the order in which they were stored, up to the group `upto`."""
     query = (
         select(
-            Candidate.id,
-            Candidate.sequence,
-            Candidate.parent_id,
-            PromptGroup.inspirations,
-            Candidate.rewards,
-            Candidate.fitness,
-            Candidate.error,
+            Candidate.c.id,
+            Candidate.c.sequence,
+            Candidate.c.parent_id,
+            PromptGroup.c.inspirations,
+            Candidate.c.rewards,
+            Candidate.c.fitness,
+            Candidate.c.error,
         )
-        .outerjoin(PromptGroup, PromptGroup.id == Candidate.group_id)
-        .where(Candidate.problem_id == problem_id)
-        .order_by(Candidate.sequence, Candidate.id)
+        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
+        .where(Candidate.c.problem_id == problem_id)
+        .order_by(Candidate.c.sequence, Candidate.c.id)
         .execution_options(yield_per=BATCH)
     )
     if upto is not None:  # seeds have -1
-        query = query.where(Candidate.sequence <= upto)
+        query = query.where(Candidate.c.sequence <= upto)
     with store.read() as connection:
         for id, sequence, parent, beside, rewards, fitness, error in connection.execute(query):
             inspirations = tuple(other for other in beside or () if other != parent)
@@ -54,5 +54,7 @@ def children(store: Store, problem_id: int, *, upto: int | None = None) -> Itera
 def last_sequence(store: Store, run_id: int) -> int:
     """Of the newest group of a run, -1 where it has none."""
     with store.read() as connection:
-        newest = connection.execute(select(func.max(PromptGroup.sequence)).where(PromptGroup.run_id == run_id)).scalar()
+        newest = connection.execute(
+            select(func.max(PromptGroup.c.sequence)).where(PromptGroup.c.run_id == run_id)
+        ).scalar()
     return -1 if newest is None else int(newest)

@@ -37,27 +37,29 @@ class TraceRow(NamedTuple):
 
 def trace_rows(store: Store, run_id: int, *, upto: int | None = None) -> Iterator[TraceRow]:
     """Every group of a run in order of sequence, up to `upto`, without what was asked and answered."""
-    counted = select(func.count()).where(Rollout.group_id == PromptGroup.id).correlate(PromptGroup).scalar_subquery()
+    counted = (
+        select(func.count()).where(Rollout.c.group_id == PromptGroup.c.id).correlate(PromptGroup).scalar_subquery()
+    )
     after = -1
     while True:
         query = (
             select(
-                PromptGroup.sequence,
-                PromptGroup.problem_id,
-                PromptGroup.iteration,
-                PolicyVersion.version,
-                PromptGroup.answers,
-                PromptGroup.temperature,
-                PromptGroup.created,
+                PromptGroup.c.sequence,
+                PromptGroup.c.problem_id,
+                PromptGroup.c.iteration,
+                PolicyVersion.c.version,
+                PromptGroup.c.answers,
+                PromptGroup.c.temperature,
+                PromptGroup.c.created,
                 counted,
             )
-            .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
-            .where(PromptGroup.run_id == run_id, PromptGroup.sequence > after)
-            .order_by(PromptGroup.sequence)
+            .join(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
+            .where(PromptGroup.c.run_id == run_id, PromptGroup.c.sequence > after)
+            .order_by(PromptGroup.c.sequence)
             .limit(INDEX_PAGE)
         )
         if upto is not None:
-            query = query.where(PromptGroup.sequence <= upto)
+            query = query.where(PromptGroup.c.sequence <= upto)
         rows = [TraceRow(*row) for row in store.rows(query)]
         yield from rows
         if len(rows) < INDEX_PAGE:
@@ -70,7 +72,7 @@ def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[Score
     found: dict[int, ScoredGroup] = {}
     wanted = sorted(set(sequences))
     for start in range(0, len(wanted), PAGE):
-        page = _read_page(store, _groups(run_id).where(PromptGroup.sequence.in_(wanted[start : start + PAGE])))
+        page = _read_page(store, _groups(run_id).where(PromptGroup.c.sequence.in_(wanted[start : start + PAGE])))
         found |= {group.sequence: group for _, group in page}
     missing = [sequence for sequence in wanted if sequence not in found]
     if missing:
@@ -81,8 +83,8 @@ def groups_at(store: Store, run_id: int, sequences: Sequence[int]) -> list[Score
 def rewards_before(store: Store, problem_id: int, sequence: int) -> list[tuple[float, ...]]:
     """The distinct reward vectors of a problem's valid candidates, its seed too, that the groups before `sequence`
     brought: what any archive that the search kept was chosen from."""
-    query = select(Candidate.rewards).where(
-        Candidate.problem_id == problem_id, Candidate.sequence < sequence, Candidate.error.is_(None)
+    query = select(Candidate.c.rewards).where(
+        Candidate.c.problem_id == problem_id, Candidate.c.sequence < sequence, Candidate.c.error.is_(None)
     )
     return sorted({tuple(rewards) for (rewards,) in store.rows(query)})
 
@@ -91,9 +93,9 @@ def shown_answers(store: Store, group: ScoredGroup) -> list[ScoredAnswer]:
     """The valid candidates that a group's prompt showed, parent and inspirations, in the order of their ids."""
     shown = {group.parent, *group.inspirations} - {None}
     query = (
-        select(Candidate.id, Candidate.text, Candidate.identity, Candidate.rewards, Candidate.fitness)
-        .where(Candidate.id.in_(shown), Candidate.error.is_(None))
-        .order_by(Candidate.id)
+        select(Candidate.c.id, Candidate.c.text, Candidate.c.identity, Candidate.c.rewards, Candidate.c.fitness)
+        .where(Candidate.c.id.in_(shown), Candidate.c.error.is_(None))
+        .order_by(Candidate.c.id)
     )
     return [
         ScoredAnswer(text, identity, Score(tuple(rewards), fitness), candidate=id)
@@ -103,10 +105,9 @@ def shown_answers(store: Store, group: ScoredGroup) -> list[ScoredAnswer]:
 
 def _groups(run_id: int) -> Select[Any]:
     return (
-        select(PromptGroup, PolicyVersion.version)
-        .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
-        .with_only_columns(*PromptGroup.__table__.c, PolicyVersion.version)
-        .where(PromptGroup.run_id == run_id)
+        select(PromptGroup, PolicyVersion.c.version)
+        .join(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
+        .where(PromptGroup.c.run_id == run_id)
     )
 
 
@@ -119,9 +120,9 @@ def read_groups(
     is that of the candidate it repeats, which may be laid out differently.
     """
     while True:
-        query = _groups(run_id).where(PromptGroup.sequence > after).order_by(PromptGroup.sequence).limit(PAGE)
+        query = _groups(run_id).where(PromptGroup.c.sequence > after).order_by(PromptGroup.c.sequence).limit(PAGE)
         if upto is not None:
-            query = query.where(PromptGroup.sequence <= upto)
+            query = query.where(PromptGroup.c.sequence <= upto)
         page = _read_page(store, query)
         yield from page
         if len(page) < PAGE:
@@ -142,30 +143,30 @@ def _rollouts(connection: Connection, groups: Sequence[Any]) -> dict[int, list[S
     prompts = {row.id: unpack_ids(row.prompt_ids) for row in groups}
     answers: dict[int, list[ScoredAnswer]] = {}
     links = (
-        select(Answer.rollout_id, Answer.seconds, Candidate)
-        .join(Candidate, Candidate.id == Answer.candidate_id)
-        .join(Rollout, Rollout.id == Answer.rollout_id)
+        select(Answer.c.rollout_id, Answer.c.seconds, Candidate)
+        .join(Candidate, Candidate.c.id == Answer.c.candidate_id)
+        .join(Rollout, Rollout.c.id == Answer.c.rollout_id)
         .with_only_columns(
-            Answer.rollout_id,
-            Answer.seconds,
-            Candidate.id,
-            Candidate.text,
-            Candidate.identity,
-            Candidate.rewards,
-            Candidate.fitness,
-            Candidate.features,
-            Candidate.feedback,
-            Candidate.error,
+            Answer.c.rollout_id,
+            Answer.c.seconds,
+            Candidate.c.id,
+            Candidate.c.text,
+            Candidate.c.identity,
+            Candidate.c.rewards,
+            Candidate.c.fitness,
+            Candidate.c.features,
+            Candidate.c.feedback,
+            Candidate.c.error,
         )
-        .where(Rollout.group_id.in_(ids))
-        .order_by(Answer.rollout_id, Answer.position)
+        .where(Rollout.c.group_id.in_(ids))
+        .order_by(Answer.c.rollout_id, Answer.c.position)
     )
     for row in connection.execute(links):
         score = Score(tuple(row.rewards), row.fitness, row.features, row.feedback, row.error)
         answer = ScoredAnswer(row.text, bytes(row.identity), score, row.seconds, row.id)
         answers.setdefault(row.rollout_id, []).append(answer)
     found: dict[int, list[ScoredRollout]] = {}
-    samples = select(*Rollout.__table__.c).where(Rollout.group_id.in_(ids)).order_by(Rollout.group_id, Rollout.position)
+    samples = select(*Rollout.c).where(Rollout.c.group_id.in_(ids)).order_by(Rollout.c.group_id, Rollout.c.position)
     for row in connection.execute(samples):
         record = RolloutRecord(
             row.text, unpack_ids(row.token_ids), unpack_floats(row.logprobs), prompts[row.group_id], row.finish
@@ -201,7 +202,7 @@ def export_groups(store: Store, run_id: int, *, tokens: bool = True) -> Iterator
     Lists inside a rollout go by answer. `tokens` adds token ids and behaviour log-probabilities, which a trainer needs
     and which make most of the size.
     """
-    rows = store.rows(select(Problem.id, Problem.address).where(Problem.run_id == run_id))
+    rows = store.rows(select(Problem.c.id, Problem.c.address).where(Problem.c.run_id == run_id))
     addresses = {row.id: row.address for row in rows}
     for id, group in read_groups(store, run_id):
         yield {

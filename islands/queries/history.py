@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, Select, select
 
 from islands.db.schema import Answer, Candidate, Migration, PromptGroup, Rollout
 from islands.db.store import Store
@@ -28,35 +28,37 @@ class StoredGroup:
 
 
 _BORN = (
-    Candidate.id,
-    Candidate.identity,
-    Candidate.fitness,
-    Candidate.rewards,
-    Candidate.measures,
-    Candidate.generation,
-    Candidate.error,
-    Candidate.sequence,
-    Candidate.features,
+    Candidate.c.id,
+    Candidate.c.identity,
+    Candidate.c.fitness,
+    Candidate.c.rewards,
+    Candidate.c.measures,
+    Candidate.c.generation,
+    Candidate.c.error,
+    Candidate.c.sequence,
+    Candidate.c.features,
 )
 
 
 def seeds(store: Store, problem_id: int) -> list[Row[Any]]:
     """The rows of candidates that no group brought."""
-    query = select(*_BORN).where(Candidate.problem_id == problem_id, Candidate.sequence == -1).order_by(Candidate.id)
+    query = (
+        select(*_BORN).where(Candidate.c.problem_id == problem_id, Candidate.c.sequence == -1).order_by(Candidate.c.id)
+    )
     return list(store.rows(query))
 
 
 def texts(store: Store, ids: list[int]) -> list[str]:
     """The texts of candidates, in the order of the ids."""
-    rows = store.rows(select(Candidate.id, Candidate.text).where(Candidate.id.in_(ids)))
+    rows = store.rows(select(Candidate.c.id, Candidate.c.text).where(Candidate.c.id.in_(ids)))
     found = {row.id: row.text for row in rows}
     return [found[id] for id in ids]
 
 
 def texts_after(store: Store, problem_id: int, after: int, limit: int) -> list[tuple[int, str]]:
     """(id, text) of the next candidates of a problem by id."""
-    query = select(Candidate.id, Candidate.text).where(Candidate.problem_id == problem_id, Candidate.id > after)
-    return [(id, text) for id, text in store.rows(query.order_by(Candidate.id).limit(limit))]
+    query = select(Candidate.c.id, Candidate.c.text).where(Candidate.c.problem_id == problem_id, Candidate.c.id > after)
+    return [(id, text) for id, text in store.rows(query.order_by(Candidate.c.id).limit(limit))]
 
 
 class History:
@@ -93,9 +95,9 @@ class History:
 
     def _read(self, after: int) -> list[StoredGroup]:
         query = (
-            select(PromptGroup.sequence, PromptGroup.island, PromptGroup.parent_id)
-            .where(PromptGroup.problem_id == self._problem, PromptGroup.sequence > after)
-            .order_by(PromptGroup.sequence)
+            select(PromptGroup.c.sequence, PromptGroup.c.island, PromptGroup.c.parent_id)
+            .where(PromptGroup.c.problem_id == self._problem, PromptGroup.c.sequence > after)
+            .order_by(PromptGroup.c.sequence)
             .limit(PAGE)
         )
         with self._store.read() as connection:
@@ -106,23 +108,23 @@ class History:
 
     def _fill(self, connection: Connection, groups: dict[int, StoredGroup], after: int, last: int) -> None:
         answers = (
-            select(PromptGroup.sequence, Answer.candidate_id)
-            .join(Rollout, Rollout.group_id == PromptGroup.id)
-            .join(Answer, Answer.rollout_id == Rollout.id)
-            .where(PromptGroup.problem_id == self._problem, PromptGroup.sequence.between(after + 1, last))
-            .order_by(PromptGroup.sequence, Rollout.position, Answer.position)
+            select(PromptGroup.c.sequence, Answer.c.candidate_id)
+            .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
+            .join(Answer, Answer.c.rollout_id == Rollout.c.id)
+            .where(PromptGroup.c.problem_id == self._problem, PromptGroup.c.sequence.between(after + 1, last))
+            .order_by(PromptGroup.c.sequence, Rollout.c.position, Answer.c.position)
         )
         for sequence, candidate in connection.execute(answers):
             groups[sequence].answers.append(candidate)
-        born = select(*_BORN).where(
-            Candidate.problem_id == self._problem, Candidate.sequence.between(max(0, after + 1), last)
+        born: Select[Any] = select(*_BORN).where(
+            Candidate.c.problem_id == self._problem, Candidate.c.sequence.between(max(0, after + 1), last)
         )
-        for row in connection.execute(born.order_by(Candidate.id)):
+        for row in connection.execute(born.order_by(Candidate.c.id)):
             groups[row.sequence].born[row.id] = row
         moves = (
-            select(Migration.sequence, Migration.source, Migration.target, Migration.candidate_id)
-            .where(Migration.problem_id == self._problem, Migration.sequence.between(after + 1, last))
-            .order_by(Migration.id)
+            select(Migration.c.sequence, Migration.c.source, Migration.c.target, Migration.c.candidate_id)
+            .where(Migration.c.problem_id == self._problem, Migration.c.sequence.between(after + 1, last))
+            .order_by(Migration.c.id)
         )
         for at, source, target, migrant in connection.execute(moves):
             group = groups[at]

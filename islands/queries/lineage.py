@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, literal, select
-from sqlalchemy.orm import aliased
 
 from islands.db.schema import Answer, Candidate, Problem, PromptGroup, Rollout
 
 _FITTEST = (
-    select(Problem.id, Problem.best)
-    .where(Problem.id.in_(bindparam("ids", expanding=True)), Problem.best.is_not(None))
-    .order_by(Problem.best_fitness.desc(), Problem.id)
+    select(Problem.c.id, Problem.c.best)
+    .where(Problem.c.id.in_(bindparam("ids", expanding=True)), Problem.c.best.is_not(None))
+    .order_by(Problem.c.best_fitness.desc(), Problem.c.id)
     .limit(1)
 )
 
@@ -24,12 +23,12 @@ def fittest(connection: Connection, problems: Sequence[int]) -> tuple[int, int] 
     return None if row is None else (int(row[0]), int(row[1] or 0))
 
 
-_line = select(Candidate.id, Candidate.parent_id, Candidate.fitness, literal(0).label("depth"))
-_LINE = _line.where(Candidate.id == bindparam("candidate")).cte("line", recursive=True)
-_above = aliased(Candidate)
+_line = select(Candidate.c.id, Candidate.c.parent_id, Candidate.c.fitness, literal(0).label("depth"))
+_LINE = _line.where(Candidate.c.id == bindparam("candidate")).cte("line", recursive=True)
+_above = Candidate.alias()
 _LINE = _LINE.union_all(
-    select(_above.id, _above.parent_id, _above.fitness, _LINE.c.depth + 1)
-    .join(_LINE, _above.id == _LINE.c.parent_id)
+    select(_above.c.id, _above.c.parent_id, _above.c.fitness, _LINE.c.depth + 1)
+    .join(_LINE, _above.c.id == _LINE.c.parent_id)
     .where(_LINE.c.depth < bindparam("most") - 1)
 )
 _ANCESTORS = select(_LINE.c.id, _LINE.c.fitness).order_by(_LINE.c.depth)
@@ -53,11 +52,11 @@ class Origin:
 
 
 _ORIGIN = (
-    select(PromptGroup.system, PromptGroup.user, PromptGroup.prefill, Rollout.text, Answer.position)
-    .join(Rollout, Rollout.group_id == PromptGroup.id)
-    .join(Answer, Answer.rollout_id == Rollout.id)
-    .where(Answer.candidate_id == bindparam("candidate"))
-    .order_by(Answer.rollout_id, Answer.position)
+    select(PromptGroup.c.system, PromptGroup.c.user, PromptGroup.c.prefill, Rollout.c.text, Answer.c.position)
+    .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
+    .join(Answer, Answer.c.rollout_id == Rollout.c.id)
+    .where(Answer.c.candidate_id == bindparam("candidate"))
+    .order_by(Answer.c.rollout_id, Answer.c.position)
     .limit(1)
 )
 
@@ -69,9 +68,9 @@ def origin(connection: Connection, candidate: int) -> Origin | None:
 
 
 _FIRST_PROMPT = (
-    select(PromptGroup.system, PromptGroup.user)
-    .where(PromptGroup.run_id == bindparam("run"), PromptGroup.problem_id == bindparam("problem"))
-    .order_by(PromptGroup.sequence)
+    select(PromptGroup.c.system, PromptGroup.c.user)
+    .where(PromptGroup.c.run_id == bindparam("run"), PromptGroup.c.problem_id == bindparam("problem"))
+    .order_by(PromptGroup.c.sequence)
     .limit(1)
 )
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import BigInteger, BindParameter, Connection, bindparam, func, select
-from sqlalchemy.orm import aliased
 
 from islands.db.schema import (
     Candidate,
@@ -57,8 +56,8 @@ class Pulse:
     heartbeat: float | None
 
 
-_PULSE = select(Run.id, Run.name, Run.status, Run.updated, Run.heartbeat).order_by(Run.id)
-_PULSES = tuple(_PULSE.where(column == bindparam("name")) for column in (Run.comparison, Run.name))
+_PULSE = select(Run.c.id, Run.c.name, Run.c.status, Run.c.updated, Run.c.heartbeat).order_by(Run.c.id)
+_PULSES = tuple(_PULSE.where(column == bindparam("name")) for column in (Run.c.comparison, Run.c.name))
 
 
 def pulses(connection: Connection, name: str) -> list[Pulse]:
@@ -70,7 +69,9 @@ def pulses(connection: Connection, name: str) -> list[Pulse]:
     return []
 
 
-_STATES = select(Run.id, Run.reason, Run.summary, Run.config, Run.created, Run.updated).where(Run.id.in_(_ids))
+_STATES = select(Run.c.id, Run.c.reason, Run.c.summary, Run.c.config, Run.c.created, Run.c.updated).where(
+    Run.c.id.in_(_ids)
+)
 
 
 def run_states(connection: Connection, runs: Sequence[int]) -> dict[int, dict[str, Any]]:
@@ -84,7 +85,7 @@ def run_states(connection: Connection, runs: Sequence[int]) -> dict[int, dict[st
     }
 
 
-_NEWEST = select(func.max(PromptGroup.sequence)).where(PromptGroup.run_id == _run)
+_NEWEST = select(func.max(PromptGroup.c.sequence)).where(PromptGroup.c.run_id == _run)
 
 
 def newest_sequence(connection: Connection, run: int) -> int:
@@ -94,15 +95,17 @@ def newest_sequence(connection: Connection, run: int) -> int:
 
 
 _GROUPS = (
-    select(PromptGroup.problem_id, func.count())
-    .where(PromptGroup.run_id == _run, PromptGroup.sequence > _after, PromptGroup.sequence <= _upto)
-    .group_by(PromptGroup.problem_id)
+    select(PromptGroup.c.problem_id, func.count())
+    .where(PromptGroup.c.run_id == _run, PromptGroup.c.sequence > _after, PromptGroup.c.sequence <= _upto)
+    .group_by(PromptGroup.c.problem_id)
 )
 # by problem an index alone holds the answer; by run each group's row, with its prompt, would have to be read
 _ALL_GROUPS = select(
-    Problem.id,
-    select(func.count()).where(PromptGroup.problem_id == Problem.id, PromptGroup.sequence <= _upto).scalar_subquery(),
-).where(Problem.run_id == _run)
+    Problem.c.id,
+    select(func.count())
+    .where(PromptGroup.c.problem_id == Problem.c.id, PromptGroup.c.sequence <= _upto)
+    .scalar_subquery(),
+).where(Problem.c.run_id == _run)
 
 
 def groups_between(connection: Connection, run: int, after: int, upto: int) -> Iterator[tuple[int, int]]:
@@ -113,9 +116,11 @@ def groups_between(connection: Connection, run: int, after: int, upto: int) -> I
 
 
 _SOLVED = (
-    select(Problem.id, PromptGroup.iteration)
-    .outerjoin(PromptGroup, (PromptGroup.run_id == Problem.run_id) & (PromptGroup.sequence == Problem.solved_sequence))
-    .where(Problem.run_id == _run, Problem.solved_sequence > _after, Problem.solved_sequence <= _upto)
+    select(Problem.c.id, PromptGroup.c.iteration)
+    .outerjoin(
+        PromptGroup, (PromptGroup.c.run_id == Problem.c.run_id) & (PromptGroup.c.sequence == Problem.c.solved_sequence)
+    )
+    .where(Problem.c.run_id == _run, Problem.c.solved_sequence > _after, Problem.c.solved_sequence <= _upto)
 )
 
 
@@ -125,8 +130,8 @@ def solved_between(connection: Connection, run: int, after: int, upto: int) -> I
         yield problem, 0 if iteration is None else iteration + 1
 
 
-_FAILED = select(Problem.run_id, Problem.id, Problem.message).where(
-    Problem.run_id.in_(_ids), Problem.status == "failed"
+_FAILED = select(Problem.c.run_id, Problem.c.id, Problem.c.message).where(
+    Problem.c.run_id.in_(_ids), Problem.c.status == "failed"
 )
 
 
@@ -138,26 +143,28 @@ def failed_problems(connection: Connection, runs: Sequence[int]) -> Iterator[tup
 
 _STEPS = (
     select(
-        Improvement.problem_id,
-        PromptGroup.iteration,
-        Improvement.sequence,
-        Improvement.fitness,
-        Improvement.candidate_id,
-        PromptGroup.created,
+        Improvement.c.problem_id,
+        PromptGroup.c.iteration,
+        Improvement.c.sequence,
+        Improvement.c.fitness,
+        Improvement.c.candidate_id,
+        PromptGroup.c.created,
     )
-    .join(Problem, Problem.id == Improvement.problem_id)
-    .outerjoin(PromptGroup, (PromptGroup.run_id == Problem.run_id) & (PromptGroup.sequence == Improvement.sequence))
-    .order_by(Improvement.problem_id, Improvement.sequence)
+    .join(Problem, Problem.c.id == Improvement.c.problem_id)
+    .outerjoin(
+        PromptGroup, (PromptGroup.c.run_id == Problem.c.run_id) & (PromptGroup.c.sequence == Improvement.c.sequence)
+    )
+    .order_by(Improvement.c.problem_id, Improvement.c.sequence)
 )
-_ALL_STEPS = _STEPS.where(Problem.run_id == _run, Improvement.sequence <= _upto)
+_ALL_STEPS = _STEPS.where(Problem.c.run_id == _run, Improvement.c.sequence <= _upto)
 _NEW_STEPS = _STEPS.where(
-    Improvement.problem_id.in_(
-        select(PromptGroup.problem_id).where(
-            PromptGroup.run_id == _run, PromptGroup.sequence > _after, PromptGroup.sequence <= _upto
+    Improvement.c.problem_id.in_(
+        select(PromptGroup.c.problem_id).where(
+            PromptGroup.c.run_id == _run, PromptGroup.c.sequence > _after, PromptGroup.c.sequence <= _upto
         )
     ),
-    Improvement.sequence > _after,
-    Improvement.sequence <= _upto,
+    Improvement.c.sequence > _after,
+    Improvement.c.sequence <= _upto,
 )
 
 
@@ -169,11 +176,11 @@ def steps_between(connection: Connection, run: int, after: int, upto: int) -> It
         yield Step(problem, -1 if iteration is None else iteration, sequence, fitness, candidate, created)
 
 
-_parent = aliased(Candidate)
+_parent = Candidate.alias()
 _VECTORS = (
-    select(Candidate.id, Candidate.rewards, _parent.rewards)
-    .outerjoin(_parent, _parent.id == Candidate.parent_id)
-    .where(Candidate.id.in_(_ids))
+    select(Candidate.c.id, Candidate.c.rewards, _parent.c.rewards)
+    .outerjoin(_parent, _parent.c.id == Candidate.c.parent_id)
+    .where(Candidate.c.id.in_(_ids))
 )
 
 
@@ -188,9 +195,9 @@ def vectors(
 
 
 _ELITES = (
-    select(Elite.problem_id, Elite.island, Candidate.rewards)
-    .join(Candidate, Candidate.id == Elite.candidate_id)
-    .where(Elite.problem_id.in_(_ids))
+    select(Elite.c.problem_id, Elite.c.island, Candidate.c.rewards)
+    .join(Candidate, Candidate.c.id == Elite.c.candidate_id)
+    .where(Elite.c.problem_id.in_(_ids))
 )
 
 
@@ -201,9 +208,9 @@ def elite_vectors(connection: Connection, problems: Sequence[int]) -> Iterator[t
 
 
 _TRAINED = (
-    select(TrainingStep.run_id, func.max(TrainingStep.step))
-    .where(TrainingStep.run_id.in_(_ids))
-    .group_by(TrainingStep.run_id)
+    select(TrainingStep.c.run_id, func.max(TrainingStep.c.step))
+    .where(TrainingStep.c.run_id.in_(_ids))
+    .group_by(TrainingStep.c.run_id)
 )
 
 
@@ -213,10 +220,10 @@ def newest_training(connection: Connection, runs: Sequence[int]) -> dict[int, in
 
 
 _TRAINING = (
-    select(TrainingStep.step, TrainingStep.stats)
-    .where(TrainingStep.run_id == _run, TrainingStep.step > _after)
-    .where((TrainingStep.step % bindparam("every", type_=BigInteger) == 0) | (TrainingStep.step == _upto))
-    .order_by(TrainingStep.step)
+    select(TrainingStep.c.step, TrainingStep.c.stats)
+    .where(TrainingStep.c.run_id == _run, TrainingStep.c.step > _after)
+    .where((TrainingStep.c.step % bindparam("every", type_=BigInteger) == 0) | (TrainingStep.c.step == _upto))
+    .order_by(TrainingStep.c.step)
 )
 
 
@@ -229,10 +236,10 @@ def training_between(
 
 
 _VERSION = (
-    select(PolicyVersion.version)
-    .join(TrainingStep, TrainingStep.policy_version_id == PolicyVersion.id)
-    .where(TrainingStep.run_id == _run)
-    .order_by(TrainingStep.step.desc())
+    select(PolicyVersion.c.version)
+    .join(TrainingStep, TrainingStep.c.policy_version_id == PolicyVersion.c.id)
+    .where(TrainingStep.c.run_id == _run)
+    .order_by(TrainingStep.c.step.desc())
     .limit(1)
 )
 

@@ -8,28 +8,27 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import BindParameter, Connection, bindparam, delete, func, insert, literal, select
-from sqlalchemy.orm import aliased
 
-from islands.db.schema import Answer, Candidate, Problem, PromptGroup, Rollout, table
+from islands.db.schema import Answer, Candidate, Problem, PromptGroup, Rollout
 from islands.db.schema import OperatorCount as Row
 from islands.db.store import Store
 from islands.types import OperatorCount
 
 BATCH = 1000
-COUNTED = (Row.answers, Row.better, Row.copies, Row.repeats, Row.compared, Row.kept)
+COUNTED = (Row.c.answers, Row.c.better, Row.c.copies, Row.c.repeats, Row.c.compared, Row.c.kept)
 _run: BindParameter[int] = bindparam("run")
 _BY_PROBLEM = (
-    select(Problem.index, Row.operator, Row.bin, *COUNTED)
-    .join(Problem, Problem.id == Row.problem_id)
-    .where(Problem.run_id == _run)
-    .order_by(Problem.index, Row.operator, Row.bin)
+    select(Problem.c.index, Row.c.operator, Row.c.bin, *COUNTED)
+    .join(Problem, Problem.c.id == Row.c.problem_id)
+    .where(Problem.c.run_id == _run)
+    .order_by(Problem.c.index, Row.c.operator, Row.c.bin)
 )
 _SUMMED = (
-    select(Row.operator, Row.bin, *(func.sum(column) for column in COUNTED))
-    .join(Problem, Problem.id == Row.problem_id)
-    .where(Problem.run_id == _run)
-    .group_by(Row.operator, Row.bin)
-    .order_by(Row.operator, Row.bin)
+    select(Row.c.operator, Row.c.bin, *(func.sum(column) for column in COUNTED))
+    .join(Problem, Problem.c.id == Row.c.problem_id)
+    .where(Problem.c.run_id == _run)
+    .group_by(Row.c.operator, Row.c.bin)
+    .order_by(Row.c.operator, Row.c.bin)
 )
 
 
@@ -78,27 +77,27 @@ class GivenAnswer:
 
 def answers_to_parents(connection: Connection, problem_id: int, *, texts: bool) -> Iterator[GivenAnswer]:
     """Every stored answer to a problem, as a transaction sees it, a batch of them in memory."""
-    parent = aliased(Candidate)
+    parent = Candidate.alias()
     nothing = literal("")
     query = (
         select(
-            PromptGroup.operator,
-            PromptGroup.inspirations,
-            Answer.repeat,
-            Candidate.id,
-            Candidate.fitness,
-            Candidate.error,
-            Candidate.text if texts else nothing.label("text"),
-            parent.id.label("parent"),
-            parent.fitness.label("parent_fitness"),
-            parent.error.label("parent_error"),
-            parent.text.label("parent_text") if texts else nothing.label("parent_text"),
+            PromptGroup.c.operator,
+            PromptGroup.c.inspirations,
+            Answer.c.repeat,
+            Candidate.c.id,
+            Candidate.c.fitness,
+            Candidate.c.error,
+            Candidate.c.text if texts else nothing.label("text"),
+            parent.c.id.label("parent"),
+            parent.c.fitness.label("parent_fitness"),
+            parent.c.error.label("parent_error"),
+            parent.c.text.label("parent_text") if texts else nothing.label("parent_text"),
         )
-        .join(Rollout, Rollout.group_id == PromptGroup.id)
-        .join(Answer, Answer.rollout_id == Rollout.id)
-        .join(Candidate, Candidate.id == Answer.candidate_id)
-        .outerjoin(parent, parent.id == PromptGroup.parent_id)
-        .where(PromptGroup.problem_id == problem_id)
+        .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
+        .join(Answer, Answer.c.rollout_id == Rollout.c.id)
+        .join(Candidate, Candidate.c.id == Answer.c.candidate_id)
+        .outerjoin(parent, parent.c.id == PromptGroup.c.parent_id)
+        .where(PromptGroup.c.problem_id == problem_id)
         .execution_options(yield_per=BATCH)
     )
     for row in connection.execute(query):
@@ -110,7 +109,7 @@ def answers_to_parents(connection: Connection, problem_id: int, *, texts: bool) 
 
 def replace_counts(connection: Connection, problem_id: int, counts: Iterable[OperatorCount]) -> None:
     """Put these in the place of a problem's counts."""
-    connection.execute(delete(table(Row)).where(Row.problem_id == problem_id))
+    connection.execute(delete(Row).where(Row.c.problem_id == problem_id))
     rows = [dict(problem_id=problem_id, **asdict(count)) for count in counts]
     if rows:
-        connection.execute(insert(table(Row)), rows)
+        connection.execute(insert(Row), rows)

@@ -43,21 +43,21 @@ class RunProgress:
 
 def run_progress(store: Store, run_id: int) -> RunProgress:
     """Totals by a handful of aggregate queries; the cost grows with the run, so ask at its start and end."""
-    size = func.length(Rollout.token_ids)
+    size = func.length(Rollout.c.token_ids)
     # islands.db.blobs: one leading byte, then 2 bytes a token under "H", else 4
-    width = case((func.substr(Rollout.token_ids, 1, 1) == b"H", 2), else_=4)
+    width = case((func.substr(Rollout.c.token_ids, 1, 1) == b"H", 2), else_=4)
     tokens = cast(case((size > 0, (size - 1) / width), else_=0), Integer)
-    rollouts = select(func.coalesce(func.sum(tokens), 0)).join(PromptGroup).where(PromptGroup.run_id == run_id)
+    rollouts = select(func.coalesce(func.sum(tokens), 0)).join(PromptGroup).where(PromptGroup.c.run_id == run_id)
     reflected = (
-        select(func.coalesce(func.sum(Reflection.tokens), 0)).join(Problem, Problem.id == Reflection.problem_id)
-    ).where(Problem.run_id == run_id)
+        select(func.coalesce(func.sum(Reflection.c.tokens), 0)).join(Problem, Problem.c.id == Reflection.c.problem_id)
+    ).where(Problem.c.run_id == run_id)
     answers = (
-        select(func.count()).select_from(Answer).join(Rollout).join(PromptGroup).where(PromptGroup.run_id == run_id)
+        select(func.count()).select_from(Answer).join(Rollout).join(PromptGroup).where(PromptGroup.c.run_id == run_id)
     )
-    last = select(func.count(), func.max(PromptGroup.sequence)).where(PromptGroup.run_id == run_id)
+    last = select(func.count(), func.max(PromptGroup.c.sequence)).where(PromptGroup.c.run_id == run_id)
     by_problem = _by_problem(run_id)
     with store.reader.connect() as connection:
-        summary = connection.execute(select(Run.summary).where(Run.id == run_id)).scalar_one_or_none() or {}
+        summary = connection.execute(select(Run.c.summary).where(Run.c.id == run_id)).scalar_one_or_none() or {}
         groups, newest = connection.execute(last).one()
         counts = {problem: (n, newest_of) for problem, n, newest_of in connection.execute(by_problem)}
         problems = {
@@ -90,26 +90,26 @@ def groups_by_problem(store: Store, run_id: int) -> dict[int, int]:
 def _by_problem(run_id: int) -> Select[int, int, int]:
     """(problem id, committed groups, newest iteration)."""
     return (
-        select(PromptGroup.problem_id, func.count(), func.max(PromptGroup.iteration))
-        .where(PromptGroup.run_id == run_id)
-        .group_by(PromptGroup.problem_id)
+        select(PromptGroup.c.problem_id, func.count(), func.max(PromptGroup.c.iteration))
+        .where(PromptGroup.c.run_id == run_id)
+        .group_by(PromptGroup.c.problem_id)
     )
 
 
 def last_sequences(store: Store, run_id: int) -> list[tuple[int, int, int]]:
     """(index, iteration, sequence) of the last committed group of every problem that has one."""
     query = (
-        select(Problem.index, func.max(PromptGroup.iteration), func.max(PromptGroup.sequence))
-        .join(PromptGroup, PromptGroup.problem_id == Problem.id)
-        .where(PromptGroup.run_id == run_id)
-        .group_by(Problem.index)
+        select(Problem.c.index, func.max(PromptGroup.c.iteration), func.max(PromptGroup.c.sequence))
+        .join(PromptGroup, PromptGroup.c.problem_id == Problem.c.id)
+        .where(PromptGroup.c.run_id == run_id)
+        .group_by(Problem.c.index)
     )
     return [(int(index), int(iteration), int(sequence)) for index, iteration, sequence in store.rows(query)]
 
 
 def group_count(store: Store, run_id: int) -> tuple[int, int]:
     """How many groups a run has, and the sequence of the last; (0, -1) for none."""
-    query = select(func.count(), func.max(PromptGroup.sequence)).where(PromptGroup.run_id == run_id)
+    query = select(func.count(), func.max(PromptGroup.c.sequence)).where(PromptGroup.c.run_id == run_id)
     with store.read() as connection:
         groups, last = connection.execute(query).one()
     return int(groups), -1 if last is None else int(last)

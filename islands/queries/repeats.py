@@ -13,24 +13,26 @@ from islands.db.store import Store
 def repeats_by_group(store: Store, run_id: int, last: int) -> Iterator[tuple[int, int, int, bool, int, int]]:
     """(sequence, problem id, operator, whether a parent was shown, answers that repeat, answers) in order of sequence:
     of each problem, operator and kind the last `last` groups."""
-    shown = PromptGroup.parent_id.is_not(None)
+    shown = PromptGroup.c.parent_id.is_not(None)
     place = func.row_number().over(
-        partition_by=(PromptGroup.problem_id, PromptGroup.operator, shown), order_by=PromptGroup.sequence.desc()
+        partition_by=(PromptGroup.c.problem_id, PromptGroup.c.operator, shown), order_by=PromptGroup.c.sequence.desc()
     )
-    columns = (PromptGroup.id, PromptGroup.sequence, PromptGroup.problem_id, PromptGroup.operator)
-    placed = select(*columns, shown.label("shown"), place.label("place")).where(PromptGroup.run_id == run_id).subquery()
+    columns = (PromptGroup.c.id, PromptGroup.c.sequence, PromptGroup.c.problem_id, PromptGroup.c.operator)
+    placed = (
+        select(*columns, shown.label("shown"), place.label("place")).where(PromptGroup.c.run_id == run_id).subquery()
+    )
     query = (
         select(
             placed.c.sequence,
             placed.c.problem_id,
             placed.c.operator,
             placed.c.shown,
-            func.sum(case((Answer.repeat, 1), else_=0)),
-            func.count(Answer.rollout_id),
+            func.sum(case((Answer.c.repeat, 1), else_=0)),
+            func.count(Answer.c.rollout_id),
         )
         .select_from(placed)
-        .outerjoin(Rollout, Rollout.group_id == placed.c.id)
-        .outerjoin(Answer, Answer.rollout_id == Rollout.id)
+        .outerjoin(Rollout, Rollout.c.group_id == placed.c.id)
+        .outerjoin(Answer, Answer.c.rollout_id == Rollout.c.id)
         .where(placed.c.place <= last)
         .group_by(placed.c.sequence, placed.c.problem_id, placed.c.operator, placed.c.shown)
         .order_by(placed.c.sequence)

@@ -24,18 +24,18 @@ def candidate_columns(store: Store, run_id: int) -> Columns:
     a row each would be decoded by itself, a column's texts can be decoded together. By rising id."""
     query = (
         select(
-            Candidate.problem_id,
-            Candidate.id,
-            func.coalesce(Candidate.parent_id, -1),
-            func.coalesce(PromptGroup.iteration, -1),
-            Candidate.fitness,
-            Candidate.error.is_(None),
-            cast(Candidate.rewards, Text),
+            Candidate.c.problem_id,
+            Candidate.c.id,
+            func.coalesce(Candidate.c.parent_id, -1),
+            func.coalesce(PromptGroup.c.iteration, -1),
+            Candidate.c.fitness,
+            Candidate.c.error.is_(None),
+            cast(Candidate.c.rewards, Text),
         )
-        .join(Problem, Problem.id == Candidate.problem_id)
-        .outerjoin(PromptGroup, PromptGroup.id == Candidate.group_id)
-        .where(Problem.run_id == run_id)
-        .order_by(Candidate.id)
+        .join(Problem, Problem.c.id == Candidate.c.problem_id)
+        .outerjoin(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
+        .where(Problem.c.run_id == run_id)
+        .order_by(Candidate.c.id)
     )
     return _columns(store, query)
 
@@ -45,17 +45,17 @@ def answer_columns(store: Store, run_id: int) -> Columns:
     the answers were given."""
     query = (
         select(
-            PromptGroup.problem_id,
-            Answer.candidate_id,
-            PromptGroup.iteration,
-            PromptGroup.policy_version_id,
-            Answer.repeat,
-            Answer.seconds,
+            PromptGroup.c.problem_id,
+            Answer.c.candidate_id,
+            PromptGroup.c.iteration,
+            PromptGroup.c.policy_version_id,
+            Answer.c.repeat,
+            Answer.c.seconds,
         )
-        .join(Rollout, Rollout.group_id == PromptGroup.id)
-        .join(Answer, Answer.rollout_id == Rollout.id)
-        .where(PromptGroup.run_id == run_id)
-        .order_by(PromptGroup.sequence, Rollout.position, Answer.position)
+        .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
+        .join(Answer, Answer.c.rollout_id == Rollout.c.id)
+        .where(PromptGroup.c.run_id == run_id)
+        .order_by(PromptGroup.c.sequence, Rollout.c.position, Answer.c.position)
     )
     return _columns(store, query)
 
@@ -63,10 +63,10 @@ def answer_columns(store: Store, run_id: int) -> Columns:
 def occupied_cells(store: Store, run_id: int) -> Iterator[tuple[int, int, str, int]]:
     """(problem id, island, cell, candidate id) of every elite of a run."""
     query = (
-        select(Elite.problem_id, Elite.island, Elite.cell, Elite.candidate_id)
-        .join(Problem, Problem.id == Elite.problem_id)
-        .where(Problem.run_id == run_id)
-        .order_by(Elite.problem_id, Elite.island, Elite.cell)
+        select(Elite.c.problem_id, Elite.c.island, Elite.c.cell, Elite.c.candidate_id)
+        .join(Problem, Problem.c.id == Elite.c.problem_id)
+        .where(Problem.c.run_id == run_id)
+        .order_by(Elite.c.problem_id, Elite.c.island, Elite.c.cell)
     )
     for batch in _batches(store, query):
         yield from map(tuple, batch)
@@ -74,7 +74,7 @@ def occupied_cells(store: Store, run_id: int) -> Iterator[tuple[int, int, str, i
 
 def sampling_seconds(store: Store, run_id: int) -> float:
     """Seconds that the policy sampled for the run's groups, summed."""
-    query = select(func.coalesce(func.sum(PromptGroup.sampling_seconds), 0.0)).where(PromptGroup.run_id == run_id)
+    query = select(func.coalesce(func.sum(PromptGroup.c.sampling_seconds), 0.0)).where(PromptGroup.c.run_id == run_id)
     return float(store.scalar(query))
 
 
@@ -83,19 +83,19 @@ def migrated_copies(store: Store, run_id: int) -> int:
     query = (
         select(func.count())
         .select_from(Migration)
-        .join(Problem, Problem.id == Migration.problem_id)
-        .where(Problem.run_id == run_id, Migration.candidate_id.is_not(None))
+        .join(Problem, Problem.c.id == Migration.c.problem_id)
+        .where(Problem.c.run_id == run_id, Migration.c.candidate_id.is_not(None))
     )
     return int(store.scalar(query))
 
 
 def error_heads(store: Store, run_id: int) -> list[tuple[str, int]]:
     """(the first ERROR_HEAD characters of an answer's error, distinct answers that have it), seeds left out."""
-    head = func.substr(cast(Candidate.error, Text), 1, ERROR_HEAD).label("head")
+    head = func.substr(cast(Candidate.c.error, Text), 1, ERROR_HEAD).label("head")
     query = (
         select(head, func.count())
-        .join(Problem, Problem.id == Candidate.problem_id)
-        .where(Problem.run_id == run_id, Candidate.error.is_not(None), Candidate.group_id.is_not(None))
+        .join(Problem, Problem.c.id == Candidate.c.problem_id)
+        .where(Problem.c.run_id == run_id, Candidate.c.error.is_not(None), Candidate.c.group_id.is_not(None))
         .group_by("head")
     )
     return [(str(error), count) for error, count in store.rows(query)]
@@ -104,7 +104,9 @@ def error_heads(store: Store, run_id: int) -> list[tuple[str, int]]:
 def policy_versions(store: Store, run_id: int) -> dict[int, str]:
     """Database id -> name of each policy version of a run, oldest first."""
     query = (
-        select(PolicyVersion.id, PolicyVersion.version).where(PolicyVersion.run_id == run_id).order_by(PolicyVersion.id)
+        select(PolicyVersion.c.id, PolicyVersion.c.version)
+        .where(PolicyVersion.c.run_id == run_id)
+        .order_by(PolicyVersion.c.id)
     )
     return {id: version for id, version in store.rows(query)}
 
@@ -112,9 +114,9 @@ def policy_versions(store: Store, run_id: int) -> dict[int, str]:
 def valid_measures(store: Store, problem_id: int) -> Iterator[list[float]]:
     """What the archive's dimensions measured of each valid candidate, in the order of storing."""
     query = (
-        select(cast(Candidate.measures, Text))
-        .where(Candidate.problem_id == problem_id, Candidate.error.is_(None))
-        .order_by(Candidate.id)
+        select(cast(Candidate.c.measures, Text))
+        .where(Candidate.c.problem_id == problem_id, Candidate.c.error.is_(None))
+        .order_by(Candidate.c.id)
     )
     for batch in _batches(store, query):
         yield from json.loads(f"[{','.join(text for (text,) in batch)}]")
@@ -137,9 +139,9 @@ def _batches(store: Store, query: Select[*tuple[Any, ...]]) -> Iterator[Sequence
 def prompts_of(store: Store, candidates: Sequence[int]) -> dict[int, tuple[str, str]]:
     """Candidate id -> the system and the user text that its prompt group showed; a seed answer has none."""
     query = (
-        select(Candidate.id, PromptGroup.system, PromptGroup.user)
-        .join(PromptGroup, PromptGroup.id == Candidate.group_id)
-        .where(Candidate.id.in_(candidates))
+        select(Candidate.c.id, PromptGroup.c.system, PromptGroup.c.user)
+        .join(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
+        .where(Candidate.c.id.in_(candidates))
     )
     return {id: (system or "", user or "") for id, system, user in store.rows(query)}
 
@@ -148,12 +150,12 @@ def chains_of(store: Store, candidates: Sequence[int]) -> dict[int, tuple[str, i
     """Candidate id -> the whole text of the rollout that gave it first, and its place among that one's answers, from 0;
     none for a seed answer."""
     query = (
-        select(Candidate.id, PromptGroup.prefill, Rollout.text, Answer.position)
-        .join(PromptGroup, PromptGroup.id == Candidate.group_id)
-        .join(Rollout, Rollout.group_id == PromptGroup.id)
-        .join(Answer, (Answer.rollout_id == Rollout.id) & (Answer.candidate_id == Candidate.id))
-        .where(Candidate.id.in_(candidates))
-        .order_by(Rollout.id, Answer.position)
+        select(Candidate.c.id, PromptGroup.c.prefill, Rollout.c.text, Answer.c.position)
+        .join(PromptGroup, PromptGroup.c.id == Candidate.c.group_id)
+        .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
+        .join(Answer, (Answer.c.rollout_id == Rollout.c.id) & (Answer.c.candidate_id == Candidate.c.id))
+        .where(Candidate.c.id.in_(candidates))
+        .order_by(Rollout.c.id, Answer.c.position)
     )
     found: dict[int, tuple[str, int]] = {}
     for id, prefill, text, position in store.rows(query):

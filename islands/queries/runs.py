@@ -69,24 +69,24 @@ class EliteRecord:
     rewards: tuple[float, ...]
 
 
-_STEP = (ImprovementRow.sequence, ImprovementRow.fitness, ImprovementRow.candidate_id)
+_STEP = (ImprovementRow.c.sequence, ImprovementRow.c.fitness, ImprovementRow.c.candidate_id)
 
 
 def overview(store: Store) -> list[RunOverview]:
     """Every run, oldest first. O(groups + candidates) of index entries."""
     of_problems = select(
-        Problem.run_id,
+        Problem.c.run_id,
         func.count(),
-        func.count(Problem.solved_sequence),
-        func.avg(Problem.best_fitness),
-        func.count().filter(Problem.status == "failed"),
-    ).group_by(Problem.run_id)
-    of_groups = select(PromptGroup.run_id, func.count()).group_by(PromptGroup.run_id)
-    of_candidates = select(Problem.run_id, func.count()).join(CandidateRow, CandidateRow.problem_id == Problem.id)
+        func.count(Problem.c.solved_sequence),
+        func.avg(Problem.c.best_fitness),
+        func.count().filter(Problem.c.status == "failed"),
+    ).group_by(Problem.c.run_id)
+    of_groups = select(PromptGroup.c.run_id, func.count()).group_by(PromptGroup.c.run_id)
+    of_candidates = select(Problem.c.run_id, func.count()).join(CandidateRow, CandidateRow.c.problem_id == Problem.c.id)
     with store.read() as connection:
         problems = {row[0]: row[1:] for row in connection.execute(of_problems)}
         groups = {row[0]: row[1] for row in connection.execute(of_groups)}
-        candidates = {row[0]: row[1] for row in connection.execute(of_candidates.group_by(Problem.run_id))}
+        candidates = {row[0]: row[1] for row in connection.execute(of_candidates.group_by(Problem.c.run_id))}
     lines = []
     for run in store.runs():
         count, solved, best, failed = problems.get(run.id, (0, 0, None, 0))
@@ -97,28 +97,32 @@ def overview(store: Store) -> list[RunOverview]:
 def candidate(store: Store, run_id: int, candidate_id: int) -> CandidateDetail:
     """One candidate of a run. Raises UnknownRun where the run has none with that id."""
     query = (
-        select(*COLUMNS, CandidateRow.problem_id, CandidateRow.created, PromptGroup, PolicyVersion.version)
-        .join(Problem, Problem.id == CandidateRow.problem_id)
-        .outerjoin(PromptGroup, PromptGroup.id == CandidateRow.group_id)
-        .outerjoin(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
-        .where(CandidateRow.id == candidate_id, Problem.run_id == run_id)
+        select(*COLUMNS, CandidateRow.c.problem_id, CandidateRow.c.created, PromptGroup, PolicyVersion.c.version)
+        .join(Problem, Problem.c.id == CandidateRow.c.problem_id)
+        .outerjoin(PromptGroup, PromptGroup.c.id == CandidateRow.c.group_id)
+        .outerjoin(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
+        .where(CandidateRow.c.id == candidate_id, Problem.c.run_id == run_id)
         .with_only_columns(
             *COLUMNS,
-            CandidateRow.problem_id,
-            CandidateRow.created,
-            PromptGroup.iteration,
-            PromptGroup.sequence,
-            PolicyVersion.version,
+            CandidateRow.c.problem_id,
+            CandidateRow.c.created,
+            PromptGroup.c.iteration,
+            PromptGroup.c.sequence,
+            PolicyVersion.c.version,
         )
     )
-    held = select(Elite.island, Elite.cell).where(Elite.candidate_id == candidate_id).order_by(Elite.island, Elite.cell)
+    held = (
+        select(Elite.c.island, Elite.c.cell)
+        .where(Elite.c.candidate_id == candidate_id)
+        .order_by(Elite.c.island, Elite.c.cell)
+    )
     with store.read() as connection:
         row = connection.execute(query).first()
         if row is None:
             raise UnknownRun(f"the run has no candidate {candidate_id}")
-        found = connection.execute(select(func.count()).where(Answer.candidate_id == candidate_id)).scalar_one()
+        found = connection.execute(select(func.count()).where(Answer.c.candidate_id == candidate_id)).scalar_one()
         problem_id, created, iteration, sequence, version = tuple(row)[len(COLUMNS) :]
-        held_now = connection.execute(held.where(Elite.problem_id == problem_id))
+        held_now = connection.execute(held.where(Elite.c.problem_id == problem_id))
         cells = tuple((island, cell) for island, cell in held_now)
     (problem,) = [p for p in store.problems(run_id) if p.id == problem_id]
     return CandidateDetail(
@@ -128,27 +132,27 @@ def candidate(store: Store, run_id: int, candidate_id: int) -> CandidateDetail:
 
 def run_of_candidate(store: Store, candidate_id: int) -> int | None:
     """The id of the run that a candidate is of, None for one that is not there."""
-    query = select(Problem.run_id).join(CandidateRow, CandidateRow.problem_id == Problem.id)
-    found: int | None = store.scalar(query.where(CandidateRow.id == candidate_id))
+    query = select(Problem.c.run_id).join(CandidateRow, CandidateRow.c.problem_id == Problem.c.id)
+    found: int | None = store.scalar(query.where(CandidateRow.c.id == candidate_id))
     return found
 
 
 def lineage(store: Store, candidate_id: int) -> list[Candidate]:
     """The candidate, its parent, its parent's parent, down to where the search began."""
-    first = select(CandidateRow.id, CandidateRow.parent_id).where(CandidateRow.id == candidate_id)
+    first = select(CandidateRow.c.id, CandidateRow.c.parent_id).where(CandidateRow.c.id == candidate_id)
     line = first.cte("line", recursive=True)
     line = line.union_all(
-        select(CandidateRow.id, CandidateRow.parent_id).join(line, CandidateRow.id == line.c.parent_id)
+        select(CandidateRow.c.id, CandidateRow.c.parent_id).join(line, CandidateRow.c.id == line.c.parent_id)
     )
     # a parent is always older, so that falling ids are the order from child to root
-    query = select(*COLUMNS).join(line, line.c.id == CandidateRow.id).order_by(CandidateRow.id.desc())
+    query = select(*COLUMNS).join(line, line.c.id == CandidateRow.c.id).order_by(CandidateRow.c.id.desc())
     return [from_row(row) for row in store.rows(query)]
 
 
 def best(store: Store, run_id: int) -> list[tuple[ProblemRecord, Candidate | None]]:
     """Each problem by index with its fittest valid candidate, None where there is none. Two queries."""
     problems = store.problems(run_id)
-    query = select(*COLUMNS).join(Problem, Problem.best == CandidateRow.id).where(Problem.run_id == run_id)
+    query = select(*COLUMNS).join(Problem, Problem.c.best == CandidateRow.c.id).where(Problem.c.run_id == run_id)
     found = {row.id: from_row(row) for row in store.rows(query)}
     return [(p, None if p.best is None else found.get(p.best)) for p in problems]
 
@@ -157,13 +161,14 @@ def improvements_by_problem(store: Store, run_id: int) -> dict[int, list[Improve
     """Problem id -> the steps of its best fitness over iterations, each higher than the one before, for the problems
     that have any; a seed comes first with iteration -1."""
     query = (
-        select(ImprovementRow.problem_id, PromptGroup.iteration, *_STEP)
-        .join(Problem, Problem.id == ImprovementRow.problem_id)
+        select(ImprovementRow.c.problem_id, PromptGroup.c.iteration, *_STEP)
+        .join(Problem, Problem.c.id == ImprovementRow.c.problem_id)
         .outerjoin(
-            PromptGroup, (PromptGroup.run_id == Problem.run_id) & (PromptGroup.sequence == ImprovementRow.sequence)
+            PromptGroup,
+            (PromptGroup.c.run_id == Problem.c.run_id) & (PromptGroup.c.sequence == ImprovementRow.c.sequence),
         )
-        .where(Problem.run_id == run_id)
-        .order_by(ImprovementRow.problem_id, ImprovementRow.sequence)
+        .where(Problem.c.run_id == run_id)
+        .order_by(ImprovementRow.c.problem_id, ImprovementRow.c.sequence)
     )
     found: dict[int, list[Improvement]] = {}
     for problem, iteration, sequence, fitness, id in store.rows(query):
@@ -175,12 +180,13 @@ def improvements_by_problem(store: Store, run_id: int) -> dict[int, list[Improve
 def solved_iterations(store: Store, run_id: int) -> dict[int, int | None]:
     """Problem id -> iterations it took to solve it, 0 where its seed did, None where it is not solved."""
     query = (
-        select(Problem.id, Problem.solved_sequence, PromptGroup.iteration)
+        select(Problem.c.id, Problem.c.solved_sequence, PromptGroup.c.iteration)
         .outerjoin(
-            PromptGroup, (PromptGroup.run_id == Problem.run_id) & (PromptGroup.sequence == Problem.solved_sequence)
+            PromptGroup,
+            (PromptGroup.c.run_id == Problem.c.run_id) & (PromptGroup.c.sequence == Problem.c.solved_sequence),
         )
-        .where(Problem.run_id == run_id)
-        .order_by(Problem.index)
+        .where(Problem.c.run_id == run_id)
+        .order_by(Problem.c.index)
     )
     return {
         id: None if sequence is None else 0 if iteration is None else iteration + 1
@@ -191,10 +197,10 @@ def solved_iterations(store: Store, run_id: int) -> dict[int, int | None]:
 def elites(store: Store, problem_id: int) -> list[EliteRecord]:
     """The archive of every island as of the last stored group."""
     query = (
-        select(Elite.island, Elite.cell, Elite.candidate_id, CandidateRow.fitness, CandidateRow.rewards)
-        .join(CandidateRow, CandidateRow.id == Elite.candidate_id)
-        .where(Elite.problem_id == problem_id)
-        .order_by(Elite.island, Elite.cell)
+        select(Elite.c.island, Elite.c.cell, Elite.c.candidate_id, CandidateRow.c.fitness, CandidateRow.c.rewards)
+        .join(CandidateRow, CandidateRow.c.id == Elite.c.candidate_id)
+        .where(Elite.c.problem_id == problem_id)
+        .order_by(Elite.c.island, Elite.c.cell)
     )
     return [EliteRecord(i, c, id, fitness, tuple(r)) for i, c, id, fitness, r in store.rows(query)]
 
@@ -202,12 +208,12 @@ def elites(store: Store, problem_id: int) -> list[EliteRecord]:
 def elite_rewards(store: Store, run_id: int) -> dict[int, list[tuple[float, ...]]]:
     """Problem id -> the reward vectors of all its islands' elites, a candidate that holds several cells once."""
     query = (
-        select(Elite.problem_id, CandidateRow.rewards)
-        .join(CandidateRow, CandidateRow.id == Elite.candidate_id)
-        .join(Problem, Problem.id == Elite.problem_id)
-        .where(Problem.run_id == run_id)
-        .group_by(Elite.problem_id, CandidateRow.id)
-        .order_by(Elite.problem_id, CandidateRow.id)
+        select(Elite.c.problem_id, CandidateRow.c.rewards)
+        .join(CandidateRow, CandidateRow.c.id == Elite.c.candidate_id)
+        .join(Problem, Problem.c.id == Elite.c.problem_id)
+        .where(Problem.c.run_id == run_id)
+        .group_by(Elite.c.problem_id, CandidateRow.c.id)
+        .order_by(Elite.c.problem_id, CandidateRow.c.id)
     )
     found: dict[int, list[tuple[float, ...]]] = {}
     for problem, rewards in store.rows(query):
@@ -218,9 +224,9 @@ def elite_rewards(store: Store, run_id: int) -> dict[int, list[tuple[float, ...]
 def format_errors(store: Store, run_id: int) -> dict[str, int]:
     """How many rollouts could not be read in full, by reason."""
     query = (
-        select(Rollout.format_error, func.count())
-        .join(PromptGroup, PromptGroup.id == Rollout.group_id)
-        .where(PromptGroup.run_id == run_id, Rollout.format_error.is_not(None))
-        .group_by(Rollout.format_error)
+        select(Rollout.c.format_error, func.count())
+        .join(PromptGroup, PromptGroup.c.id == Rollout.c.group_id)
+        .where(PromptGroup.c.run_id == run_id, Rollout.c.format_error.is_not(None))
+        .group_by(Rollout.c.format_error)
     )
     return {str(reason): count for reason, count in store.rows(query)}

@@ -28,11 +28,15 @@ def training_steps(store: Store, run_id: int, after: int = -1) -> Iterator[Train
     """The trainer's steps beyond `after`, in order."""
     query = (
         select(
-            TrainingStep.step, TrainingStep.stats, PolicyVersion.version, TrainingStep.checkpoint, TrainingStep.created
+            TrainingStep.c.step,
+            TrainingStep.c.stats,
+            PolicyVersion.c.version,
+            TrainingStep.c.checkpoint,
+            TrainingStep.c.created,
         )
-        .outerjoin(PolicyVersion, PolicyVersion.id == TrainingStep.policy_version_id)
-        .where(TrainingStep.run_id == run_id, TrainingStep.step > after)
-        .order_by(TrainingStep.step)
+        .outerjoin(PolicyVersion, PolicyVersion.c.id == TrainingStep.c.policy_version_id)
+        .where(TrainingStep.c.run_id == run_id, TrainingStep.c.step > after)
+        .order_by(TrainingStep.c.step)
     )
     with store.read() as connection:
         for row in connection.execute(query):
@@ -41,8 +45,10 @@ def training_steps(store: Store, run_id: int, after: int = -1) -> Iterator[Train
 
 def checkpoints(store: Store, run_id: int) -> list[str]:
     """Where the versions that a run trained were saved, oldest first. Some may have been removed since."""
-    query = select(TrainingStep.checkpoint).where(TrainingStep.run_id == run_id, TrainingStep.checkpoint.is_not(None))
-    return [str(place) for (place,) in store.rows(query.order_by(TrainingStep.step))]
+    query = select(TrainingStep.c.checkpoint).where(
+        TrainingStep.c.run_id == run_id, TrainingStep.c.checkpoint.is_not(None)
+    )
+    return [str(place) for (place,) in store.rows(query.order_by(TrainingStep.c.step))]
 
 
 @dataclass(frozen=True)
@@ -61,30 +67,30 @@ class VersionUse:
 def versions_used(store: Store, run_id: int) -> list[VersionUse]:
     """Every policy version that wrote a group of the run, in the order of their first groups."""
     fitness = (
-        select(PromptGroup.policy_version_id, func.avg(CandidateRow.fitness).label("fitness"))
-        .join(Rollout, Rollout.group_id == PromptGroup.id)
-        .join(Answer, Answer.rollout_id == Rollout.id)
-        .join(CandidateRow, CandidateRow.id == Answer.candidate_id)
-        .where(PromptGroup.run_id == run_id)
-        .group_by(PromptGroup.policy_version_id)
+        select(PromptGroup.c.policy_version_id, func.avg(CandidateRow.c.fitness).label("fitness"))
+        .join(Rollout, Rollout.c.group_id == PromptGroup.c.id)
+        .join(Answer, Answer.c.rollout_id == Rollout.c.id)
+        .join(CandidateRow, CandidateRow.c.id == Answer.c.candidate_id)
+        .where(PromptGroup.c.run_id == run_id)
+        .group_by(PromptGroup.c.policy_version_id)
         .subquery()
     )
-    first = func.min(PromptGroup.sequence)
+    first = func.min(PromptGroup.c.sequence)
     query = (
         select(
-            PolicyVersion.version,
+            PolicyVersion.c.version,
             func.count(),
             first,
-            func.max(PromptGroup.sequence),
+            func.max(PromptGroup.c.sequence),
             fitness.c.fitness,
-            TrainingStep.checkpoint,
+            TrainingStep.c.checkpoint,
         )
         .select_from(PromptGroup)
-        .join(PolicyVersion, PolicyVersion.id == PromptGroup.policy_version_id)
-        .outerjoin(fitness, fitness.c.policy_version_id == PolicyVersion.id)
-        .outerjoin(TrainingStep, TrainingStep.policy_version_id == PolicyVersion.id)
-        .where(PromptGroup.run_id == run_id)
-        .group_by(PolicyVersion.id, PolicyVersion.version, fitness.c.fitness, TrainingStep.checkpoint)
+        .join(PolicyVersion, PolicyVersion.c.id == PromptGroup.c.policy_version_id)
+        .outerjoin(fitness, fitness.c.policy_version_id == PolicyVersion.c.id)
+        .outerjoin(TrainingStep, TrainingStep.c.policy_version_id == PolicyVersion.c.id)
+        .where(PromptGroup.c.run_id == run_id)
+        .group_by(PolicyVersion.c.id, PolicyVersion.c.version, fitness.c.fitness, TrainingStep.c.checkpoint)
         .order_by(first)
     )
     return [VersionUse(*row) for row in store.rows(query)]

@@ -12,7 +12,7 @@ from evo.cli import COMMANDS, evo
 from evo.config.compare import ArmConfig, CompareOptions
 from evo.config.run import PromptConfig, RunConfig
 from evo.config.train import TrainRun
-from islands.db.schema import Base
+from islands.db.schema import METADATA
 from islands.population.config import PopulationConfig
 
 
@@ -45,7 +45,7 @@ def test_every_key_is_there(made, model):
 
 
 def test_every_column_is_there(made):
-    for table in Base.metadata.tables.values():
+    for table in METADATA.tables.values():
         section = made["reference/database.md"].partition(f"## {table.name}\n")[2].partition("\n## ")[0]
         assert all(f"| `{column.name}` |" in section for column in table.columns)
 

@@ -7,7 +7,7 @@ from sqlalchemy import func, inspect, select
 from islands.db.comparisons import PlannedRun, check_free, plan, runs_named
 from islands.db.housekeeping import delete_runs, rename_runs
 from islands.db.names import check_name, readable_name
-from islands.db.schema import Base
+from islands.db.schema import METADATA
 from islands.db.shards import plan_shards, read_cluster_state, write_cluster_state
 from islands.errors import BadName, RunBusy, RunExists, UnknownRun
 from islands.population.population import Population
@@ -28,7 +28,7 @@ def searched(store, name):
 
 def counts(store):
     with store.read() as connection:
-        tables = Base.metadata.sorted_tables
+        tables = METADATA.sorted_tables
         return {one.name: connection.execute(select(func.count()).select_from(one)).scalar_one() for one in tables}
 
 

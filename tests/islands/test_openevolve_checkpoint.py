@@ -14,7 +14,7 @@ from openevolve_samples import Weighed, bring_in, code, content, grown, loaded, 
 from sqlalchemy import func, select
 
 from evo.testing import ProblemContract
-from islands.db.schema import Base, Candidate, PromptGroup, Run
+from islands.db.schema import METADATA, Candidate, PromptGroup, Run
 from islands.errors import BadCheckpoint, RunExists
 from islands.interop.checkpoint import newest, read_checkpoint
 from islands.interop.metrics import score_of
@@ -37,8 +37,7 @@ def checkpoint(tmp_path_factory):
 def rows(store):
     with store.read() as connection:
         return {
-            t.name: connection.execute(select(func.count()).select_from(t)).scalar()
-            for t in Base.metadata.sorted_tables
+            t.name: connection.execute(select(func.count()).select_from(t)).scalar() for t in METADATA.sorted_tables
         }
 
 
@@ -60,7 +59,7 @@ def test_programs_become_candidates_with_their_parents_scores_and_prompts(store,
     theirs = loaded(checkpoint).programs
     problem = store.problems(imported.run.id)[0]
     with store.read() as connection:
-        ids = list(connection.execute(select(Candidate.id).where(Candidate.problem_id == problem.id)).scalars())
+        ids = list(connection.execute(select(Candidate.c.id).where(Candidate.c.problem_id == problem.id)).scalars())
     assert len(ids) == imported.candidates == len({p.code for p in theirs.values()})
     seen = 0
     for id in ids:
@@ -161,7 +160,7 @@ def test_our_own_run_goes_to_openevolve_and_back(store, tmp_path, archive):
     theirs = loaded(place, 3)
     theirs._validate_migration_results()
     with store.read() as connection:
-        candidates = connection.execute(select(*Candidate.__table__.c).where(Candidate.problem_id == problem.id)).all()
+        candidates = connection.execute(select(*Candidate.c).where(Candidate.c.problem_id == problem.id)).all()
     originals = {p.metadata["evo"]["candidate"]: p for p in theirs.programs.values() if not p.metadata.get("migrant")}
     assert originals.keys() == {c.id for c in candidates}
     for c in candidates:
@@ -180,9 +179,9 @@ def test_our_own_run_goes_to_openevolve_and_back(store, tmp_path, archive):
         assert all(one["island"] == island for one in occupants.values())
     back = bring_in(store, place, Words())
     with store.read() as connection:
-        query = select(*Candidate.__table__.c).where(Candidate.problem_id == back.problem.id).order_by(Candidate.id)
+        query = select(*Candidate.c).where(Candidate.c.problem_id == back.problem.id).order_by(Candidate.c.id)
         returned = connection.execute(query).all()
-        groups = connection.execute(select(func.count()).where(PromptGroup.run_id == back.run.id)).scalar()
+        groups = connection.execute(select(func.count()).where(PromptGroup.c.run_id == back.run.id)).scalar()
     assert groups == back.groups == len(candidates)
     texts = {c.id: c.text for c in (*candidates, *returned)}
     told = ["text", "identity", "rewards", "fitness", "features", "feedback", "error", "generation", "island"]

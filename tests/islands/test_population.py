@@ -34,7 +34,7 @@ def count(store: Store, table: type) -> int:
 def elites_of(store: Store, problem_id: int) -> dict[tuple[int, str], int]:
     with store.reader.connect() as connection:
         rows = connection.execute(
-            select(Elite.island, Elite.cell, Elite.candidate_id).where(Elite.problem_id == problem_id)
+            select(Elite.c.island, Elite.c.cell, Elite.c.candidate_id).where(Elite.c.problem_id == problem_id)
         )
         return {(island, cell): candidate for island, cell, candidate in rows}
 
@@ -303,7 +303,7 @@ def test_the_problem_row_knows_the_best(store):
     record = store.problems(problem.run_id)[0]
     assert (record.best, record.best_fitness) == population.best[:2]
     with store.reader.connect() as connection:
-        top = connection.execute(select(func.max(Candidate.fitness)).where(Candidate.error.is_(None))).scalar_one()
+        top = connection.execute(select(func.max(Candidate.c.fitness)).where(Candidate.c.error.is_(None))).scalar_one()
     assert record.best_fitness == top
 
 
@@ -315,7 +315,7 @@ def test_migrations_are_stored_and_make_no_doubles(store):
     assert stats["migrations"] > 3 and stats["copies"] > 3
     with store.reader.connect() as connection:
         rows = connection.execute(
-            select(Migration.source, Migration.target).where(Migration.candidate_id.is_not(None))
+            select(Migration.c.source, Migration.c.target).where(Migration.c.candidate_id.is_not(None))
         ).all()
     assert len(rows) == stats["copies"] and all(source != target for source, target in rows)
     for island in range(3):

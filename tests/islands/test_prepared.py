@@ -10,12 +10,12 @@ from sqlalchemy import insert, select, text
 from sqlalchemy.exc import IntegrityError
 
 from islands.db.prepared import Prepared
-from islands.db.schema import Candidate, PolicyVersion, Problem, table
+from islands.db.schema import Candidate, PolicyVersion, Problem
 from islands.db.store import Store
 from islands.db.writer import GroupWriter
 from islands.errors import DatabaseUnavailable
 
-_VERSIONS = insert(table(PolicyVersion)).returning(PolicyVersion.id)
+_VERSIONS = insert(PolicyVersion).returning(PolicyVersion.c.id)
 
 
 def test_rows_are_stored_as_sqlalchemy_stores_them(store: Store) -> None:
@@ -26,11 +26,11 @@ def test_rows_are_stored_as_sqlalchemy_stores_them(store: Store) -> None:
         answer_format="text", status="active", message="", solved_sequence=None, dimensions=None, best=2**40,
         best_fitness=float("1e-308"), fingerprint=None,
     )  # fmt: skip
-    statement = insert(table(Problem)).returning(Problem.id)
+    statement = insert(Problem).returning(Problem.c.id)
     with store.begin() as tx:
         ids = store.statements.prepare(statement).ids(tx.connection, [row])
         ids += tx.connection.execute(statement, [row | {"index": 1}]).scalars().all()
-    ours, theirs = store.rows(select(table(Problem)).where(Problem.id.in_(ids)).order_by(Problem.id))
+    ours, theirs = store.rows(select(Problem).where(Problem.c.id.in_(ids)).order_by(Problem.c.id))
     assert ours._asdict() | {"id": 0} == row | {"id": 0}
     assert ours._asdict() | {"id": 0, "index": 1} == theirs._asdict() | {"id": 0}
 
@@ -41,7 +41,7 @@ def test_ids_come_in_the_order_of_the_rows(store: Store) -> None:
     with store.begin() as tx:
         writer = GroupWriter(store, problem)
         ids = writer.write_group(tx, group(problem, 0, answers), answers, [(0.0,)] * 40, 0, lambda key: 0)
-    found = dict(store.rows(select(Candidate.id, Candidate.text)))
+    found = dict(store.rows(select(Candidate.c.id, Candidate.c.text)))
     assert [found[id] for id in ids] == [one.text for one in answers]
     assert ids == sorted(ids)
 
@@ -55,7 +55,7 @@ def test_a_rule_of_the_database_that_is_broken_raises_what_sqlalchemy_raises(sto
             prepared.ids(tx.connection, rows)
     with store.begin() as tx:  # nothing is left of either, and the connection is good
         assert len(prepared.ids(tx.connection, [version])) == 1
-    assert store.scalar(select(PolicyVersion.version)) == "v"
+    assert store.scalar(select(PolicyVersion.c.version)) == "v"
 
 
 def test_a_statement_is_compiled_once_a_store(store: Store) -> None:

@@ -23,7 +23,7 @@ from sqlalchemy import create_engine, insert, inspect, select, text, update
 
 from islands.db import engine as database
 from islands.db import lease as claims
-from islands.db.schema import REVISION, Base, PolicyVersion, PromptGroup, Run
+from islands.db.schema import METADATA, REVISION, PolicyVersion, PromptGroup, Run
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.population.population import Population
@@ -142,7 +142,7 @@ def test_policy_versions_and_training_steps(store):
         store.add_training_step(run.id, 0, {"loss": 0.5}, tx)
         store.add_training_step(run.id, 1, {"loss": 0.25}, tx, policy_version="base+1", checkpoint="/tmp/1")
     with store.reader.connect() as connection:
-        rows = connection.execute(select(PolicyVersion.id).order_by(PolicyVersion.id)).scalars().all()
+        rows = connection.execute(select(PolicyVersion.c.id).order_by(PolicyVersion.c.id)).scalars().all()
     assert rows == [base, step]
     steps = list(training_steps(store, run.id))
     assert [(s.step, s.stats, s.policy_version, s.checkpoint) for s in steps] == [
@@ -161,7 +161,7 @@ def held(host="elsewhere", pid=1, start=None, boot="another"):
 
 def set_owner(store, run, owner, heartbeat):
     with store.begin() as tx:
-        tx.connection.execute(update(Run).where(Run.id == run.id).values(owner=owner, heartbeat=heartbeat))
+        tx.connection.execute(update(Run).where(Run.c.id == run.id).values(owner=owner, heartbeat=heartbeat))
 
 
 def test_a_live_writer_keeps_its_run(store, address, opened):
@@ -197,7 +197,7 @@ def test_a_dead_writer_here_is_replaced_at_once(store, address):
     done = subprocess.run([sys.executable, "-c", code, address, str(run.id)], cwd=Path(__file__).parents[2])
     assert done.returncode == 9
     with store.reader.connect() as connection:
-        owner = json.loads(connection.execute(select(Run.owner)).scalar_one())
+        owner = json.loads(connection.execute(select(Run.c.owner)).scalar_one())
     assert owner["pid"] != os.getpid()
     store.lease(run.id)
 
@@ -218,7 +218,7 @@ def test_who_was_replaced_cannot_write(store, address, opened):
     with pytest.raises(RunBusy, match="taken over"):
         put(store, population, group(problem, 1, [answer("y")]))
     with store.reader.connect() as connection:
-        assert connection.execute(select(PromptGroup.sequence)).scalars().all() == [0]
+        assert connection.execute(select(PromptGroup.c.sequence)).scalars().all() == [0]
 
 
 def test_the_heart_beats_by_itself(store, monkeypatch):
@@ -301,7 +301,7 @@ def test_a_new_database_is_what_the_migrations_make(store, another_address):
         assert layout(tx.connection) == layout(grown)
         assert database.revision_of(tx.connection) == database.revision_of(grown) == REVISION
         context = MigrationContext.configure(grown, opts={"compare_type": True})
-        assert compare_metadata(context, Base.metadata) == []
+        assert compare_metadata(context, METADATA) == []
     for engine in (writer, reader):
         engine.dispose()
     assert ScriptDirectory(str(database._folder())).get_current_head() == REVISION

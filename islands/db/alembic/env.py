@@ -2,13 +2,13 @@
 
 from alembic import context
 
-from islands.db.schema import Base
+from islands.db.schema import METADATA
 
 connection = context.config.attributes.get("connection")
 if connection is None:
     raise RuntimeError("migrations run when Store.open is called; there is no connection of their own")
 
 # Batch mode lets SQLite, which cannot alter a column, rebuild the table instead
-context.configure(connection=connection, target_metadata=Base.metadata, render_as_batch=True, compare_type=True)
+context.configure(connection=connection, target_metadata=METADATA, render_as_batch=True, compare_type=True)
 with context.begin_transaction():
     context.run_migrations()

@@ -96,7 +96,7 @@ def as_comparison():
         with Store.open(address) as store, store.begin() as tx:
             for name, (arm, seed) in runs.items():
                 tx.connection.execute(
-                    update(Run).where(Run.name == name).values(comparison="both", arm=arm, seed=seed, status="done")
+                    update(Run).where(Run.c.name == name).values(comparison="both", arm=arm, seed=seed, status="done")
                 )
 
     return put_together

@@ -23,9 +23,9 @@ def address(request, made, tmp_path):
     address = f"sqlite:///{tmp_path / 'runs.db'}"
     if request.param:
         with Store.open(address) as store, store.begin() as tx:
-            for id, config in tx.connection.execute(select(Run.id, Run.config).where(Run.arm == "grpo")).all():
+            for id, config in tx.connection.execute(select(Run.c.id, Run.c.config).where(Run.c.arm == "grpo")).all():
                 learning = {**config, "train": {"method": "grpo"}}
-                tx.connection.execute(update(Run).where(Run.id == id).values(config=learning))
+                tx.connection.execute(update(Run).where(Run.c.id == id).values(config=learning))
     return address
 
 

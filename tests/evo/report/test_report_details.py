@@ -120,7 +120,7 @@ def test_other_machines_have_rows_of_their_own(made, tmp_path):
                      "commit": "abc", "system": "CP/M"}  # fmt: skip
         with store.begin() as tx:
             tx.connection.execute(
-                update(Run).where(Run.name == "made-up/grpo/s0").values(summary={"machines": [elsewhere]})
+                update(Run).where(Run.c.name == "made-up/grpo/s0").values(summary={"machines": [elsewhere]})
             )
         table = machines_table(gather(store, "made-up"))
     rows = {row[2].text: row for row in table.rows}

@@ -163,7 +163,7 @@ def test_training_and_policy_versions(made, coarse, tmp_path, page_for):
         run = store.run("made-up/grpo/s0")
         new = store.policy_version(run.id, "made:grpo@1", tx)
         tx.connection.execute(
-            update(PromptGroup).where(PromptGroup.run_id == run.id, PromptGroup.iteration >= 6).values(
+            update(PromptGroup).where(PromptGroup.c.run_id == run.id, PromptGroup.c.iteration >= 6).values(
                 policy_version_id=new
             )
         )  # fmt: skip

@@ -79,7 +79,7 @@ def test_problems_of_different_dimensions_are_kept_apart(search_with, digits, an
 def test_postgresql_reads_the_same(postgres_address, made):
     made_up(postgres_address, problems=2, iterations=4, arms=1, seeds=1)
     with Store.open(postgres_address) as store, store.begin() as tx:
-        tx.connection.execute(update(Candidate).where(Candidate.sequence == 3).values(error="timeout: 6 s"))
+        tx.connection.execute(update(Candidate).where(Candidate.c.sequence == 3).values(error="timeout: 6 s"))
     with Store.open(postgres_address, read_only=True) as store:
         (run,) = gather(store, "made-up").runs
         reading = read_run(store, run)

@@ -188,7 +188,7 @@ def test_it_is_shown_with_the_candidate_and_goes_with_its_run(search_with, digit
     with Store.open(db) as store:
         said = read_reflections(store, [launched.problem_runs[0].record.id])
         (parent,) = [id for id in said if id == launched.groups[0].parent]
-        texts = select(Row.id).where(Row.parent_id == parent)
+        texts = select(Row.c.id).where(Row.c.parent_id == parent)
         child = store.scalar(texts)
         shown = CliRunner().invoke(show, ["run", str(parent), "--db", db])
         assert f"reflection: {said[parent]}" in shown.output
