@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import threading
 import warnings
@@ -18,12 +19,8 @@ SHARED_CHARACTERS = 32_768
 # CPython 3.11 counts the depth of a tree under construction once for all threads, and raises a SystemError where the
 # garbage collector lets another thread parse meanwhile; catch_warnings is not made for several threads either
 _one_at_a_time = threading.Lock()
-# No ASCII letters alone: a name may hold any character beyond them
-_TOKEN = re.compile(r"[\w\x80-\U0010ffff]++|[^\w\s]|\n")
-# CPython joins `a.a.a...` of an import anew at every dot, in memory that it keeps: 100 KB of it take 3 s and 2.7 GB
-_LONG_DOTTED_NAME = re.compile(
-    r"(?<![\w\x80-\U0010ffff])[\w\x80-\U0010ffff]++(?:[ \t\f\\\n]*+\.[ \t\f\\\n]*+[\w\x80-\U0010ffff]++){64}"
-)
+_NAME = r"[\w\x80-\U0010ffff]++"  # no ASCII letters alone: it may hold any character beyond them
+_MOST_DOTS = 64
 
 
 _BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.comprehension, ast.Try, ast.BoolOp, ast.Match)
@@ -39,7 +36,7 @@ def code_features(code: str) -> dict[str, float]:
 
 def count_tokens(code: str) -> int:
     """Roughly how many tokens Python will see, never fewer than there are names, operators and line ends."""
-    return sum(1 for _ in _TOKEN.finditer(code))
+    return sum(1 for _ in _token().finditer(code))
 
 
 @overload
@@ -60,12 +57,25 @@ def parse_python(code: str) -> ast.Module | None:
     """The syntax tree, or None for what is not valid Python, nests too deeply, or is longer than these limits."""
     if len(code) > MOST_CHARACTERS or (len(code) > MOST_TOKENS and count_tokens(code) > MOST_TOKENS):
         return None
-    if _LONG_DOTTED_NAME.search(code):
+    if code.count(".") >= _MOST_DOTS and _long_dotted_name().search(code):
         return None
     try:
         return parse_source(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+@functools.cache
+def _token() -> re.Pattern[str]:
+    """Compiled when first asked for, as the next: they take 15 ms, and short code needs neither."""
+    return re.compile(rf"{_NAME}|[^\w\s]|\n")
+
+
+@functools.cache
+def _long_dotted_name() -> re.Pattern[str]:
+    """CPython joins `a.a.a...` of an import anew at every dot, in memory that it keeps: 100 KB of it take 3 s and
+    2.7 GB."""
+    return re.compile(rf"(?<![\w\x80-\U0010ffff]){_NAME}(?:[ \t\f\\\n]*+\.[ \t\f\\\n]*+{_NAME}){{{_MOST_DOTS}}}")
 
 
 _shared: dict[str, ast.Module | None] = {}  # oldest first

@@ -87,6 +87,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     leave_ascii(sys.orig_argv)
     prepare_streams()
     sys.excepthook = print_traceback
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it reads every installed package's files for them
     gc.disable()  # until the command is imported (LazyGroup)
     code = [1]  # of an exception that nobody caught
     atexit.register(_leave, code)

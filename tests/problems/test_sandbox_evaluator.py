@@ -394,10 +394,11 @@ def test_a_kernel_without_a_way_back_into_a_namespace(monkeypatch: pytest.Monkey
     """Before Linux 5.8 an evaluation is forked by a process between."""
     if (reason := probe("bwrap")) is not None:
         pytest.skip(f"bwrap cannot be had here: {reason}")
-    ours = launch._sources()
-    older = [(name, text.replace("own_pid_namespace() if", "-1 if")) for name, text in ours]
-    assert older != ours
-    monkeypatch.setattr(launch, "_sources", lambda: older)
+    source = (Path(launch.__file__).parent / "child" / "zygote.py").read_text()
+    older = source.replace("own_pid_namespace() if", "-1 if")
+    assert older != source
+    modules = {**dict(launch._modules()), "zygote": compile(older, "<sandbox zygote>", "exec")}
+    monkeypatch.setattr(launch, "_modules", lambda: list(modules.items()))
     with (
         Sandbox.open("bwrap", workers=1) as sandbox,
         sandbox.evaluator(EvaluatorSpec(str(scorer)), Limits(processes=32)) as evaluator,

@@ -10,59 +10,27 @@ For mazes by hand:     prompt_text(problem, parent=moves, parent_rewards=vector,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from problems.maze import MazeProblem
-from vpo.embedded.checkpoint import checkpoint_path, dialect_of, shipped
-from vpo.embedded.decoding import decode_chain
-from vpo.embedded.dialects import DIALECTS
-from vpo.embedded.words import DIALECT, EDIT_DIALECT, MOST_ANSWERS, most_tokens
+from problems.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    import numpy as np
-
-__all__ = [
-    "DIALECT",
-    "DIALECTS",
-    "EDIT_DIALECT",
-    "MOST_ANSWERS",
-    "checkpoint_path",
-    "dialect_of",
-    "most_tokens",
-    "draw_prefill",
-    "prompt_text",
-    "routes",
-    "shipped",
-]
-
-
-def prompt_text(
-    problem: MazeProblem,
-    parent: str | None = None,
-    parent_rewards: Sequence[float] | None = None,
-    answers: int = 3,
-    dialect: str = DIALECT,
-) -> str:
-    """The compact prompt that asks for `answers` routes (1 to 5), showing a parent if one is given.
-
-    parent: the parent's answer in any form that the maze reads; one that cannot be read, or "", is left out
-    parent_rewards: (d,) its reward vector; None = worked out from the walk
-    dialect: one of MAZE_FORMATS
-    Raises ValueError for a board the language has no words for, and for too many answers.
-    """
-    return DIALECTS[dialect].prompt(problem, parent or "", parent_rewards, answers)
-
-
-def draw_prefill(problem: MazeProblem, parent: str, rng: np.random.Generator) -> str:
-    """A chain that has come as far as some step inside its first answer, which walks as `parent` does until there; ""
-    where the parent cannot be read or is too short to be cut."""
-    return DIALECTS[DIALECT].prefill(problem, parent, rng)
-
-
-def routes(text: str, prompt: str = "") -> list[str]:
-    """The answers of a chain, in order, as move lists; duplicates kept, empty answers left out.
-
-    prompt: what the chain answers; it tells the size of the board, and edits are of the parent that it shows
-    """
-    return decode_chain(text, prompt)
+    from vpo.embedded.by_hand import draw_prefill as draw_prefill
+    from vpo.embedded.by_hand import prompt_text as prompt_text
+    from vpo.embedded.by_hand import routes as routes
+    from vpo.embedded.checkpoint import checkpoint_path as checkpoint_path
+    from vpo.embedded.checkpoint import dialect_of as dialect_of
+    from vpo.embedded.checkpoint import shipped as shipped
+    from vpo.embedded.dialects import DIALECTS as DIALECTS
+    from vpo.embedded.words import DIALECT as DIALECT
+    from vpo.embedded.words import EDIT_DIALECT as EDIT_DIALECT
+    from vpo.embedded.words import MOST_ANSWERS as MOST_ANSWERS
+    from vpo.embedded.words import most_tokens as most_tokens
+else:
+    __getattr__, __all__ = lazy_exports(
+        __name__,
+        by_hand="draw_prefill prompt_text routes",
+        checkpoint="checkpoint_path dialect_of shipped",
+        dialects="DIALECTS",
+        words="DIALECT EDIT_DIALECT MOST_ANSWERS most_tokens",
+    )

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from problems.close_names import did_you_mean
 from problems.contract import BadAddress
-from vpo.embedded.dialects import DIALECTS
 from vpo.embedded.words import DIALECT, MOST_ANSWERS, PAD, SIZES, STOP, UNKNOWN, cell_of
 
 if TYPE_CHECKING:
@@ -60,6 +59,8 @@ def build_tokenizer(dialect: str = DIALECT) -> PreTrainedTokenizerFast:
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
+    from vpo.embedded.dialects import DIALECTS
+
     words = DIALECTS[dialect].vocabulary()
     core = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNKNOWN))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -79,6 +80,8 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = D
     board."""
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+    from vpo.embedded.dialects import DIALECTS
 
     words = DIALECTS[dialect].vocabulary()
     config = LlamaConfig(
@@ -120,6 +123,8 @@ def fill(model: LlamaForCausalLM, folder: str | Path) -> None:
     """
     import torch
     from transformers import AutoModelForCausalLM
+
+    from vpo.embedded.dialects import DIALECTS
 
     source = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     words = DIALECTS[getattr(model.config, DIALECT_KEY)].vocabulary()

@@ -1,6 +1,6 @@
 """The warm worker: starts once, confines itself, then forks for each request and reports how each fork ended.
 
-Runs from source sent by the parent, in a bare interpreter. Five pipes: requests in, exits out (both closed in every
+Runs from code sent by the parent, in a bare interpreter. Five pipes: requests in, exits out (both closed in every
 fork), and for the fork of the moment a feed in, results out, output out. The zygote itself never reads what a candidate
 was given nor what it wrote, so nothing of one candidate is in the memory of the next.
 """
