@@ -11,12 +11,13 @@ from evo.errors import BadInput
 from evo.pipelines.settings import FILE, POLICY, PROBLEMS, RUN
 from vpo.policies.address import split_policies
 
-_REFERENCE = re.compile(r"\$\{\s*([^{}\s]+)\s*\}(/[^,]+|\?[^,]*)?")
+_REFERENCE = re.compile(r"(?P<before>archive:)?\$\{\s*(?P<stage>[^{}\s]+)\s*\}(?P<after>/[^,]+|\?[^,]*)?")
 _PLACES: Mapping[str, str] = {
     "train.policy": POLICY,
     "train.problems.*": PROBLEMS,
     "train.evaluate.*": PROBLEMS,
     "train.from_traces.*": RUN,
+    "train.parents_from": RUN,
     "evaluate.policy": POLICY,
     "evaluate.problems.*": PROBLEMS,
     "evaluate.against": FILE,
@@ -30,6 +31,8 @@ _PLACES: Mapping[str, str] = {
 """Keys whose value may be what another stage gives."""
 _FOLLOWS: Mapping[str, str] = {POLICY: "?OPTION=VALUE", RUN: "/ARM/sSEED"}
 """What may stand behind a reference."""
+_LEADS: Mapping[str, str] = {"train.parents_from": "archive:"}
+"""What has to stand before one."""
 _STARRED = (("train", "from_traces"), ("train", "evaluate"), ("compare", "arms"))
 
 
@@ -61,11 +64,13 @@ def references(kind: str, values: Mapping[str, Any], source: str) -> tuple[Refer
                 raise BadInput(f"{source}: {key} = {text!r}: a reference stands alone, as in policy: ${{STAGE}}")
             if matched is None:
                 continue
-            after = matched[2] or ""
+            if (matched["before"] or "") != (lead := _LEADS.get(_place(kind, path), "")):
+                raise BadInput(f"{source}: {key} = {text!r}: expected {lead}${{STAGE}}")
+            after = matched["after"] or ""
             if after and after[0] != _FOLLOWS.get(wants, "")[:1]:
                 what = f"only {_FOLLOWS[wants]}" if wants in _FOLLOWS else "nothing"
                 raise BadInput(f"{source}: {key} = {text!r}: {what} can follow a reference to a {wants}")
-            found.append(Reference(key, matched[1], wants, after if wants == RUN else ""))
+            found.append(Reference(key, matched["stage"], wants, after if wants == RUN else ""))
     return tuple(found)
 
 
@@ -88,12 +93,14 @@ def addresses(policies: str) -> list[str]:
 def stage_named(policy: str) -> str | None:
     """The stage that an address refers to, None where it refers to none."""
     matched = _REFERENCE.fullmatch(policy)
-    return matched[1] if matched else None
+    return matched["stage"] if matched else None
 
 
 def _replaced(part: str, given: Callable[[str], str]) -> str:
     matched = _REFERENCE.fullmatch(part)
-    return given(matched[1]) + (matched[2] or "") if matched else part
+    if matched is None:
+        return part
+    return (matched["before"] or "") + given(matched["stage"]) + (matched["after"] or "")
 
 
 def _place(kind: str, path: tuple[str, ...]) -> str:

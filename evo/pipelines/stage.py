@@ -135,7 +135,8 @@ class Place:
     def _train(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
         if _readable(target / "train.json"):
             return ["train", "--resume", str(target)]
-        if values.get("from_traces") and "db" not in values and self.db == hide_password(self.db):
+        stored = values.get("from_traces") or values.get("parents_from", "").startswith("archive:")
+        if stored and "db" not in values and self.db == hide_password(self.db):
             values["db"] = self.db  # one with a password is told through the environment alone
         return ["train", "--config", self._config(stage, record, values), "-o", str(target)]
 

@@ -8,7 +8,7 @@ import yaml
 from evo.cli import invoke
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "pipelines"
-NAMES = ("livecodebench", "maze", "programs", "traces")
+NAMES = ("livecodebench", "maze", "operators", "programs", "traces")
 SAMPLE = EXAMPLES.parent / "livecodebench"
 
 
@@ -62,3 +62,17 @@ def test_what_neither_solves_of_livecodebench_is_searched(capsys, tmp_path, monk
     )
     assert stages["grpo"]["answers"] == stages["vpo"]["answers"]
     assert stages["grpo-alone"]["answers"] == stages["vpo-alone"]["answers"] == 5 * 30
+
+
+def test_a_model_learns_to_improve_programs_from_what_it_failed_at(capsys, tmp_path, monkeypatch):
+    rows = ({"text": f"Return {i}.", "code": "", "test_list": [f"assert f() == {i}"]} for i in range(974))
+    (tmp_path / "mbpp.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.chdir(tmp_path)
+    code = invoke(["pipeline", str(EXAMPLES / "operators.yaml"), "--dry-run", "--json"])
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    stages = {stage["name"]: stage for stage in json.loads(out)["stages"]}
+    assert stages["improve"]["reads"] == ["failures"]
+    assert stages["vpo"]["reads"] == stages["grpo"]["reads"] == ["failed", "improve", "failures"]
+    assert stages["grpo"]["answers"] == stages["vpo"]["answers"]
+    assert "7 arms" in stages["search"]["budget"] and "600,000 tokens" in stages["search"]["budget"]

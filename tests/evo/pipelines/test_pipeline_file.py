@@ -129,6 +129,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(here, capsys, monkeypatch)
 
 
 VPO = "train: {method: vpo, problems: [maze:train/0-9], policy: "
+SEARCHED = "stages:\n  b: {search: {problems: [maze:hard]}}\n"
 
 
 @pytest.mark.parametrize(
@@ -208,6 +209,8 @@ VPO = "train: {method: vpo, problems: [maze:train/0-9], policy: "
             "stages:\n  b: {search: {problems: [maze:hard]}}\n  a: {report: {run: '${b}/vpo/s0'}}",
             "b is one run; only a comparison's runs have /ARM/sSEED",
         ),
+        (f"{SEARCHED}  a: {{train: {{method: vpo, parents_from: '${{b}}'}}}}", "expected archive:${STAGE}"),
+        (f"{SEARCHED}  a: {{train: {{method: improve, from_traces: 'archive:${{b}}'}}}}", "expected ${STAGE}"),
         ("db: mysql://x\nstages:\n  a: {search: {problems: [maze:hard]}}", "mysql"),
     ],
 )
