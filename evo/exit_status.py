@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from evo.errors import BadInput, SearchFailed
 from islands.errors import (
     BadCheckpoint,
@@ -14,6 +16,7 @@ from islands.errors import (
 )
 from problems.contract import BadAddress, ScorerFault
 from problems.sandbox.contract import SandboxFault, SandboxUnavailable
+from problems.signal_names import signal_name
 from vpo.policies.contract import PolicyUnavailable
 from vpo.training.contract import TrainingDiverged
 
@@ -29,3 +32,10 @@ def exit_code_of(error: Exception) -> int | None:
     if isinstance(error, _INPUT):
         return 2
     return 1 if isinstance(error, _FAULTS) or is_database_fault(error) else None
+
+
+def describe_exit(code: int) -> str:
+    """The end of a process that said nothing itself. code: negative for the signal that ended it"""
+    if code == -signal.SIGKILL:
+        return "its process was killed (signal 9); out of memory?"
+    return f"its process died of {signal_name(-code)}" if code < 0 else f"exit code {code}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evo.api.arguments import Problems, call_text, check_names, plain, split_problems
 from evo.api.background import Job, run_in_background
+from evo.api.cluster import check_by_name
+from evo.api.cluster_training import train_on_cluster
 from evo.api.errors import Interrupted
 from evo.api.frames import data_frame
 from evo.api.progress import Progress, open_display
@@ -61,6 +63,11 @@ class TrainResult:
     held_out: Mapping[str, float] = field(repr=False)
     log: list[dict[str, Any]] = field(repr=False)
 
+    @classmethod
+    def of(cls, summary: Mapping[str, Any], lines: Iterable[dict[str, Any]]) -> TrainResult:
+        """From a training's summary (evo.training.display) and what it logged."""
+        return cls(**{name: summary[name] for name in cls.__dataclass_fields__ if name in summary}, log=list(lines))
+
     def __fspath__(self) -> str:
         return self.policy
 
@@ -84,6 +91,7 @@ def train(
     output: str | os.PathLike[str] | None = None,
     resume: str | os.PathLike[str] | None = None,
     config: str | None = None,
+    ray: str | None = None,
     progress: bool = True,
     **settings: Any,
 ) -> TrainResult:
@@ -97,6 +105,8 @@ def train(
         output: the directory of the run and of the trained policy; it must hold neither yet.
         resume: a directory to go on with, in the place of method, address and output; budgets alone may change.
         config: a YAML file with the same settings, which arguments override.
+        ray: a Ray cluster on which it is one task, as for `evo.run`; the directory has to be one that its nodes share.
+            A node that dies costs the steps since the newest checkpoint.
         progress: off shows nothing.
         settings: every other flag of `evo train` by its name: prompts (groups a step), rollouts, answers, lr, kl, seed,
             evaluate (held-out addresses), evaluate_every, max_seconds, max_answers, from_traces (names of runs), db ...
@@ -108,7 +118,8 @@ def train(
         ValueError: something given cannot be used; one line, the command line's.
         TypeError: an unknown argument.
         Interrupted: a KeyboardInterrupt, after the step under way is done and saved; `evo.train(resume=DIR)` goes on.
-        TrainingDiverged: the weights are no numbers any more.
+        TrainingDiverged: the weights are no numbers any more; on a cluster SearchFailed, for this and what else goes
+            wrong there.
 
     Example:
         evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")
@@ -117,9 +128,8 @@ def train(
     addresses, objects = split_problems(address)
     named = {name: _listed(name, plain(value)) for name, value in settings.items() if value is not None}
     named |= {name: plain(value) for name, value in {"policy": policy, "steps": steps}.items() if value is not None}
-    command = call_text(
-        "train", method, address, policy=policy, steps=steps, output=output, resume=resume, config=config, **settings
-    )
+    told = {"policy": policy, "steps": steps, "output": output, "resume": resume, "config": config, "ray": ray}
+    command = call_text("train", method, address, **told, **settings)
     if resume is not None:
         fixed = "method, address, output and config"
         check_resumable(named, fixed, any(one is not None for one in (method, address, output, config)))
@@ -132,6 +142,9 @@ def train(
             TrainingRecord.open(folder)
         else:
             check_new_training(run, folder)
+    if ray is not None:
+        check_by_name(objects)
+        return TrainResult.of(*train_on_cluster(ray, run, folder, named, command, progress))
 
     def prepare() -> Training:
         from evo.training import setup  # torch
@@ -153,8 +166,7 @@ def _train(prepare: Callable[[], Training], objects: list[Problem], folder: str,
             found = summarize(training, stop)
             if found["outcome"] == "done":
                 training.finish()
-            kept = {name: found[name] for name in TrainResult.__dataclass_fields__ if name in found}
-            return TrainResult(**kept, log=list(training.record.lines))
+            return TrainResult.of(found, training.record.lines)
         finally:
             await training.close()
 

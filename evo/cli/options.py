@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -63,7 +64,10 @@ def wide_console(**settings: Any) -> Console:
 
 
 def command_line() -> str:
-    """This process's command, as it is stored: without a password."""
+    """This process's command, as it is stored: without a password. EVO_COMMAND: what a person said elsewhere to have
+    it run here."""
+    if said := os.environ.get("EVO_COMMAND"):
+        return said
     return hide_password(shlex.join(["evo", *(hide_in_argument(one) for one in sys.argv[1:])]))
 
 

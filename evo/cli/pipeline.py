@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ import click
 from rich.console import Console
 
 from evo.cli.options import json_option, plain_option
+from evo.cluster import cluster_place
 from evo.errors import BadInput
 from evo.pipelines.checks import check_pipeline
 from evo.pipelines.display import ProgressPrinter, plan_record, print_end, print_plan, summary
 from evo.pipelines.file import Pipeline, read_pipeline
 from evo.pipelines.plan import Planned, plan_stages
-from evo.pipelines.runner import Runner
+from evo.pipelines.runner import Elsewhere, Runner
 from evo.pipelines.stage import Place
 from evo.pipelines.state import State, Status, load, lock_folder
 from islands.db.address import hide_password
@@ -34,6 +36,11 @@ from islands.db.address import hide_password
 @click.option("--from", "first", metavar="STAGE", help="this stage and those after it")
 @click.option("--redo", multiple=True, metavar="STAGE", help="do it, and all that reads it, again; the old is kept")
 @click.option("--keep-going", is_flag=True, help="after a failure go on with stages that do not read what failed")
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="do stages on a Ray cluster, those that do not read each other at the same time: local, auto, or HOST:PORT",
+)
 @plain_option
 @json_option
 def pipeline(
@@ -45,6 +52,7 @@ def pipeline(
     first: str | None,
     redo: tuple[str, ...],
     keep_going: bool,
+    ray: str | None,
     plain: bool,
     as_json: bool,
 ) -> int:
@@ -92,22 +100,40 @@ def pipeline(
         return 0
     plan_now()  # what is wrong is told before a directory is made
     with lock_folder(folder) as lock:
-        return _conduct(*plan_now(), place, lock, keep_going, plain, as_json, console, _again(file, output, db))
+        state, plan = plan_now()
+        with _cluster(ray, place, plan) as elsewhere:
+            runner = Runner(
+                place,
+                state,
+                lock,
+                plain=plain,
+                quiet=as_json,
+                report=ProgressPrinter(console, plan, place),
+                elsewhere=elsewhere,
+            )
+            outcome = runner.run(plan, keep_going=keep_going)
+        return _tell(state, plan, place, outcome, as_json, console, _again(file, output, db, ray))
 
 
-def _conduct(
+def _cluster(ray: str | None, place: Place, plan: Sequence[Planned]) -> AbstractContextManager[Elsewhere | None]:
+    if ray is None:
+        return nullcontext()
+    cluster_place(ray)
+    from evo.pipelines.cluster import stages_on_cluster
+
+    return stages_on_cluster(ray, place, plan)
+
+
+def _tell(
     state: State,
     plan: Sequence[Planned],
     place: Place,
-    lock: int,
-    keep_going: bool,
-    plain: bool,
+    outcome: Status,
     as_json: bool,
     console: Console,
     again: str,
 ) -> int:
-    printer = ProgressPrinter(console, plan, place)
-    outcome = Runner(place, state, lock, plain=plain, quiet=as_json, report=printer).run(plan, keep_going=keep_going)
+    """Say what came of it; the exit code."""
     record = summary(plan, state, place, outcome)
     if as_json:
         sys.stdout.write(json.dumps(record) + "\n")
@@ -145,10 +171,11 @@ def _run_prefix(folder: Path) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.resolve().name)[:MOST_OF_FOLDER].strip("-") or "pipeline"
 
 
-def _again(file: str, output: str | None, db: str | None) -> str:
+def _again(file: str, output: str | None, db: str | None, ray: str | None) -> str:
     parts = ["evo", "pipeline", file]
     parts += ["-o", output] if output else []
     parts += ["--db", hide_password(db)] if db else []
+    parts += ["--ray", ray] if ray else []
     return shlex.join(parts)
 
 

@@ -20,6 +20,7 @@ LONGEST = 1000
 def main(arguments: Sequence[str]) -> int:
     parent, descriptor, *rest = arguments
     _end_with(int(parent))
+    _hear_interrupts()
     heard = Overheard(sys.stderr)
     sys.stderr = heard
     sys.argv = ["evo", *rest]
@@ -32,6 +33,12 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     finally:
         os.write(int(descriptor), heard.last_line[:LONGEST].encode())
+
+
+def _hear_interrupts() -> None:
+    """Ctrl-C ends it whatever its parent does with that: a cluster's processes keep it from themselves."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
 
 
 class Overheard:

@@ -40,6 +40,9 @@ _FLAGS = [
     "--config", "config_file", type=click.Path(dir_okay=False), help="settings from a YAML file; flags override"
 )
 @together(_FLAGS)
+@click.option(
+    "--ray", metavar="ADDRESS", help="train on a node of a Ray cluster: local, auto, or HOST:PORT, with ?cpus= ?gpus="
+)
 @json_option
 @plain_option
 def train(
@@ -48,6 +51,7 @@ def train(
     output: str | None,
     folder: str | None,
     config_file: str | None,
+    ray: str | None,
     as_json: bool,
     plain: bool,
     **options: Any,
@@ -71,6 +75,8 @@ def train(
     if folder:
         check_resumable(named, "METHOD, PROBLEMSET, -o and --config", bool(method or problems or output or config_file))
         TrainingRecord.open(folder)
+        if ray is not None:
+            return _on_cluster(ray, None, folder, named, as_json)
         with display.loading():
             from evo.training.setup import resume
 
@@ -80,11 +86,19 @@ def train(
             raise BadInput("where to? name a directory with -o DIR")
         run = plan_training(config_file, named, method, problems)
         check_new_training(run, output)
+        if ray is not None:
+            return _on_cluster(ray, run, output, named, as_json)
         with display.loading():
             from evo.training.setup import begin  # torch
 
             training = begin(run, output, command_line(), display.log)
     return asyncio.run(drive_training(training, display, as_json=as_json))
+
+
+def _on_cluster(ray: str, run: TrainRun | None, folder: str, named: dict[str, Any], as_json: bool) -> int:
+    from evo.cli.execute_training import train_on_cluster
+
+    return train_on_cluster(ray, run, folder, named, as_json=as_json)
 
 
 async def drive_training(training: Training, display: Display, *, as_json: bool) -> int:

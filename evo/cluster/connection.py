@@ -50,6 +50,11 @@ def _check_reachable(where: str) -> None:
         raise BadInput(f"--ray {where}: no Ray cluster can be joined ({error}); is its head running?") from None
 
 
+def address_of(place: ClusterAddress) -> str:
+    """The cluster that was joined, as another process on this machine names it."""
+    return place.where if place.where.startswith("ray://") else str(ray.get_runtime_context().gcs_address)
+
+
 def leave() -> None:
     ray.shutdown()
 

@@ -39,9 +39,9 @@ class Seats:
     stopping: a reason, once no further task is begun; lost, restarted: counts for those who watch
     """
 
-    def __init__(self, place: ClusterAddress, groups: Callable[[Task], int]) -> None:
-        """groups: how many a task's run or shard has in the database"""
-        self.place, self._groups = place, groups
+    def __init__(self, place: ClusterAddress, groups: Callable[[Task], int], unit: str = "groups") -> None:
+        """groups: how many a task's run or shard has in the database; unit: what is counted where that is no group"""
+        self.place, self._groups, self._unit = place, groups, unit
         self.stopping: str | None = None
         self.lost = self.restarted = 0
         self.waiting: deque[Task] = deque()
@@ -137,7 +137,7 @@ class Seats:
                 f"{task.label}: {MOST_LOST} processes were lost one after another with nothing committed ({reason})"
             )
         self.restarted += 1
-        self.tell(f"{task.label} lost its process and goes on in another, after {groups} groups ({reason})")
+        self.tell(f"{task.label} lost its process and goes on in another, after {groups} {self._unit} ({reason})")
         self.waiting.appendleft(task)
 
     def tell(self, text: str) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 
 @dataclass
 class Task:
-    """A run, or a shard of one.
+    """A run, a shard of one, or a command.
 
-    lost: how often the process that had it was lost; groups: that the database held when it was lost last
+    lost: how often the process that had it was lost; groups: that the database held when it was lost last, or
+        whatever else tells how far the work is
     """
 
     run: str
@@ -30,3 +32,28 @@ class Answer:
 
     kind: str
     value: Any
+
+
+@dataclass(frozen=True)
+class Order:
+    """An `evo` command for a node.
+
+    arguments: of `evo`; settings: of a --config file that is written there
+    said: the command that a person gave, which goes on record in its stead
+    database: what EVO_DB is to say
+    witness: a file that the driver sees, which the node has to see too
+    """
+
+    arguments: tuple[str, ...]
+    witness: str
+    settings: Mapping[str, Any] | None = None
+    said: str = ""
+    database: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended: its exit code (negative: the signal that killed it) and its last word on stderr."""
+
+    code: int
+    word: str = ""

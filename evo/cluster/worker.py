@@ -1,4 +1,4 @@
-"""What runs on a node: a process that searches whole runs and shards of runs, one after another.
+"""What runs on a node: a process that searches whole runs and shards of runs, one after another, or runs a command.
 
 It is an actor of Ray's, whose methods share one event loop, so that it can be interrupted while it searches. Faults of
 known kinds are answers, not exceptions: Ray would wrap them in classes of its own.
@@ -16,8 +16,9 @@ from typing import Any
 
 import ray
 
+from evo.cluster.command import Command
 from evo.cluster.scoring import ClusterScorer
-from evo.cluster.task import Answer
+from evo.cluster.task import Answer, Order, Outcome
 from evo.comparison.runner import Ended
 from evo.comparison.workers import portable
 from evo.config.run import RunConfig
@@ -48,6 +49,7 @@ class Worker:
         self._stopping: Stop | None = None
         self._paused = False
         self._launched: Launched | None = None
+        self._command = Command()
 
     def _use_judges(self, mode: Mode) -> None:
         if self._judges and self._shared.scorer is None:
@@ -103,8 +105,20 @@ class Worker:
 
         return await _answered(search)
 
+    async def command(self, order: Order) -> Answer:
+        """Carry out an order, one in a process's life; its Outcome."""
+
+        async def carry_out() -> Outcome:
+            return await self._command.run(order, node_id())
+
+        return await _answered(carry_out)
+
+    async def lines(self) -> list[tuple[str, str]]:
+        return await self._command.lines()
+
     async def interrupt(self, reason: str) -> None:
         self._stopping = Stop(StopReason.INTERRUPTED, reason)
+        self._command.interrupt()
         if self._launched is not None:
             self._launched.search.interrupt(self._stopping)
 

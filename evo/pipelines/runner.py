@@ -1,4 +1,7 @@
-"""The loop over a pipeline's stages: each in a process of its own, what it came to on disk before the next begins."""
+"""The loop over a pipeline's stages: each in a process of its own, what it came to on disk before what reads it begins.
+
+One stage at a time, in the file's order; on a cluster (evo.pipelines.cluster) as many as read none that is not done.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
-from evo.exit_status import exit_code_of
+from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.plan import Planned
 from evo.pipelines.stage import Place
 from evo.pipelines.state import StageState, State, Status, save
-from problems.signal_names import signal_name
 
 INTERRUPTED = 130
 _WITHOUT_SCREEN = ("report", "problems")
@@ -26,14 +30,51 @@ Report = Callable[[Planned, StageState, str], None]
 """Told of a stage that `begins` or `ends`."""
 
 
+class Elsewhere(Protocol):
+    """Where stages can be done but here.
+
+    at_once: how many of them may be under way
+    """
+
+    at_once: int
+
+    def takes(self, kind: str) -> bool:
+        """Whether stages of this kind are done there; others are done here, told `options`."""
+        ...
+
+    def options(self, kind: str) -> list[str]: ...
+
+    def run(self, stage: str, arguments: Callable[[], list[str]]) -> tuple[int, str]:
+        """`evo ARGUMENTS`, asked for again where its process is lost; its exit code and its last word. Raises what
+        is wrong with the place."""
+        ...
+
+    def write(self, stage: str, line: str) -> None:
+        """Show a line of a stage that is done here, beside those of others."""
+        ...
+
+    def interrupt(self) -> None: ...
+
+
 class Runner:
     """Runs what is planned, once. quiet: stages show no screens, and what they print goes to stderr."""
 
-    def __init__(self, place: Place, state: State, lock: int, *, plain: bool, quiet: bool, report: Report) -> None:
+    def __init__(
+        self,
+        place: Place,
+        state: State,
+        lock: int,
+        *,
+        plain: bool,
+        quiet: bool,
+        report: Report,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
         self.place, self.state, self.lock = place, state, lock
-        self.plain, self.quiet, self.report = plain, quiet, report
-        self.interrupted = False
-        self._process: subprocess.Popen[Any] | None = None
+        self.plain, self.quiet, self.report, self.elsewhere = plain, quiet, report, elsewhere
+        self.interrupted = self._failed = False
+        self._processes: list[subprocess.Popen[Any]] = []
+        self._writing = threading.RLock()  # of the state, and of what is reported
 
     def run(self, plan: Sequence[Planned], *, keep_going: bool) -> Status:
         """DONE, FAILED or INTERRUPTED. After a failure nothing is begun, or nothing that reads what failed."""
@@ -41,31 +82,42 @@ class Runner:
             if planned.works:
                 self.state.stages[planned.stage.name] = planned.record
         save(self.place.folder, self.state)  # what is done again counts as undone from here on, whatever happens
-        failed = False
         with self._obeying_interrupts():
-            for planned in plan:
-                if self.interrupted:
-                    break
-                if not planned.works or (failed and not keep_going) or not self._readable(planned):
-                    continue
-                self._stage(planned)
-                failed = failed or self.state.stages[planned.stage.name].state is Status.FAILED
-        return Status.INTERRUPTED if self.interrupted else Status.FAILED if failed else Status.DONE
+            if self.elsewhere is None:
+                for planned in plan:
+                    if self._may_begin(planned, keep_going):
+                        self._stage(planned)
+            else:
+                self._run_together(plan, keep_going, self.elsewhere)
+        return Status.INTERRUPTED if self.interrupted else Status.FAILED if self._failed else Status.DONE
 
-    def _readable(self, planned: Planned) -> bool:
+    def _run_together(self, plan: Sequence[Planned], keep_going: bool, elsewhere: Elsewhere) -> None:
+        """Every stage as soon as what it reads is done."""
+        waiting, running = list(plan), set[Future[None]]()
+        with ThreadPoolExecutor(elsewhere.at_once, "stage") as pool:
+            while True:
+                for planned in [one for one in waiting if self._may_begin(one, keep_going)]:
+                    waiting.remove(planned)
+                    running.add(pool.submit(self._stage, planned))
+                if not running:
+                    return
+                ended, running = wait(running, return_when=FIRST_COMPLETED)
+                for one in ended:
+                    one.result()
+
+    def _may_begin(self, planned: Planned, keep_going: bool) -> bool:
+        if self.interrupted or not planned.works or (self._failed and not keep_going):
+            return False
         return all(self.state.stages[name].state is Status.DONE for name in planned.stage.reads)
 
     def _stage(self, planned: Planned) -> None:
-        stage, record = planned.stage, planned.record
-        started = time.monotonic()
+        record, started = planned.record, time.monotonic()
         if record.state is not Status.WAITING and self.place.finished(record):
-            self._record(record, state=Status.DONE, reason="")
-            self.report(planned, record, "ends")
+            self._record(planned, "ends", state=Status.DONE, reason="")
             return
-        self._record(record, state=Status.BEGUN, reason="")
-        self.report(planned, record, "begins")
+        self._record(planned, "begins", state=Status.BEGUN, reason="")
         try:
-            code, reason = self._process_of(self.place.command(stage, record, self.state))
+            code, reason = self._do(planned)
         except Exception as error:
             if exit_code_of(error) is None:
                 raise
@@ -74,38 +126,59 @@ class Runner:
         if code == 0 and not self.place.present(record):
             code, reason = 1, f"its command ended well but {self.place.address(record)} is not there"
         if code == 0:
-            self._record(record, state=Status.DONE, seconds=seconds)
+            self._record(planned, "ends", state=Status.DONE, seconds=seconds)
         elif code == INTERRUPTED or self.interrupted:
             self.interrupted = True
-            self._record(record, state=Status.INTERRUPTED, seconds=seconds)
+            self._record(planned, "ends", state=Status.INTERRUPTED, seconds=seconds)
         else:
-            self._record(record, state=Status.FAILED, seconds=seconds, reason=reason or _describe_exit(code))
-        self.report(planned, record, "ends")
+            why = reason or describe_exit(code)
+            self._failed = True
+            self._record(planned, "ends", state=Status.FAILED, seconds=seconds, reason=why)
 
-    def _record(self, record: StageState, **changes: Any) -> None:
-        for name, value in changes.items():
-            setattr(record, name, value)
-        save(self.place.folder, self.state)
+    def _record(self, planned: Planned, what: str, **changes: Any) -> None:
+        with self._writing:
+            for name, value in changes.items():
+                setattr(planned.record, name, value)
+            save(self.place.folder, self.state)
+            self.report(planned, planned.record, what)
 
-    def _process_of(self, arguments: Sequence[str]) -> tuple[int, str]:
-        """Run `evo ARGUMENTS`; its exit code (negative: the signal that killed it) and its last word on stderr."""
-        shown = ["--plain"] if (self.plain or self.quiet) and arguments[0] not in _WITHOUT_SCREEN else []
+    def _do(self, planned: Planned) -> tuple[int, str]:
+        stage, record, elsewhere = planned.stage, planned.record, self.elsewhere
+
+        def arguments() -> list[str]:
+            return self.place.command(stage, record, self.state)
+
+        if elsewhere is None:
+            return self._process_of(arguments())
+        if elsewhere.takes(stage.kind):
+            return elsewhere.run(stage.name, arguments)
+        return self._process_of([*arguments(), *elsewhere.options(stage.kind)], stage.name)
+
+    def _process_of(self, arguments: Sequence[str], among: str = "") -> tuple[int, str]:
+        """Run `evo ARGUMENTS`; its exit code (negative: the signal that killed it) and its last word on stderr.
+        among: its name, where others are under way beside it"""
+        shown = ["--plain"] if (self.plain or self.quiet or among) and arguments[0] not in _WITHOUT_SCREEN else []
         reader, writer = os.pipe()
         command = [sys.executable, "-P", "-m", "evo.cli.stage_process", str(os.getpid()), str(writer)]
         try:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [*command, *arguments, *shown],
                 # the same modules as here; the database here, where no list of processes shows its password
                 env={**os.environ, "EVO_DB": self.place.db, "PYTHONPATH": os.pathsep.join(map(_absolute, sys.path))},
                 pass_fds=(writer, self.lock),
-                stdout=2 if self.quiet else None,  # stderr
+                stdout=subprocess.PIPE if among else 2 if self.quiet else None,  # stderr
+                stderr=subprocess.STDOUT if among else None,
             )
+            self._processes.append(process)
             if self.interrupted:  # just now, with nobody there yet to be told
-                self._process.send_signal(signal.SIGINT)
-            code = self._process.wait()
+                process.send_signal(signal.SIGINT)
+            if process.stdout is not None and self.elsewhere is not None:
+                for line in process.stdout:
+                    self.elsewhere.write(among, line.decode("utf-8", "replace").rstrip("\r\n"))
+            code = process.wait()
+            self._processes.remove(process)
         finally:
             os.close(writer)
-            self._process = None
         with open(reader, "rb") as pipe:
             os.set_blocking(reader, False)
             return code, (pipe.read() or b"").decode("utf-8", "replace")
@@ -116,11 +189,13 @@ class Runner:
 
         def interrupted(number: int, frame: FrameType | None) -> None:
             self.interrupted = True
-            process = self._process
+            if self.elsewhere is not None:
+                self.elsewhere.interrupt()
             # a terminal sends Ctrl-C to the stage as well: passed on, it would count as two, which stops at once
-            if process is not None and (number != signal.SIGINT or not _at_the_terminal()):
-                with contextlib.suppress(ProcessLookupError):
-                    process.send_signal(number)
+            if number != signal.SIGINT or not _at_the_terminal():
+                for process in list(self._processes):
+                    with contextlib.suppress(ProcessLookupError):
+                        process.send_signal(number)
 
         numbers = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
@@ -143,9 +218,3 @@ def _at_the_terminal() -> bool:
 
 def _absolute(entry: str) -> str:
     return entry if entry else str(Path.cwd())
-
-
-def _describe_exit(code: int) -> str:
-    if code == -signal.SIGKILL:
-        return "its process was killed (signal 9); out of memory?"
-    return f"its process died of {signal_name(-code)}" if code < 0 else f"exit code {code}"

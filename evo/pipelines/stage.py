@@ -16,12 +16,12 @@ from typing import Any
 
 import yaml
 
-from evo.errors import BadInput
 from evo.pipelines.file import Stage
 from evo.pipelines.references import replace_references
 from evo.pipelines.settings import POLICY
 from evo.pipelines.state import StageState, State
 from evo.search.stop import StopReason
+from evo.training.run_directory import TrainingRecord
 from islands.db.address import hide_password
 from islands.db.comparisons import runs_named
 from islands.db.engine import parse_address
@@ -133,7 +133,7 @@ class Place:
         return ["pretrain", language, "-o", str(target), *_flags(values)]
 
     def _train(self, stage: Stage, record: StageState, values: dict[str, Any], target: Path) -> list[str]:
-        if _readable(target / "train.json"):
+        if TrainingRecord(target).begun():
             return ["train", "--resume", str(target)]
         stored = values.get("from_traces") or values.get("parents_from", "").startswith("archive:")
         if stored and "db" not in values and self.db == hide_password(self.db):
@@ -203,20 +203,6 @@ def _flags(values: dict[str, Any]) -> list[str]:
         if value is not None:
             flags += [f"--{name.replace('_', '-')}", str(value)]
     return flags
-
-
-def _readable(path: Path) -> bool:
-    """Whether a training run is in the directory; one whose first file a kill cut short is none, and makes room."""
-    try:
-        json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return False
-    except ValueError:
-        if any((path.parent / "checkpoints").glob("*")):
-            raise BadInput(f"{path}: cannot be read; its stage can be done again with --redo") from None
-        path.unlink()
-        return False
-    return True
 
 
 def _faults(run: RunRecord) -> bool:

@@ -9,16 +9,18 @@ DIR/config.json, model.safetensors, README.md ...   the final policy with its ca
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evo.config.train import TrainRun
-from evo.errors import BadInput
+from evo.errors import BadInput, SearchFailed
+from evo.whole_file import write_whole
 from vpo.training.config import BY_EXAMPLES
 
-SETTINGS, METRICS, CHECKPOINTS = "train.json", "metrics.jsonl", "checkpoints"
+SETTINGS, METRICS, CHECKPOINTS, WRITER = "train.json", "metrics.jsonl", "checkpoints", ".writer"
 _CURVE_ROWS = 12
 _CURVE = ("best@1", "best@3", "best@10", "best@30", "solve@1", "solve@30", "diversity", "diversity_valid")
 _STEP = ("fitness", "best_of_rollout", "refined", "copied", "kept", "nll", "kl", "grad_norm")
@@ -32,6 +34,7 @@ class TrainingRecord:
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
         self.lines: list[dict[str, Any]] = []
+        self._token = ""
 
     @classmethod
     def create(cls, folder: str | Path, about: Mapping[str, Any]) -> TrainingRecord:
@@ -56,6 +59,38 @@ class TrainingRecord:
         if self.folder.exists() and not self.folder.is_dir():
             raise BadInput(f"-o {self.folder}: is a file")
 
+    def begun(self) -> bool:
+        """Whether a training run is in the directory; one whose first file a kill cut short is none, and makes room.
+        BadInput where that file is damaged, and there are checkpoints."""
+        path = self.folder / SETTINGS
+        try:
+            json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return False
+        except ValueError:
+            if self.checkpoints():
+                raise BadInput(f"{path}: cannot be read, beside checkpoints; train into another directory") from None
+            path.unlink()
+            return False
+        return True
+
+    def newest_step(self) -> int:
+        """Of the newest checkpoint; 0 before there is one."""
+        saved = self.checkpoints()
+        return int(saved[-1].name.rpartition("-")[2]) if saved else 0
+
+    def claim(self) -> None:
+        """Be the one process that writes here from now on: whoever wrote before, perhaps on a machine that was only
+        unreachable, is refused."""
+        self._token = secrets.token_hex(8)
+        write_whole(self.folder / WRITER, self._token)
+
+    def check_claim(self) -> None:
+        """SearchFailed where another process has the directory now. Where it is shared over a network that may be
+        seen some seconds late."""
+        if self._token and (self.folder / WRITER).read_text(encoding="utf-8") != self._token:
+            raise SearchFailed(f"{self.folder}: another process goes on with this training; this one writes no more")
+
     @classmethod
     def open(cls, folder: str | Path) -> tuple[TrainingRecord, dict[str, Any]]:
         """A run to go on with, and what it was created with. BadInput where there is none."""
@@ -73,18 +108,24 @@ class TrainingRecord:
 
     def log(self, line: dict[str, Any]) -> None:
         """Append one record to the metrics, on disk at once."""
+        self.check_claim()
         self.lines.append(line)
         with (self.folder / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+    def read_lines(self) -> None:
+        """What was logged so far."""
+        path = self.folder / METRICS
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        self.lines = [line for line in map(_parse, text.splitlines()) if line]
 
     def rewind(self, step: int) -> None:
         """Drop what was logged after `step` (it will be done again) and checkpoints that a kill left half written."""
         for half in (self.folder / CHECKPOINTS).glob("*.writing-*"):
             shutil.rmtree(half)
-        path = self.folder / METRICS
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        self.lines = [line for line in map(_parse, text.splitlines()) if line and line["step"] <= step]
-        path.write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
+        self.read_lines()
+        self.lines = [line for line in self.lines if line["step"] <= step]
+        (self.folder / METRICS).write_text("".join(json.dumps(line) + "\n" for line in self.lines), encoding="utf-8")
 
     def place(self, step: int) -> Path:
         return self.folder / CHECKPOINTS / f"step-{step:06d}"

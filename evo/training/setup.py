@@ -73,6 +73,7 @@ class Training:
         kept, weights = trainer.state(), self._gathered()  # every process has its part of them
         if not self.main:
             return
+        self.record.check_claim()
         step = self.loop.status.step
         self._write(self.record.place(step), weights, {"loop": state, "curricula": curricula, "trainer": kept})
         self.record.prune(self.run.keep)
@@ -81,6 +82,7 @@ class Training:
         """The final policy with its card, at the top of the directory."""
         weights = self._gathered()
         if self.main:
+            self.record.check_claim()
             self._write(self.record.folder, weights)
         if self.accelerator is not None:
             self.accelerator.end_training()
@@ -127,6 +129,7 @@ def begin(run: TrainRun, output: str, command: str, on_log: Callable[[dict[str, 
             training.loop.check_teaches()
         if training.main:
             TrainingRecord.create(output, about)
+            record.claim()
         return training
     except BaseException:
         if traces is not None:
@@ -160,6 +163,7 @@ def _resume(
     saved = record.checkpoints()
     if not saved:
         if is_main(accelerator):
+            record.claim()
             record.rewind(-1)
         return _assemble(run, prepare(run, run.policy, accelerator, traces), record, accelerator, about, on_log)
     state = load_state(saved[-1])
@@ -174,6 +178,7 @@ def _resume(
     loop.trainer.restore(state["trainer"])
     training.policy.version = loop.trainer.version
     if training.main:
+        record.claim()
         record.rewind(loop.status.step)
         record.write_settings({**about, "config": run.stored()})
     return training

@@ -1,0 +1,147 @@
+"""One `evo` command on a node: a training, a stage of a pipeline. Here it is a process, as it is on a person's machine,
+whose lines are read by the driver; where its node is lost, the driver has it begun again in another place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import yaml
+from ray.exceptions import RayError
+
+from evo.cluster.task import Order, Outcome, Task
+from evo.errors import BadInput
+
+if TYPE_CHECKING:
+    from evo.cluster.seats import Seats
+
+Write = Callable[[str, str], None]
+"""Told of every line: "out" or "err", and the line without its end."""
+INTERRUPTED = 130
+MOST_WAITING = 10_000
+"""Lines that wait to be read; where the driver is slower, the oldest go."""
+
+
+class Command:
+    """An order that is being carried out on this node. Used on one event loop."""
+
+    def __init__(self) -> None:
+        self._lines: deque[tuple[str, str]] = deque(maxlen=MOST_WAITING)
+        self._changed = asyncio.Event()
+        self._ended = self._interrupted = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._word = ""
+
+    async def run(self, order: Order, node: str) -> Outcome:
+        """Raises BadInput where the driver's files are not on this machine."""
+        try:
+            if self._interrupted:
+                return Outcome(INTERRUPTED)
+            if not Path(order.witness).exists():
+                raise BadInput(
+                    f"{order.witness} is not on node {node} ({socket.gethostname()}): name a directory that all nodes "
+                    "share, or choose nodes that have it with ?resources="
+                )
+            self._add("err", f"on node {node} ({socket.gethostname()})")
+            with tempfile.TemporaryDirectory(prefix="evo-order-") as folder:
+                return await self._carry_out(order, Path(folder))
+        finally:
+            self._ended = True
+            self._changed.set()
+
+    async def lines(self) -> list[tuple[str, str]]:
+        """What was written since the last call, once there is something; nothing when it has ended."""
+        while not self._lines and not self._ended:
+            self._changed.clear()
+            await self._changed.wait()
+        found = list(self._lines)
+        self._lines.clear()
+        return found
+
+    def interrupt(self) -> None:
+        """As Ctrl-C at its terminal."""
+        self._interrupted = True
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGINT)
+
+    async def _carry_out(self, order: Order, folder: Path) -> Outcome:
+        arguments = list(order.arguments)
+        if order.settings is not None:
+            settings = folder / "settings.yaml"
+            settings.write_text(yaml.safe_dump(dict(order.settings), sort_keys=False), encoding="utf-8")
+            arguments += ["--config", str(settings)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+        environment |= {} if order.database is None else {"EVO_DB": order.database}
+        environment |= {"EVO_COMMAND": order.said} if order.said else {}
+        nowhere = os.open(os.devnull, os.O_WRONLY)  # its last word is read with its lines
+        command = [sys.executable, "-P", "-m", "evo.cli.stage_process", str(os.getpid()), str(nowhere)]
+        try:
+            process = subprocess.Popen(
+                [*command, *arguments],
+                env=environment,
+                pass_fds=(nowhere,),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        finally:
+            os.close(nowhere)
+        self._process = process
+        loop = asyncio.get_running_loop()
+        readers = [
+            threading.Thread(target=self._read, args=(loop, stream, pipe), daemon=True)
+            for stream, pipe in (("out", process.stdout), ("err", process.stderr))
+        ]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            await asyncio.to_thread(reader.join)
+        return Outcome(await asyncio.to_thread(process.wait), self._word)
+
+    def _read(self, loop: asyncio.AbstractEventLoop, stream: str, pipe: IO[bytes]) -> None:
+        for line in pipe:
+            loop.call_soon_threadsafe(self._add, stream, line.decode("utf-8", "replace").rstrip("\r\n"))
+
+    def _add(self, stream: str, line: str) -> None:
+        if stream == "err" and line.strip():
+            self._word = line.strip().removeprefix("evo: ")
+        self._lines.append((stream, line))
+        self._changed.set()
+
+
+async def run_command(seats: Seats, name: str, order: Callable[[], Order], write: Write) -> Outcome:
+    """Have an order carried out by a process of the cluster, its lines written here. order: what is left to do, asked
+    again where the process is lost. Raises what the order's own input is at fault for, and SearchFailed where process
+    after process is lost."""
+
+    async def read(actor: Any) -> None:
+        with contextlib.suppress(RayError):  # of its loss the other call tells
+            while lines := await actor.lines.remote():
+                for stream, line in lines:
+                    write(stream, line)
+
+    async def carry_out(actor: Any, task: Task) -> Outcome:
+        reading = asyncio.create_task(read(actor))
+        try:
+            outcome: Outcome = await seats.ask(actor, "command", order())
+            await reading
+            return outcome
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    found = await seats.work([Task(name)], carry_out)
+    return found[0] if found else Outcome(INTERRUPTED)

@@ -1,0 +1,92 @@
+"""`evo pipeline --ray`: stages as commands on the nodes of a cluster, several at the same time.
+
+What samples or trains by itself (pretrain, train, evaluate) is done on a node. Searches and comparisons deal their own
+work to the cluster (`--ray`), from a process here. What takes seconds (pick, report) is done here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from evo.cluster import cluster_place
+from evo.cluster.command import run_command
+from evo.cluster.connection import address_of, check_database, connect, leave
+from evo.cluster.seats import Seats
+from evo.cluster.task import Order
+from evo.config.cluster import ClusterAddress
+from evo.pipelines.plan import Planned
+from evo.pipelines.stage import SEARCHES, Place
+from evo.pipelines.state import STATE
+
+ON_A_NODE = ("pretrain", "train", "evaluate")
+_WITHOUT_SCREEN = ("pretrain",)
+AT_ONCE = 32
+"""Stages; most of them wait here for what the cluster does."""
+
+
+class ClusterStages:
+    """An evo.pipelines.runner.Elsewhere. ray: the cluster as searches are told of it"""
+
+    at_once = AT_ONCE
+
+    def __init__(self, address: ClusterAddress, ray: str, place: Place) -> None:
+        self._address, self._ray, self._place = address, ray, place
+        self._seats: dict[str, Seats] = {}
+        self._interrupted = False
+        self._writing = threading.Lock()
+
+    def takes(self, kind: str) -> bool:
+        return kind in ON_A_NODE
+
+    def options(self, kind: str) -> list[str]:
+        return ["--ray", self._ray] if kind in SEARCHES else []
+
+    def run(self, stage: str, arguments: Callable[[], list[str]]) -> tuple[int, str]:
+        seats = self._seats[stage] = Seats(self._address, lambda _: 0, "steps")
+        seats.warning = lambda text: self.write(stage, f"warning: {text}")
+        if self._interrupted:
+            seats.interrupt("interrupted")
+
+        def order() -> Order:
+            words = arguments()
+            shown = () if words[0] in _WITHOUT_SCREEN else ("--plain",)
+            witness = str((self._place.folder / STATE).absolute())
+            return Order((*words, *shown), witness, database=self._place.db)
+
+        try:
+            outcome = asyncio.run(run_command(seats, stage, order, lambda _, line: self.write(stage, line)))
+            return outcome.code, outcome.word
+        finally:
+            seats.close()
+
+    def write(self, stage: str, line: str) -> None:
+        with self._writing:
+            print(f"{stage} | {line}", file=sys.stderr, flush=True)
+
+    def interrupt(self) -> None:
+        self._interrupted = True
+        for seats in list(self._seats.values()):
+            seats.interrupt("interrupted")
+
+
+@contextmanager
+def stages_on_cluster(ray: str, place: Place, plan: Sequence[Planned]) -> Iterator[ClusterStages]:
+    """Join the cluster. Raises BadInput where that cannot be, or its nodes could not use the database."""
+    address = cluster_place(ray)
+    ours = connect(address)
+    try:
+        if any(one.works and (one.stage.kind in SEARCHES or _reads_runs(one)) for one in plan):
+            check_database(place.db, address)
+        _, question, options = ray.partition("?")
+        yield ClusterStages(address, address_of(address) + question + options, place)
+    finally:
+        if ours:
+            leave()
+
+
+def _reads_runs(planned: Planned) -> bool:
+    return bool(getattr(planned.stage.settings, "from_traces", None))
