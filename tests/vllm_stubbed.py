@@ -17,7 +17,7 @@ def stubbed_vllm(forked: bool = True) -> Iterator[None]:
     """Engines that start meanwhile have tests/stubs/vllm.py in the place of vLLM; `forked` or started from nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(STUBS))
-        patch.setattr("vpo.vllm.engine.check_installed", lambda: None)
+        patch.setattr("vpo.vllm.leases.check_installed", lambda: None)
         if forked:
             patch.setattr("vpo.vllm.engine.subprocess", in_place_of_subprocess(ForkedWithModels))
         yield
@@ -29,7 +29,7 @@ def engine_kept(address: str) -> Iterator[str]:
     from vpo.policies.address import parse_address
     from vpo.policies.registry import PolicySettings
     from vpo.vllm.address import engine_settings
-    from vpo.vllm.engine import lease, release
+    from vpo.vllm.leases import lease, release
 
     engine = lease(engine_settings(parse_address(address), PolicySettings(threads=1)))
     try:

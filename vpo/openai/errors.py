@@ -13,6 +13,7 @@ import openai
 from problems.redaction import redact_beginning
 from vpo.openai.address import HOSTED, Endpoint
 from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.spread import Gone
 
 _CONTEXT = re.compile(r"(?:context (?:length|window|size)|n_ctx)\D{0,40}?(\d[\d,]*)", re.IGNORECASE)
 _PROMPT = re.compile(
@@ -29,7 +30,7 @@ _OF_ONE_SERVER = (openai.APIConnectionError, openai.NotFoundError, openai.RateLi
 _SYSTEM = re.compile(r"system[_ ](?:role|message|prompt|instruction)|roles must alternate", re.IGNORECASE)
 
 
-class ServerGone(PolicyUnavailable):
+class ServerGone(Gone):
     """This server cannot answer, where another with the same model might: unreachable, failing, overloaded."""
 
 

@@ -10,12 +10,10 @@ and training from traces can use them; the weights are not here, so nothing trai
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import struct
 import warnings
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -28,8 +26,8 @@ from vpo.openai.spread import Spread
 from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.registry import PolicySettings
+from vpo.policies.spread import together
 
-T = TypeVar("T")
 _WARM, _LONG = 0.5, 16
 """Temperature and length from which equal rollouts are no accident."""
 _SEEDS = (1 << 31) - (1 << 16)
@@ -90,14 +88,14 @@ class OpenAIPolicy:
         first, limit = first_seed(seed, prompt.stream), prompt.limit(limit)
         whole = NOTHING
         if rollouts > 1 and self.server.takes_n:
-            whole = await self.server.ask(prompt, choices=rollouts, seed=first, limit=limit)
+            whole = await self.server.complete(prompt, choices=rollouts, seed=first, limit=limit)
             if whole.refused:
                 return self._rollouts([whole] * rollouts, prompt.prefill)
             if len(whole.choices) < rollouts:
                 self.server.takes_n = False
         missing = range(min(len(whole.choices), rollouts), rollouts)
         singles = await together(
-            [self.server.ask(prompt, choices=1, seed=first + place, limit=limit) for place in missing]
+            [self.server.complete(prompt, choices=1, seed=first + place, limit=limit) for place in missing]
         )
         found = self._rollouts([whole, *singles] if whole.choices else singles, prompt.prefill)[:rollouts]
         self._check_sampling(found)
@@ -143,17 +141,6 @@ def first_seed(seed: int, stream: int) -> int:
     """The seed of a group's first place; the others count up from it."""
     place = struct.pack("<qq", seed & (1 << 63) - 1, stream & (1 << 63) - 1)
     return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") % _SEEDS
-
-
-async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """All results in order; the first exception cancels the others and is raised as it is."""
-    tasks = [asyncio.ensure_future(one) for one in work]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def load_openai(address: PolicyAddress, settings: PolicySettings) -> OpenAIPolicy:

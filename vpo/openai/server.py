@@ -86,7 +86,7 @@ class Server:
         self._slots = asyncio.Semaphore(place.options.concurrency)
         self._client = async_client(place, self.gate)
 
-    async def ask(self, prompt: Prompt, *, choices: int, seed: int, limit: int) -> Reply:
+    async def complete(self, prompt: Prompt, *, choices: int, seed: int, limit: int) -> Reply:
         """Up to `choices` choices of at most `limit` tokens; none where the server filters the prompt.
 
         Raises PromptTooLong, PolicyUnavailable.

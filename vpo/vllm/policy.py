@@ -14,10 +14,10 @@ is written from vLLM's documentation and source, and has not run yet.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import dataclasses
 import functools
 import warnings
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,11 +35,15 @@ from vpo.policies.encoding import check_prompt_format, default_limit
 from vpo.policies.fingerprint import fingerprint
 from vpo.policies.processor import warn_of_emulation
 from vpo.policies.registry import PolicySettings
+from vpo.policies.spread import Gone, together
 from vpo.vllm.address import EngineSettings, engine_settings
-from vpo.vllm.engine import Engine, lease, release, reload_engine
+from vpo.vllm.engine import Engine
+from vpo.vllm.leases import lease, release, reload_engine
 from vpo.vllm.messages import Call, Drawn, Group, Row
+from vpo.vllm.replicas import Replica, Replicas, answer
 from vpo.vllm.text import Description, load_tokenizer
 from vpo.vllm.transfer import export_weights
+from vpo.vllm.turns import Turns
 from vpo.vllm.weights import check_weights, model_of, write_weights
 
 if TYPE_CHECKING:
@@ -58,7 +62,7 @@ class VllmPolicy:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | Replicas,
         *,
         version: str,
         prompt_format: str,
@@ -77,6 +81,7 @@ class VllmPolicy:
         self.slots: int = engine.ready.slots
         self._start = engine.settings
         self._engine = engine
+        self.spread = engine.spread() if isinstance(engine, Replicas) else None
         self._turns = Turns()
         self._worker = ThreadPoolExecutor(1, "policy")
         self._closed = False
@@ -95,21 +100,37 @@ class VllmPolicy:
         )
         call = Call(groups, limit, self.context, self.temperature, self.top_p, tuple(sorted(self.stops)))
         async with self._turns.shared():
-            drawn: Drawn = await self._ask("sample", call)
+            drawn = await self._draw(call)
         rows = iter(drawn.rows)
         return [[self._rollout(ids, next(rows)) for _ in range(rollouts)] for ids in drawn.prompts]
 
-    async def _ask(self, kind: str, content: Any = None) -> Any:
+    async def _draw(self, call: Call) -> Drawn:
+        """The call's rollouts; of replicas each group by the one that it belongs to."""
+        if self.spread is None:
+            drawn: Drawn = await self._ask("sample", call)
+            return drawn
+        alone = [dataclasses.replace(call, groups=(group,)) for group in call.groups]
+        parts = await together([self._ask("sample", one, one.groups[0]) for one in alone])
+        return Drawn([ids for part in parts for ids in part.prompts], [row for part in parts for row in part.rows])
+
+    async def _ask(self, kind: str, content: Any = None, group: Group | None = None) -> Any:
         if self._closed:
             raise PolicyUnavailable(f"{self.version} is closed")
-        asked = self._engine.ask(kind, content)
+        engine = self._engine
         try:
-            return await asyncio.wrap_future(asked)
-        except asyncio.CancelledError:
-            self._engine.cancel(asked)
-            raise
+            if self.spread is None or isinstance(engine, Engine):
+                assert isinstance(engine, Engine)
+                return await answer(engine, kind, content)
+            prompt, choices = (group.prompt, len(group.seeds)) if group is not None else (Prompt(""), 1)
+            return await self.spread.ask(prompt, choices, lambda replica: self._ask_one(replica, kind, content))
         except (PolicyUnavailable, BadAddress) as error:
             raise PolicyUnavailable(f"{self.version}: {error}") from None
+
+    async def _ask_one(self, replica: Replica, kind: str, content: Any) -> Any:
+        try:
+            return await answer(replica, kind, content)
+        except PolicyUnavailable as error:
+            raise Gone(f"{replica.name}: {error}") from None
 
     def _rollout(self, prompt_ids: npt.NDArray[np.int32], row: Row) -> Rollout:
         if not np.isfinite(row.logprobs).all():
@@ -123,18 +144,22 @@ class VllmPolicy:
 
     def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
         """The prompt's token ids (P,), as the model is conditioned on them. Waits for the engine's next step."""
-        ids: npt.NDArray[np.int32] = self._engine.ask("encode", prompt).result()
-        return ids
+        return self._engine.encode(prompt)
 
     async def close(self) -> None:
         """Let go of the engine; the last policy that does ends its process. Safe to call twice."""
         if not self._closed:
             self._closed = True
+            if self.spread is not None:
+                await self.spread.close()
             await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
             await asyncio.to_thread(release, self._engine)
 
     def learner(self) -> PreTrainedModel:
-        """The model as this policy was loaded, in float32, where the engine runs; read from its checkpoint."""
+        """The model as this policy was loaded, in float32, where the engine runs; read from its checkpoint. Raises
+        BadAddress for replicas, which cannot be given other weights."""
+        if self.spread is not None:
+            raise BadAddress(f"{self.version} has several engines: leave out ?replicas= to train it beside its search")
         return model_of(self._start, self._engine.ready.device)
 
     async def between(self, work: Callable[[], T]) -> T:
@@ -167,6 +192,7 @@ class VllmPolicy:
             check_weights(weights, self._start)
         except ValueError as error:
             raise ValueError(f"{version}: {error}") from None
+        assert isinstance(self._engine, Engine)  # replicas have no learner
         if self.transfers and self._engine.users == 1:
             update, kept = export_weights(weights, self._engine.ready.dtype)
             try:
@@ -191,53 +217,6 @@ class VllmPolicy:
         rows = [(np.concatenate([one.prompt_ids, one.token_ids]), len(one.token_ids)) for one in rollouts]
         async with self._turns.alone():
             return await self._ask("score", (rows, self.temperature))
-
-
-class Turns:
-    """Who may use an engine now: many samplers together, or one other alone, for which new samplers wait."""
-
-    def __init__(self) -> None:
-        self._sampling = 0
-        self._alone = 0  # working or waiting to
-        self._working = False
-        self._waiters: list[asyncio.Future[None]] = []
-
-    @contextlib.asynccontextmanager
-    async def shared(self) -> AsyncIterator[None]:
-        while self._alone:
-            await self._change()
-        self._sampling += 1
-        try:
-            yield
-        finally:
-            self._sampling -= 1
-            self._changed()
-
-    @contextlib.asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
-        self._alone += 1
-        try:
-            while self._sampling or self._working:
-                await self._change()
-            self._working = True
-            try:
-                yield
-            finally:
-                self._working = False
-        finally:
-            self._alone -= 1
-            self._changed()
-
-    async def _change(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
-
-    def _changed(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
 
 
 def row_seed(seed: int, stream: int, place: int) -> int:

@@ -12,10 +12,10 @@ from completion_server import CompletionServer, completion_server, send
 
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.openai import spread
 from vpo.openai.address import endpoint
 from vpo.openai.policy import OpenAIPolicy
 from vpo.openai.spread import Spread
+from vpo.policies import spread
 from vpo.policies.address import parse_address, parse_addresses
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.registry import load_policy

@@ -24,7 +24,7 @@ from problems.contract import BadAddress
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong, TrainablePolicy
 from vpo.policies.registry import load_policy
-from vpo.vllm import engine as vllm_engine
+from vpo.vllm import leases
 from vpo.vllm.policy import Turns
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -107,7 +107,7 @@ def test_policies_of_one_engine_share_it_and_the_last_ends_it(qwen2):
 
     within(scenario())
     assert process.poll() is not None
-    assert not any(engine._process is process for engine in vllm_engine._LEASED.values())
+    assert not any(engine._process is process for engine in leases._LEASED.values())
 
 
 def test_new_weights_are_sampled_from_and_others_keep_theirs(vllm_stub):
@@ -264,7 +264,7 @@ def test_models_that_cannot_be_had_are_one_line_and_leave_no_process(llama, tmp_
         assert "\n" not in str(caught.value)
         with pytest.raises(BadAddress, match="device cuda cannot be used"):
             loaded(f"vllm:{hungry}", device="cuda")
-    assert not [s for s in vllm_engine._LEASED if Path(s.model).name in ("hungry", "bare")]
+    assert not [s for s in leases._LEASED if Path(s.model).name in ("hungry", "bare")]
 
 
 def test_the_engine_ends_with_the_process_that_asked_for_it(qwen2):

@@ -1,0 +1,206 @@
+"""Several engines of the same settings: `vllm:ID?replicas=N`. Prompts are spread over them (vpo.policies.spread).
+
+Here each is a process of this machine, with GPUs of its own where there are any; on a cluster each is wherever that
+has put it (evo.cluster.engines). One that is lost is begun anew, and the others answer meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from problems.contract import BadAddress
+from problems.types import Prompt
+from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.spread import Member, Spread
+from vpo.vllm.address import EngineSettings
+from vpo.vllm.engine import Engine
+from vpo.vllm.text import Description
+
+if TYPE_CHECKING:
+    from vpo.vllm.build import Ready
+
+PATIENCE = 1800.0
+"""Seconds that a request waits where no replica is there: one that is begun anew loads its model first."""
+
+
+class Asked(Protocol):
+    """What takes questions (vpo.vllm.process)."""
+
+    def ask(self, kind: str, content: Any = None) -> Future[Any]:
+        """The answer to come. PolicyUnavailable where it is gone."""
+        ...
+
+    def cancel(self, asked: Future[Any]) -> None: ...
+
+
+class Replica(Asked, Protocol):
+    """One of several engines.
+
+    name: for displays, and for which prompts belong to it
+    """
+
+    name: str
+
+    @property
+    def ready(self) -> Ready | None:
+        """What it came to, once `wait` has returned True."""
+        ...
+
+    def describe(self) -> Description: ...
+
+    def wait(self) -> bool:
+        """Until it can answer; False where it cannot now but may later. Raises BadAddress, PolicyUnavailable."""
+        ...
+
+    def revive(self) -> bool:
+        """Whether one that was lost answers again, perhaps begun anew by this. Blocks."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LocalReplica:
+    """A Replica whose engine is a process of this machine."""
+
+    def __init__(self, settings: EngineSettings, number: int) -> None:
+        self.name = f"replica {number}"
+        self._settings, self._environment = settings, _gpus_of(settings, number)
+        self._engine = Engine(settings, self._environment)
+        self._closed = False
+
+    @property
+    def ready(self) -> Ready | None:
+        ready: Ready | None = self._engine.ready
+        return ready
+
+    def describe(self) -> Description:
+        return self._engine.describe()
+
+    def wait(self) -> bool:
+        self._engine.wait()
+        return True
+
+    def ask(self, kind: str, content: Any = None) -> Future[Any]:
+        return self._engine.ask(kind, content)
+
+    def cancel(self, asked: Future[Any]) -> None:
+        self._engine.cancel(asked)
+
+    def revive(self) -> bool:
+        if self._closed or not self._engine.gone:
+            return not self._closed
+        self._engine.close()
+        self._engine = Engine(self._settings, self._environment)
+        if self._closed:  # in this moment
+            self._engine.close()
+            return False
+        try:
+            self._engine.wait()
+        except (BadAddress, PolicyUnavailable):
+            return False
+        return True
+
+    def close(self) -> None:
+        self._closed = True
+        self._engine.close()
+
+
+class Replicas:
+    """They take the place of an Engine on lease. users: how many policies have them"""
+
+    def __init__(self, settings: EngineSettings, replicas: Sequence[Replica]) -> None:
+        self.settings, self.users = settings, 1
+        self.replicas = list(replicas)
+        self.gone = ""
+        self._here: list[bool] = []
+
+    @property
+    def ready(self) -> Ready:
+        """As of one engine, with the slots of all."""
+        known = [one.ready for one in self.replicas if one.ready is not None]
+        slots = known[0].slots * len(self.replicas)
+        return dataclasses.replace(known[0], slots=slots, sleeps=False, transfers=False)
+
+    def describe(self) -> Description:
+        return self.replicas[0].describe()
+
+    def wait(self) -> None:
+        """Until one can answer at least. Raises as Engine.wait."""
+        self._here = [one.wait() for one in self.replicas]
+        if not any(self._here):
+            raise PolicyUnavailable("none of its replicas can answer")
+
+    def spread(self) -> Spread[Replica]:
+        """For one policy, on one event loop."""
+
+        async def serves(replica: Replica) -> bool:
+            return await asyncio.to_thread(replica.revive)
+
+        members = [
+            Member(one.name, one, lost=None if here else 0.0)
+            for one, here in zip(self.replicas, self._here, strict=True)
+        ]
+        remedy = "see why they end, then evo resume"
+        return Spread(members, serves, tries=len(members) + 1, patience=PATIENCE, kind="replicas", remedy=remedy)
+
+    def encode(self, prompt: Prompt) -> npt.NDArray[np.int32]:
+        """The prompt's token ids (P,), by the first replica that answers."""
+        fault: PolicyUnavailable | None = None
+        for one in self.replicas:
+            try:
+                ids: npt.NDArray[np.int32] = one.ask("encode", prompt).result()
+                return ids
+            except PolicyUnavailable as error:
+                fault = error
+        assert fault is not None
+        raise fault
+
+    def close(self) -> None:
+        self.gone = "the engines are closed"
+        for one in self.replicas:
+            one.close()
+
+
+def local_replicas(settings: EngineSettings) -> Sequence[Replica]:
+    """As many as the address asks for, beginning to load. Raises BadAddress where there are too few GPUs."""
+    count = settings.options.replicas or 1
+    visible, wanted = _visible(), count * settings.options.gpus
+    if visible is not None and len(visible) < wanted and settings.device != "cpu":
+        raise BadAddress(
+            f"{count} replicas of {settings.options.gpus} GPUs are {wanted}; CUDA_VISIBLE_DEVICES names {len(visible)}"
+        )
+    return [LocalReplica(settings, number) for number in range(count)]
+
+
+async def answer(engine: Asked, kind: str, content: Any = None) -> Any:
+    """What an engine says; a cancelled question is not computed on."""
+    asked = engine.ask(kind, content)
+    try:
+        return await asyncio.wrap_future(asked)
+    except asyncio.CancelledError:
+        engine.cancel(asked)
+        raise
+
+
+def _visible() -> list[str] | None:
+    """The GPUs that the environment names; None where it says nothing of them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return [one for one in named.split(",") if one] or None
+
+
+def _gpus_of(settings: EngineSettings, number: int) -> dict[str, str]:
+    """The environment of a replica: GPUs of its own, unless the address says which, or none."""
+    if settings.device is not None and settings.device != "cuda":
+        return {}
+    gpus = settings.options.gpus
+    mine = range(number * gpus, (number + 1) * gpus)
+    visible = _visible()
+    return {"CUDA_VISIBLE_DEVICES": ",".join(str(one) if visible is None else visible[one] for one in mine)}
