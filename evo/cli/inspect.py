@@ -128,6 +128,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     console, why = wide_console(), f" ({run.reason})" if run.reason else ""
     console.print(f"{run.name}: {run.status}{why}, started {when(run.created)}, seed {run.seed}, commit {run.commit}")
     console.print(run.command, style="dim", soft_wrap=True)
+    if lag := run.config.get("lag"):
+        console.print(f"--lag {lag}: groups were committed as they came back; the seed does not give this run again")
     solved = sum(p.solved_at is not None for p in progress.problems.values())
     console.print(
         f"{solved} of {len(found)} solved, {progress.groups:,} groups, {progress.answers:,} answers, "

@@ -14,7 +14,7 @@ _SEARCHED = together(
         flag(RunConfig, "prompt.fresh", metavar="SHARE|auto", type=str),
         flag(RunConfig, "prompt.prefill", metavar="SHARE"),
         flag(RunConfig, "feedback.policy", "--reflect", metavar="POLICY"),
-        flags(RunConfig, ("until_solved", "max_answers", "max_tokens", "max_cost", "max_seconds", "parallel")),
+        flags(RunConfig, ("until_solved", "max_answers", "max_tokens", "max_cost", "max_seconds", "parallel", "lag")),
     ]
 )
 _METHOD = flag(RunConfig, "train.method", "--train", metavar="METHOD")

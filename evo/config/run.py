@@ -71,6 +71,13 @@ class RunConfig(SamplingConfig):
     until_solved: bool = Field(False, description="stop a problem when it is solved")
 
     parallel: Count | None = Field(None, description="prompt groups in flight; default by policy and problem count")
+    lag: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        description="groups that may run ahead of a slow rollout or evaluation, beyond those in flight: they are "
+        "committed as they come back, and one seed no longer gives one run",
+    )
     population: PopulationConfig = Field(default_factory=PopulationConfig)
     prompt: PromptConfig = Field(default_factory=PromptConfig)
     feedback: FeedbackConfig = Field(default_factory=FeedbackConfig)

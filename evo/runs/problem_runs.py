@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 
 from evo.config.run import RunConfig
@@ -105,6 +106,7 @@ async def restore_problem_run(
     """Put a problem where its record says it was. One that a scorer's fault stopped goes on, its seed first if need
     be."""
     problem_run.built, problem_run.committed = done.next_iteration, done.groups
+    problem_run.missing = deque(done.missing)
     problem_run.solved_sequence, problem_run.solved_at = problem_run.record.solved_sequence, done.solved_at
     if problem_run.record.status != "failed":
         return

@@ -90,7 +90,7 @@ async def relaunch(
         # 5) bring the search to where it was
         launched = assemble(store, run, problem_runs, own, operators, scorer, config, reflecting)
         launched.parts = parts
-        launched.search.turns = CountedTurns(problem_runs, progress.next_sequence)
+        launched.search.turns = CountedTurns(problem_runs, progress.next_sequence, config.lag)
         launched.status.carry(run.summary, run.created, progress.groups, progress.answers, progress.tokens)
         await launched.search.learner.restore()
         recall_groups(launched.search, run.id)

@@ -70,7 +70,7 @@ async def relaunch_shard(name: str, number: int, *, db: str, node: str = "", sha
         if summary:  # an earlier writer that was killed left a period without an end
             summary["active"] = ended_periods(summary, run.created)
         search = launched.search
-        search.turns = PlacedTurns(problem_runs, part)
+        search.turns = PlacedTurns(problem_runs, part, config.lag)
         search.write_metrics = lambda metrics, tx: write_shard(run.id, number, tx, summary=metrics)
         groups = sum(progress.problems[one.record.id].groups for one in problem_runs)
         launched.status.carry(

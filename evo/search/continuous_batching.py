@@ -37,7 +37,7 @@ class _Asked:
 
 
 class ContinuousBatcher:
-    """A Sampler (evo.search.sampler) for one search whose groups leave in the order in which they were submitted.
+    """A Sampler (evo.search.sampler) for one search.
 
     The first round begins with `flush`. `leaving` names the group that leaves before what takes its place is submitted,
     `left` says that this has been done.
@@ -45,8 +45,10 @@ class ContinuousBatcher:
 
     batch = 0
 
-    def __init__(self, policy: Policy, rollouts: int, answers: int, seed: int) -> None:
-        """Raises ValueError where the policy cannot sample in rounds."""
+    def __init__(self, policy: Policy, rollouts: int, answers: int, seed: int, strict: bool = True) -> None:
+        """strict: groups leave in the order in which they were submitted; else the engine waits for none of them.
+        Raises ValueError where the policy cannot sample in rounds."""
+        self._strict = strict
         self.policy, self.rollouts, self.answers, self.seed = policy, rollouts, answers, seed
         self.meter = SamplingMeter()
         self.fault: Exception | None = None
@@ -77,6 +79,8 @@ class ContinuousBatcher:
             self._numbered[item.future] = item
             self._order.append(item)
             self._waiting.append(item)
+        if not self._strict:
+            self._wake()
         return item.future
 
     def holds(self, future: asyncio.Future[Sampled]) -> bool:
@@ -90,7 +94,7 @@ class ContinuousBatcher:
     def leaving(self, future: asyncio.Future[Sampled]) -> None:
         """This group leaves the window: what is submitted from now on takes its place."""
         ended = self._numbered[future].ended
-        if ended is not None:
+        if ended is not None and self._strict:
             self._cause = max(self._cause, ended)
 
     def left(self, futures: Sequence[asyncio.Future[Sampled]]) -> None:
@@ -146,6 +150,8 @@ class ContinuousBatcher:
         with self._lock:
             oldest = self._order[0] if self._order else None
             late = oldest is not None and oldest.ended is not None and oldest.ended <= upto
+            if not self._strict:
+                late = not self._waiting and not self._under_way
             if self._closed or self._paused or oldest is None or late:
                 self._asleep = True
                 return None
@@ -186,12 +192,15 @@ def _resolve(back: Sequence[tuple[_Asked, list[Rollout] | Exception]], version: 
             item.future.set_result(Sampled(outcome, version, item.seconds))
 
 
-def sampler_for(policy: Policy, rollouts: int, answers: int, seed: int, batch: int, alone: bool) -> Sampler:
+def sampler_for(
+    policy: Policy, rollouts: int, answers: int, seed: int, batch: int, alone: bool, strict: bool = True
+) -> Sampler:
     """What suits the policy: rounds where they are faster and nothing else has a say in its order, else calls.
 
     batch: prompts a call
     alone: no other policy proposes and none learns; the order of groups is then this batcher's own
+    strict: see ContinuousBatcher
     """
     if alone and isinstance(policy, Streaming) and policy.streams:
-        return ContinuousBatcher(policy, rollouts, answers, seed)
+        return ContinuousBatcher(policy, rollouts, answers, seed, strict)
     return Batcher(policy, rollouts, answers, seed, batch if policy.batch else 0)

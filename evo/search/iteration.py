@@ -69,8 +69,7 @@ class Proposal:
 def choose(problem_run: ProblemRun, sequence: int, seed: int, operator: int = 0, fresh: float = 0.0) -> Choice:
     """Choose a parent on the island whose turn it is, or none with chance `fresh`. Draws from (seed, problem,
     iteration) alone."""
-    iteration = problem_run.built
-    problem_run.built += 1
+    iteration = problem_run.take()
     island = iteration % problem_run.population.config.islands
     rng = np.random.default_rng([seed, problem_run.record.index, iteration])
     selection = problem_run.population.select(island, rng)

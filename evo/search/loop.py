@@ -3,14 +3,14 @@
 Up to `window` groups are in flight. Sampling, parsing and scoring of different groups overlap as they like, but the
 population sees one strict order: group h is committed, then group h + window is proposed, then group h + 1 is
 committed. Each proposal therefore depends on exactly the groups up to `window` before it, whatever the timing, and one
-seed gives one run. A resumed run replays the stored groups to the same point and goes on alike.
+seed gives one run. A resumed run replays the stored groups to the same point and goes on alike. `--lag` gives that
+order up (evo/search/order.py): groups are then committed as they come back, and numbered as they are committed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,10 +19,11 @@ from evo.errors import SearchFailed
 from evo.search.budget import budget_spent
 from evo.search.continuous_batching import sampler_for
 from evo.search.fresh_share import FreshShare
-from evo.search.in_flight import InFlight, Submissions, wait_for
+from evo.search.in_flight import InFlight, Submissions
 from evo.search.iteration import choose
 from evo.search.learner import Learner, SyncFailed
 from evo.search.operator_selection import Operators
+from evo.search.order import WAITING_SECONDS, order_of
 from evo.search.problem_run import ProblemRun
 from evo.search.reflection import Reflector
 from evo.search.sampler import Sampler
@@ -40,8 +41,6 @@ from problems.types import ScoredGroup
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.training.contract import TrainingDiverged
 
-WAITING_SECONDS = 5.0
-"""How long nothing may be committed before a search says how many groups are sampled and wait for the oldest."""
 GROUPS_PER_TRANSACTION = 32
 """Groups that are ready together share a transaction, up to this many; a group is never split."""
 
@@ -70,14 +69,16 @@ class Search:
         self.operators, self.learner, self.scorer = operators, learner, scorer
         self.status, self.window = status, window
         self.reflector, self._submissions = reflector, Submissions(reflector, config.seed)
-        self.turns: Turns = CountedTurns(self.problem_runs)
+        self.turns: Turns = CountedTurns(self.problem_runs, lag=window.lag)
         self.write_metrics: Callable[[Mapping[str, Any], Transaction], None] = self._write_to_run
         self.fresh_share = FreshShare()
         self.on_commit: Callable[[ScoredGroup], None] | None = None
         self.stopped: Stop | None = None
         self.paused = False
         self.samplers: list[Sampler] = []
-        self._flying: deque[InFlight] = deque()
+        self._flying = order_of(window)
+        for one in self.problem_runs:
+            one.spread = window.spread or None
         self._summarised = 0.0
         self._shown = {one.record.id: shown for one, shown in zip(self.problem_runs, status.problem_runs, strict=True)}
 
@@ -110,9 +111,10 @@ class Search:
 
     async def run(self) -> Stop:
         """Run to the end; returns why it ended. Raises SearchFailed on a dead policy or database."""
+        window = self.window
         alone = len(self.operators) == 1 and not self.learner.learns and self.reflector.policy is None
         self.samplers = [
-            sampler_for(one.policy, one.rollouts, one.answers, self.config.seed, self.window.batch, alone)
+            sampler_for(one.policy, one.rollouts, one.answers, self.config.seed, window.batch, alone, not window.lag)
             for one in self.operators.all
         ] + self.reflector.open()
         if self.paused:
@@ -123,13 +125,14 @@ class Search:
             with self.store.begin() as transaction:
                 self._write_summary(transaction)
             while self._fill_window():
-                oldest = self._flying[0]
-                await self._push(oldest)
-                while not (await asyncio.wait([oldest.group], timeout=WAITING_SECONDS))[0]:
+                await self._flying.push(self.samplers, self._report_waiting)
+                while not await self._flying.wait(WAITING_SECONDS):
                     self._report_waiting()
-                if oldest.group.cancelled():
+                due = self._flying.due()
+                if due is not None and due.group.cancelled():
                     break  # let go by an interrupt, as is everything behind it
-                self._commit_ready()
+                if due is not None:
+                    self._commit_ready()
             for sampler in self.samplers:
                 await sampler.drain()
             await self.learner.close()
@@ -149,8 +152,9 @@ class Search:
         return self.stopped or FINISHED
 
     def _replay(self) -> None:
-        """Bring the population to where it was, proposing again the groups that were in flight when the run ended."""
-        committed = sequence = self.turns.upcoming
+        """Bring the population to where it was, proposing again the groups that were in flight when the run ended; with
+        a lag nobody knows what those knew of, and they are proposed as any other."""
+        committed = sequence = None if self.window.lag else self.turns.upcoming
         while committed is not None and sequence is not None and sequence < committed + self.window.groups:
             self._advance(sequence - self.window.groups)
             if not self._propose():
@@ -172,28 +176,9 @@ class Search:
 
     def _fill_window(self) -> bool:
         """Propose what there is room for; whether anything is in flight."""
-        while self._has_room() and self._propose():
+        while self._flying.has_room(self.turns) and self._propose():
             pass
-        return bool(self._flying)
-
-    def _has_room(self) -> bool:
-        """Whether the next proposal may be made: its sequence is less than a window behind the oldest in flight. The
-        sequences between the two are in flight here, or the problems' of other shards."""
-        if not self._flying:
-            return True
-        if len(self._flying) >= self.window.groups:
-            return False
-        upcoming = self.turns.upcoming
-        return upcoming is not None and upcoming < self._flying[0].choice.sequence + self.window.groups
-
-    async def _push(self, oldest: InFlight) -> None:
-        """Let the call that the oldest waits in go as it is, once nothing can fill it any more."""
-        sampler = self.samplers[oldest.choice.operator]
-        for futures in ([oldest.submitted], [flying.submitted for flying in self._flying]):
-            await wait_for(futures, WAITING_SECONDS, self._report_waiting)
-            if oldest.sampled is None or not sampler.holds(oldest.sampled):
-                return
-        sampler.flush()
+        return len(self._flying) > 0
 
     def _propose(self) -> bool:
         """Propose the next group; False where there is nothing to propose."""
@@ -203,28 +188,28 @@ class Search:
         if self.stopped is not None or problem_run is None:
             return False
         seed = self.config.seed
-        number = self.operators.selection.choose(seed, problem_run.record.index, problem_run.built)
+        number = self.operators.selection.choose(seed, problem_run.record.index, problem_run.upcoming)
         operator = self.operators[number]
         fresh = operator.prompt.fresh
         share = self.fresh_share.of(problem_run.record.id, number) if fresh == "auto" else fresh
         choice = choose(problem_run, self.turns.take(), seed, number, share)
-        self._flying.append(self._submissions.submit(choice, operator, self.samplers[number]))
+        self._flying.add(self._submissions.submit(choice, operator, self.samplers[number]))
         return True
 
     def _commit_ready(self) -> None:
-        """Commit the groups at the head of the window that are ready, together, each followed by the proposal it makes
-        room for. Nothing is proposed to the policy, reported or learned from before the transaction is through."""
+        """Commit the groups whose turn it is and that are back, together, each followed by the proposal it makes room
+        for. Nothing is proposed to the policy, reported or learned from before the transaction is through."""
         committed: list[tuple[ProblemRun, ScoredGroup]] = []
         left: list[InFlight] = []
         started = time.perf_counter()
         with self.store.begin() as transaction:
-            while self._flying and self._flying[0].group.done() and len(committed) < GROUPS_PER_TRANSACTION:
-                if self._flying[0].group.cancelled():
+            while len(committed) < GROUPS_PER_TRANSACTION and (flying := self._flying.due()) is not None:
+                if flying.group.cancelled():
                     break
-                fault = self._flying[0].group.exception()
+                fault = flying.group.exception()
                 if fault is not None and committed:
                     break  # what is ahead of the fault is kept
-                flying = self._flying.popleft()
+                self._flying.drop(flying)
                 left.append(flying)
                 if flying.sampled is not None:
                     self.samplers[flying.choice.operator].leaving(flying.sampled)
@@ -235,7 +220,7 @@ class Search:
                 elif fault is not None:
                     raise fault
                 elif not problem_run.failed:  # after a fault of its scorer nothing of a problem counts
-                    group = flying.group.result()
+                    group = self.turns.land(problem_run, flying.group.result())
                     self._store(problem_run, group, transaction)
                     committed.append((problem_run, group))
                 self._fill_window()
@@ -265,8 +250,9 @@ class Search:
                 problem_run.record.id, "solved", solved_sequence=group.sequence, tx=transaction
             )
         self.operators.credit(group)  # before the proposal that may know of it
-        self.operators.selection.advance(group.sequence)
-        self.fresh_share.advance(group.sequence)
+        seen = self._flying.sees(group.sequence)
+        self.operators.selection.advance(seen)
+        self.fresh_share.advance(seen)
 
     def _report_waiting(self) -> None:
         """While the oldest group in flight keeps the others waiting, say on record how many are there already."""

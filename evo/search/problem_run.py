@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from evo.prompts.contract import PromptFormat
@@ -21,8 +22,12 @@ class ProblemRun:
     """The state of a problem in a run.
 
     styles: how the problem is put to each of the search's operators
-    built: iterations proposed so far; the next one has this index
+    built: the first iteration that was never proposed
+    missing: those before it that were, and are to be proposed again: where groups leave as they come back, a run that
+        was cut off has gaps
     committed: iterations stored
+    uncommitted: iterations in flight; spread: how far `upcoming` may be ahead of the oldest of these, None for as far
+        as the search's order lets it (evo/search/order.py)
     stop: why it takes no more iterations, None while it does
     solved_sequence, solved_at: the group that reached the target, in the run's order; iterations spent until then
     scores: of its answers, until their group is committed
@@ -40,6 +45,9 @@ class ProblemRun:
         self.problem, self.record, self.population = problem, record, population
         self.styles, self.iterations = styles, iterations
         self.built = self.committed = 0
+        self.missing: deque[int] = deque()
+        self.uncommitted: set[int] = set()
+        self.spread: int | None = None
         self.stop: Stop | None = None
         self.solved_sequence: int | None = None
         self.solved_at: int | None = None
@@ -55,7 +63,24 @@ class ProblemRun:
 
     @property
     def open(self) -> bool:
-        return self.stop is None and self.built < self.iterations
+        return self.stop is None and self.upcoming < self.iterations
+
+    @property
+    def upcoming(self) -> int:
+        """The iteration that is proposed next."""
+        return self.missing[0] if self.missing else self.built
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether it may propose now, being open."""
+        return self.spread is None or not self.uncommitted or self.upcoming - min(self.uncommitted) < self.spread
+
+    def take(self) -> int:
+        """The iteration that is proposed now."""
+        if self.missing:
+            return self.missing.popleft()
+        self.built += 1
+        return self.built - 1
 
     def solve(self, sequence: int, iterations: int, until_solved: bool) -> None:
         """Its target was reached by the group `sequence`, -1 for the seed, after so many iterations."""

@@ -23,10 +23,15 @@ GENERATIONS = 4
 
 @dataclass(frozen=True)
 class Window:
-    """groups: in flight at most; batch: prompts a policy call"""
+    """groups: in flight at most, with a lag being sampled at most; batch: prompts a policy call
+
+    lag: groups that may be in flight beyond these; spread: how far a problem may run ahead of its oldest in flight
+    """
 
     groups: int
     batch: int
+    lag: int = 0
+    spread: int = 0
 
 
 def in_flight(
@@ -41,10 +46,14 @@ def in_flight(
     calls: with more groups in flight than islands and problems (or than five, for a single problem of one island),
     prompts would show parents that are long outdated.
     """
-    if breadths is not None:
-        whole = _whole(config, policy, breadths)
-        return Window(whole.groups, -(-whole.batch * len(problem_runs) // len(breadths)))
-    return _whole(config, policy, [one.population.config.islands for one in problem_runs])
+    if breadths is None:
+        breadths = [one.population.config.islands for one in problem_runs]
+    whole = _whole(config, policy, breadths)
+    batch = -(-whole.batch * len(problem_runs) // len(breadths))
+    if not config.lag:
+        return Window(whole.groups, batch)
+    groups = -(-whole.groups * len(problem_runs) // len(breadths))
+    return Window(groups, batch, config.lag, -(-whole.groups // len(breadths)) + config.lag)
 
 
 def _whole(config: RunConfig, policy: Policy, islands: Sequence[int]) -> Window:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Integer, Select, case, cast, func, select
+from sqlalchemy import Connection, Integer, Select, case, cast, func, select
 
 from islands.db.schema import Answer, Problem, PromptGroup, Reflection, Rollout, Run
 from islands.db.store import Store
@@ -16,11 +16,15 @@ from islands.queries.runs import solved_iterations
 @dataclass(frozen=True)
 class ProblemProgress:
     """One problem: its committed groups, the iteration that comes next, and after how many iterations it was solved
-    (0 for a seed that solves it, None for unsolved)."""
+    (0 for a seed that solves it, None for unsolved).
+
+    missing: iterations before the next that are not committed, as where groups are committed as they come back
+    """
 
     groups: int
     next_iteration: int
     solved_at: int | None
+    missing: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,11 @@ def run_progress(store: Store, run_id: int) -> RunProgress:
         summary = connection.execute(select(Run.c.summary).where(Run.c.id == run_id)).scalar_one_or_none() or {}
         groups, newest = connection.execute(last).one()
         counts = {problem: (n, newest_of) for problem, n, newest_of in connection.execute(by_problem)}
-        problems = {
-            problem: ProblemProgress(counts.get(problem, (0, -1))[0], counts.get(problem, (0, -1))[1] + 1, at)
-            for problem, at in solved_iterations(store, run_id).items()
-        }
+        problems = {}
+        for problem, at in solved_iterations(store, run_id).items():
+            n, newest_of = counts.get(problem, (0, -1))
+            missing = _missing(connection, problem, newest_of) if n <= newest_of else ()
+            problems[problem] = ProblemProgress(n, newest_of + 1, at, missing)
         generated = int(connection.execute(rollouts).scalar_one()) + int(connection.execute(reflected).scalar_one())
         return RunProgress(
             groups=groups,
@@ -74,6 +79,11 @@ def run_progress(store: Store, run_id: int) -> RunProgress:
             next_sequence=0 if newest is None else newest + 1,
             problems=problems,
         )
+
+
+def _missing(connection: Connection, problem: int, newest: int) -> tuple[int, ...]:
+    there = select(PromptGroup.c.iteration).where(PromptGroup.c.problem_id == problem)
+    return tuple(sorted(set(range(newest + 1)) - set(connection.execute(there).scalars())))
 
 
 def _counted(summary: Mapping[str, Any], key: str) -> Any:
@@ -97,9 +107,10 @@ def _by_problem(run_id: int) -> Select[int, int, int]:
 
 
 def last_sequences(store: Store, run_id: int) -> list[tuple[int, int, int]]:
-    """(index, iteration, sequence) of the last committed group of every problem that has one."""
+    """(index, committed groups - 1, sequence) of the last committed group of every problem that has one. The first is
+    its iteration, unless groups were committed as they came back."""
     query = (
-        select(Problem.c.index, func.max(PromptGroup.c.iteration), func.max(PromptGroup.c.sequence))
+        select(Problem.c.index, func.count() - 1, func.max(PromptGroup.c.sequence))
         .join(PromptGroup, PromptGroup.c.problem_id == Problem.c.id)
         .where(PromptGroup.c.run_id == run_id)
         .group_by(Problem.c.index)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from sqlalchemy import text
-from stored_rows import stored_answers
+from stored_rows import committed_groups, stored_answers
 
 from islands.db.store import Store
 
@@ -106,3 +106,43 @@ def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(backend, reques
     assert kills >= KILLS, f"the run was through after {kills} kills; slow it down"
     assert rows(db, "killed") == calm
     print(f"{backend}: {kills} kills", file=sys.stderr)
+
+
+@pytest.mark.long
+def test_a_run_with_a_lag_killed_again_and_again_keeps_every_group_and_asks_for_the_missing(
+    tmp_path, digits, digits_policy
+):
+    """Groups are committed out of the order of their proposals, so every kill leaves gaps, which are filled."""
+    file = tmp_path / "killed.db"
+    db = f"sqlite:///{file}"
+    problems = [digits("a"), digits("b"), digits("c")]
+    Store.open(db).close()
+    arguments = ["run", "x", "--db", db, "--name", "killed", "--lag", "30", "--parallel", "9", *SETTINGS]
+    chance, kills, gaps, committed = random.Random(21), 0, 0, {}
+    while True:
+        last = kills >= 12
+        pid = forked(arguments, problems, digits_policy(batch=0, delay=0.0, jitter=0.0 if last else 0.3))
+        if not last:
+            until = time.monotonic() + 60
+            while committed_groups(file) < len(committed) + 4 and time.monotonic() < until:
+                time.sleep(0.01)
+            time.sleep(chance.uniform(0.0, 0.15))
+            os.kill(pid, signal.SIGKILL)
+        code = exit_code(pid)
+        kills += code == -signal.SIGKILL
+        assert code in ((0,) if last else (0, -signal.SIGKILL))
+        now = whole_groups(rows(db, "killed")[0])
+        for sequence, group in committed.items():
+            assert now.get(sequence) == group, f"group {sequence} changed or vanished after kill {kills}"
+        assert list(now) == list(range(len(now))), "the sequence is the order of commits, without a gap"
+        iterations = {name: [group[0][2] for group in now.values() if group[0][1] == name] for name in "abc"}
+        assert all(len(set(own)) == len(own) for own in iterations.values()), "an iteration was committed twice"
+        gaps += any(own and len(own) <= max(own) for own in iterations.values())
+        committed = now
+        if code == 0:
+            break
+        with Store.open(db, read_only=True) as store:
+            known = any(run.name == "killed" for run in store.runs())
+        arguments = ["resume", "killed", "--db", db, "--plain"] if known else arguments
+    assert {name: sorted(own) for name, own in iterations.items()} == dict.fromkeys("abc", list(range(150)))
+    assert kills >= 12 and gaps >= 3, f"{kills} kills left gaps {gaps} times: nothing was shown"

@@ -1,0 +1,228 @@
+"""`--lag`: groups leave as they come back, within bounds; what is stored stays whole, once, and can be gone on with."""
+
+import asyncio
+import time
+
+import pytest
+from stored_rows import stored_answers
+
+from evo.cli import invoke
+from evo.config.run import RunConfig
+from evo.runs.launch import launch
+from evo.runs.result import run_to_end
+from evo.runs.shards import check_divisible, relaunch_shard
+from evo.search.stop import INTERRUPTED
+from evo.search.turns import RoundRobin
+from evo.search.window import Window, in_flight
+from islands.db.shards import plan_shards
+from islands.population.population import Population
+
+SEQUENCE, PROBLEM, ITERATION = 0, 1, 2
+
+
+@pytest.fixture
+def db(tmp_path):
+    return f"sqlite:///{tmp_path}/search.db"
+
+
+@pytest.fixture
+def slow_at(digits_policy):
+    """slow_at(iterations, seconds) -> a policy without batches whose rollouts of these iterations take long."""
+
+    def make(iterations, seconds, **settings):
+        policy = digits_policy(batch=0, **settings)
+        sample = policy.sample
+
+        async def slowly(prompts, **asked):
+            if prompts[0].stream % (1 << 32) in iterations:
+                await asyncio.sleep(seconds)
+            return await sample(prompts, **asked)
+
+        policy.sample = slowly
+        return policy
+
+    return make
+
+
+def places(db):
+    """(problem, iteration) of every stored group, in the order of commits."""
+    rows = stored_answers(db, "run")
+    by_sequence = {row[SEQUENCE]: (row[PROBLEM], row[ITERATION]) for row in rows}
+    assert list(by_sequence) == list(range(len(by_sequence))), "the sequence is the order of commits, without a gap"
+    return list(by_sequence.values())
+
+
+def test_a_slow_rollout_holds_nobody_up_until_the_lag_is_spent(search_with, digits, slow_at, tmp_path):
+    ahead = {}
+    for lag in (0, 8):
+        db = f"sqlite:///{tmp_path}/{lag}.db"
+        search_with([digits("a")], slow_at({3}, 0.7), db, iterations=40, parallel=4, lag=lag)
+        order = [iteration for _, iteration in places(db)]
+        assert sorted(order) == list(range(40))
+        ahead[lag] = [iteration for iteration in order[: order.index(3)] if iteration > 3]
+    assert ahead == {0: [], 8: list(range(4, 3 + 4 + 8))}  # the window and the lag behind the slow one, and no further
+
+
+def test_slow_evaluations_leave_the_policy_at_work(search_with, digits, digits_policy, db):
+    begun = {}
+    for lag in (0, 10):
+        problem, policy = digits("a"), digits_policy(batch=0)
+        problem.inline = False
+        score, ended = problem.score, []
+
+        def slowly(answer, score=score, ended=ended, policy=policy):
+            time.sleep(0.3)
+            ended.append(len(policy.calls))
+            return score(answer)
+
+        problem.score = slowly
+        settings = dict(iterations=30, parallel=2, answers=1, scoring_workers=32)
+        launched = search_with([problem], policy, db, name=f"lag{lag}", lag=lag, **settings)
+        assert launched.status.groups == 30
+        begun[lag] = ended[1]  # the first was the seed
+    assert begun == {0: 2, 10: 12}
+
+
+def test_problems_do_not_wait_for_one_another(search_with, digits, slow_at, db):
+    policy = slow_at({2}, 0.4)  # of every problem
+    search_with([digits("a"), digits("b"), digits("c")], policy, db, iterations=10, parallel=6, lag=2)
+    order = places(db)
+    assert sorted(order) == [(name, i) for name in "abc" for i in range(10)]
+    for name in "abc":
+        own = [i for problem, i in order if problem == name]
+        assert [i for i in own[: own.index(2)] if i > 2] == [3, 4, 5]  # a share of two, and two more
+
+
+@pytest.mark.parametrize("batch", [0, 4])
+@pytest.mark.parametrize("how", ["stop_after", "interrupt_after"])
+def test_a_search_that_was_cut_off_loses_nothing_and_scores_nothing_twice(
+    search_with, digits, digits_policy, db, how, batch
+):
+    settings = dict(iterations=25, rollouts=2, parallel=6, lag=12, population={"migration_interval": 3, "islands": 3})
+    problems = [digits("a"), digits("b")]
+    first = search_with(problems, digits_policy(batch=batch, jitter=0.02), db, **{how: 13}, **settings)
+    before = stored_answers(db, "run")
+    assert 13 <= first.status.groups < 50 and first.reason.startswith("interrupted")
+    second = search_with(problems, digits_policy(batch=batch, jitter=0.02), db, resume=True)
+    assert stored_answers(db, "run")[: len(before)] == before
+    assert sorted(places(db)) == [(name, i) for name in "ab" for i in range(25)]
+    for problem in problems:
+        assert len(problem.scored) == len(set(problem.scored)), "scored twice"
+    assert second.search.window.lag == 12 and second.status.groups == 50 and second.status.migrations > 0
+    for one in second.problem_runs:  # what is stored gives the population that the search had
+        again = Population(second.store, one.record, one.population.config)
+        again.advance(None)
+        assert (again.best, again.size) == (one.population.best, one.population.size)
+        for island in range(3):
+            assert again.members(island) == one.population.members(island)
+            assert again.cells(island) == one.population.cells(island)
+
+
+def test_a_policy_in_rounds_is_asked_on_while_one_group_is_scored(search_with, tmp_path, monkeypatch):
+    from training_runs import SMALL_POLICY
+
+    from evo.search.score import AnswerScores
+    from problems.registry import resolve
+    from vpo.policies.registry import load_policy
+
+    score, asked = AnswerScores.score, []
+
+    async def late(*arguments):
+        asked.append(arguments)
+        while len(asked) < 32 and asked[0] is arguments:  # two rollouts of each of 16 groups: all others come first
+            await asyncio.sleep(0.01)
+        return await score(*arguments)
+
+    monkeypatch.setattr(AnswerScores, "score", late)
+    policy = load_policy(SMALL_POLICY, max_tokens=48)
+    policy.streams = True
+    settings = dict(iterations=8, rollouts=2, answers=1, seed=3, parallel=4, lag=64)
+    db = f"sqlite:///{tmp_path}/rounds.db"
+    launched = search_with(resolve("maze:hard", limit=2), policy, db, **settings)
+    assert type(launched.search.samplers[0]).__name__ == "ContinuousBatcher"
+    order = places(db)
+    assert len(order) == 16 and len(set(order)) == 16
+    assert order[-1][1] < 2  # one of the first four, whose scoring waited for all others to be there
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_budget_of_answers_is_kept_to_the_group(search_with, digits, digits_policy, db, parts):
+    for _ in range(parts):  # cut off and resumed in between
+        known = _ > 0
+        settings = {} if known else dict(iterations=40, parallel=4, lag=6, max_answers=60)
+        cut = {"interrupt_after": 7} if _ + 1 < parts else {}
+        launched = search_with([digits("a")], digits_policy(batch=0, jitter=0.01), db, resume=known, **cut, **settings)
+    assert launched.reason == "budget of 60 answers"
+    assert sorted(places(db)) == [("a", i) for i in range(30)]
+
+
+def test_show_says_that_the_seed_does_not_give_the_run_again(search_with, digits, digits_policy, db, capsys):
+    search_with([digits("a")], digits_policy(), db, iterations=8, lag=3)
+    search_with([digits("a")], digits_policy(), db, name="strict", iterations=8)
+    assert invoke(["show", "run", "--db", db]) == 0
+    assert "--lag 3: groups were committed as they came back" in capsys.readouterr().out
+    assert invoke(["show", "strict", "--db", db]) == 0
+    assert "--lag" not in capsys.readouterr().out
+
+
+SHARDED = {
+    "problems": ["maze:test"], "limit": 5, "policy": "scripted:mutate?latency=0.01", "iterations": 12, "rollouts": 2,
+    "answers": 1, "lag": 8, "parallel": 10,
+}  # fmt: skip
+
+
+def test_shards_keep_their_places_and_go_on(db):
+    async def plan():
+        launched = await launch(RunConfig.model_validate(SHARDED), db=db, name="run", command="test")
+        plan_shards(launched.store, launched.run.id, 2)
+        await launched.close()
+
+    async def search(number, stop_after=None):
+        launched = await relaunch_shard("run", number, db=db)
+        seen = []
+
+        def committed(group):
+            seen.append(group)
+            if len(seen) == stop_after:
+                launched.search.interrupt(INTERRUPTED)
+
+        launched.search.on_commit = committed
+        try:
+            return (await run_to_end(launched)).outcome
+        finally:
+            await launched.close()
+
+    asyncio.run(plan())
+    assert asyncio.run(search(1, stop_after=9)) == "interrupted"
+    before = stored_answers(db, "run")
+    assert asyncio.run(search(0)) == asyncio.run(search(1)) == "done"
+    after = stored_answers(db, "run")
+    assert set(before) <= set(after)
+    assert sorted(places(db)) == sorted((f"maze:test/{p}", i) for p in range(5) for i in range(12))
+    with pytest.raises(Exception, match="--max-answers is spent in the order in which groups come back"):
+        check_divisible(RunConfig.model_validate({**SHARDED, "max_answers": 50}), "run")
+
+
+def test_a_round_passes_over_what_is_too_far_ahead():
+    class One:
+        def __init__(self, upcoming, has_turn=True, open=True):
+            self.upcoming, self.has_turn, self.open = upcoming, has_turn, open
+
+    ahead, done, last = One(3, has_turn=False), One(0, open=False), One(5)
+    turns = RoundRobin([ahead, done, last])
+    assert turns.next() is last
+    ahead.has_turn = True
+    assert turns.next() is ahead
+    ahead.upcoming = 6
+    assert turns.next() is last
+    last.open = ahead.open = False
+    assert turns.next() is None
+
+
+def test_a_shard_has_its_part_of_the_window():
+    from types import SimpleNamespace
+
+    own = [SimpleNamespace(population=SimpleNamespace(config=SimpleNamespace(islands=5)))] * 5
+    config, policy = RunConfig(parallel=60, lag=7), SimpleNamespace(batch=0)
+    assert in_flight(config, policy, own) == Window(60, 0, 7, 12 + 7)
+    assert in_flight(config, policy, own, [5] * 20) == Window(15, 0, 7, 3 + 7)
