@@ -38,6 +38,7 @@ from virtual_time import Clock, VirtualLoop  # noqa: E402
 
 from evo.config.run import RunConfig  # noqa: E402
 from evo.runs import launch as launching  # noqa: E402
+from evo.search.defaults import source_commit  # noqa: E402
 from evo.search.resources import Shared  # noqa: E402
 from problems.types import Prompt  # noqa: E402
 
@@ -45,7 +46,8 @@ from problems.types import Prompt  # noqa: E402
 @dataclass(frozen=True)
 class Case:
     """engine: of MEASURED; window: groups in flight as a multiple of what fills the engines' slots, 0 = the default;
-    refills: groups asked for, as a multiple of the same; score_seconds: of one answer; workers: that score"""
+    refills: groups asked for, as a multiple of the same; score_seconds: of one answer, slow_seconds: of the share
+    `slow` of them; workers: that score; lag: as `--lag`, in multiples of what fills the engines"""
 
     engine: str = "gpu"
     replicas: int = 1
@@ -58,6 +60,9 @@ class Case:
     score_seconds: float = 0.001
     workers: int = 100_000
     slots: int = 0
+    lag: float = 0.0
+    slow: float = 0.0
+    slow_seconds: float = 0.0
 
 
 class _Shared(Shared):
@@ -90,16 +95,18 @@ def measure(case: Case, folder: Path) -> dict[str, Any]:
         bare = loop.run_until_complete(_bare(case, shape, groups, clock))
     finally:
         loop.close()
-    return {**asdict(case), "groups": groups, **found, "bare_seconds": bare, "efficiency": bare / found["seconds"]}
+    found["efficiency"] = bare[-1] / found["seconds"]
+    most = int(0.9 * groups) - 1
+    found["steady"] = bare[most] / found.pop("at")[most]
+    return {**asdict(case), "groups": groups, **found, "bare_seconds": bare[-1], "commit": source_commit()}
 
 
 async def _search(
     case: Case, shape: Shape, filling: int, per_problem: int, folder: Path, clock: Clock
 ) -> dict[str, Any]:
     policy = SimulatedPolicy(shape, case.replicas, Lengths(case.tokens, case.spread), clock)
-    shared = _Shared(
-        simulated_problems(case.problems), policy, SimulatedScorer(case.score_seconds, case.workers, clock)
-    )
+    scorer = SimulatedScorer(case.score_seconds, case.workers, clock, case.slow, case.slow_seconds)
+    shared = _Shared(simulated_problems(case.problems), policy, scorer)
     window = {"parallel": max(2, round(case.window * filling))} if case.window else {}
     config = RunConfig.model_validate(
         {
@@ -109,12 +116,15 @@ async def _search(
             "rollouts": case.rollouts,
             "answers": 1,
             "max_new_tokens": 4 * case.tokens,
+            "lag": round(case.lag * filling),
             **window,
         }
     )
     file = folder / f"{time.time_ns()}.db"
     launched = await launching.launch(config, db=f"sqlite:///{file}", name="scale", command="scale", parts=shared)
     began, worked = clock.now(), time.process_time() - clock.simulated
+    at: list[float] = []
+    launched.search.on_commit = lambda group: at.append(clock.now() - began)
     await launched.search.run()
     seconds, cpu = clock.now() - began, time.process_time() - clock.simulated - worked
     status, in_flight = launched.status, launched.search.window.groups
@@ -124,6 +134,7 @@ async def _search(
         one.unlink()
     return {
         "seconds": seconds,
+        "at": at,
         "in_flight": in_flight,
         "groups_per_second": done / seconds,
         "engines_busy": policy.tokens / (policy.rate * seconds),
@@ -135,14 +146,18 @@ async def _search(
     }
 
 
-async def _bare(case: Case, shape: Shape, groups: int, clock: Clock) -> float:
-    """Seconds of the same rollouts with everything in flight from the start."""
+async def _bare(case: Case, shape: Shape, groups: int, clock: Clock) -> list[float]:
+    """When the groups of the same rollouts are back with everything in flight from the start, in seconds."""
     policy = SimulatedPolicy(shape, case.replicas, Lengths(case.tokens, case.spread), clock)
     with clock.simulating():
         began = clock.now()
     prompts = [Prompt("", stream=i) for i in range(groups)]
-    await asyncio.gather(*(policy.sample([one], rollouts=case.rollouts, answers=1, seed=0) for one in prompts))
-    return clock.now() - began
+    asked = [policy.sample([one], rollouts=case.rollouts, answers=1, seed=0) for one in prompts]
+    at = []
+    for one in asyncio.as_completed(asked):
+        await one
+        at.append(clock.now() - began)
+    return at
 
 
 def cases(quick: bool) -> Iterator[tuple[str, Case]]:
@@ -161,6 +176,21 @@ def cases(quick: bool) -> Iterator[tuple[str, Case]]:
         yield "limit", replace(one, replicas=replicas, slots=64, tokens=64, window=3.0, refills=4.0)
     for replicas in (1, 8, 64, 512):
         yield "replicas", replace(one, replicas=replicas, slots=8, tokens=2048, window=3.0, refills=4.0)
+    for tokens in (64, 512, 8192):
+        for window, lag in ((2.0, 0.0), (2.0, 1.0), (3.0, 0.0), (3.0, 1.0), (3.0, 3.0), (4.0, 0.0), (6.0, 0.0)):
+            yield "lag", replace(one, tokens=tokens, spread=1.0, problems=1, window=window, lag=lag)
+    for problems in (1, 32):
+        for lag in (0.0, 1.0, 3.0, 10.0):
+            slow = replace(one, problems=problems, slow=0.005, slow_seconds=600.0, window=3.0)
+            yield "slow evaluations", replace(slow, lag=lag, refills=32.0)
+    for replicas in (32, 64):
+        for window, lag in ((3.0, 0.0), (3.0, 1.0)):
+            yield (
+                "many replicas",
+                replace(one, replicas=replicas, slots=64, problems=256, window=window, lag=lag, refills=4.0),
+            )
+    for problems in (1000, 10_000):
+        yield "many problems", replace(one, problems=problems, window=3.0, lag=1.0)
     for problems in (1, 10, 100, 1000, *(() if quick else (10_000,))):
         yield "problems", replace(one, problems=problems, window=3.0)
 
@@ -171,6 +201,7 @@ COLUMNS = {
     "groups_per_second": "{:.2f}",
     "engines_busy": "{:.1%}",
     "efficiency": "{:.1%}",
+    "steady": "{:.1%}",
     "driver_ms_a_group": "{:.2f}",
     "driver_busy": "{:.1%}",
     "limit_groups_per_second": "{:.0f}",
@@ -185,6 +216,10 @@ VARIED = {
     "evaluators": ("score_seconds",),
     "problems": ("problems",),
     "default": ("problems",),
+    "lag": ("tokens", "window", "lag"),
+    "slow evaluations": ("problems", "window", "lag"),
+    "many replicas": ("replicas", "window", "lag"),
+    "many problems": ("problems", "window", "lag"),
 }
 
 
@@ -197,7 +232,8 @@ def report(found: Iterable[dict[str, Any]]) -> str:
     for section, some in rows.items():
         head = [*VARIED[section], *COLUMNS]
         body = [
-            [f"{one[key]:g}" for key in VARIED[section]] + [COLUMNS[key].format(one[key]) for key in COLUMNS]
+            [f"{one[key]:g}" for key in VARIED[section]]
+            + [COLUMNS[key].format(one[key]) if key in one else "-" for key in COLUMNS]
             for one in some
         ]
         parts.append(f"## {section}\n\n{markdown([[name.replace('_', ' ') for name in head], *body])}")
@@ -205,7 +241,8 @@ def report(found: Iterable[dict[str, Any]]) -> str:
 
 
 def _is_of(one: dict[str, Any], section: str, case: Case) -> bool:
-    return one["section"] == section and {key: one[key] for key in asdict(case)} == asdict(case)
+    default = asdict(Case())  # older figures lack what was added later
+    return one["section"] == section and {key: one.get(key, default[key]) for key in default} == asdict(case)
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from virtual_time import Clock
@@ -151,23 +152,27 @@ class SimulatedPolicy:
 
 
 class SimulatedScorer(Scorer):
-    """Every answer takes `seconds` on one of so many workers."""
+    """Every answer takes `seconds` on one of so many workers; the share `slow` of them takes `slow_seconds`."""
 
-    def __init__(self, seconds: float, workers: int, clock: Clock) -> None:
+    def __init__(
+        self, seconds: float, workers: int, clock: Clock, slow: float = 0.0, slow_seconds: float = 0.0
+    ) -> None:
         super().__init__(1)
-        self.seconds, self.clock = seconds, clock
+        self.seconds, self.clock, self.slow, self.slow_seconds = seconds, clock, slow, slow_seconds
         self._free = asyncio.Semaphore(workers)
 
     async def score(self, problem: Problem, answers: Sequence[str]) -> list[tuple[Score, float]]:
         found = []
         for answer in answers:
+            drawn = crc32(answer.encode())
+            seconds = self.slow_seconds if drawn % 10_007 < self.slow * 10_007 else self.seconds
             self.queued += 1
             async with self._free:
                 self.queued -= 1
-                await asyncio.sleep(self.seconds)
+                await asyncio.sleep(seconds)
             with self.clock.simulating():
-                value = (hash(answer) % 997) / 997
-                found.append((Score((value, 1 - value), value * 0.9), self.seconds))
+                value = (drawn % 997) / 997
+                found.append((Score((value, 1 - value), value * 0.9), seconds))
             self.scored += 1
         return found
 
