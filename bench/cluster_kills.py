@@ -23,22 +23,14 @@ from postgres import PostgresServer
 from ray_clusters import Nodes, ray_cluster
 from stored_rows import stored_answers
 
+from bench.shard_kills import PROBLEMS, search_whole, sequences
 from evo.cluster import cluster_runner
 from evo.comparison.runner import Ended
 from evo.config.run import RunConfig
-from evo.runs.launch import launch
 from evo.runs.planned import plan_run
-from evo.runs.result import run_to_end
 from evo.search.resources import Shared
 from islands.db.shards import read_cluster_state, read_shards
 from islands.db.store import Store
-
-PROBLEMS = 6
-
-
-def sequences(db: str) -> list[int]:
-    with Store.open(db, read_only=True) as store, store.read() as connection:
-        return [row[0] for row in connection.exec_driver_sql("SELECT sequence FROM prompt_groups")]
 
 
 async def search_on(address: str, db: str) -> Ended:
@@ -48,14 +40,6 @@ async def search_on(address: str, db: str) -> Ended:
         return await runner.search_run("run")
     finally:
         await runner.close()
-
-
-async def search_whole(db: str, config: RunConfig) -> None:
-    launched = await launch(config, db=db, name="run", command="bench/cluster_kills.py")
-    try:
-        await run_to_end(launched)
-    finally:
-        await launched.close()
 
 
 def kill_nodes(cluster: Nodes, db: str, kills: int, chance: random.Random, running: threading.Thread) -> list[set[int]]:

@@ -41,7 +41,8 @@ def sequences(db: str) -> list[int]:
 
 
 async def search_whole(db: str, config: RunConfig) -> None:
-    launched = await launch(config, db=db, name="run", command="bench/shard_kills.py")
+    """The run on one machine, undisturbed."""
+    launched = await launch(config, db=db, name="run", command="whole")
     try:
         await run_to_end(launched)
     finally:
