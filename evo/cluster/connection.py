@@ -77,27 +77,30 @@ def alive_nodes() -> list[Mapping[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def slots(place: ClusterAddress) -> int:
-    """How many tasks the cluster can run at once, at least one."""
-    return max(1, _fits(place))
+def slots(place: ClusterAddress, beside: Mapping[str, float]) -> int:
+    """How many tasks the cluster can run at once, at least one. beside: resources that engines hold"""
+    return max(1, _fits(place, beside))
 
 
-def check_room(place: ClusterAddress) -> None:
-    """BadInput where the scoring processes that are asked for leave no room for a task, which would wait for ever."""
-    options = place.options
-    if options.scorers and _fits(place) < 1:
+def check_room(place: ClusterAddress, beside: Mapping[str, float]) -> None:
+    """BadInput where what was asked for beside a task leaves no room for one, which would wait for ever."""
+    options, there = place.options, ray.cluster_resources().get("CPU", 0.0)
+    if beside and not options.scorers and _fits(place, beside) < 1:
+        raise BadInput(f"--ray {place}: its engines leave no room for a task among {there:g} CPUs; ask for fewer")
+    if options.scorers and _fits(place, beside) < 1:
         raise BadInput(
             f"--ray {place}: {options.scorers} scoring processes of {options.scorer_cpus:g} CPUs leave no room for a "
-            f"task among {ray.cluster_resources().get('CPU', 0.0):g}; ask for fewer, or for ?scorer_cpus= less"
+            f"task among {there:g}; ask for fewer, or for ?scorer_cpus= less"
         )
 
 
-def _fits(place: ClusterAddress) -> int:
-    """Tasks beside the scoring processes."""
+def _fits(place: ClusterAddress, beside: Mapping[str, float]) -> int:
+    """Tasks beside the scoring processes and the engines."""
     options, there = place.options, ray.cluster_resources()
     scoring = {"CPU": options.scorer_cpus, "GPU": options.scorer_gpus, **options.scorer_resources}
     asked = {"CPU": options.cpus, "GPU": options.gpus, **options.resources}
-    free = {name: there.get(name, 0.0) - options.scorers * scoring.get(name, 0.0) for name in asked}
+    taken = {name: options.scorers * scoring.get(name, 0.0) + beside.get(name, 0.0) for name in asked}
+    free = {name: there.get(name, 0.0) - taken[name] for name in asked}
     fits = [int(free[name] / amount) for name, amount in asked.items() if amount > 0]
     return min(fits, default=len(alive_nodes()))
 

@@ -10,14 +10,15 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from evo.cluster.connection import check_database, check_room, connect, leave, slots
+from evo.cluster.connection import check_database, check_room, connect, leave
 from evo.cluster.scoring import start_judges
 from evo.cluster.seats import Seats
 from evo.cluster.summary import merge_problems, merge_shards, outcome_of
 from evo.cluster.task import Task
 from evo.comparison.runner import Ended, SeedBatch
 from evo.config.cluster import ClusterAddress
-from evo.config.run import RunConfig
+from evo.config.parse import parse
+from evo.config.run import RunConfig, complete_run
 from evo.errors import SearchFailed
 from evo.runs.scorer_change import UNCHANGED, Changes
 from evo.search.resources import policy_key
@@ -48,7 +49,8 @@ class ClusterRunner:
         self._ours = await asyncio.to_thread(connect, self.place)
         self._connected = True
         check_database(self.db, self.place)
-        check_room(self.place)
+        await self._start_engines(configs)
+        check_room(self.place, self._seats.fleet.taken)
         different = list({policy_key(config): config for config in configs}.values())
         actor = self._seats.start()
         try:
@@ -60,6 +62,7 @@ class ClusterRunner:
         """Every run is a task of its own; how each ended. A search that fails leaves the others running."""
         tasks = [Task(name) for batch in seed_batches for name, _ in batch]
         name = tasks[0].run.split("/")[0] if tasks else ""
+        await self._start_engines(self._stored(task.run) for task in tasks)
         self._start_judges(task.run for task in tasks)
         with Store.open(db) as store:
             async with self._reporting(store, name, None):
@@ -73,6 +76,7 @@ class ClusterRunner:
             dealt = bool(read_shards(store, store.run(name).id))
         if options.shards == 1 and not dealt:
             return (await self.search(self.db, [[(name, RunConfig())]], changes))[0]
+        await self._start_engines([self._stored(name)])
         self._start_judges([name])
         actor = self._seats.start()
         try:
@@ -82,7 +86,7 @@ class ClusterRunner:
         with Store.open(self.db) as store:
             run = store.run(name)
             store.lease(run.id)
-            count = plan_shards(store, run.id, min(problems, options.shards or slots(self.place)))
+            count = plan_shards(store, run.id, min(problems, options.shards or self._seats.slots()))
             revoke_shards(store, run.id)
             left = [one.number for one in read_shards(store, run.id) if changes or one.status != "done"]
             self._seats.tell(f"{name}: {problems} problems in {count} shards, {len(left)} of them unfinished")
@@ -100,6 +104,14 @@ class ClusterRunner:
             store.finish_run(run.id, outcome, why, summary={**summary, **merge_shards(shards, time.time())})
         return Ended(name, outcome, why, tuple(dict.fromkeys(fault for one in ended for fault in one.faults)))
 
+    async def _start_engines(self, configs: Iterable[RunConfig]) -> None:
+        """Engines with replicas, before anything that asks them."""
+        await asyncio.to_thread(self._seats.fleet.start, list(configs), self._seats.tell)
+
+    def _stored(self, name: str) -> RunConfig:
+        with Store.open(self.db, read_only=True) as store:
+            return parse(RunConfig, complete_run(store.run(name).config), f"run {name}")
+
     def _start_judges(self, runs: Iterable[str]) -> None:
         """The scoring processes, which take what these runs' scorers say unless the address says otherwise."""
         with Store.open(self.db, read_only=True) as store:
@@ -112,7 +124,7 @@ class ClusterRunner:
                 f"scoring takes {describe_resources(taken)}, which the tasks, who score, do not ask for: ?scorers=N "
                 "starts scoring processes that do"
             )
-        check_room(self.place)
+        check_room(self.place, self._seats.fleet.taken)
         self._seats.judges = start_judges(options)
 
     def _searching(self, changes: Changes) -> Callable[[Any, Task], Awaitable[Ended]]:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from evo.cluster.connection import describe_nodes, slots
+from evo.cluster.engines import Fleet
+from evo.cluster.summary import add_up_servers
 from evo.cluster.task import Answer, Task
 from evo.cluster.worker import Worker
 from evo.config.cluster import ClusterAddress
@@ -50,8 +53,10 @@ class Seats:
         self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self.warning: Callable[[str], None] = lambda text: None
         self.judges: list[Any] = []
+        self.fleet = Fleet()
         self._actors: list[Any] = []
         self._paused = False
+        self._known: dict[tuple[str, str, str], dict[str, Any]] = {}
 
     def start(self) -> Any:
         """A new process somewhere on the cluster."""
@@ -59,9 +64,13 @@ class Seats:
         remote = ray.remote(Worker).options(
             num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources or None, max_restarts=0
         )
-        actor = remote.remote(str(Path.cwd()), [entry for entry in sys.path if entry], self.judges)
+        actor = remote.remote(str(Path.cwd()), [entry for entry in sys.path if entry], self.judges, self.fleet.replicas)
         self._actors.append(actor)
         return actor
+
+    def slots(self) -> int:
+        """How many tasks can be under way at once."""
+        return slots(self.place, self.fleet.taken)
 
     async def ask(self, actor: Any, method: str, *arguments: Any) -> Any:
         """An order's result. Raises what the worker found at fault; RayError where the process is gone."""
@@ -80,8 +89,7 @@ class Seats:
         self.waiting.extend(tasks)
         results: list[Any] = []
         seats = [
-            asyncio.create_task(self._serve(number, search, results))
-            for number in range(min(len(tasks), slots(self.place)))
+            asyncio.create_task(self._serve(number, search, results)) for number in range(min(len(tasks), self.slots()))
         ]
         try:
             await asyncio.gather(*seats)
@@ -165,14 +173,26 @@ class Seats:
             "lost": self.lost,
             "restarted": self.restarted,
             "scorers": len(self.judges),
+            "engines": [*self.fleet.state(), *self._servers()],
             "events": list(self.events),
         }
+
+    def _servers(self) -> list[dict[str, Any]]:
+        """Servers that the tasks ask, as these see them together."""
+        refs = [actor.servers.remote() for _, actor in list(self.running.values())]
+        answered, _ = ray.wait(refs, num_returns=len(refs), timeout=1.0) if refs else ([], [])
+        for ref in answered:
+            with suppress(RayError):
+                for one in ray.get(ref):
+                    self._known[one["address"], one["url"], one.pop("task")] = one
+        return add_up_servers(self._known)
 
     def close(self) -> None:
         for actor in list(self._actors):
             self.drop(actor)
         for judge in self.judges:
             ray.kill(judge)
+        self.fleet.close()
 
     def drop(self, actor: Any) -> None:
         """End a process."""

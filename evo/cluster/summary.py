@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evo.search.active_time import Period, seconds_until, union
@@ -64,6 +64,21 @@ def outcome_of(shards: Sequence[ShardRecord]) -> tuple[str, str]:
         if found is not None:
             return ("failed" if status == "failed" else "interrupted"), found.reason
     return "done", next((shard.reason for shard in shards if shard.reason), "")
+
+
+def add_up_servers(seen: Mapping[tuple[str, str, str], Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Servers as several tasks see them: each is there where one of these reaches it, and has what all have under way.
+
+    seen: by (address, url, task) what vpo.policies.spread tells of it
+    """
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for (address, url, _), one in seen.items():
+        sums = found.setdefault((address, url), {"address": address, "url": url, "node": "", "in": False})
+        sums["in"] = sums["in"] or bool(one["in"])
+        for name in ("load", "answered"):
+            sums[name] = sums.get(name, 0) + int(one[name])
+        sums["lost"] = max(sums.get("lost", 0), int(one["lost"]))
+    return list(found.values())
 
 
 def _period(stored: Sequence[float | None], now: float) -> Period:

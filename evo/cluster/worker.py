@@ -11,12 +11,14 @@ import contextlib
 import os
 import sys
 import traceback
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import ray
 
 from evo.cluster.command import Command
+from evo.cluster.engines import Engines
 from evo.cluster.scoring import ClusterScorer
 from evo.cluster.task import Answer, Order, Outcome
 from evo.comparison.runner import Ended
@@ -32,6 +34,7 @@ from evo.runs.shards import check_divisible, relaunch_shard
 from evo.search.resources import Shared
 from evo.search.stop import Stop, StopReason
 from problems.sandbox.contract import Mode
+from vpo.vllm.leases import ELSEWHERE
 
 
 class Worker:
@@ -39,13 +42,16 @@ class Worker:
 
     folder, path: the driver's working directory, which relative names are of, and where it imports from
     judges: processes that score its answers (evo.cluster.scoring); none where it does that itself
+    engines: of policies with replicas (evo.cluster.engines)
     """
 
-    def __init__(self, folder: str, path: Sequence[str], judges: Sequence[Any] = ()) -> None:
+    def __init__(self, folder: str, path: Sequence[str], judges: Sequence[Any], engines: Engines) -> None:
         with contextlib.suppress(OSError):  # another machine need not have it
             os.chdir(folder)
         sys.path[:0] = [entry for entry in path if entry not in sys.path]
         self._shared, self._judges = Shared(), list(judges)
+        self._name = uuid.uuid4().hex
+        ELSEWHERE.update(engines)
         self._stopping: Stop | None = None
         self._paused = False
         self._launched: Launched | None = None
@@ -129,6 +135,14 @@ class Worker:
 
     async def close(self) -> None:
         await self._shared.close()
+
+    async def servers(self) -> list[dict[str, Any]]:
+        """What the policies that are spread over servers say of them, each with this process's name."""
+        found: list[dict[str, Any]] = []
+        for policy in self._shared.opened():
+            state = getattr(getattr(policy, "server", None), "state", None)
+            found += [{**one, "address": policy.version, "task": self._name} for one in (state() if state else [])]
+        return found
 
     async def whereabouts(self) -> str:
         return node_id()

@@ -47,6 +47,10 @@ class Shared:
             self._policies[key] = open_policy(config, problems)
         return self._policies[key]
 
+    def opened(self) -> list[Policy]:
+        """Every policy that was asked for so far."""
+        return list(self._policies.values())
+
     def operators(self, config: RunConfig, problems: Sequence[Problem]) -> list[Operator]:
         """The policy, or the policies that the configuration lists, each asked for as many answers a group."""
         addresses = parse_addresses(config.policy)

@@ -69,8 +69,12 @@ def load_policy(
     if isinstance(address, str):
         address = parse_address(address)
     given = PolicySettings(temperature, top_p, max_tokens, device, dtype, batch, threads)
-    settings = _with_options(address, given)
-    return _loader(address)(address, settings)
+    return _loader(address)(address, _with_options(address, given))
+
+
+def settings_at(address: PolicyAddress, *, device: str | None = None, dtype: str | None = None) -> PolicySettings:
+    """What a policy is loaded with: the options of its address, before what its run says. Raises BadAddress."""
+    return _with_options(address, PolicySettings(device=device, dtype=dtype))
 
 
 def check_policy(address: PolicyAddress) -> None:

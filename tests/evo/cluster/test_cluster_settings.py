@@ -48,7 +48,7 @@ def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatc
     config = RunConfig.model_validate({"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 8})
     plan_run(config, Shared(), db=db, name="run", command="test")
     started: list[ClusterOptions] = []
-    monkeypatch.setattr(running, "check_room", lambda place: None)
+    monkeypatch.setattr(running, "check_room", lambda place, beside: None)
     monkeypatch.setattr(running, "start_judges", lambda options: started.append(options) or [])
     running.ClusterRunner(parse_cluster("local?scorers=2"), db)._start_judges(["run"])
     assert (started[0].scorers, started[0].scorer_gpus, started[0].scorer_cpus) == (2, 0.5, 1)
