@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from evo.cli.options import db_option, json_option
+from evo.cluster import cluster_place
 from evo.doctor.doctor import examine
 from evo.doctor.line import Line
 
@@ -18,31 +20,52 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 @click.command()
 @click.option("--policy", "policies", multiple=True, metavar="POLICY", help="an engine to load and ask; repeatable")
+@click.option("--ray", metavar="ADDRESS", help="check every node of a Ray cluster, and whether their versions agree")
 @db_option
 @json_option
-def doctor(policies: tuple[str, ...], db: str, as_json: bool) -> int:
+def doctor(policies: tuple[str, ...], ray: str | None, db: str, as_json: bool) -> int:
     """Check this machine before a run: packages, sandbox, database and its clock, GPUs, memory, disk, and the engines
     named by --policy. Nothing is changed. Each line that is not ok says the remedy.
+
+    With --ray every node of a cluster is checked so, by a task on it.
 
     Exit code 0: ready, warnings included; 1: something must be mended first.
 
     \b
     evo doctor
     evo doctor --db postgresql+psycopg://evo@host/evo --policy openai:qwen@http://host:8000 --json
+    evo doctor --ray head:6379 --db postgresql+psycopg://evo@host/evo
     """
     console = Console(highlight=False, stderr=as_json)
     lines: list[Line] = []
-    for line in examine(db, policies, Path.cwd()):
+    records: list[dict[str, str]] = []
+    last = ""
+    for node, line in _lines(ray, db, policies):
         lines.append(line)
+        records.append({"node": node, **line.record()} if node else line.record())
         if not as_json:
+            if node != last:
+                console.print(f"[bold]{escape(node)}[/bold]", soft_wrap=True)
             _print(console, line)
+        last = node
     failed = sum(line.level == "fail" for line in lines)
     if as_json:
-        click.echo(json.dumps({"ready": not failed, "checks": [line.record() for line in lines]}))
+        click.echo(json.dumps({"ready": not failed, "checks": records}))
     else:
         warned = sum(line.level == "warn" for line in lines)
         console.print(f"{'not ready' if failed else 'ready'}: {failed} to mend, {warned} to know of", soft_wrap=True)
     return 1 if failed else 0
+
+
+def _lines(ray: str | None, db: str, policies: Sequence[str]) -> Iterator[tuple[str, Line]]:
+    """(node, line), the node "" where this machine alone is checked."""
+    if ray is None:
+        yield from (("", line) for line in examine(db, policies, Path.cwd()))
+        return
+    place = cluster_place(ray)
+    from evo.cluster.doctor import examine_cluster
+
+    yield from examine_cluster(place, db, policies, Path.cwd())
 
 
 def _print(console: Console, line: Line) -> None:

@@ -20,6 +20,7 @@ from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled
 from evo.comparison.operators_table import print_operators
 from evo.monitor.best_known import best_known_of, describe_best_known, verify_best
+from evo.monitor.cluster import describe_whole
 from evo.search.progress import describe_usage
 from islands.db.comparisons import runs_named
 from islands.db.reflections import reflections_on
@@ -109,6 +110,7 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
             "format_errors": misread,
             "versions": [asdict(one) for one in versions],
             "checkpoints": saved,
+            "cluster": describe_whole(store, run.name),
             "scorer_changes": [asdict(one) for one in changes],
             "operators": [operator_dict(one, crossed_seeds=comparison.crossed_seeds) for one in operators],
             "problems": [
@@ -169,6 +171,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     if misread:
         worst = sorted(misread.items(), key=lambda item: -item[1])[:3]
         console.print("\nmisread rollouts: " + "; ".join(f"{count:,} x {reason}" for reason, count in worst))
+    for line in describe_whole(store, run.name):
+        console.print(line, soft_wrap=True)
 
 
 def vector_of(problem: ProblemRecord, candidate: Candidate | None) -> str:

@@ -209,7 +209,10 @@ SEARCHED = "stages:\n  b: {search: {problems: [maze:hard]}}\n"
             "stages:\n  b: {search: {problems: [maze:hard]}}\n  a: {report: {run: '${b}/vpo/s0'}}",
             "b is one run; only a comparison's runs have /ARM/sSEED",
         ),
-        (f"{SEARCHED}  a: {{train: {{method: vpo, parents_from: '${{b}}'}}}}", "parents_from = '${b}': String should match"),
+        (
+            f"{SEARCHED}  a: {{train: {{method: vpo, parents_from: '${{b}}'}}}}",
+            "parents_from = '${b}': String should match",
+        ),
         (f"{SEARCHED}  a: {{train: {{method: improve, from_traces: 'archive:${{b}}'}}}}", "expected ${STAGE}"),
         ("db: mysql://x\nstages:\n  a: {search: {problems: [maze:hard]}}", "mysql"),
     ],
