@@ -87,8 +87,7 @@ def _tree(pid: int) -> float:
 @contextmanager
 def clocked(clock: Clock, launched: Launched) -> Iterator[None]:
     """Time what the event loop does for this search."""
-    from evo.search import iteration
-    from problems import scoring
+    from evo.search import score
 
     search = launched.search
     with ExitStack() as stack:
@@ -96,11 +95,11 @@ def clocked(clock: Clock, launched: Launched) -> Iterator[None]:
         def timed(name: str, owner: Any, attribute: str) -> None:
             stack.enter_context(mock.patch.object(owner, attribute, clock.wrap(name, getattr(owner, attribute))))
 
-        timed("database", search, "_land_ready")
+        timed("database", search, "_commit_ready")
         timed("proposing", search, "_propose")
         timed("reporting", search, "_report")
-        timed("scoring in the loop", scoring, "_judge")
-        timed("identity", iteration, "identity")
+        timed("scoring in the loop", launched.scorer, "_judge")
+        timed("identity", score, "identity")
         for problem_run in launched.problem_runs:
             timed("selection", problem_run.population, "select")
             for style in problem_run.styles:

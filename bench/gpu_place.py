@@ -63,10 +63,10 @@ def tiny_model(folder: Path) -> str:
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<end>", pad_token="<end>")
     fast.chat_template = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
     torch.manual_seed(0)
-    shape = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4}
+    shape = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2}
     ends = {"eos_token_id": len(letters), "bos_token_id": None, "pad_token_id": len(letters)}
     config = Qwen2Config(
-        vocab_size=len(letters) + 1, num_key_value_heads=2, max_position_embeddings=4096, **shape, **ends
+        vocab_size=len(letters) + 1, num_key_value_heads=1, max_position_embeddings=4096, **shape, **ends
     )
     Qwen2ForCausalLM(config).save_pretrained(folder)
     fast.save_pretrained(folder)

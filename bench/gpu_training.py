@@ -119,7 +119,7 @@ def colocated(place: Place) -> dict[str, Any]:
     ]
     evo([*(["resume", "colocated"] if known else asked), "--db", db, "--plain"])
     with Store.open(db, read_only=True) as store:
-        steps = training_steps(store, store.run("colocated").id)
+        steps = list(training_steps(store, store.run("colocated").id))
     probes = [step.stats["probe"] for step in steps if "probe" in step.stats]
     times = [step.stats["sync_seconds"] for step in steps if "probe" in step.stats]
     return {

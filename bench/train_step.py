@@ -63,7 +63,7 @@ def batch_of(prompt: int, completion: int, ragged: bool, vocabulary: int) -> Bat
     draw = [rng.integers(10, vocabulary, n).astype(np.int32) for n in (prompt, *lengths)]
     rewards = rng.random(G)
     # of mean 0 and deviation 1, so that TRL, told not to scale, has the same advantages
-    return draw[0], draw[1:], ((rewards - rewards.mean()) / rewards.std()).tolist()
+    return draw[0], draw[1:], ((rewards - rewards.mean()) / rewards.std(ddof=1)).tolist()
 
 
 def load(path: str) -> Any:
