@@ -39,8 +39,8 @@ def test_batches_and_windows(problems, policy_batch, parallel, expected):
 @pytest.mark.parametrize(
     ("problems", "iterations", "slots", "rollouts", "parallel", "expected"),
     [
-        (60, 60, 256, 8, None, 120),  # twice the problems fill it three times over already
-        (30, 60, 256, 8, None, 96),  # three times 32 groups
+        (70, 60, 256, 8, None, 140),  # twice the problems fill it four times over already
+        (30, 60, 256, 8, None, 128),  # four times 32 groups
         (3, 60, 256, 8, None, 25),  # no more than five for each of five islands
         (12, 3, 64, 1, None, 24),  # a short run stays a search
         (1, 60, 32, 4, None, 15),  # four generations
