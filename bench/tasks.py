@@ -1,7 +1,7 @@
 """The VPO paper's comparison on a text task: GRPO and VPO from one small base at equal answers, on musique:synthetic.
 
     evo pretrain musique -o DIR/base
-    python bench/tasks.py -o DIR [--seeds 3] [--steps 50] [--level medium]
+    python bench/tasks.py -o DIR [--seeds 3] [--steps 40] [--level full]
 
 Trains both arms with every seed on the training set, evaluates them and the base on the test set (30 answers a
 question, temperature 1) and writes bench/results/tasks.md and tasks.json. What has run is not run again, and a training
@@ -35,6 +35,10 @@ PAPER = (
 """Task, arm, best@30 and diversity, as reported in arXiv 2605.22817."""
 
 
+def questions(level: str) -> str:
+    return "musique:synthetic" + ("" if level == "full" else f"-{level}")
+
+
 def train(out: Path, arm: str, seed: int, steps: int, level: str) -> None:
     import evo
 
@@ -45,7 +49,7 @@ def train(out: Path, arm: str, seed: int, steps: int, level: str) -> None:
         evo.train(resume=str(folder), progress=False)
     else:
         evo.train(
-            *(arm, f"musique:synthetic-{level}-train"), policy=str(out / "base"), steps=steps, output=str(folder),
+            *(arm, f"{questions(level)}-train"), policy=str(out / "base"), steps=steps, output=str(folder),
             seed=seed, save_every=25, keep=1, progress=False, **ARMS[arm], **RL,
         )  # fmt: skip
     print(f"{time.strftime('%H:%M:%S')}  trained {folder.name}", flush=True)
@@ -59,7 +63,7 @@ def evaluate(out: Path, name: str, answers: int, level: str) -> None:
         return
     policy = out / ("base" if name == "base" else name)
     found = evo.evaluate(
-        f"musique:synthetic-{level}", policy=str(policy), answers=answers, answers_total=30, temperature=1.0,
+        questions(level), policy=str(policy), answers=answers, answers_total=30, temperature=1.0,
         output=str(file), progress=False,
     )  # fmt: skip
     told = "  ".join(f"{key} {found[key]:.3f}" for key in ("best@1", "best@3", "best@10", "best@30", "diversity"))
@@ -113,7 +117,7 @@ def write_report(out: Path, results: Path, seeds: int, steps: int, level: str) -
 
 def paper_rows(tables: dict[str, Any], level: str) -> list[Sequence[str]]:
     ours = [
-        (f"musique:synthetic-{level} (0.5M)", arm, f"{row['best@30']['mean']:.3f}", f"{row['diversity']['mean']:.3f}")
+        (f"{questions(level)} (0.4M)", arm, f"{row['best@30']['mean']:.3f}", f"{row['diversity']['mean']:.3f}")
         for arm, row in tables.items()
     ]
     return [*ours, *PAPER]
@@ -123,8 +127,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("-o", "--output", type=Path, required=True, help="where base lies, and runs are kept")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--level", default="medium", choices=("easy", "medium"))
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--level", default="full", choices=("easy", "medium", "full"))
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results")
     given = parser.parse_args()
     for answers in (1, 3):

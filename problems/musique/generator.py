@@ -65,8 +65,22 @@ class _World:
         return Asked(BRANCH.name, (left, right)), person
 
 
-def draw_question(rng: random.Random, level: str, split: str) -> dict[str, Any]:
-    """A row of MuSiQue's schema. split: "train" and "test" share no names."""
+@dataclass(frozen=True)
+class Drawn:
+    """A question with the facts of its paragraphs, in their order, and of those the ones of its steps, in theirs.
+
+    shape: of MuSiQue's ids
+    """
+
+    shape: str
+    question: Question
+    answer: str
+    gold: list[Fact]
+    facts: list[Fact]
+
+
+def draw_facts(rng: random.Random, level: str, split: str) -> Drawn:
+    """What a row says, unproven and in no prose. split: "train" and "test" share no names."""
     shape = rng.choice(rng.choice(_SHAPES[level]))
     world = _World(rng, Names(rng, split))
     if shape in _CHAINS:
@@ -79,6 +93,13 @@ def draw_question(rng: random.Random, level: str, split: str) -> dict[str, Any]:
     gold = list(world.facts)
     facts = [*gold, *_distractors(world, _PARAGRAPHS[level] - len(gold))]
     rng.shuffle(facts)
+    return Drawn(shape, question, answer, gold, facts)
+
+
+def draw_question(rng: random.Random, level: str, split: str) -> dict[str, Any]:
+    """A row of MuSiQue's schema, proven."""
+    drawn = draw_facts(rng, level, split)
+    question, answer, gold, facts = drawn.question, drawn.answer, drawn.gold, drawn.facts
     paragraphs = [
         {
             "idx": index,
@@ -91,7 +112,7 @@ def draw_question(rng: random.Random, level: str, split: str) -> dict[str, Any]:
     prove(question, answer, paragraphs)
     kind = ALL[gold[-1].relation].value
     return {
-        "id": f"{shape}__synthetic_{rng.getrandbits(48):012x}",
+        "id": f"{drawn.shape}__synthetic_{rng.getrandbits(48):012x}",
         "paragraphs": paragraphs,
         "question": _asked(say(question), kind),
         "question_decomposition": _steps(gold, facts),

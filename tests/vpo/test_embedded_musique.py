@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 from command_line import evo
 
 from evo.config.run import PromptConfig
@@ -13,6 +14,7 @@ from evo.prompts.registry import open_format
 from problems import resolve
 from problems.musique.facts import Asked, read_question, say, steps_of
 from vpo.chain import default_max_tokens, parse
+from vpo.embedded.checkpoint import build_model
 from vpo.embedded.dialects import DIALECTS
 from vpo.embedded.musique.language import decode_chain, facts_of, question_of
 from vpo.embedded.musique.lessons import Lessons, Reading, read, read_again, rewards_of
@@ -22,12 +24,12 @@ from vpo.embedded.pretrain_config import make_config
 from vpo.policies.prompt_formats import MUSIQUE_FORMAT, TOKEN_FORMATS
 
 LANGUAGE = DIALECTS[MUSIQUE_FORMAT]
-PROMPT = "q Galham seat mayor p0 seat Galham Norbask p1 mayor Norbask Ulneck p2 branch Galham Feldell Corgorn m2"
+PROMPT = "Galham seat p0 Norbask Norbask mayor p1 Ulneck Galham Feldell branch p2 Corgorn q Galham : seat mayor m2"
 
 
 def readings(count, level=""):
     problems = resolve(f"musique:synthetic{level}", count)
-    return [(p, Reading(tuple(question_of(p)), tuple(facts_of(p)), p.support, p.answers)) for p in problems]
+    return [(p, Reading(tuple(question_of(p)), tuple(facts_of(p)), p.support)) for p in problems]
 
 
 def short(problem):
@@ -59,7 +61,7 @@ def test_a_prompt_says_what_the_text_says_and_a_chain_is_read_as_it_is_written(l
         assert again.startswith(prompt[:-3]) and again.endswith("ok ok ok ok a2 m3")
         assert LANGUAGE.read(text, again) == [short(problem), wrong]
         begun = LANGUAGE.prefill(problem, short(problem), np.random.default_rng(0))
-        assert text.startswith(begun) and begun.startswith("> p")
+        assert text.startswith(begun) and begun.startswith("> ") and len(begun) > 4
 
 
 @pytest.mark.parametrize(
@@ -68,6 +70,7 @@ def test_a_prompt_says_what_the_text_says_and_a_chain_is_read_as_it_is_written(l
         ("> p0 p1 > p2", [("0, 1", "Ulneck"), ("2", "Corgorn")]),
         ("> p1 > p1", [("1", "Ulneck")] * 2),
         ("p0 > p1 p1", [("1, 1", "Ulneck")]),  # what stands before the first answer is passed over
+        ("> Galham seat p0 Norbask mayor p1 Corgorn >", [("0, 1", "Ulneck")]),  # the paragraph says its value
         (">", []),
         ("> p9 m3 par", []),  # a paragraph that is not there
         ("> p9 p0", [("0", "Norbask")]),
@@ -91,11 +94,11 @@ def test_what_the_language_has_no_words_for(tmp_path):
     for answers in (0, 6):
         with pytest.raises(BadInput, match="1 to 5 answers"):
             open_format(problem, MUSIQUE_FORMAT, config, answers)
+    assert LANGUAGE.write(problem, ["<support>0</support>\n<answer>Nobody</answer>"], PROMPT) is None
     problem.question = "When was the river named?"
     with pytest.raises(BadInput, match="no question over relations"):
         open_format(problem, MUSIQUE_FORMAT, config, 3)
-    assert LANGUAGE.write(problem, ["<support>0</support>\n<answer>Nobody</answer>"], PROMPT) is None
-    assert default_max_tokens("tagged", 3, MUSIQUE_FORMAT) < 40
+    assert default_max_tokens("tagged", 3, MUSIQUE_FORMAT) < 50
 
 
 def test_every_language_has_each_word_once_and_its_end_token():
@@ -124,21 +127,44 @@ def test_a_second_reading_keeps_what_was_right():
 
 
 def test_lessons_are_the_same_for_a_seed_and_speak_the_language():
-    first, again, other = (Lessons(seed).batch(60) for seed in (1, 1, 2))
+    first, again, other = (Lessons(seed).batch(90) for seed in (1, 1, 2))
     assert first == again != other
+    drills = [lesson for lesson in first if lesson.given]
+    lessons = [lesson for lesson in first if not lesson.given]
     asked = Counter()
-    for lesson in first:
+    for lesson in lessons:
         assert set(lesson.prompt + lesson.chain) <= set(WORDS)
         count = int(lesson.prompt[-1][1:])
         asked[count] += 1
         assert len(LANGUAGE.read(" ".join(lesson.chain), " ".join(lesson.prompt))) == count
-    assert set(asked) == {1, 2, 3, 4, 5} and 5 < sum("par" in lesson.prompt for lesson in first) < 35
+    assert set(asked) == {1, 2, 3, 4, 5} and 5 < sum("par" in lesson.prompt for lesson in lessons) < 35
+    for lesson in drills:
+        learned = [word for place, word in enumerate(lesson.chain) if place not in lesson.given]
+        assert "q" not in learned and "q" in lesson.chain and learned[-1] == "<eos>"
+        stated = " ".join(lesson.prompt)
+        for answer in " ".join(learned[:-1]).split("> ")[1:]:
+            assert answer.strip() in stated
+    assert 10 < len(drills) < 50
 
 
 def test_what_it_may_start_from():
     with pytest.raises(ValueError, match="speaks maze-compact"):
         make_config("musique", "embedded:base")
     assert make_config("musique").width < make_config("maze").width
+
+
+def test_a_fresh_policy_looks_up_what_stands_after_two_words():
+    model = build_model(96, 3, 4, 0, MUSIQUE_FORMAT)
+    ids = {word: i for i, word in enumerate(WORDS)}
+    right = total = 0
+    for lesson in (lesson for lesson in Lessons(5).batch(40) if lesson.given):
+        words = lesson.prompt + lesson.chain
+        with torch.no_grad():
+            guessed = model(torch.tensor([[ids[word] for word in words]])).logits[0].argmax(-1)
+        for place in range(len(lesson.prompt), len(words)):
+            if words[place] in PARAGRAPHS:
+                right, total = right + (WORDS[guessed[place - 1]] == words[place]), total + 1
+    assert total > 30 and right / total > 0.5  # by chance .17
 
 
 def test_a_policy_is_made_searches_evaluates_and_trains(tmp_path, monkeypatch, capsys):

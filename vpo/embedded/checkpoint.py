@@ -77,11 +77,12 @@ def build_tokenizer(dialect: str = DIALECT) -> PreTrainedTokenizerFast:
 
 def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = DIALECT) -> LlamaForCausalLM:
     """A fresh Llama of `width` with `layers` layers in float32; of a maze language the cell tokens are placed on the
-    board."""
+    board, of that of questions the heads that look up."""
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
     from vpo.embedded.dialects import DIALECTS
+    from vpo.embedded.musique.placing import THETA, place_heads
 
     words = DIALECTS[dialect].vocabulary()
     config = LlamaConfig(
@@ -97,6 +98,7 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = D
         bos_token_id=None,
         eos_token_id=words.index(STOP),
         initializer_range=0.5 * width**-0.5,
+        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0 if dialect in SIZES else THETA},
     )
     setattr(config, DIALECT_KEY, dialect)
     with torch.random.fork_rng(devices=[]):
@@ -104,6 +106,8 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = D
         model = LlamaForCausalLM(config)
         if dialect in SIZES:
             _place_cells(model, words, SIZES[dialect][-1])
+        else:
+            place_heads(model, words)
     model.generation_config = GenerationConfig(
         do_sample=True,
         temperature=1.0,

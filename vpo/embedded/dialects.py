@@ -128,21 +128,24 @@ class MusiqueDialect:
     def prompt(self, problem: Problem, parent: str, rewards: Sequence[float] | None, answers: int) -> str:
         asked = _a(problem, MusiqueProblem, self)
         facts = musique.facts_of(asked)
-        shown = musique.encode_answer(parent, facts) if parent else []
+        shown = musique.encode_parent(parent, facts) if parent else []
         marks = problem.score(parent).rewards if shown and rewards is None else rewards or ()
         return musique.encode_prompt(musique.question_of(asked), facts, shown, marks, answers)
 
     def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
-        """The first answer as far as some paragraph that the parent cites."""
-        words = musique.encode_answer(parent, musique.facts_of(_a(problem, MusiqueProblem, self)))
-        return " ".join([musique_words.ANSWER, *words[: rng.integers(1, len(words))]]) if len(words) > 1 else ""
+        """The first answer as far as some word of it."""
+        asked = _a(problem, MusiqueProblem, self)
+        words = musique.encode_answer(parent, musique.question_of(asked), musique.facts_of(asked))
+        return " ".join([musique_words.ANSWER, *words[: rng.integers(1, len(words))]]) if words else ""
 
     def read(self, text: str, prompt: str) -> list[str]:
         return musique.decode_chain(text, prompt)
 
     def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
-        facts = musique.facts_of(_a(problem, MusiqueProblem, self))
-        words = [word for text in answers for word in (musique_words.ANSWER, *musique.encode_answer(text, facts))]
+        asked = _a(problem, MusiqueProblem, self)
+        question, facts = musique.question_of(asked), musique.facts_of(asked)
+        said = (musique.encode_answer(text, question, facts) for text in answers)
+        words = [word for answer in said for word in (musique_words.ANSWER, *answer)]
         text = " ".join(words)
         return text if self.read(text, prompt) == list(answers) else None
 

@@ -10,8 +10,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 @dataclass(frozen=True)
 class Lesson:
+    """given: places of the chain that are not learned, since they ask rather than answer"""
+
     prompt: list[str]
     chain: list[str]
+    given: frozenset[int] = frozenset()
 
 
 Subject = TypeVar("Subject")

@@ -162,6 +162,8 @@ def chain_loss(model: LlamaForCausalLM, batch: list[Lesson], ids: dict[str, int]
         end = len(lesson.prompt) + len(lesson.chain)
         tokens[row, :end] = torch.tensor([ids[word] for word in (*lesson.prompt, *lesson.chain)])
         answers[row, len(lesson.prompt) : end] = True
+        if lesson.given:
+            answers[row, [len(lesson.prompt) + place for place in lesson.given]] = False
     hidden = model.model(input_ids=tokens[:, :-1], use_cache=False).last_hidden_state  # (B, T-1, width)
     logits = model.lm_head(hidden[answers[:, 1:]])  # (N, V), only where a token is learned
     return torch.nn.functional.cross_entropy(logits.float(), tokens[answers]), int(answers.sum())

@@ -72,7 +72,7 @@ LANGUAGES: Mapping[str, str] = {"maze": DIALECT, "maze-edit": EDIT_DIALECT, "mus
 """What `evo pretrain` can teach, by the name it has there."""
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "maze-edit": {"large_share": 0.5},
-    "musique": {"width": 96, "batch": 48, "steps": 3000, "learning_rate": 3e-3, "warm_up": 40},
+    "musique": {"width": 96, "layers": 3, "batch": 32, "steps": 600, "warm_up": 30},
 }
 """Where the defaults of a language are not those of PretrainConfig."""
 

@@ -1,28 +1,32 @@
 """A compact language for questions over made-up facts, one token a name, relation or paragraph.
 
-    q Galham seat mayor                                      the question, innermost first, as its steps go
-    p0 seat Galham Norbask p1 mayor Feldell Ulneck ...       the paragraphs: relation, subjects, value
+    Galham seat p0 Norbask Feldell mayor p1 Ulneck ...       the paragraphs: subjects, relation, number, value
+    q Galham : seat mayor                                    the question, innermost first, as its steps go
     par p1 no no ok ok a0                                    a parent's answer, hop by hop whether the right paragraph
                                                              is cited, and how much of its answer is right (optional)
     m3                                                       the number of answers asked for; the prompt ends here
-    > p0 p4 > p1 <eos>                                       the chain: `>` opens an answer, the paragraphs that it
-                                                             cites follow, and the value of the last one answers
+    > Galham seat p0 Norbask mayor p4 Ulneck > ... <eos>     the chain: `>` opens an answer, which says the question
+                                                             again with a paragraph after each relation, and its value
 
 A name is its stem, which is an alias of the name: `Galham` for Galham Mills. Everything is read from the text that any
-policy is shown: what a paragraph states, and the question. A prompt is 20 to 110 tokens.
+policy is shown: what a paragraph states, and the question. A step of an answer repeats its paragraph, so that finding
+it is one look at what stands before: the place with these names and this relation. Of a chain the paragraphs' numbers
+alone count; the value of the last one answers. A prompt is 30 to 110 tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from problems.musique.facts import read_question, steps_of
 from problems.musique.problem import MusiqueProblem
 from problems.musique.rewards import parse_cited
-from problems.text.world import Fact, read_facts
+from problems.text.world import ALL, Fact, read_facts
 from vpo.embedded.musique.words import (
     ANSWER,
     MOST_PARAGRAPHS,
+    OF,
     PARAGRAPHS,
     QUESTION,
     RIGHT,
@@ -76,27 +80,60 @@ def encode_prompt(
     """
     if not 1 <= answers <= MOST_ANSWERS:
         raise ValueError(f"the embedded policy writes 1 to {MOST_ANSWERS} answers a chain, not {answers}")
-    words = [QUESTION, *question]
-    for number, fact in enumerate(facts):
-        words += [f"p{number}", fact.relation, *fact.subjects, fact.value]
+    words = [word for number, fact in enumerate(facts) for word in _stated(number, fact)]
+    words += asked(question)
     if parent:
         *hops, answer = rewards
         words += [PARENT, *parent, *(RIGHT if hop else WRONG for hop in hops), SHARES[_share(answer)]]
     return " ".join([*words, f"m{answers}"])
 
 
+def asked(question: Sequence[str]) -> list[str]:
+    """The words that ask it. A colon follows a name, so that no name stands before its relation but in a paragraph:
+    who looks for the two together finds that, and not the question."""
+    return [QUESTION, *(part for word in question for part in ([word] if word in ALL else [word, OF]))]
+
+
+def _stated(number: int, fact: Fact) -> list[str]:
+    return [*fact.subjects, fact.relation, f"p{number}", fact.value]
+
+
 def _share(reward: float) -> int:
     return 0 if reward <= 0 else 2 if reward >= 1 else 1
 
 
-def encode_answer(text: str, facts: Sequence[Fact]) -> list[str]:
-    """The words of an answer without its opening: the paragraphs that it cites, the one whose value is its answer last;
-    [] where there is none."""
+def encode_parent(text: str, facts: Sequence[Fact]) -> list[str]:
+    """The words for the paragraphs that an answer cites, the one whose value is its answer last; [] where none is."""
+    return [f"p{number}" for number in _cited(text, facts)]
+
+
+def encode_answer(text: str, question: Sequence[str], facts: Sequence[Fact]) -> list[str]:
+    """The words of an answer without its opening: the question, and after each relation the next paragraph that it
+    cites with its value, as far as they go; the one whose value is its answer last. [] where there is none."""
+    cited = _cited(text, facts)
+    steps = sum(word in ALL for word in question)
+    return write_steps(question, facts, cited) if cited and len(cited) <= steps else []
+
+
+def write_steps(question: Sequence[str], facts: Sequence[Fact], cited: Sequence[int]) -> list[str]:
+    """The question as far as the paragraphs go, a paragraph and its value after each relation."""
+    words, left = list[str](), list(cited)
+    for word in question:
+        if not left:
+            break
+        words.append(word)
+        if word in ALL:
+            number = left.pop(0)
+            words += [f"p{number}", facts[number].value]
+    return words
+
+
+def _cited(text: str, facts: Sequence[Fact]) -> list[int]:
     cited = parse_cited(text)
     name = stem_of(cited.answer)
     numbers = [number for number in cited.counted if number < len(facts)]
     last = next((number for number in reversed(numbers) if facts[number].value == name), None)
-    return [] if last is None else [f"p{number}" for number in (*(n for n in numbers if n != last), last)]
+    return [] if last is None else [*(n for n in numbers if n != last), last]
 
 
 def decode_chain(text: str, prompt: str) -> list[str]:
@@ -114,9 +151,8 @@ def decode_chain(text: str, prompt: str) -> list[str]:
 def _values(prompt: str) -> dict[str, str]:
     """By the word for a paragraph, the value that it states."""
     words = prompt.split()
-    told = words[: words.index(PARENT) if PARENT in words else len(words) - 1]
-    places = [i for i, word in enumerate(told) if word in PARAGRAPHS]
-    return {told[i]: told[end - 1] for i, end in zip(places, [*places[1:], len(told)], strict=True)}
+    told = words[: words.index(QUESTION) if QUESTION in words else len(words)]
+    return {word: value for word, value in pairwise(told) if word in PARAGRAPHS}
 
 
 def write_answer(cited: Sequence[str | int], name: str) -> str:

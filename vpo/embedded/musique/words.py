@@ -10,14 +10,14 @@ from vpo.embedded.words import MOST_ANSWERS, PAD, PARENT, STOP, UNKNOWN
 MOST_PARAGRAPHS = 20
 MOST_CITED = 4
 PARAGRAPHS = tuple(f"p{number}" for number in range(MOST_PARAGRAPHS))
-QUESTION, ANSWER = "q", ">"
+QUESTION, OF, ANSWER = "q", ":", ">"
 RIGHT, WRONG = "ok", "no"
 SHARES = ("a0", "a1", "a2")
 """How much of a parent's answer is right: nothing, a part, all."""
 STEMS = tuple(first + last for lasts in LAST.values() for first in FIRST for last in lasts)
 """Of the names of both splits: a name carries no fact, and one that training never saw could not be written."""
 WORDS = (
-    *(PAD, UNKNOWN, STOP, QUESTION, ANSWER, PARENT, RIGHT, WRONG, *SHARES),
+    *(PAD, UNKNOWN, STOP, QUESTION, OF, ANSWER, PARENT, RIGHT, WRONG, *SHARES),
     *(f"m{answers}" for answers in range(1, MOST_ANSWERS + 1)),
     *PARAGRAPHS,
     *ALL,
@@ -39,4 +39,4 @@ def stem_of(name: str) -> str | None:
 
 def most_tokens(answers: int) -> int:
     """Tokens that suffice for a chain of `answers` answers."""
-    return answers * (MOST_CITED + 2) + 1
+    return answers * (1 + 2 + 3 * MOST_CITED) + 1
