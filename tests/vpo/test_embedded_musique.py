@@ -1,5 +1,6 @@
 """The language of made-up questions: prompts, chains, lessons, and a policy that is made, trained and searched with."""
 
+import json
 import random
 from collections import Counter
 
@@ -165,6 +166,17 @@ def test_a_fresh_policy_looks_up_what_stands_after_two_words():
             if words[place] in PARAGRAPHS:
                 right, total = right + (WORDS[guessed[place - 1]] == words[place]), total + 1
     assert total > 30 and right / total > 0.5  # by chance .17
+
+
+def test_the_policy_that_ships_reads(tmp_path, monkeypatch, capsys):
+    """At its likeliest it finds nearly every paragraph; citing at random earns .35."""
+    monkeypatch.chdir(tmp_path)
+    code, out, err = evo(
+        capsys, "evaluate", "musique:synthetic-medium", "--policy", "embedded:musique", "--limit", "10",
+        "--answers", "1", "--answers-total", "1", "--temperature", "0", "--plain", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    assert json.loads(out)["best@1"] > 0.8
 
 
 def test_a_policy_is_made_searches_evaluates_and_trains(tmp_path, monkeypatch, capsys):

@@ -212,7 +212,17 @@ def test_a_config_without_sense_is_refused(tmp_path):
 
 
 def test_only_what_ships_has_an_address():
-    assert shipped() == ["base", "edit", "edit-grpo", "edit-improve", "edit-improve-1", "edit-vpo", "grpo", "vpo"]
+    assert shipped() == [
+        "base",
+        "edit",
+        "edit-grpo",
+        "edit-improve",
+        "edit-improve-1",
+        "edit-vpo",
+        "grpo",
+        "musique",
+        "vpo",
+    ]
     assert checkpoint_path("embedded:base") == checkpoint_path("base") == SHIPPED / "base"
     for name in ("embedded:none", "embedded:", "embedded:../embedded", "embedded:base/.."):
         with pytest.raises(BadAddress, match="embedded:base"):

@@ -40,9 +40,10 @@ Made by `evo pretrain {language}` with: {settings}.
 def _does(config: PretrainConfig) -> str:
     if config.dialect == MUSIQUE_FORMAT:
         return f"""that answers questions over made-up facts (musique:synthetic), in the
-`{config.dialect}` language (`vpo/embedded/musique/language.py`). It imitates a hasty reader, who looks up every
-other step and else takes a paragraph that has the relation or the name, or any; training by reward starts from it. The
-questions of its lessons are of the levels easy and medium, drawn anew, with the names of both splits."""
+`{config.dialect}` language (`vpo/embedded/musique/language.py`). It imitates a hasty reader, who looks up three
+steps of ten and else takes a paragraph that has the relation or the name, or any; training by reward starts from it.
+Drills between the lessons ask for one step each and are answered right. The reader's questions are of the levels easy
+and medium, the drills' paragraphs of all; all are drawn anew, with the names of both splits."""
     boards = "9x9 and 13x13" if config.large_share else "9x9"
     edits = "or edits of the route that it is shown, " if config.dialect == EDIT_DIALECT else ""
     return f"""that writes routes {edits}through {boards} mazes, in the
