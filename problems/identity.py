@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import hashlib
 import re
 
 from problems.python_syntax import shared_tree
+from problems.tree_text import tree_text
 
 
 def identity(answer: str, answer_format: str) -> bytes:
@@ -25,7 +25,7 @@ def _normal_form(answer: str, answer_format: str) -> str:
         tree = shared_tree(answer)
         if tree is not None:
             with contextlib.suppress(RecursionError):
-                return "tree:" + ast.dump(tree)
+                return "tree:" + tree_text(tree)
     if answer_format == "route":
         return "route:" + re.sub(r"[\s,]+", "", answer).upper()
     return "text:" + " ".join(answer.split())

@@ -84,7 +84,10 @@ _sharing = threading.Lock()
 
 def shared_tree(code: str) -> ast.Module | None:
     """What `parse_python` gives, to be left unchanged: an answer is looked at several times on its way from a rollout
-    to its score, and the trees of the newest texts, SHARED_CHARACTERS of them in all, are kept until then."""
+    to its score, and the trees of the newest texts, SHARED_CHARACTERS of them in all, are kept until then. Line ends at
+    the end of a text, which differ on its way, make no other tree, unless it ends in an open line."""
+    if len(code) <= SHARED_CHARACTERS // 4 and not (bare := code.rstrip("\n")).endswith("\\"):
+        code = bare
     with _sharing:
         if code in _shared:
             return _shared[code]

@@ -51,9 +51,13 @@ class ScorerProcess:
             stdout=redact_known(outcome.stdout),
         )
 
-    def apart(self, answer: str, seconds: float, preload: tuple[str, ...]) -> AbstractContextManager[AnswerApart]:
-        """An answer in a process of its own, to be the oracle of a call (problems.apart)."""
-        return answer_apart(self._sandbox().preloading(preload, COMPILED), answer, self._limits, seconds)
+    def apart(
+        self, answer: str, seconds: float, preload: tuple[str, ...], trying: bool = False
+    ) -> AbstractContextManager[AnswerApart]:
+        """An answer in a process of its own, to be the oracle of a call (problems.apart). trying: whether that will do,
+        with a worker that does not load numpy for one answer"""
+        sandbox = self._sandbox().preloading(preload, COMPILED, usual=not trying)
+        return answer_apart(sandbox, answer, self._limits, seconds)
 
     def _evaluator(self) -> Evaluator:
         with self._lock:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from evo.doctor.line import Line, fail, ok, warn
 from evo.doctor.packages import version_of
+from problems.sandbox import proven
 from problems.sandbox.contract import SandboxUnavailable
 from problems.sandbox.isolation import REMEDY, choose_mode, probe
 from problems.scoring import cores
@@ -24,6 +25,7 @@ _USED = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in
 
 
 def check_sandbox() -> Line:
+    proven.forget()
     try:
         mode = choose_mode()
     except SandboxUnavailable as error:

@@ -97,7 +97,7 @@ class Cascade:
         name = f"program{self.settings['file_suffix']}"
         call = partial(self._process.call, files={name: text}, timeout=timeout)
         if self.apart:
-            with self._process.apart(text, timeout, self._preload) as answer:
+            with self._process.apart(text, timeout, self._preload, self._trying) as answer:
                 names = None if self._trying else answer.names()
                 outcome = call("run_apart", stage, ScratchFile(name), names, oracle=answer)
             self._asked += answer.asked

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from problems.sandbox import proven
 from problems.sandbox.child import confinement, syscalls
 from problems.sandbox.contract import SandboxUnavailable
 
@@ -47,7 +48,8 @@ def choose_mode() -> str:
 
 
 def probe(mode: str) -> str | None:
-    """Why a mode cannot be had here, or None where a candidate really ran under it, confined."""
+    """Why a mode cannot be had here, or None where a candidate really ran under it, confined, now or before
+    (problems.sandbox.proven)."""
     return _probe(mode)
 
 
@@ -65,9 +67,14 @@ def _probe(mode: str) -> str | None:
         return "the kernel has no Landlock"
     if mode == "bwrap" and bwrap_binary() is None:
         return "no bwrap binary found"
+    if proven.is_proven(mode, bwrap_binary()):
+        return None
     from problems.sandbox.selftest import refusal
 
-    return refusal(mode)
+    reason = refusal(mode)
+    if reason is None:
+        proven.keep(mode, bwrap_binary())
+    return reason
 
 
 @functools.cache

@@ -152,10 +152,10 @@ class Sandbox:
 
         return Session(self, code, limits or Limits(), setup)
 
-    def preloading(self, modules: tuple[str, ...], compiled: Compiled = ()) -> Sandbox:
-        """One whose workers have imported these installed modules too, and compiled these texts of ours, before any
-        candidate; closed with this one."""
-        wanted = tuple(dict.fromkeys((*self._preload, *modules))), compiled
+    def preloading(self, modules: tuple[str, ...], compiled: Compiled = (), usual: bool = True) -> Sandbox:
+        """One whose workers have imported these installed modules, and compiled these texts of ours, before any
+        candidate; closed with this one. usual: and what this one's have imported"""
+        wanted = tuple(dict.fromkeys((*(self._preload if usual else ()), *modules))), compiled
         if wanted == (self._preload, self._compiled):
             return self
         with self._lock:

@@ -3,6 +3,7 @@
 import ast
 import gc
 import re
+import sys
 import threading
 import time
 import warnings
@@ -14,6 +15,7 @@ import problems
 from problems import python_syntax
 from problems.identity import identity
 from problems.python_syntax import SHARED_CHARACTERS, parse_python, parse_source, shared_tree
+from problems.tree_text import tree_text
 
 
 def test_threads_may_parse_while_the_garbage_collector_lets_others_run():
@@ -54,7 +56,7 @@ def test_a_text_is_parsed_once_for_all_who_leave_its_tree_unchanged(monkeypatch)
     assert ast.dump(tree) == ast.dump(ast.parse(code))
     assert shared_tree(code) is tree
     assert identity(code, "python") == identity(f"# a comment\n{code}", "python")
-    assert parsed == [code, f"# a comment\n{code}"]
+    assert parsed == [code.rstrip(), f"# a comment\n{code}".rstrip()]
     assert parse_python(code) is not tree  # for those who change it
     assert shared_tree("def (") is None
 
@@ -67,7 +69,7 @@ def test_trees_that_are_kept_stay_few():
     shared_tree(long)
     assert long not in python_syntax._shared
     newest = f"x = {199}\n" + "pass\n" * 200
-    assert newest in python_syntax._shared
+    assert newest.rstrip() in python_syntax._shared
 
 
 def test_nothing_else_in_this_process_parses():
@@ -85,3 +87,24 @@ def test_what_is_vouched_for_raises_as_ast_does():
     with warnings.catch_warnings(), pytest.raises(SyntaxError):
         warnings.simplefilter("error")
         parse_source("'\\d'\n1 +")
+
+
+def test_a_tree_is_written_as_its_dump():
+    """Identities that are stored are of what ast.dump wrote, empty lists included."""
+    empty = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+    package = Path(problems.__file__).parent
+    for file in [*package.rglob("*.py"), *Path(ast.__file__).parent.glob("[a-d]*.py")]:
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        assert tree_text(tree) == ast.dump(tree, **empty), file
+    assert tree_text(ast.parse("x = None, ..., 'a\\udc80', 1e400, b'\\x00', f'{x!r:>{y}}'")).startswith("Module(body=[")
+    assert tree_text(ast.Module()) == ast.dump(ast.Module())
+
+
+def test_line_ends_at_the_end_make_no_other_tree(monkeypatch):
+    parsed = []
+    monkeypatch.setattr(python_syntax, "parse_python", lambda code: parsed.append(code) or parse_python(code))
+    one = f"x = {time.monotonic_ns()}\n"
+    assert shared_tree(one) is shared_tree(one + "\n\n") is shared_tree(one.rstrip())
+    assert len(parsed) == 1
+    open_line = one.rstrip() + " \\\n"
+    assert shared_tree(open_line) is None and shared_tree(open_line + "\n") is not None
