@@ -37,7 +37,7 @@ def changed(rng: random.Random, value: Any) -> Any:
     for _ in range(rng.randint(1, 3)):
         places = list(_places(value))
         if not places:
-            return rng.choice(STRANGE)
+            return copy.deepcopy(rng.choice(STRANGE))
         holder, key = rng.choice(places)
         match rng.randrange(5):
             case 0 if isinstance(holder, dict):
@@ -49,7 +49,7 @@ def changed(rng: random.Random, value: Any) -> Any:
             case 3 if isinstance(holder[key], str):
                 holder[key] = mutate(rng, holder[key], WORDS)[:5000]
             case _:
-                holder[key] = rng.choice(STRANGE)
+                holder[key] = copy.deepcopy(rng.choice(STRANGE))  # the next change may be inside it
     return value
 
 

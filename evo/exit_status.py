@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 
 from evo.errors import BadInput, SearchFailed
 from islands.errors import (
@@ -39,3 +40,9 @@ def describe_exit(code: int) -> str:
     if code == -signal.SIGKILL:
         return "its process was killed (signal 9); out of memory?"
     return f"its process died of {signal_name(-code)}" if code < 0 else f"exit code {code}"
+
+
+def damage_behind() -> str | None:
+    """One line where a database that this process has opened holds what nobody can read, which a bug may look like."""
+    damage = sys.modules.get("islands.db.damage")
+    return None if damage is None else str(damage.damage_in_opened() or "") or None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Dialect, Integer, Text, TypeDecorator
+from sqlalchemy import JSON, BigInteger, Dialect, Integer, Text, TypeDecorator
 
 ESCAPED = "\ue000"
 """First character (private use) of a text that had to be escaped."""
@@ -30,6 +30,18 @@ class ModelText(TypeDecorator[str]):
         if value is None or not value.startswith(ESCAPED):
             return value
         return value[1:].encode("ascii").decode("unicode_escape")
+
+
+class JsonObject(JSON):
+    """A JSON object."""
+
+
+class JsonNumbers(JSON):
+    """A JSON list of numbers."""
+
+
+class JsonTexts(JSON):
+    """A JSON list of texts."""
 
 
 BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows only in a column of type INTEGER

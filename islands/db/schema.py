@@ -7,11 +7,11 @@ exactly; token ids and log-probabilities are bytes (islands.db.blobs).
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, BigInteger, Boolean, Double, ForeignKey, Index, LargeBinary, String, UniqueConstraint
+from sqlalchemy import BigInteger, Boolean, Double, ForeignKey, Index, LargeBinary, String, UniqueConstraint
 
 from islands.db.base import METADATA as METADATA
 from islands.db.base import column, define
-from islands.db.column_types import BigId, ModelText
+from islands.db.column_types import BigId, JsonNumbers, JsonObject, JsonTexts, ModelText
 from islands.db.shard_table import ClusterState as ClusterState
 from islands.db.shard_table import Shard as Shard
 
@@ -29,8 +29,8 @@ Run = define(
     column("command", ModelText),
     column("seed", BigInteger),
     column("commit", ModelText),
-    column("config", JSON),
-    column("summary", JSON),
+    column("config", JsonObject),
+    column("summary", JsonObject),
     column("comparison", String(200), index=True, nullable=True),
     column("arm", String(200), nullable=True),
     column("created", Double),
@@ -47,13 +47,13 @@ Problem = define(
     column("index", BigInteger),
     column("address", ModelText),
     column("name", ModelText),
-    column("objectives", JSON),
+    column("objectives", JsonTexts),
     column("target", Double, nullable=True),
     column("answer_format", String(20)),
     column("status", String(20)),
     column("message", ModelText),
     column("solved_sequence", BigInteger, nullable=True),
-    column("dimensions", JSON(none_as_null=True), nullable=True),
+    column("dimensions", JsonTexts(none_as_null=True), nullable=True),
     column("best", BigInteger, nullable=True),
     column("best_fitness", Double, nullable=True),
     column("fingerprint", String(64), nullable=True),  # of what scores it; None in runs from before 0005
@@ -95,7 +95,7 @@ PromptGroup = define(
     column("iteration", BigInteger),
     column("island", BigInteger),
     column("parent_id", BigInteger, nullable=True),
-    column("inspirations", JSON),
+    column("inspirations", JsonNumbers),
     column("user", ModelText),
     column("system", ModelText),
     column("prompt_ids", LargeBinary),
@@ -136,10 +136,10 @@ Candidate = define(
     column("sequence", BigInteger),
     column("identity", LargeBinary),
     column("text", ModelText),
-    column("rewards", JSON),
+    column("rewards", JsonNumbers),
     column("fitness", Double),
-    column("features", JSON),
-    column("measures", JSON),  # raw values of the grid's dimensions; empty for a failed candidate
+    column("features", JsonObject),
+    column("measures", JsonNumbers),  # raw values of the grid's dimensions; empty for a failed candidate
     column("feedback", ModelText),
     column("error", ModelText, nullable=True),
     column("generation", BigInteger),
@@ -229,7 +229,7 @@ TrainingStep = define(
     column("run_id", BigId, ForeignKey("runs.id")),
     column("step", BigInteger),
     column("policy_version_id", BigId, ForeignKey("policy_versions.id"), nullable=True),
-    column("stats", JSON),
+    column("stats", JsonObject),
     column("checkpoint", ModelText, nullable=True),
     column("created", Double),
     UniqueConstraint("run_id", "step"),

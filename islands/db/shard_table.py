@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, BigInteger, Double, ForeignKey, String
+from sqlalchemy import BigInteger, Double, ForeignKey, String
 
 from islands.db.base import column, define
-from islands.db.column_types import BigId, ModelText
+from islands.db.column_types import BigId, JsonObject, ModelText
 
 Shard = define(
     "shards",
@@ -16,7 +16,7 @@ Shard = define(
     column("count", BigInteger),
     column("status", String(20)),
     column("reason", ModelText),
-    column("summary", JSON),
+    column("summary", JsonObject),
     column("node", ModelText),
     column("begun", BigInteger),
     column("owner", String(400), nullable=True),
@@ -27,6 +27,6 @@ ClusterState = define(
     "cluster_states",
     "What a cluster says of its work on a run or comparison, by its name: written now and then, read by watchers.",
     column("name", String(200), primary_key=True),
-    column("state", JSON),
+    column("state", JsonObject),
     column("updated", Double),
 )

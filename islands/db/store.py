@@ -201,9 +201,9 @@ class Store:
 
     def set_config(self, run_id: int, config: Mapping[str, Any]) -> None:
         """Replace a run's configuration, as a resume with other budgets does."""
-        values = {"config": dict(config), "updated": time.time()}
         with self.begin() as tx:
-            tx.connection.execute(update(Run).where(Run.c.id == run_id).values(values))
+            new = update(Run).where(Run.c.id == run_id).values(config=dict(config), updated=time.time())
+            tx.connection.execute(new)
 
     def lease(self, run_id: int, take_over: bool = False) -> Lease:
         """Become the run's one writer, until the lease is released or the store closed. A writer that died, or was not

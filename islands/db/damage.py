@@ -1,0 +1,108 @@
+"""Values that no version of evo has written: what is said where a database was changed or damaged by something else.
+
+PostgreSQL keeps the types of its columns. SQLite keeps whatever it is given, so a number may stand where a text should;
+what reads it then fails in some place that knows nothing of databases. Looking costs nothing until something fails.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import JSON, URL, Boolean, Column, Connection, Double, Integer, LargeBinary, Table, text
+from sqlalchemy.exc import DBAPIError
+
+from islands.db.column_types import JsonNumbers, JsonObject, JsonTexts
+from islands.db.engine import OPENED, mask_url, open_engines
+from islands.db.schema import METADATA
+
+_WAYS = {
+    "runs": "id",
+    "cluster_states": "NULL",
+    "answers": "(SELECT g.run_id FROM rollouts r JOIN prompt_groups g ON g.id = r.group_id WHERE r.id = rollout_id)",
+    "rollouts": "(SELECT run_id FROM prompt_groups WHERE prompt_groups.id = group_id)",
+}
+"""From a table's row to its run, where the row holds neither the run's id nor its problem's."""
+_JSON: dict[type, str] = {
+    JsonObject: "('object')",
+    JsonNumbers: "('numbers', 'empty')",
+    JsonTexts: "('texts', 'empty')",
+}
+_OF_PROBLEM = "(SELECT run_id FROM problems WHERE problems.id = problem_id)"
+
+
+def damage_in_opened() -> str | None:
+    """Of the databases that this process has opened: one line on the first row that is damaged, None without one."""
+    return next((found for url in OPENED if (found := find_damage(url))), None)
+
+
+def find_damage(url: URL) -> str | None:
+    """One line that names run, table and row of the first value of a type that its column cannot have, or of the first
+    row that refers to one that is not there; None where there is none, or nothing can be read."""
+    if url.drivername != "sqlite" or not Path(str(url.database)).is_file():
+        return None
+    reader = open_engines(url, read_only=True)[0]
+    try:
+        with reader.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            driver.create_function("evo_json", 1, _json_kind, deterministic=True)
+            return next((f"{mask_url(url)} is damaged: {told}" for told in _damages(connection)), None)
+    except DBAPIError:
+        return None
+    finally:
+        reader.dispose()
+
+
+def _damages(connection: Connection) -> Iterator[str]:
+    for table in METADATA.sorted_tables:
+        wrong = " OR ".join(f"NOT ({_right(column)})" for column in table.columns)
+        row = connection.execute(text(f"SELECT rowid, * FROM {table.name} WHERE {wrong} LIMIT 1")).first()
+        if row is not None:
+            place = f"{table.name} WHERE rowid = {row[0]}"
+            bad = next(
+                c for c in table.columns if not connection.execute(text(f"SELECT {_right(c)} FROM {place}")).scalar()
+            )
+            held = connection.execute(text(f'SELECT typeof("{bad.name}") FROM {place}')).scalar()
+            yield f"{_named(connection, table, row[0])}: {bad.name} holds what it cannot hold ({held})"
+    lost = connection.execute(text("PRAGMA foreign_key_check")).first()
+    if lost is not None:
+        where = _named(connection, METADATA.tables[lost[0]], lost[1])
+        yield f"{where}: it refers to a row of {lost[2]} that is not there"
+
+
+def _right(column: Column[Any]) -> str:
+    """SQL: whether a row's value is one that the column can hold."""
+    name, kind = f'"{column.name}"', column.type
+    if isinstance(kind, JSON):
+        right = f"evo_json({name}) IN {_JSON[type(kind)]}"
+    elif isinstance(kind, Boolean):
+        right = f"{name} IN (0, 1)"
+    elif isinstance(kind, Integer):
+        right = f"typeof({name}) = 'integer'"
+    elif isinstance(kind, Double):
+        right = f"typeof({name}) IN ('real', 'integer')"
+    else:
+        right = f"typeof({name}) = '{'blob' if isinstance(kind, LargeBinary) else 'text'}'"
+    return f"({name} IS NULL OR {right})" if column.nullable else f"({name} IS NOT NULL AND {right})"
+
+
+def _json_kind(value: Any) -> str:
+    """What the text of a JSON column holds, as _JSON has it; "empty" for a list of nothing, else "other"."""
+    try:
+        found = json.loads(value)
+    except (TypeError, ValueError, RecursionError):
+        return "other"
+    if isinstance(found, dict):
+        return "object"
+    kinds = set(map(type, found)) if isinstance(found, list) else {None}
+    return "empty" if not kinds else "numbers" if kinds <= {int, float} else "texts" if kinds == {str} else "other"
+
+
+def _named(connection: Connection, table: Table, row: int) -> str:
+    """Run, table and row in words."""
+    way = _WAYS.get(table.name) or ("run_id" if "run_id" in table.columns else _OF_PROBLEM)
+    query = f"SELECT name FROM runs WHERE id = (SELECT {way} FROM {table.name} WHERE rowid = {row})"
+    run = connection.execute(text(query)).scalar()
+    return f"run {run}, table {table.name}, row {row}" if run is not None else f"table {table.name}, row {row}"

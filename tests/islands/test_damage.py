@@ -1,0 +1,83 @@
+"""A row that something else has damaged is named, with its table and its run, where a command fails over it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from island_samples import answer, group, new_problem, put, small_config
+
+from evo.cli import invoke
+from islands.db.damage import find_damage
+from islands.db.engine import parse_address
+from islands.db.store import Store
+from islands.population.population import Population
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    """A run `calm-oak` with two groups."""
+    found = f"sqlite:///{tmp_path / 'runs.db'}"
+    with Store.open(found) as store:
+        problem = new_problem(store, "calm-oak")
+        population = Population(store, problem, small_config(), "text")
+        with store.begin() as tx:
+            population.seed(answer("seed", 0.1), tx)
+        put(store, population, *(group(problem, i, [answer(f"one {i}", 0.2 + i / 10)]) for i in range(2)))
+    return found
+
+
+def damage(address: str, statement: str) -> None:
+    with sqlite3.connect(address.removeprefix("sqlite:///")) as connection:
+        connection.execute(statement)
+
+
+def test_what_evo_writes_is_right(address: str) -> None:
+    assert find_damage(parse_address(address)) is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("UPDATE candidates SET fitness = 'high' WHERE id = 2", "candidates, row 2: fitness holds what it cannot"),
+        ("UPDATE candidates SET rewards = '[\"a\", 1]' WHERE id = 3", "candidates, row 3: rewards"),
+        ("UPDATE candidates SET features = '[]' WHERE id = 1", "candidates, row 1: features"),
+        (
+            "UPDATE candidates SET text = x'00ff' WHERE id = 2",
+            "candidates, row 2: text holds what it cannot hold (blob)",
+        ),
+        ("UPDATE prompt_groups SET sequence = 'first' WHERE id = 1", "prompt_groups, row 1: sequence"),
+        ("UPDATE rollouts SET logprobs = 7 WHERE id = 2", "rollouts, row 2: logprobs"),
+        ("UPDATE answers SET repeat = 'no' WHERE rowid = 1", "answers, row 1: repeat"),
+        ("UPDATE runs SET summary = '{' WHERE id = 1", "runs, row 1: summary"),
+        (
+            "UPDATE problems SET objectives = 3 WHERE id = 1",
+            "problems, row 1: objectives holds what it cannot hold (int",
+        ),
+        ("DELETE FROM rollouts WHERE id = 2", "answers, row 2: it refers to a row of rollouts that is not there"),
+    ],
+)
+def test_the_first_damaged_row_is_named(address: str, statement: str, told: str) -> None:
+    damage(address, statement)
+    found = find_damage(parse_address(address)) or ""
+    assert told in found and "is damaged: " in found
+    assert "run calm-oak, table" in found or told.startswith("answers, row 2")  # whose run is not known any more
+
+
+@pytest.mark.parametrize(
+    ("statement", "command"),
+    [
+        ("UPDATE runs SET summary = 'x'", ["runs"]),
+        ("UPDATE runs SET created = 'yesterday'", ["runs"]),
+        ("UPDATE problems SET objectives = 3", ["show", "calm-oak"]),
+        ("UPDATE candidates SET rewards = 'none'", ["best", "calm-oak"]),
+    ],
+)
+def test_a_command_says_so_in_one_line(
+    address: str, statement: str, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(address, statement)
+    assert invoke([*command, "--db", address]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.startswith("evo: ") and "is damaged: run calm-oak, table " in said
