@@ -19,6 +19,7 @@ from evo.errors import BadInput
 from islands.db.address import hide_password
 from islands.db.comparisons import runs_named
 from islands.db.housekeeping import delete_runs, rename_runs
+from islands.db.schema import REVISION
 from islands.db.store import Store
 from islands.queries.runs import RunOverview, overview
 from islands.queries.training import checkpoints
@@ -34,7 +35,7 @@ DAY = 86400.0
 @json_option
 @click.pass_context
 def runs(context: click.Context, db: str, as_json: bool) -> None:
-    """List the runs in a database, or delete, rename or prune them."""
+    """List the runs in a database; delete, rename or prune them; upgrade the database."""
     if context.invoked_subcommand is not None:
         return
     with open_store(db) as store:
@@ -154,6 +155,15 @@ def rename(context: click.Context, old: str, new: str, db: str) -> None:
             raise BadInput(f"{old} is a run of the comparison {found[0].comparison}; rename that")
         rename_runs(store, found, new)
     click.echo(f"{old} is called {new} now" + (f", with its {len(found)} runs" if found[0].comparison else ""))
+
+
+@runs.command()
+@db_option
+@click.pass_context
+def upgrade(context: click.Context, db: str) -> None:
+    """Bring a database that an older evo wrote up to this one, as a command that writes does by itself."""
+    with Store.open(_own_db(context, db), must_exist=True) as store:
+        click.echo(f"{store.address} has the schema of this evo, {REVISION}")
 
 
 @dataclass(frozen=True)

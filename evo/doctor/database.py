@@ -51,7 +51,7 @@ def _schema(health: DatabaseHealth) -> list[Line]:
         return [ok("schema", health.wanted)]
     if health.revision > health.wanted:  # they are numbered
         return [fail("schema", f"{health.revision}; this evo knows {health.wanted}", "upgrade evo on this machine")]
-    remedy = "nothing: the next command that opens it migrates it; upgrade evo on every machine that uses it first"
+    remedy = "evo runs upgrade, after upgrading evo on every machine that uses it; a command that writes does the same"
     return [warn("schema", f"{health.revision}; this evo wants {health.wanted}", remedy)]
 
 

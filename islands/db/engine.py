@@ -155,8 +155,8 @@ def revision_of(connection: Connection) -> str | None:
 
 
 def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> None:
-    """Bring the schema up to REVISION, for a reader too: it could not read an older one. Raises DatabaseUnavailable
-    where that cannot be done, and for a reader of a database without runs, which it leaves as it is."""
+    """Bring the schema up to REVISION. A reader changes nothing: it gets a DatabaseUnavailable where the schema is an
+    older one, and where there are no runs yet; so does a writer where the schema cannot be brought up."""
     try:
         with reader.connect() as connection:
             found = revision_of(connection)
@@ -167,8 +167,10 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
         if found is not None:
             _check_known(url, found)
         if read_only:
-            _upgrade_for_reading(url, found)
-            return
+            raise DatabaseUnavailable(
+                f"{mask_url(url)}: it has the older schema {found}, which reading does not change; bring it up to "
+                f"{REVISION} with `evo runs upgrade`, once no older evo writes to it any more"
+            )
         with writer.begin() as connection:
             if url.drivername != "sqlite":  # SQLite's BEGIN IMMEDIATE is the lock
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
@@ -177,19 +179,6 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
         raise unavailable(url, error) from None
     except UnicodeDecodeError:  # the driver cannot read its own complaint, which quotes the damaged schema
         raise DatabaseUnavailable(f"{mask_url(url)}: the file is damaged") from None
-
-
-def _upgrade_for_reading(url: URL, found: str | None) -> None:
-    writer, reader = open_engines(url, read_only=False, must_exist=True)
-    try:
-        ensure_schema(url, writer, reader, read_only=False)
-    except DatabaseUnavailable as error:
-        raise DatabaseUnavailable(
-            f"{error}; it has the older schema {found}: open it once where it can be written to, or read a copy"
-        ) from None
-    finally:
-        writer.dispose()
-        reader.dispose()
 
 
 def _check_known(url: URL, found: str) -> None:

@@ -42,7 +42,7 @@ class Store:
     @classmethod
     def open(cls, address: str, *, read_only: bool = False, must_exist: bool = False) -> Store:
         """Open `sqlite:///FILE` or `postgresql+psycopg://...` and upgrade its schema. Raises DatabaseUnavailable, in
-        one line and without the password, where that cannot be done; read_only never writes anything else."""
+        one line and without the password, where that cannot be done; read_only writes nothing, so upgrades nothing."""
         url = parse_address(address)
         try:
             writer, reader = open_engines(url, read_only, must_exist)

@@ -23,6 +23,7 @@ from sqlalchemy import create_engine, insert, inspect, select, text, update
 
 from islands.db import engine as database
 from islands.db import lease as claims
+from islands.db.health import examine_database
 from islands.db.schema import METADATA, REVISION, PolicyVersion, PromptGroup, Run
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
@@ -308,7 +309,7 @@ def test_a_new_database_is_what_the_migrations_make(store, another_address):
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_an_older_database_is_upgraded_when_it_is_opened(address, read_only):
+def test_an_older_database_is_upgraded_when_it_is_opened_for_writing(address, read_only):
     writer, reader = migrate(address, "0001")
     with writer.begin() as connection:
         connection.execute(
@@ -319,7 +320,11 @@ def test_an_older_database_is_upgraded_when_it_is_opened(address, read_only):
         )
     for engine in (writer, reader):
         engine.dispose()
-    with Store.open(address, read_only=read_only) as store:
+    if read_only:
+        with pytest.raises(DatabaseUnavailable, match="older schema 0001.*evo runs upgrade"):
+            Store.open(address, read_only=True)
+        assert examine_database(address).revision == "0001"
+    with Store.open(address) as store:
         assert [run.name for run in store.runs()] == ["old"]
     with Store.open(address) as store:
         put(store, Population(store, new_problem(store), small_config()))
