@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is loaded, here
 sys.path.insert(0, str(Path(__file__).parent))
 
 from postgres import NoPostgres, PostgresServer  # noqa: E402
+from small_disk import SmallDisk, small_disk  # noqa: E402
 
 LONGEST = (
     *("evo/training", "vpo/policies", "evo/report", "evo/cli", "evo/search", "evo/pipelines", "problems/test_sandbox"),
@@ -74,3 +75,9 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """disk("4m") mounts a file system of that size in the test's folder; disk.read_only() makes it that."""
+    yield from small_disk(tmp_path / "disk")

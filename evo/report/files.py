@@ -4,6 +4,7 @@ finished."""
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def write_report(store: Store, name: str, page: str, *, png: str | None = None, 
     report = report_of(store, name, against)
     text = page_of(report).encode("utf-8")
     plots = []
+    ours = not folder.exists()
     try:
         folder.mkdir(exist_ok=True)
         for plot in report.plots:
@@ -61,5 +63,7 @@ def write_report(store: Store, name: str, page: str, *, png: str | None = None, 
             write_whole(plots[-1], plot.png)
         write_whole(target, text)
     except OSError as error:
+        if ours:  # plots without their page
+            shutil.rmtree(folder, ignore_errors=True)
         raise BadInput(f"{error.filename or page}: {error.strerror or error}") from error
     return Written(target, len(text), tuple(plots))

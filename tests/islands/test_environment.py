@@ -1,9 +1,7 @@
 """What the machine and the servers do to a database: locks, read-only disks, full disks, a server that restarts."""
 
-import os
 import shutil
 import sqlite3
-import subprocess
 
 import pytest
 from sqlalchemy import text
@@ -11,34 +9,6 @@ from sqlalchemy import text
 from islands.db import engine
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable
-
-
-@pytest.fixture
-def disk(tmp_path):
-    """disk(SIZE): a file system of its own; disk.read_only() makes it that."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a file system")
-
-    class Disk:
-        folder = tmp_path / "disk"
-
-        def __call__(self, size):
-            self.folder.mkdir()
-            self.mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", self.folder])
-            if self.mounted.returncode:
-                pytest.skip("no file system can be mounted here")
-            return self.folder
-
-        def read_only(self):
-            subprocess.run(["mount", "-o", "remount,ro", "none", self.folder], check=True)
-
-        def grow(self, size):
-            subprocess.run(["mount", "-o", f"remount,size={size}", "none", self.folder], check=True)
-
-    made = Disk()
-    yield made
-    if made.folder.exists():
-        subprocess.run(["umount", made.folder], check=True)
 
 
 def begin_run(store, name="run"):

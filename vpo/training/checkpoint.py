@@ -5,6 +5,7 @@ Everything is written into a new directory that takes its name at the end, so a 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 STATE = "trainer.pt"
+LEAST_ROOM = 1 << 16
+"""Bytes; with less left of a disk, it was full for what could not be written."""
 _ANY_VERSION = {"TokenizersBackend": "PreTrainedTokenizerFast"}
 """Names that one version of transformers gives a tokenizer's class, and those that all versions (and vLLM) know."""
 
@@ -82,15 +85,29 @@ def _write(
         write_trained(folder, trained)
 
 
+def _is_full(error: Exception, place: Path) -> bool:
+    """Whether writing into a folder failed for want of room there."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    return "os error 28" in str(error) or shutil.disk_usage(place).free < LEAST_ROOM
+
+
 def replace_directory(folder: Path, write: Callable[[Path], None]) -> None:
-    """Fill a new directory with `write` and put it in the place of `folder`, whose other files are kept."""
+    """Fill a new directory with `write` and put it in the place of `folder`, whose other files are kept. Raises
+    OSError, one line, where the disk is full; `folder` is as it was then."""
     folder = folder.resolve()
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = folder.with_name(f"{folder.name}.writing-{os.getpid()}")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     try:
-        write(fresh)
+        try:
+            write(fresh)
+        except Exception as error:  # safetensors and torch have their own for what the system says
+            if _is_full(error, fresh):
+                told = "the disk is full and this was not saved; make room, and go on from what was saved before"
+                raise OSError(f"{folder}: {told}") from error
+            raise
         if not folder.exists():
             fresh.rename(folder)
             return

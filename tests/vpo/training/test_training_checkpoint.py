@@ -42,6 +42,22 @@ def test_what_fails_half_way_leaves_the_old_one(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["one"]
 
 
+@pytest.mark.parametrize("what", ["weights", "state"])
+def test_a_full_disk_is_one_line_and_leaves_the_old_one(disk, what):
+    folder = disk("1m")
+    model, tokenizer = tiny_model(), tiny_tokenizer()
+    save_checkpoint(model, tokenizer, folder / "one", "# card", {"steps": 3})
+    before = {file.name: file.read_bytes() for file in (folder / "one").iterdir()}
+    large = torch.ones(1 << 18)  # of 1 MiB
+    more = {"weights": {"large": large}} if what == "weights" else {"state": {"large": large}}
+    for name in ("one", "two"):
+        with pytest.raises(OSError, match="the disk is full") as caught:
+            save_checkpoint(model, tokenizer, folder / name, "# card", **more)
+        assert "\n" not in str(caught.value)
+        assert {file.name: file.read_bytes() for file in (folder / "one").iterdir()} == before
+        assert [place.name for place in folder.iterdir()] == ["one"]
+
+
 def test_a_directory_that_holds_other_things_keeps_them(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("{}")
     save_checkpoint(tiny_model(), tiny_tokenizer(), tmp_path, "# final")
