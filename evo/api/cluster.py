@@ -9,12 +9,11 @@ from evo.api.comparison_progress import ComparisonProgress
 from evo.api.progress import open_display
 from evo.api.result import RunResult, read_run
 from evo.api.search import raise_interrupt, tell_faults
-from evo.cluster import cluster_runner
+from evo.cluster import runner_of_a_run
 from evo.comparison.runner import Ended
 from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.runs.scorer_change import UNCHANGED, Changes
-from evo.runs.shards import check_divisible
 from evo.search.stop import FINISHING
 from problems.contract import Problem
 
@@ -38,10 +37,7 @@ def search_on_cluster(
     changes: Changes = UNCHANGED,
 ) -> RunResult:
     """Search one run. begin: stores it, its name; configs: of a new one. Raises as evo.run does."""
-    runner = cluster_runner(ray, db)
-    for config in configs:
-        if runner.place.options.shards != 1:
-            check_divisible(config, "this run")
+    runner = runner_of_a_run(ray, db, configs)
 
     async def work(job: Job) -> Ended | None:
         try:

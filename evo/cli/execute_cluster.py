@@ -13,11 +13,10 @@ from rich.markup import escape
 from evo.cli.execute_run import handling_interrupts
 from evo.cli.live import open_live
 from evo.cli.options import arguments_for
-from evo.cluster import cluster_runner
+from evo.cluster import runner_of_a_run
 from evo.comparison.runner import Ended
 from evo.config.run import RunConfig
 from evo.runs.scorer_change import UNCHANGED, Changes
-from evo.runs.shards import check_divisible
 from islands.db.store import Store
 
 
@@ -49,10 +48,7 @@ async def _drive(
     changes: Changes,
 ) -> int:
     console = Console(stderr=as_json, highlight=False)
-    runner = cluster_runner(ray, db)
-    for config in configs:
-        if runner.place.options.shards != 1:
-            check_divisible(config, "this run")
+    runner = runner_of_a_run(ray, db, configs)
     try:
         with handling_interrupts(runner.interrupt):
             async with open_live(console, plain, f"joining the Ray cluster {runner.place}") as live:

@@ -14,11 +14,12 @@ from evo.config.cluster import parse_cluster
 from evo.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from evo.cluster.runner import ClusterRunner
     from evo.cluster.training import ClusterTraining
     from evo.config.cluster import ClusterAddress
+    from evo.config.run import RunConfig
     from evo.config.train import TrainRun
 
 
@@ -28,6 +29,18 @@ def cluster_runner(ray: str, db: str) -> ClusterRunner:
     from evo.cluster.runner import ClusterRunner
 
     return ClusterRunner(place, db)
+
+
+def runner_of_a_run(ray: str, db: str, configs: Sequence[RunConfig]) -> ClusterRunner:
+    """As `cluster_runner`, for one run; configs: its own where it is new. Raises BadInput where it cannot be dealt
+    out."""
+    from evo.runs.shards import check_divisible
+
+    runner = cluster_runner(ray, db)
+    for config in configs:
+        if runner.place.options.shards != 1:
+            check_divisible(config, "this run")
+    return runner
 
 
 def cluster_training(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import ray
-from ray.exceptions import AuthenticationError, RayError
+from ray.exceptions import RayError
 
 from evo.config.cluster import AUTO, LOCAL, ClusterAddress
 from evo.errors import BadInput
@@ -19,6 +19,8 @@ STORE_BYTES = 100 << 20
 """Of shared memory for a Ray of our own: what goes between its processes is small."""
 
 REACH_SECONDS = 10.0
+HEAD_OR_TOKEN = "is its head running, and has this machine its token (~/.ray/auth_token, RAY_AUTH_MODE=token)?"
+"""Ray says the same of both."""
 
 
 def connect(place: ClusterAddress) -> bool:
@@ -32,14 +34,9 @@ def connect(place: ClusterAddress) -> bool:
     logging.getLogger("ray").setLevel(logging.ERROR)  # of its warnings none is for who searches
     try:
         ray.init(address=LOCAL if place.where == LOCAL else place.where, **settings)
-    except AuthenticationError:
-        raise BadInput(
-            f"--ray {place.where}: the cluster asks for another token; give this machine the head's ~/.ray/auth_token "
-            "and RAY_AUTH_MODE=token"
-        ) from None
     except (ConnectionError, RuntimeError, ValueError, RayError, OSError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        remedy = "start one with `ray start --head`" if place.where == AUTO else "is its head running?"
+        remedy = "start one with `ray start --head`" if place.where == AUTO else HEAD_OR_TOKEN
         raise BadInput(f"--ray {place.where}: no Ray cluster can be joined ({reason}); {remedy}") from None
     return True
 

@@ -9,19 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evo.checks.record import warn_of_budget, warn_of_records
 from evo.config.run import RunConfig
 from evo.runs.learner import open_learner
+from evo.runs.planned import create_run, resolve_run
 from evo.runs.preflight import check_new_run
 from evo.runs.problem_runs import add_problems, check_together
-from evo.search.defaults import (
-    iterations_for,
-    resolve_policy,
-    resolve_rollouts,
-    resolve_settings,
-    source_commit,
-    to_stored,
-)
 from evo.search.loop import Search
 from evo.search.machine import describe_machine
 from evo.search.operator_selection import Operator, Operators, operator_selection
@@ -91,17 +83,14 @@ async def launch(
         # 1) resolve the problems, and the settings that they decide
         check_new_run(config, parts, db, name)
         problems = parts.problems(config)
-        config = resolve_rollouts(resolve_policy(resolve_settings(config, problems), problems))
-        warn_of_records(problems)
-        warn_of_budget(min(iterations_for(config, problem) for problem in problems))
+        config = resolve_run(config, problems)
         # 2) load the policies
         operators = parts.operators(config, problems)
         check_together(config, problems, operators)
         reflecting = parts.reflecting(config, problems)
         # 3) create the run and become its writer
         store = Store.open(db)
-        stored = to_stored(config, [problem.name for problem in problems])
-        run = store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
+        run = create_run(store, config, problems, name, command)
         store.lease(run.id)
         # 4) score the seeds and store the problems
         scorer = parts.scorer_for(config, problems)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from child_processes import begin
+from child_processes import begin, wait_until
 from stored_rows import assert_same_run, stored_answers
+from training_runs import SMALL_POLICY
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
 
@@ -66,6 +68,28 @@ def test_stages_side_by_side_leave_the_record_of_one_machine(cluster, postgres_a
     assert_same_run(stored_answers(postgres_address), stored_answers(f"sqlite:///{here}/out/evo.db"))
     code, out, err = piped(there, "--ray", cluster.address, "--db", postgres_address, "--json")
     assert code == 0 and all(stage["skipped"] for stage in json.loads(out)["stages"])
+
+
+def test_ctrl_c_reaches_the_nodes_and_the_same_command_goes_on(cluster, tmp_path):
+    (tmp_path / "p.yaml").write_text(
+        "stages:\n"
+        f"  vpo:\n    train: {{method: vpo, problems: ['maze:train/0-3'], policy: '{SMALL_POLICY}', steps: 6, "
+        "prompts: 1, rollouts: 2, save_every: 1}\n"
+        "  slow:\n    evaluate: {problems: [maze:test], limit: 1, answers_total: 3, "
+        "policy: 'scripted:mutate?latency=600'}\n"
+    )
+    child = begin("pipeline", "p.yaml", "-o", "out", "--ray", cluster.address, cwd=tmp_path, kind=subprocess.Popen)
+    checkpoints = tmp_path / "out" / "policies" / "vpo" / "checkpoints"
+    wait_until(lambda: any(checkpoints.glob("step-??????")), child, 240)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=120)
+    assert child.returncode == 130, out + err
+    stages = json.loads((tmp_path / "out" / "pipeline.json").read_text())["stages"]
+    assert {stage["state"] for stage in stages.values()} <= {"interrupted", "done"}
+    assert stages["slow"]["state"] == "interrupted" and f"--ray {cluster.address}" in out
+    code, out, err = piped(tmp_path, "--ray", cluster.address, "--only", "vpo")
+    assert code == 0, out + err
+    assert (tmp_path / "out" / "policies" / "vpo" / "model.safetensors").is_file()
 
 
 def test_a_failed_stage_is_told_and_what_reads_it_is_not_begun(cluster, tmp_path):
