@@ -49,11 +49,13 @@ def report(out: Path) -> str:
             parts.append(f"## {name}\n\n{about}\n\nNot run.")
             continue
         found = json.loads(file.read_text())
-        lines = [
-            f"- {key.replace('_', ' ')}: {_shown(value)}" for key, value in found.items() if not isinstance(value, dict)
-        ]
+        lines = [f"- {key.replace('_', ' ')}: {_shown(value)}" for key, value in found.items() if not _is_nested(value)]
         parts.append(f"## {name}\n\n{about}\n\n" + "\n".join(lines or ["- see the file"]))
     return "\n\n".join(parts) + "\n"
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, dict) for one in value))
 
 
 def _shown(value: Any) -> str:

@@ -100,7 +100,12 @@ def search(place: Place) -> dict[str, Any]:
             str(file),
         ]
     )
-    return dict(json.loads(file.read_text()))
+    turns = json.loads(file.read_text())
+    found: dict[str, Any] = {"turns": turns}
+    for side in dict.fromkeys(turn["side"] for turn in turns):
+        rates = [turn["tokens"] / turn["seconds"] for turn in turns if turn["side"] == side]
+        found[f"{side}_tokens_per_second"] = float(np.median(rates))
+    return found
 
 
 def colocated(place: Place) -> dict[str, Any]:
