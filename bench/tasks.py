@@ -1,11 +1,10 @@
 """The VPO paper's comparison on a text task: GRPO and VPO from one small base at equal answers, on musique:synthetic.
 
-    evo pretrain musique -o DIR/base
-    python bench/tasks.py -o DIR [--seeds 3] [--steps 40] [--level full]
+    python bench/tasks.py -o DIR [--seeds 3] [--steps 25] [--level full]
 
-Trains both arms with every seed on the training set, evaluates them and the base on the test set (30 answers a
-question, temperature 1) and writes bench/results/tasks.md and tasks.json. What has run is not run again, and a training
-that was stopped goes on. All in one process, one thread.
+Trains both arms from embedded:musique with every seed on the training set, evaluates them and the base on the test set
+(30 answers a question, temperature 1) and writes bench/results/tasks.md and tasks.json. What has run is not run again,
+and a training that was stopped goes on. All in one process, one thread.
 """
 
 from __future__ import annotations
@@ -24,6 +23,9 @@ sys.path.insert(0, str(ROOT))
 ARMS: dict[str, dict[str, int]] = {"grpo": {"prompts": 18, "answers": 1}, "vpo": {"prompts": 6, "answers": 3}}
 """288 answers a step each."""
 RL: dict[str, Any] = {"rollouts": 16, "betas": (0.9, 0.95), "warm_up": 5, "token_budget": 8192, "lr": 5e-4, "kl": 0.0}
+BASE = "embedded:musique"
+BY_HAND = "<!-- what follows is written by hand -->"
+"""In tasks.md; what stands behind it is kept."""
 PAPER = (
     ("MuSiQue (Qwen3-1.7B)", "grpo", ".728", ".054"),
     ("MuSiQue (Qwen3-1.7B)", "vpo", ".832", ".59"),
@@ -49,7 +51,7 @@ def train(out: Path, arm: str, seed: int, steps: int, level: str) -> None:
         evo.train(resume=str(folder), progress=False)
     else:
         evo.train(
-            *(arm, f"{questions(level)}-train"), policy=str(out / "base"), steps=steps, output=str(folder),
+            *(arm, f"{questions(level)}-train"), policy=BASE, steps=steps, output=str(folder),
             seed=seed, save_every=25, keep=1, progress=False, **ARMS[arm], **RL,
         )  # fmt: skip
     print(f"{time.strftime('%H:%M:%S')}  trained {folder.name}", flush=True)
@@ -61,9 +63,9 @@ def evaluate(out: Path, name: str, answers: int, level: str) -> None:
     file = out / f"{name}-{level}-m{answers}.json"
     if file.exists():
         return
-    policy = out / ("base" if name == "base" else name)
+    policy = BASE if name == "base" else str(out / name)
     found = evo.evaluate(
-        questions(level), policy=str(policy), answers=answers, answers_total=30, temperature=1.0,
+        questions(level), policy=policy, answers=answers, answers_total=30, temperature=1.0,
         output=str(file), progress=False,
     )  # fmt: skip
     told = "  ".join(f"{key} {found[key]:.3f}" for key in ("best@1", "best@3", "best@10", "best@30", "diversity"))
@@ -83,8 +85,14 @@ def write_report(out: Path, results: Path, seeds: int, steps: int, level: str) -
         "base, single answers": values_of([out / f"base-{level}-m1.json"]),
         "base, chains of 3": values_of([out / f"base-{level}-m3.json"]),
         **{arm: values_of(files(arm, shape["answers"])) for arm, shape in ARMS.items()},
+        "vpo, asked singly": values_of(files("vpo", 1)),
     }
-    pairs = (("vpo", "grpo"), ("vpo", "base, chains of 3"), ("grpo", "base, single answers"))
+    pairs = (
+        ("vpo", "grpo"),
+        ("vpo, asked singly", "grpo"),
+        ("vpo", "base, chains of 3"),
+        ("grpo", "base, single answers"),
+    )
     about = json.loads((out / "vpo-seed0" / "train.json").read_text())
     record = {
         "commit": about["commit"],
@@ -98,11 +106,11 @@ def write_report(out: Path, results: Path, seeds: int, steps: int, level: str) -
     settings = ", ".join(f"{name} {value}" for name, value in RL.items())
     parts = [
         "# Text tasks: GRPO and VPO from one small base",
-        f"`evo pretrain musique -o DIR/base` and `python bench/tasks.py -o DIR --seeds {seeds} --steps {steps} --level "
-        f"{level}` (commit {record['commit']}, start {record['start']}).\nBoth arms: {steps} steps of 288 answers on "
-        f"musique:synthetic-{level}-train ({settings}; single answers or chains of 3).\nTest: musique:synthetic-"
-        f"{level}, 100 questions with other names, 30 answers each, temperature 1, {seeds} training seeds.\nBrackets: "
-        "95% intervals over questions and training seeds; bold: the interval does not hold 0.",
+        f"`python bench/tasks.py -o DIR --seeds {seeds} --steps {steps} --level {level}`, from `{BASE}` (commit "
+        f"{record['commit']}).\nBoth arms: {steps} steps of 288 answers on {questions(level)}-train ({settings}; "
+        f"single answers or chains of 3).\nTest: {questions(level)}, 100 questions with other names, 30 answers each, "
+        f"temperature 1, {seeds} training seeds.\nBrackets: 95% intervals over questions and training seeds; bold: the "
+        "interval does not hold 0.",
         results_table(record["tables"]),
         difference_table(record["differences"]),
         "## Beside the paper",
@@ -110,9 +118,11 @@ def write_report(out: Path, results: Path, seeds: int, steps: int, level: str) -
         "of the arms.",
         markdown([["task", "arm", "best@30", "diversity"], *paper_rows(record["tables"], level)]),
     ]
+    page = results / "tasks.md"
+    by_hand = page.read_text().partition(BY_HAND)[2] if page.exists() else "\n"
     (results / "tasks.json").write_text(json.dumps(record, indent=1) + "\n")
-    (results / "tasks.md").write_text("\n\n".join(parts) + "\n")
-    print(f"wrote {results / 'tasks.md'}")
+    page.write_text("\n\n".join([*parts, BY_HAND]) + by_hand)
+    print(f"wrote {page}")
 
 
 def paper_rows(tables: dict[str, Any], level: str) -> list[Sequence[str]]:
@@ -125,9 +135,9 @@ def paper_rows(tables: dict[str, Any], level: str) -> list[Sequence[str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("-o", "--output", type=Path, required=True, help="where base lies, and runs are kept")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="where runs are kept")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--level", default="full", choices=("easy", "medium", "full"))
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results")
     given = parser.parse_args()
@@ -136,7 +146,8 @@ def main() -> None:
     for seed in range(given.seeds):
         for arm, shape in ARMS.items():
             train(given.output, arm, seed, given.steps, given.level)
-            evaluate(given.output, f"{arm}-seed{seed}", shape["answers"], given.level)
+            for answers in sorted({shape["answers"], 1}):
+                evaluate(given.output, f"{arm}-seed{seed}", answers, given.level)
     write_report(given.output, given.results, given.seeds, given.steps, given.level)
 
 

@@ -165,7 +165,7 @@ def test_a_fresh_policy_looks_up_what_stands_after_two_words():
         for place in range(len(lesson.prompt), len(words)):
             if words[place] in PARAGRAPHS:
                 right, total = right + (WORDS[guessed[place - 1]] == words[place]), total + 1
-    assert total > 30 and right / total > 0.5  # by chance .17
+    assert total > 30 and right / total > 0.5  # by chance about .2
 
 
 def test_the_policy_that_ships_reads(tmp_path, monkeypatch, capsys):
