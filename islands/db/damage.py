@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import JSON, URL, Boolean, Column, Connection, Double, Integer, LargeBinary, Table, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from islands.db.column_types import JsonNumbers, JsonObject, JsonTexts
 from islands.db.engine import OPENED, mask_url, open_engines
@@ -48,9 +48,12 @@ def find_damage(url: URL) -> str | None:
         with reader.connect() as connection:
             driver: Any = connection.connection.driver_connection
             driver.create_function("evo_json", 1, _json_kind, deterministic=True)
+            driver.create_function("evo_text", 1, _is_text, deterministic=True)
             return next((f"{mask_url(url)} is damaged: {told}" for told in _damages(connection)), None)
-    except DBAPIError:
+    except OperationalError:  # locked, say
         return None
+    except DBAPIError as error:
+        return f"{mask_url(url)} is damaged: {error.orig}"
     finally:
         reader.dispose()
 
@@ -58,7 +61,7 @@ def find_damage(url: URL) -> str | None:
 def _damages(connection: Connection) -> Iterator[str]:
     for table in METADATA.sorted_tables:
         wrong = " OR ".join(f"NOT ({_right(column)})" for column in table.columns)
-        row = connection.execute(text(f"SELECT rowid, * FROM {table.name} WHERE {wrong} LIMIT 1")).first()
+        row = connection.execute(text(f"SELECT rowid FROM {table.name} WHERE {wrong} LIMIT 1")).first()
         if row is not None:
             place = f"{table.name} WHERE rowid = {row[0]}"
             bad = next(
@@ -76,16 +79,27 @@ def _right(column: Column[Any]) -> str:
     """SQL: whether a row's value is one that the column can hold."""
     name, kind = f'"{column.name}"', column.type
     if isinstance(kind, JSON):
-        right = f"evo_json({name}) IN {_JSON[type(kind)]}"
+        right = f"evo_json(CAST({name} AS BLOB)) IN {_JSON[type(kind)]}"
     elif isinstance(kind, Boolean):
         right = f"{name} IN (0, 1)"
     elif isinstance(kind, Integer):
         right = f"typeof({name}) = 'integer'"
     elif isinstance(kind, Double):
         right = f"typeof({name}) IN ('real', 'integer')"
+    elif isinstance(kind, LargeBinary):
+        right = f"typeof({name}) = 'blob'"
     else:
-        right = f"typeof({name}) = '{'blob' if isinstance(kind, LargeBinary) else 'text'}'"
+        right = f"typeof({name}) = 'text' AND evo_text(CAST({name} AS BLOB))"
     return f"({name} IS NULL OR {right})" if column.nullable else f"({name} IS NOT NULL AND {right})"
+
+
+def _is_text(value: bytes) -> bool:
+    """Whether the bytes of a text are UTF-8: the driver hands over nothing else."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _json_kind(value: Any) -> str:

@@ -47,6 +47,8 @@ def test_what_evo_writes_is_right(address: str) -> None:
             "UPDATE candidates SET text = x'00ff' WHERE id = 2",
             "candidates, row 2: text holds what it cannot hold (blob)",
         ),
+        ("UPDATE candidates SET feedback = CAST(x'c328' AS TEXT) WHERE id = 2", "candidates, row 2: feedback"),
+        ("UPDATE candidates SET measures = CAST(x'5b22ff5d' AS TEXT) WHERE id = 2", "candidates, row 2: measures"),
         ("UPDATE prompt_groups SET sequence = 'first' WHERE id = 1", "prompt_groups, row 1: sequence"),
         ("UPDATE rollouts SET logprobs = 7 WHERE id = 2", "rollouts, row 2: logprobs"),
         ("UPDATE answers SET repeat = 'no' WHERE rowid = 1", "answers, row 1: repeat"),
