@@ -93,13 +93,13 @@ def _right(column: Column[Any]) -> str:
     return f"({name} IS NULL OR {right})" if column.nullable else f"({name} IS NOT NULL AND {right})"
 
 
-def _is_text(value: bytes) -> bool:
-    """Whether the bytes of a text are UTF-8: the driver hands over nothing else."""
+def _is_text(value: bytes | None) -> bool:
+    """Whether the bytes of a text are UTF-8: the driver hands over nothing else. SQLite may ask before it has seen that
+    there is no value."""
     try:
-        value.decode()
+        return value is not None and value.decode() is not None
     except UnicodeDecodeError:
         return False
-    return True
 
 
 def _json_kind(value: Any) -> str:
