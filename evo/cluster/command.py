@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 Write = Callable[[str, str], None]
 """Told of every line: "out" or "err", and the line without its end."""
 INTERRUPTED = 130
+LOOK_SECONDS, ROOM_SECONDS = 0.5, 30.0
+"""Between looks whether a node has taken a process; after which it is said that none has."""
 MOST_WAITING = 10_000
 """Lines that wait to be read; where the driver is slower, the oldest go."""
 
@@ -134,6 +137,8 @@ async def run_command(seats: Seats, name: str, order: Callable[[], Order], write
                     write(stream, line)
 
     async def carry_out(actor: Any, task: Task) -> Outcome:
+        if not await _placed(seats, actor, name):
+            return Outcome(INTERRUPTED)
         reading = asyncio.create_task(read(actor))
         try:
             outcome: Outcome = await seats.ask(actor, "command", order())
@@ -145,3 +150,24 @@ async def run_command(seats: Seats, name: str, order: Callable[[], Order], write
 
     found = await seats.work([Task(name)], carry_out)
     return found[0] if found else Outcome(INTERRUPTED)
+
+
+async def _placed(seats: Seats, actor: Any, name: str) -> bool:
+    """Until a node has room for the process; False where it is interrupted before. Raises RayError where it is lost."""
+    began, told = time.monotonic(), False
+    located = asyncio.ensure_future(_whereabouts(actor))
+    try:
+        while not (await asyncio.wait({located}, timeout=LOOK_SECONDS))[0]:
+            if seats.stopping is not None:
+                return False
+            if not told and time.monotonic() - began > ROOM_SECONDS:
+                told = True
+                seats.tell(f"{name} waits for a node with room for it ({seats.place.options.describe_task()})")
+        await located
+        return True
+    finally:
+        located.cancel()
+
+
+async def _whereabouts(actor: Any) -> str:
+    return str(await actor.whereabouts.remote())

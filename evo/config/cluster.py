@@ -39,6 +39,11 @@ class ClusterOptions(BaseModel):
         parts = [part.partition(":") for part in value.split(",") if part]
         return {name: amount or 1.0 for name, _, amount in parts}
 
+    def describe_task(self) -> str:
+        """What a task takes, in words."""
+        asked = {"CPUs": self.cpus, "GPUs": self.gpus, **self.resources}
+        return ", ".join(f"{amount:g} {name}" for name, amount in asked.items() if amount)
+
 
 @dataclass(frozen=True)
 class ClusterAddress:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from child_processes import begin, wait_until
@@ -18,6 +19,7 @@ from training_runs import SMALL_POLICY
 
 import evo
 from evo import load_problems
+from evo.config.cluster import parse_cluster
 from evo.config.train import plan_training
 from evo.errors import BadInput, SearchFailed
 from evo.training.run_directory import TrainingRecord
@@ -26,7 +28,7 @@ ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
 
 from ray_clusters import Nodes, ray_cluster  # noqa: E402
 
-from evo.cluster import cluster_training  # noqa: E402
+from evo.cluster import cluster_training, command  # noqa: E402
 from evo.cluster.command import Command  # noqa: E402
 from evo.cluster.task import Order, Outcome  # noqa: E402
 
@@ -193,3 +195,27 @@ def test_from_python(cluster, tmp_path):
         evo.train("vpo", "maze:train/0-3", output=tmp_path / "out", ray=cluster.address, **settings)
     with pytest.raises(ValueError, match="is an object of this process"):
         evo.train("vpo", load_problems("maze:train/0-1"), output=tmp_path / "o", ray=cluster.address, **settings)
+
+
+def test_it_says_that_no_node_has_room_and_can_be_interrupted_meanwhile(monkeypatch):
+    monkeypatch.setattr(command, "ROOM_SECONDS", 0.1)
+    monkeypatch.setattr(command, "LOOK_SECONDS", 0.05)
+    said: list[str] = []
+
+    async def scenario() -> tuple[bool, bool]:
+        nowhere = asyncio.get_running_loop().create_future()
+        actor = SimpleNamespace(whereabouts=SimpleNamespace(remote=lambda: nowhere))
+        place = parse_cluster("local?gpus=1")
+        seats = SimpleNamespace(stopping=None, place=place, tell=said.append)
+        waiting = asyncio.create_task(command._placed(seats, actor, "runs/vpo"))
+        while not said:
+            await asyncio.sleep(0.02)
+        seats.stopping = "enough"
+        refused = await waiting
+        found = asyncio.get_running_loop().create_future()
+        found.set_result("ab12")
+        there = SimpleNamespace(whereabouts=SimpleNamespace(remote=lambda: found))
+        return refused, await command._placed(seats, there, "runs/vpo")
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (False, True)
+    assert said == ["runs/vpo waits for a node with room for it (1 CPUs, 1 GPUs)"]
