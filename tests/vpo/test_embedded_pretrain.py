@@ -218,6 +218,8 @@ def test_only_what_ships_has_an_address():
         "edit-grpo",
         "edit-improve",
         "edit-improve-1",
+        "edit-improve-grpo",
+        "edit-improve-vpo",
         "edit-vpo",
         "grpo",
         "musique",
