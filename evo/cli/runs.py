@@ -19,7 +19,6 @@ from evo.errors import BadInput
 from islands.db.address import hide_password
 from islands.db.comparisons import runs_named
 from islands.db.housekeeping import delete_runs, rename_runs
-from islands.db.schema import REVISION
 from islands.db.store import Store
 from islands.queries.runs import RunOverview, overview
 from islands.queries.training import checkpoints
@@ -163,7 +162,7 @@ def rename(context: click.Context, old: str, new: str, db: str) -> None:
 def upgrade(context: click.Context, db: str) -> None:
     """Bring a database that an older evo wrote up to this one, as a command that writes does by itself."""
     with Store.open(_own_db(context, db), must_exist=True) as store:
-        click.echo(f"{store.address} has the schema of this evo, {REVISION}")
+        click.echo(f"{store.address} has the schema of this evo")
 
 
 @dataclass(frozen=True)
