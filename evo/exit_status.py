@@ -44,5 +44,8 @@ def describe_exit(code: int) -> str:
 
 def damage_behind() -> str | None:
     """One line where a database that this process has opened holds what nobody can read, which a bug may look like."""
-    damage = sys.modules.get("islands.db.damage")
-    return None if damage is None else str(damage.damage_in_opened() or "") or None
+    if "islands.db.engine" not in sys.modules:  # no database was opened
+        return None
+    from islands.db.damage import damage_in_opened
+
+    return damage_in_opened()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,7 @@ def test_a_command_says_so_in_one_line(
     address: str, statement: str, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage(address, statement)
+    sys.modules.pop("islands.db.damage")  # a command has not loaded it
     assert invoke([*command, "--db", address]) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and said.startswith("evo: ") and "is damaged: run calm-oak, table " in said
