@@ -7,7 +7,7 @@ import pytest
 
 import problems
 from evo.testing import ProblemContract
-from problems import BadAddress, Problem, Score, describe_sets, plugins, register, resolve
+from problems import BadAddress, Problem, Score, describe_sets, register, resolve
 from problems import registry as registry_module
 from problems.contract import complete_problem
 
@@ -94,10 +94,12 @@ class Point:
 
 
 def test_entry_points(monkeypatch):
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point(Own)] if group == "evo.problems" else [])
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points", lambda group: [Point(Own)] if group == "evo.problems" else []
+    )
     assert [p.name for p in resolve("installed:x")] == ["own:x"]
     assert "installed" in {entry["name"] for entry in describe_sets()}
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point(ImportError("not there"))])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Point(ImportError("not there"))])
     with pytest.raises(BadAddress, match="package.module:Own cannot be loaded: not there"):
         resolve("installed")
 

@@ -45,7 +45,16 @@ def test_it_is_what_it_was(old):
     assert {name: committed(name) for name in GROUPS} == GROUPS
 
 
-def test_runs_are_listed_and_shown(old, capsys):
+@pytest.fixture
+def upgraded(old, capsys):
+    """The same after `evo runs upgrade`: commands that only read leave an older schema as it is."""
+    assert invoke(["runs"]) == 2
+    assert "evo runs upgrade" in capsys.readouterr().err
+    assert "has the schema of this evo" in printed(capsys, "runs", "upgrade")
+    return old
+
+
+def test_runs_are_listed_and_shown(upgraded, capsys):
     runs = {run["name"]: run for run in json.loads(printed(capsys, "runs", "--json"))}
     assert set(runs) == {"islands", "scorer", "arms/one/s0", "arms/one/s1", "arms/two/s0", "arms/two/s1"}
     assert (runs["islands"]["status"], runs["arms/one/s1"]["status"]) == ("interrupted", "waiting")
@@ -56,16 +65,16 @@ def test_runs_are_listed_and_shown(old, capsys):
 
 
 @pytest.mark.parametrize("name", GROUPS)
-def test_runs_are_watched_and_reported(old, capsys, name):
+def test_runs_are_watched_and_reported(upgraded, capsys, name):
     picture = printed(capsys, "watch", name, "--once")
     assert name in picture and f"{GROUPS[name]}/{PLANNED[name]} iterations" in picture.replace(",", "")
     printed(capsys, "report", name, "-o", "page.html")
-    assert (old / "page.html").stat().st_size > 10_000
+    assert (upgraded / "page.html").stat().st_size > 10_000
 
 
-def test_runs_are_exported(old, capsys):
+def test_runs_are_exported(upgraded, capsys):
     printed(capsys, "export", "islands", "-o", "traces.jsonl")
-    rows = [json.loads(line) for line in (old / "traces.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (upgraded / "traces.jsonl").read_text().splitlines()]
     assert len(rows) == GROUPS["islands"] and all(row["rollouts"] for row in rows)
     assert any(row["parent"] is not None for row in rows)
 

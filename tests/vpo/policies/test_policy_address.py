@@ -85,7 +85,7 @@ def load_parrot(address: PolicyAddress, settings: PolicySettings) -> ScriptedPol
 
 def test_an_installed_package_adds_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("parrot", f"{__name__}:load_parrot", ENTRY_POINTS)
-    monkeypatch.setattr("problems.plugins.entry_points", lambda group: [point] if group == ENTRY_POINTS else [])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == ENTRY_POINTS else [])
     policy = load_policy("parrot:grey?temperature=0.5")
     assert policy.version == "scripted:parrot-grey" and policy.temperature == 0.5
     (group,) = asyncio.run(policy.sample([Prompt("# Answer to improve\nhello")], rollouts=2, answers=1, seed=0))
@@ -94,6 +94,6 @@ def test_an_installed_package_adds_a_kind(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_an_entry_point_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("parrot", "no_such_package:load", ENTRY_POINTS)
-    monkeypatch.setattr("problems.plugins.entry_points", lambda group: [point])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
     with pytest.raises(BadAddress, match="no_such_package:load cannot be loaded"):
         load_policy("parrot:grey")
