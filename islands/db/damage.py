@@ -34,8 +34,9 @@ _OF_PROBLEM = "(SELECT run_id FROM problems WHERE problems.id = problem_id)"
 
 
 def damage_in_opened() -> str | None:
-    """Of the databases that this process has opened: one line on the first row that is damaged, None without one."""
-    return next((found for url in OPENED if (found := find_damage(url))), None)
+    """Of the databases that this process has opened, the newest first: one line on the first row that is damaged, None
+    without one."""
+    return next((found for url in reversed(tuple(OPENED)) if (found := find_damage(url))), None)
 
 
 def find_damage(url: URL) -> str | None:

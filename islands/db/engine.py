@@ -19,7 +19,7 @@ SCHEMES = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
 MIGRATION_LOCK = 0x65766F  # an arbitrary number that only this program's migrations lock
 BUSY_SECONDS = 30
 OPENED: list[URL] = []
-"""The databases of this process, to be looked at for damage where something fails (islands.db.damage)."""
+"""The databases of this process, the newest last, to be looked at where something fails (islands.db.damage)."""
 _VERSION_TABLE = """CREATE TABLE alembic_version (
     version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 )"""
@@ -64,8 +64,9 @@ def unavailable(url: URL, error: BaseException) -> DatabaseUnavailable:
 def open_engines(url: URL, read_only: bool, must_exist: bool = False) -> tuple[Engine, Engine]:
     """(writer, reader). The writer begins real transactions; the reader runs each query by itself, so that it never
     holds a snapshot open. With read_only both are the reader."""
-    if url not in OPENED:
-        OPENED.append(url)
+    if url in OPENED:
+        OPENED.remove(url)
+    OPENED.append(url)
     if url.drivername == "sqlite":
         _check_file(url, read_only or must_exist, read_only)
         reader = _sqlite(url, "ro" if read_only else "rwc", None)
