@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 import yaml
 from ray.exceptions import RayError
 
+from evo.cluster.paths import import_path
 from evo.cluster.task import Order, Outcome, Task
 from evo.errors import BadInput
 
@@ -86,7 +87,7 @@ class Command:
             settings = folder / "settings.yaml"
             settings.write_text(yaml.safe_dump(dict(order.settings), sort_keys=False), encoding="utf-8")
             arguments += ["--config", str(settings)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(import_path())}
         environment |= {} if order.database is None else {"EVO_DB": order.database}
         environment |= {"EVO_COMMAND": order.said} if order.said else {}
         nowhere = os.open(os.devnull, os.O_WRONLY)  # its last word is read with its lines

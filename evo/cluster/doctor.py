@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from evo.cluster.connection import alive_nodes, check_database, connect, leave
+from evo.cluster.paths import import_path, take_on
 from evo.config.cluster import LOCAL, ClusterAddress
 from evo.doctor.doctor import examine
 from evo.doctor.line import Line, fail, ok, warn
@@ -44,7 +43,7 @@ def examine_cluster(
             check_database(db, place)
         except BadInput as error:
             yield "cluster", fail("database", str(error), "name a server, or use --ray local")
-        path = [entry for entry in sys.path if entry]
+        path = import_path()
         asked = {}
         for node in nodes:
             here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
@@ -85,9 +84,7 @@ def _examine_node(
     path: Sequence[str], db: str, policies: Sequence[str], folder: str
 ) -> tuple[dict[str, str], list[Line]]:
     """On the node: its versions and its lines."""
-    sys.path[:0] = [entry for entry in path if entry not in sys.path]
-    with suppress(OSError):
-        os.chdir(folder)
+    take_on(folder, path)
     lines = list(examine(db, policies, Path.cwd()))
     versions = {"evo": __version__, "Python": platform.python_version()}
     return versions | {name: found for name in _PACKAGES if (found := version_of(name)) is not None}, lines

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -21,6 +20,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from evo.cluster.paths import import_path, take_on
 from evo.cluster.task import Answer
 from evo.comparison.workers import portable
 from evo.config.run import RunConfig
@@ -45,9 +45,7 @@ class EngineHost:
     """The actor: an engine (vpo.vllm.engine) in a process beside this one, restarted with it."""
 
     def __init__(self, folder: str, path: Sequence[str], settings: EngineSettings) -> None:
-        with suppress(OSError):
-            os.chdir(folder)
-        sys.path[:0] = [entry for entry in path if entry not in sys.path]
+        take_on(folder, path)
         self._engine = Engine(settings)
         self._life = uuid.uuid4().hex
         self._asked = self._answered = 0
@@ -199,7 +197,7 @@ class Fleet:
                 max_concurrency=10_000,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(group),
             )
-            .remote(str(Path.cwd()), [entry for entry in sys.path if entry], settings)
+            .remote(str(Path.cwd()), import_path(), settings)
         )
         name = f"engine {number}"
         self._started.append((address, name, actor, group))

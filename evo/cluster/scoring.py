@@ -7,17 +7,15 @@ process after all. A process that is lost with its node is started again elsewhe
 from __future__ import annotations
 
 import itertools
-import os
-import sys
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray.exceptions import RayError
 
+from evo.cluster.paths import import_path, take_on
 from evo.cluster.task import Answer
 from evo.comparison.workers import portable
 from evo.config.cluster import ClusterOptions
@@ -36,9 +34,7 @@ class Judge:
     """Scores answers on a node, one at a time. Problems are opened by their addresses."""
 
     def __init__(self, folder: str, path: Sequence[str]) -> None:
-        with suppress(OSError):
-            os.chdir(folder)
-        sys.path[:0] = [entry for entry in path if entry not in sys.path]
+        take_on(folder, path)
         self._problems: dict[str, Problem] = {}
 
     def check(self, name: str, answer: str, mode: Mode) -> Answer:
@@ -70,8 +66,7 @@ def start_judges(options: ClusterOptions) -> list[Any]:
         max_restarts=-1,
         max_task_retries=-1,
     )
-    path = [entry for entry in sys.path if entry]
-    return [remote.remote(str(Path.cwd()), path) for _ in range(options.scorers)]
+    return [remote.remote(str(Path.cwd()), import_path()) for _ in range(options.scorers)]
 
 
 class ClusterScorer(Scorer):

@@ -7,7 +7,6 @@ the database, should it only have been unreachable, so nothing is committed twic
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +19,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from evo.cluster.connection import describe_nodes, slots
 from evo.cluster.engines import Fleet
+from evo.cluster.paths import import_path
 from evo.cluster.summary import add_up_servers
 from evo.cluster.task import Answer, Task
 from evo.cluster.worker import Worker
@@ -64,7 +64,7 @@ class Seats:
         remote = ray.remote(Worker).options(
             num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources or None, max_restarts=0
         )
-        actor = remote.remote(str(Path.cwd()), [entry for entry in sys.path if entry], self.judges, self.fleet.replicas)
+        actor = remote.remote(str(Path.cwd()), import_path(), self.judges, self.fleet.replicas)
         self._actors.append(actor)
         return actor
 

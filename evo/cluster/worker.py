@@ -7,9 +7,6 @@ known kinds are answers, not exceptions: Ray would wrap them in classes of its o
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import sys
 import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,6 +16,7 @@ import ray
 
 from evo.cluster.command import Command
 from evo.cluster.engines import Engines
+from evo.cluster.paths import take_on
 from evo.cluster.scoring import ClusterScorer
 from evo.cluster.task import Answer, Order, Outcome
 from evo.comparison.runner import Ended
@@ -46,9 +44,7 @@ class Worker:
     """
 
     def __init__(self, folder: str, path: Sequence[str], judges: Sequence[Any], engines: Engines) -> None:
-        with contextlib.suppress(OSError):  # another machine need not have it
-            os.chdir(folder)
-        sys.path[:0] = [entry for entry in path if entry not in sys.path]
+        take_on(folder, path)
         self._shared, self._judges = Shared(), list(judges)
         self._name = uuid.uuid4().hex
         ELSEWHERE.update(engines)
