@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from problems.contract import BadAddress
+from problems.scoring import cores
 from problems.types import Prompt
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 from vpo.vllm.address import EngineSettings
@@ -206,8 +207,8 @@ def _environment(settings: EngineSettings) -> dict[str, str]:
 def _threads(settings: EngineSettings) -> int:
     """One for a small model, whose products are not worth sharing; else one a core, shared out among replicas."""
     weights = [file.stat().st_size for file in Path(settings.model).glob("*.safetensors")]
-    cores = len(os.sched_getaffinity(0)) // (settings.options.replicas or 1)
-    return 1 if weights and sum(weights) < SMALL else max(1, cores)
+    share = cores() // (settings.options.replicas or 1)
+    return 1 if weights and sum(weights) < SMALL else max(1, share)
 
 
 def check_installed() -> None:
