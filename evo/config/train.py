@@ -23,6 +23,7 @@ _OF_SAMPLING = (
     "rollouts",
     "parents",
     "parents_from",
+    "parent_level",
     "under_way",
     "visits",
     "reward",
@@ -55,6 +56,9 @@ class TrainRun(TraceSettings, TrainerSettings):
         description="step: an answer of the step before; archive: of archives that grow while their problems are asked "
         "again, as a search's do; archive:RUN (RUN@DATABASE): archives that begin with what a search had found at a "
         "random moment",
+    )
+    parent_level: Share = Field(
+        0.0, description="parents from archives have at least this share of what solves their problem, once one has"
     )
     under_way: int = Field(32, ge=1, description="problems with an archive at a time")
     visits: int = Field(16, ge=1, description="prompts that a problem gets, unless it is solved, before another's turn")
@@ -92,6 +96,8 @@ class TrainRun(TraceSettings, TrainerSettings):
             raise ValueError("a group of one rollout has nothing to compare: rollouts must be 2 or more")
         if self.reward == "gain" and not METHODS[self.method].gains:
             raise ValueError(f"{self.method} has no gain over a parent; use it with reward value")
+        if self.parent_level and self.parents_from == "step":
+            raise ValueError("parent-level chooses among archives: --parents-from archive or archive:RUN names them")
         if self.from_traces:
             self._as_stored()
         else:

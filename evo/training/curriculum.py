@@ -105,6 +105,7 @@ class ArchiveCurriculum(Curriculum):
     next of the shuffled order.
 
     targets: per problem the fitness that solves it, None for none
+    level: share of its target that a parent has at least, where the archive holds such a one; 0 = any parent
     under_way: problems that are asked at a time; visits: prompts of each
     asks: problem under way -> the prompts it has had
     pool: problem -> its archive, at most PER_VECTOR newest answers of a reward vector
@@ -112,6 +113,7 @@ class ArchiveCurriculum(Curriculum):
     """
 
     targets: Sequence[float | None] = ()
+    level: float = 0.0
     under_way: int = 32
     visits: int = 16
     asks: dict[int, int] = field(default_factory=dict)
@@ -135,7 +137,7 @@ class ArchiveCurriculum(Curriculum):
         if not found:
             return Question(problem, NOTHING_SHOWN)
         shown = rng.random() < self.parents
-        parent = self._draw(found, rng)
+        parent = self._draw(at_level(found, self.targets[problem], self.level), rng)
         return Question(problem, Selection(parent, (), ())) if shown else Question(problem, NOTHING_SHOWN, parent)
 
     def _draw(self, found: Sequence[Candidate], rng: np.random.Generator) -> Candidate:
@@ -171,6 +173,13 @@ class ArchiveCurriculum(Curriculum):
     def restore(self, state: dict[str, Any]) -> None:
         super().restore(state)
         self.asks = {int(problem): count for problem, count in state["asks"].items()}
+
+
+def at_level(found: Sequence[Candidate], target: float | None, level: float) -> Sequence[Candidate]:
+    """Those of `found` that have this share of a positive target; all of them where none has, or nothing is asked."""
+    if level == 0.0 or target is None or target <= 0.0:
+        return found
+    return [candidate for candidate in found if candidate.fitness >= level * target] or found
 
 
 def front(vectors: npt.NDArray[np.float64], fitness: Sequence[float], most: int = FRONT) -> list[int]:

@@ -68,7 +68,12 @@ class TrainingLoop(SteppedTraining):
         if run.parents_from != "step":
             targets = [problem.target for problem in problems]
             self.curriculum = ArchiveCurriculum(
-                *placed, targets=targets, under_way=run.under_way, visits=run.visits, stored=stored
+                *placed,
+                targets=targets,
+                level=run.parent_level,
+                under_way=run.under_way,
+                visits=run.visits,
+                stored=stored,
             )
         self._stored = stored
         self._shown: dict[int, list[ScoredAnswer]] = {}

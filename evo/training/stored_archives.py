@@ -26,10 +26,11 @@ class StoredArchives:
     """The archives of a run's problems, each as it was after a random share of what the run has stored of it.
 
     problems: that are learned from; the run has to hold all of them. Raises BadInput where it does not
+    level: share of its target that a problem's archive has reached at that moment, if the run ever has; 0 = any moment
     """
 
-    def __init__(self, store: Store, run: str, problems: Sequence[Problem]) -> None:
-        self._store, self._problems = store, problems
+    def __init__(self, store: Store, run: str, problems: Sequence[Problem], *, level: float = 0.0) -> None:
+        self._store, self._problems, self._level = store, problems, level
         self._reader = CandidateReader(store, CACHE_BYTES)
         self._ids = {record.name: record.id for one in runs_named(store, run) for record in store.problems(one.id)}
         lost = [problem.name for problem in problems if problem.name not in self._ids]
@@ -44,12 +45,18 @@ class StoredArchives:
             for row in children(self._store, self._ids[self._problems[problem].name])
             if not row.failed and (target is None or row.fitness < target)
         ]
-        rows = rows[: int(rng.integers(1, len(rows) + 1))] if rows else []
+        rows = rows[: int(rng.integers(self._first_moment(rows, target), len(rows) + 1))] if rows else []
         newest = list({row.rewards: row for row in rows}.values())
         if not newest:
             return []
         chosen = self._choose(newest, rng)
         return self._reader.fetch(sorted(row.id for row in chosen))
+
+    def _first_moment(self, rows: Sequence[Child], target: float | None) -> int:
+        """How many of the rows an archive has at least; all of them where none of the rows is at the level."""
+        if self._level == 0.0 or target is None or target <= 0.0:
+            return 1
+        return next((i for i, row in enumerate(rows, 1) if row.fitness >= self._level * target), len(rows))
 
     def _choose(self, rows: list[Child], rng: np.random.Generator) -> list[Child]:
         best = front(np.array([row.rewards for row in rows]), [row.fitness for row in rows], FRONT)
@@ -68,7 +75,7 @@ def open_stored_archives(run: TrainRun, problems: Sequence[Problem]) -> StoredAr
     name, address = run_and_address(run.archive_run, run.db)
     store = Store.open(address, read_only=True)
     try:
-        return StoredArchives(store, name, problems)
+        return StoredArchives(store, name, problems, level=run.parent_level)
     except BaseException:
         store.close()
         raise

@@ -94,6 +94,18 @@ def test_half_of_the_parents_are_of_the_front():
     assert shares["0"] == 0.0  # a route that fails is shown only where there is no other
 
 
+def test_parents_can_be_asked_to_be_near_the_target_once_one_is():
+    curriculum = archives(1, target=1.0, level=0.8, under_way=1, visits=10_000)
+
+    def shown(answers):
+        curriculum.learn(curriculum.questions(0, 1), [scored(0, *answers)])
+        return {q.selection.parent.text for step in range(1, 60) for q in curriculum.questions(step, 1)}
+
+    low = (("low", (0.4, 0.2)), ("lower", (0.1, 0.1)))
+    assert shown(low) == {"low", "lower"}
+    assert shown((("near", (0.8, 0.8)), ("nearer", (1.0, 0.7)))) == {"near", "nearer"}
+
+
 def test_a_solved_problem_and_one_that_had_its_visits_make_place():
     curriculum = archives(20, target=0.9, under_way=4, visits=3)
     seen = []

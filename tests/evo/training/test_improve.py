@@ -13,9 +13,11 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.training import improvement
 from evo.training.improvement import level_of
+from evo.training.stored_archives import StoredArchives
 from evo.training.trace_selection import open_improvements
 from islands.db.store import Store
 from islands.queries.children import children
+from problems.registry import resolve
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -151,3 +153,23 @@ def test_archives_of_a_run_are_where_parents_come_from(db, tmp_path):
     assert json.loads((out / "train.json").read_text())["config"]["parents_from"] == "archive:a"
     given[2] = "maze:train/0-9"
     assert invoke([*given, "--db", db, "--plain", "-o", str(tmp_path / "other")]) == 2
+
+
+def test_a_level_asks_for_late_moments_of_a_stored_archive(db):
+    with Store.open(db, read_only=True) as store:
+        problems = resolve("maze:train/0-3")
+        early, late = (StoredArchives(store, "a", problems, level=level) for level in (0.0, 0.9))
+        best = np.zeros((2, len(problems), 40))
+        for place, archives in enumerate((early, late)):
+            for number, problem in enumerate(problems):
+                for draw in range(40):
+                    found = archives(number, np.random.default_rng(draw))
+                    best[place, number, draw] = max(c.fitness for c in found) / problem.target
+    reached = best[0].max(axis=1) >= 0.9
+    assert reached.any() and (best[1, reached] >= 0.9).all() and (best[0, reached] < 0.9).any()
+    assert (best < 1).all()
+
+
+def test_a_level_without_archives_is_refused(db):
+    with pytest.raises(BadInput, match="parent-level chooses among archives"):
+        parse(TrainRun, {"method": "vpo", "problems": ["maze:train"], "parent_level": 0.9}, "a test")
