@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 
 def defer(*packages: str) -> None:
@@ -37,15 +39,15 @@ class _Deferred(ModuleType):
     """The package until it is loaded: its submodules can be imported, and any other attribute loads it."""
 
     def load(self) -> None:
-        assert self.__spec__ is not None and isinstance(self.__spec__.loader, _Deferring)
-        deferring = self.__spec__.loader
+        spec: Any = self.__spec__
+        deferring: _Deferring = spec.loader
         # an ordinary module from here on, also to what its __init__ imports
         self.__class__ = ModuleType  # type: ignore[assignment]
-        self.__spec__.loader = self.__loader__ = deferring.loader
+        spec.loader = self.__loader__ = deferring.loader
         try:
             deferring.loader.exec_module(self)
         except BaseException:
-            self.__spec__.loader = self.__loader__ = deferring
+            spec.loader = self.__loader__ = deferring  # type: ignore[assignment]
             self.__class__ = _Deferred
             raise
 
@@ -58,15 +60,20 @@ class _Deferred(ModuleType):
         return dir(self)
 
 
-class _Deferring(Loader):
+class _Deferring:
+    """A loader. None of importlib.abc, which imports what reads packages' resources: tempfile, shutil, bz2, lzma."""
+
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
         module.__class__ = _Deferred
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     def __init__(self, packages: Sequence[str]) -> None:
         self.packages = packages
 
@@ -76,5 +83,5 @@ class _Finder(MetaPathFinder):
         spec = PathFinder.find_spec(name, path) if name in self.packages else None
         if spec is None or spec.loader is None or spec.submodule_search_locations is None:
             return None  # to the ordinary finders
-        spec.loader = _Deferring(spec.loader)
+        spec.loader = _Deferring(spec.loader)  # type: ignore[assignment]
         return spec

@@ -3,18 +3,16 @@
 The module is loaded as OpenEvolve loads it: under the name `evaluation_module`, its folder first on sys.path. Each
 call finds the problem folder's files in the working directory too (as links), because evaluators are commonly started
 from their own folder; what it writes there stays in the call's scratch folder.
+
+What few evaluators need is imported where it is needed: every evaluation is a fork of the process that this is loaded
+in, and pays for the size of it.
 """
 
-import ast
-import asyncio
-import inspect
 import numbers
 import os
 import re
 import sys
 import traceback
-from collections.abc import Awaitable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,9 +23,11 @@ else:
     import user_file
 
 FILE = os.environ["EVO_EVALUATOR_FILE"]
-FOLDER = str(Path(FILE).parent)
+FOLDER = os.path.dirname(FILE)
 answer_apart.source_of(FILE)
 LONGEST_ARTIFACT = 20_000
+STAGES = ("evaluate", "evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
+COROUTINE = 0x80  # inspect.CO_COROUTINE
 sys.path.insert(0, FOLDER)
 deferred_package.defer("openevolve")
 
@@ -39,14 +39,16 @@ try:
 except Exception as error:
     _broken = user_file.fault(error, FILE)
 deferred_package.load_named("openevolve")
+_codes = [getattr(getattr(_module, name, None), "__code__", None) for name in STAGES]
+if any(code.co_flags & COROUTINE for code in _codes if code is not None):
+    import asyncio  # noqa: F401  (once here, and not in every evaluation)
 
 
 def describe() -> dict[str, Any]:
     """{"fault", "line"} where the file does not load, else {"stages": the evaluation functions that it defines}."""
     if _broken is not None:
         return _broken
-    names = ("evaluate", "evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
-    return {"stages": [name for name in names if callable(getattr(_module, name, None))]}
+    return {"stages": [name for name in STAGES if callable(getattr(_module, name, None))]}
 
 
 def run_apart(stage: str, path: str, names: dict[str, Any] | None) -> dict[str, Any]:
@@ -62,8 +64,8 @@ def run(stage: str, path: str) -> dict[str, Any]:
             os.symlink(os.path.join(FOLDER, name), name)
     try:
         result = getattr(_module, stage)(path)
-        if inspect.isawaitable(result):
-            result = asyncio.run(_awaited(result))
+        if not isinstance(result, dict) and not hasattr(result, "metrics"):
+            result = _finished(result)
     except MemoryError:
         raise  # a limit of the sandbox, reported as such
     except BaseException as error:
@@ -88,8 +90,14 @@ def run(stage: str, path: str) -> dict[str, Any]:
     return {"metrics": numeric, "texts": texts, "artifacts": shown}
 
 
-async def _awaited(result: Awaitable[Any]) -> Any:
-    return await result
+def _finished(result: Any) -> Any:
+    import asyncio
+    import inspect
+
+    async def awaited() -> Any:
+        return await result
+
+    return asyncio.run(awaited()) if inspect.isawaitable(result) else result
 
 
 def _number(value: Any) -> float | None:
@@ -134,7 +142,7 @@ def _by_answer(error: BaseException, path: str) -> bool:
 def _about_answer(error: AttributeError | ImportError, path: str) -> bool:
     """A name that the answer's module, or an object of a class of its, does not have; an import of it that failed."""
     if isinstance(error, ImportError):
-        stem = Path(path).stem
+        stem = os.path.splitext(os.path.basename(path))[0]
         return error.path == path or (error.name or "").split(".")[0] == stem
     owner = getattr(error, "obj", None)
     if getattr(owner, "__file__", None) == path:
@@ -148,6 +156,8 @@ def _wrong_call(error: TypeError, path: str) -> bool:
     match = re.match(r"([\w<>.]+)\(\) (?:missing|takes|got (?:an unexpected|multiple|some))", str(error))
     if match is None:
         return False
+    import ast
+
     try:
         with open(path, encoding="utf-8") as stream:
             tree = ast.parse(stream.read())

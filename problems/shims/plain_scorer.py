@@ -7,7 +7,6 @@ and a `score` function look alike from outside. It imports the standard library 
 import importlib.util
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ else:
 
 FILE = os.environ["EVO_SCORER_FILE"]
 answer_apart.source_of(FILE)
-sys.path.insert(0, str(Path(FILE).parent))
+sys.path.insert(0, os.path.dirname(FILE))
 importlib.util.find_spec("problems")  # lists its folder's parent now: an evaluation may read in it, but not list it
 
 oracle: Any = None  # set where the answer runs apart: asks it

@@ -311,6 +311,13 @@ def test_an_async_evaluate_is_awaited(directory):
     assert problem.score(problem.canonical(answer("raise ValueError"))).error.startswith("evaluate: ValueError")
 
 
+def test_an_evaluation_carries_nothing_that_its_evaluator_does_not_import(directory):
+    """Each is a fork of the process that has it loaded, and pays for the size of that."""
+    carried = "float(sum(name in sys.modules for name in ('asyncio', 'ssl', 'tempfile', 'numpy')))"
+    problem = directory(f"import sys\n\ndef evaluate(path):\n    return {{'none': {carried}}}\n")
+    assert problem.fault is None and problem.score_seed().rewards == (0.0,)
+
+
 def test_evaluators_have_a_home(directory):
     home = "from pathlib import Path\nHOME = Path.home()\n"
     body = (

@@ -39,7 +39,9 @@ import mmap
 import os
 import resource
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 from .syscalls import number
 
@@ -64,6 +66,26 @@ BUILD = WRITE | _EXECUTE
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
+def _prepared(name: str, *kinds: Any) -> Callable[..., int]:
+    """A function of the C library with these arguments. Made before the fork: an evaluation has little time, and each
+    object that it makes or looks at costs it the copy of a page."""
+    function = _libc[name]
+    function.argtypes = kinds
+    return function
+
+
+_int, _long, _bytes = ctypes.c_int, ctypes.c_ulong, ctypes.c_char_p
+_prctl = _prepared("prctl", _int, _long, _long, _long, _long)
+_unshare = _prepared("unshare", _int)
+_setns = _prepared("setns", _int, _int)
+_mount = _prepared("mount", _bytes, _bytes, _bytes, _long, _bytes)
+_capset = _prepared("capset", _bytes, _bytes)
+_add_rule = partial(_prepared("syscall", _long, _long, _long, _bytes, _long), number("landlock_add_rule"))
+_restrict = partial(_prepared("syscall", _long, _long, _long), number("landlock_restrict_self"))
+_CAPABILITIES = struct.pack("<Ii", _CAPABILITY_VERSION, 0)
+_CAPABILITY_SETS = {kept: struct.pack("<6I", kept, kept, kept, 0, 0, 0) for kept in (0, 1 << _CAP_DAC_READ_SEARCH)}
+
+
 def _check(result: int, what: str) -> int:
     if result < 0:
         code = ctypes.get_errno()
@@ -71,9 +93,8 @@ def _check(result: int, what: str) -> int:
     return result
 
 
-def prctl(option: int, *arguments: int) -> None:
-    padded = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
-    _check(_libc.prctl(option, *padded), f"prctl {option}")
+def prctl(option: int, first: int = 0, second: int = 0) -> None:
+    _check(_prctl(option, first, second, 0, 0), "prctl")
 
 
 def no_new_privileges() -> None:
@@ -94,18 +115,18 @@ def adopt_orphans() -> None:
 
 
 def namespaces(flags: int) -> None:
-    _check(_libc.unshare(ctypes.c_int(flags)), "unshare")
+    _check(_unshare(flags), "unshare")
 
 
 def enter(process: int, flags: int) -> None:
     """Join the namespaces of a process, by its handle (pidfd; Linux 5.8)."""
-    _check(_libc.setns(ctypes.c_int(process), ctypes.c_int(flags)), "setns")
+    _check(_setns(process, flags), "setns")
 
 
 def fresh_tmpfs(folder: str, size: int, inodes: int) -> None:
     """A new empty tmpfs over `folder`. Only ever called in a mount namespace of the sandbox's own."""
     options = f"size={size},nr_inodes={inodes},mode=1777".encode()
-    _check(_libc.mount(b"scratch", folder.encode(), b"tmpfs", ctypes.c_ulong(2 | 4), options), f"mount {folder}")
+    _check(_mount(b"scratch", folder.encode(), b"tmpfs", 2 | 4, options), "mount")
 
 
 def drop_user(uid: int, gid: int, read_everywhere: bool) -> None:
@@ -122,9 +143,7 @@ def drop_user(uid: int, gid: int, read_everywhere: bool) -> None:
 
 def drop_capabilities(read_everywhere: bool = False) -> None:
     kept = 1 << _CAP_DAC_READ_SEARCH if read_everywhere else 0
-    header = ctypes.create_string_buffer(struct.pack("<Ii", _CAPABILITY_VERSION, 0))
-    sets = ctypes.create_string_buffer(struct.pack("<6I", kept, kept, kept, 0, 0, 0))
-    _check(_libc.capset(header, sets), "capset")
+    _check(_capset(_CAPABILITIES, _CAPABILITY_SETS[kept]), "capset")
     prctl(_PR_CAP_AMBIENT, 4)  # clear all
     if kept:
         prctl(_PR_CAP_AMBIENT, 2, _CAP_DAC_READ_SEARCH)  # raise: a scorer's subprocess needs the same libraries
@@ -153,12 +172,10 @@ class Landlock:
         network = 3 if abi >= 4 and not scopes_only else 0  # TCP bind and connect, no rule: none
         scopes = 3 if abi >= 6 else 0  # abstract unix sockets, signals
         attributes = struct.pack("<QQQ", self.handled, network, scopes)[: 24 if abi >= 6 else 16 if abi >= 4 else 8]
-        self.fd = self._call("landlock_create_ruleset", attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))
+        call = ctypes.c_long(number("landlock_create_ruleset"))
+        made = _libc.syscall(call, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))
+        self.fd: int = _check(made, "landlock_create_ruleset")
         os.set_inheritable(self.fd, False)
-
-    @staticmethod
-    def _call(name: str, *arguments: object) -> int:
-        return _check(_libc.syscall(ctypes.c_long(number(name)), *arguments), name)
 
     def allow(self, paths: Iterable[str], rights: int) -> None:
         for path in paths:
@@ -168,15 +185,14 @@ class Landlock:
                 continue  # not on this machine, or seen by nobody
             try:
                 granted = rights & self.handled
-                if not os.path.isdir(path):
+                if os.fstat(fd).st_mode & 0o170000 != 0o040000:  # no folder
                     granted &= _OF_FILES
-                rule = struct.pack("<Qi", granted, fd)
-                self._call("landlock_add_rule", ctypes.c_int(self.fd), ctypes.c_int(1), rule, ctypes.c_uint(0))
+                _check(_add_rule(self.fd, 1, struct.pack("<Qi", granted, fd), 0), "landlock_add_rule")
             finally:
                 os.close(fd)
 
     def restrict(self) -> None:
-        self._call("landlock_restrict_self", ctypes.c_int(self.fd), ctypes.c_uint(0))
+        _check(_restrict(self.fd, 0), "landlock_restrict_self")
 
 
 def landlock(listed: Sequence[str], readable: Sequence[str], execute: bool) -> Landlock:

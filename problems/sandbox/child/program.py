@@ -20,6 +20,8 @@ from .wire import FAILED, FRAME, LOADED, ORACLE, RESULT, TooLarge, decode, encod
 
 ANSWER_FILE = "<answer>"
 _MESSAGE = 2000
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+"""json.loads of what json.dumps wrote, without most of the pages that it touches."""
 
 
 class Feed:
@@ -40,7 +42,7 @@ class Feed:
 
     def read(self) -> Any:
         _, length = FRAME.unpack(self._exactly(FRAME.size))
-        return json.loads(self._exactly(length))
+        return _scan(self._exactly(length).decode(), 0)[0]
 
 
 def send(fd: int, kind: bytes, body: Any) -> None:

@@ -228,16 +228,18 @@ class Installer:
     """A program ready to be put in force: its buffer is made once, before the fork; `install` is one system call."""
 
     def __init__(self, program: bytes) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._call = ctypes.CDLL(None, use_errno=True).syscall
+        self._call.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_void_p)
+        self._number = number("seccomp")
         self._buffer = ctypes.create_string_buffer(program, len(program))
         self._offsets = pid_offsets(program)
         header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(self._buffer))
         self._header = ctypes.create_string_buffer(header, len(header))
-        self._call = (ctypes.c_long(number("seccomp")), ctypes.c_long(1), ctypes.c_long(0))
+        self._address = ctypes.addressof(self._header)
 
     def install(self, pid: int = 0) -> None:
         for at in self._offsets:
             struct.pack_into("<I", self._buffer, at, pid)
-        if self._libc.syscall(*self._call, self._header):
+        if self._call(self._number, 1, 0, self._address):
             code = ctypes.get_errno()
             raise OSError(code, f"seccomp: {os.strerror(code)}")

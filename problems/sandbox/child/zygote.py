@@ -117,6 +117,8 @@ class Zygote:
     def _settle_evaluations(self) -> None:
         """The loader of a scorer keeps its rights (it forks and mounts for each evaluation), save in landlock mode."""
         config = self.config
+        os.environ.update({**scorer.home(config["scratch"]), **config["environment"], "PYTHONDONTWRITEBYTECODE": "1"})
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         if config["mode"] == "landlock" and config["uid"] is not None:
             confinement.drop_user(config["uid"], config["uid"], config["read_everywhere"])
         confinement.adopt_orphans()
