@@ -192,8 +192,6 @@ def _maths(name: str, sandbox: Callable[[], Sandbox]) -> list[Any]:
 
 
 def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
-    from problems.custom.command import FILE, CommandProblem, is_command_file
-    from problems.custom.scorer_file import ScorerFileProblem
     from problems.openevolve.directory import OpenEvolveProblem
     from problems.openevolve.initial_program import EVALUATOR, is_initial_program
 
@@ -202,12 +200,15 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
         is_file, is_folder = path.is_file(), bool(address) and path.is_dir()
     except (OSError, ValueError):  # a name too long, a null character
         is_file = is_folder = False
-    if is_folder and (path / FILE).is_file() and not (path / EVALUATOR).is_file():
+    if is_folder and (path / EVALUATOR).is_file():
+        return OpenEvolveProblem(path, sandbox)
+    from problems.custom.command import FILE, CommandProblem, is_command_file
+    from problems.custom.scorer_file import ScorerFileProblem
+
+    if is_folder and (path / FILE).is_file():
         return CommandProblem(path / FILE, sandbox)
     if is_folder:
-        if not (path / EVALUATOR).is_file():
-            _refuse_folder(address, path)
-        return OpenEvolveProblem(path, sandbox)
+        _refuse_folder(address, path)
     if is_file and path.suffix in (".yaml", ".yml") and is_command_file(path):
         return CommandProblem(path, sandbox)
     if is_file and path.name != EVALUATOR and is_initial_program(path):

@@ -11,7 +11,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -43,6 +43,25 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+_GARBAGE = 10_000
+"""Objects between two looks for garbage, in the place of 700: of what an answer takes, little is left by then."""
+
+
+@contextlib.contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """NumPy, where it is imported in this, has no threads for its linear algebra: it would start one for each further
+    core, and each would wait for work at full speed for a while. What is started later has the user's own variable."""
+    name = "OPENBLAS_NUM_THREADS"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
 class LazyGroup(click.Group):
     """A group whose commands live in modules of their own, named in COMMANDS."""
 
@@ -52,9 +71,11 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(COMMANDS[cmd_name][0])
+        with _one_blas_thread():
+            module = importlib.import_module(COMMANDS[cmd_name][0])
         if not gc.isenabled():  # by main: nothing that was imported is garbage, and nothing of it is looked at again
             gc.freeze()
+            gc.set_threshold(_GARBAGE, 10, 10)
             gc.enable()
         command = getattr(module, f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name)
         assert isinstance(command, click.Command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import signal
 import sys
@@ -38,7 +39,8 @@ def drive(
 
     loading: what is said to be loading until the search begins
     """
-    console = Console(stderr=as_json, highlight=False)
+    gc.freeze()  # the database's library and what draws the screen, imported since the command was
+    console = Console(stderr=as_json, highlight=False, emoji=False)
     return asyncio.run(_drive(prepare, db, plain, as_json, console, loading, ending))
 
 

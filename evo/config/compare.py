@@ -29,7 +29,7 @@ _ARM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 class ArmConfig(BaseModel):
     """A policy and how it is asked; what is left open is the comparison's."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     policy: str
     answers: Answers | None = Field(None, description="m; default: as it was trained, else the comparison's")
@@ -53,7 +53,7 @@ class ArmConfig(BaseModel):
 class CompareConfig(BaseModel):
     """Everything that decides a comparison. `search` is what all arms have in common."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     arms: dict[str, ArmConfig] = Field(default_factory=dict, description="by name, in their order")
     seeds: int = Field(3, ge=1, le=1000, description="how many, from --seed on")

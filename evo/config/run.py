@@ -22,7 +22,7 @@ from problems.resources import check_resources
 class PromptConfig(BaseModel):
     """What a prompt shows beside the task."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     style: Literal["auto", "evo", "openevolve"] = Field(
         "auto", description="auto: OpenEvolve's templates for an OpenEvolve directory, ours elsewhere"
@@ -44,7 +44,7 @@ class PromptConfig(BaseModel):
 class FeedbackConfig(BaseModel):
     """What is said of a candidate beside its scorer's own feedback."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     policy: str | None = Field(
         None,

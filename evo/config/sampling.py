@@ -34,7 +34,7 @@ Fresh = Annotated[float | Literal["auto"], BeforeValidator(_fresh)]
 class SamplingConfig(BaseModel):
     """Which policy answers which problems, and how it samples."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     problems: list[str] = Field(default_factory=list, description="problem addresses")
     policy: str = Field(

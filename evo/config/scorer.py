@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class ScorerSettings(BaseModel):
     """Kept with the run, so that a resume asks for nothing but the function."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     statement: str | None = Field(None, description="the task in English, as a prompt shows it")
     seed_answer: str | None = Field(None, description="where the search starts")

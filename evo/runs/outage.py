@@ -11,8 +11,6 @@ import warnings
 
 from evo.errors import SearchFailed
 from evo.runs.launch import Launched
-from evo.runs.resume import relaunch
-from evo.runs.shards import relaunch_shard
 from islands.db.store import Store
 from islands.errors import DatabaseUnavailable
 
@@ -54,6 +52,9 @@ def _ask(db: str) -> None:
 
 async def _put_together(launched: Launched, db: str) -> None:
     """The search as its record has it now, in the place of the one that failed."""
+    from evo.runs.resume import relaunch  # with what reads every kind of run: few searches need it
+    from evo.runs.shards import relaunch_shard
+
     old, parts = launched.search, launched.parts or launched.own
     launched.store.close()
     if launched.shard is None:

@@ -13,8 +13,6 @@ from evo.search.resources import Shared
 from islands.db.names import check_name
 from islands.errors import DatabaseUnavailable
 from problems.contract import Problem
-from vpo.embedded.checkpoint import dialect_of
-from vpo.openai.address import endpoint
 from vpo.policies.address import BUILT_IN, parse_address, parse_addresses
 from vpo.policies.checkpoint import find_checkpoint
 from vpo.policies.prompt_formats import TOKEN_FORMATS
@@ -102,11 +100,16 @@ def prompt_format_at(policy: str) -> str:
     if address.kind == "scripted":
         return load_scripted(address, PolicySettings()).prompt_format
     if address.kind == "openai":
+        from vpo.openai.address import endpoint
+
         endpoint(address)
     elif address.has_weights:
         find_checkpoint(address)
-    folder = address.folder
-    return "chat" if folder is None else dialect_of(folder)
+    if (folder := address.folder) is None:
+        return "chat"
+    from vpo.embedded.checkpoint import dialect_of
+
+    return dialect_of(folder)
 
 
 def check_unused(db: str, name: str | None) -> None:

@@ -6,6 +6,7 @@ The markers are OpenEvolve's (openevolve.utils.code_utils), in any comment synta
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ class Regions:
     blocks: tuple[tuple[str, ...], ...]
 
 
+@functools.lru_cache(maxsize=16)  # the problem's own program, and an answer on its way to its score
 def regions(text: str) -> Regions | None:
     """The program's regions, or None where markers are nested or unmatched."""
     fixed: list[tuple[str, ...]] = []
@@ -33,7 +35,7 @@ def regions(text: str) -> Regions | None:
     lines = text.split("\n")
     start, inside = 0, False
     for number, line in enumerate(lines):
-        match = _MARKER.search(line)
+        match = _MARKER.search(line) if "EVOLVE-BLOCK-" in line else None
         if match is None:
             continue
         opens = (match[1] or match[2]) == "START"

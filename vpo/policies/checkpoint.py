@@ -13,7 +13,6 @@ from typing import Any
 
 from problems.close_names import did_you_mean, files_beside
 from problems.contract import BadAddress
-from vpo.embedded.checkpoint import shipped
 from vpo.policies.address import FORMS, NoOptions, PolicyAddress
 from vpo.policies.hub import only_cached
 
@@ -28,10 +27,10 @@ def find_checkpoint(address: PolicyAddress) -> str:
     if address.kind == "embedded":
         return str(address.folder)
     if not name or any(character.isspace() for character in name) or ":" in name:
-        known = [*KINDS, *(f"embedded:{one}" for one in shipped())]
+        known = [*KINDS, *(f"embedded:{one}" for one in _shipped())]
         raise BadAddress(f"policy {name!r} is not an address: {FORMS}{did_you_mean(name, known, most=1)}")
     folder = Path(name).expanduser()
-    if name in shipped() and not (folder / "config.json").is_file():
+    if name in _shipped() and not (folder / "config.json").is_file():
         raise BadAddress(f"policy {name!r}: no such checkpoint; embedded:{name} ships with the package")
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -53,7 +52,7 @@ def check_checkpoint(address: PolicyAddress, settings: object = None) -> bool:
     try:
         return only_cached(source)
     except BadAddress as error:
-        known = [*_checkpoints_beside(source), *(f"embedded:{name}" for name in shipped())]
+        known = [*_checkpoints_beside(source), *(f"embedded:{name}" for name in _shipped())]
         raise BadAddress(f"{error}{did_you_mean(source, known)}") from None
 
 
@@ -82,3 +81,9 @@ def trained_answers(address: PolicyAddress) -> int | None:
     if answers is not None and (not isinstance(answers, int) or answers < 1):
         raise BadAddress(f"policy {address.plain!r}: {TRAINED} says answers {answers!r}, which is no number of answers")
     return answers
+
+
+def _shipped() -> list[str]:
+    from vpo.embedded.checkpoint import shipped  # with the mazes' language: not where no checkpoint is asked for
+
+    return shipped()

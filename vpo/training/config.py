@@ -26,7 +26,7 @@ PAPER_RATE, EMBEDDED_RATE = 1e-6, 2.5e-4
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class EstimationSettings(_Settings):

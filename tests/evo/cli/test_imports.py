@@ -20,10 +20,14 @@ SPARED = (
     "evo.comparison",
     "evo.evaluation",
     "evo.monitor",
+    "evo.runs.resume",
     "evo.training",
     "evo.tui.app",
     "evo.tui.screen",
+    "islands.interop",
+    "problems.custom",
     "textual",
+    "vpo.openai.address",
 )
 """Beside HEAVY, what a plain search that trains nothing does without, on a new database too."""
 SCRIPT = (
@@ -57,6 +61,17 @@ def test_a_plain_search_loads_no_more_than_it_needs(here, pytestconfig, problems
     named = [argument.format(valley=valley) for argument in problems]
     policy = "scripted:mutate"
     assert loaded(here, ["run", *named, "--iterations", "2", "--policy", policy, "--plain"], HEAVY + SPARED) == []
+
+
+def test_numpy_starts_no_threads_and_what_a_command_starts_may():
+    script = (
+        "import os, sys; from evo.cli import invoke; invoke(['run', '--help']); "
+        "print('numpy' in sys.modules, len(os.listdir('/proc/self/task')), os.environ.get('OPENBLAS_NUM_THREADS'))"
+    )
+    for given, threads in (({}, "1 None"), ({"OPENBLAS_NUM_THREADS": "2"}, f"{min(2, os.cpu_count() or 1)} 2")):
+        plain = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env={**plain, **given})
+        assert done.stdout.splitlines()[-1] == f"True {threads}", done.stderr
 
 
 @pytest.mark.parametrize("engine", ["vllm", "someone"])
