@@ -21,7 +21,8 @@ from vpo.policies.scripted import load_scripted
 
 
 def check_new_run(config: RunConfig, parts: Shared, db: str, name: str | None) -> None:
-    """Raises BadInput, BadName, BadAddress or RunExists, one line. Problems of sets stay in `parts`."""
+    """Raises BadInput, BadName, BadAddress, DatabaseUnavailable or RunExists, one line. Problems of sets stay in
+    `parts`."""
     if not config.problems:
         raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for what there is")
     if config.scorer is not None and not any(address.startswith("score:") for address in config.problems):
@@ -36,7 +37,7 @@ def check_new_run(config: RunConfig, parts: Shared, db: str, name: str | None) -
     check_price(config.max_cost, policies_of(config))
     for address in parse_addresses(config.policy) if "policy" in config.model_fields_set else ():
         check_speaks(str(address), config, problems)
-    check_unused(db, name)
+    check_storage(db, name)
 
 
 def check_policies(policies: Iterable[str]) -> None:
@@ -79,10 +80,12 @@ def check_price(max_cost: float | None, policies: Iterable[str]) -> None:
 
 def check_new_comparison(configs: Sequence[RunConfig], db: str, name: str | None) -> None:
     """The same of a comparison's runs, whose problems are resolved."""
+    if name is not None:
+        check_name(name)
     policies = [policy for config in configs for policy in policies_of(config)]
     check_policies(policies)
     check_price(configs[0].max_cost, policies)
-    check_unused(db, name)
+    check_storage(db, name)
 
 
 def check_speaks(policy: str, config: RunConfig, problems: Sequence[Problem]) -> None:
@@ -112,18 +115,24 @@ def prompt_format_at(policy: str) -> str:
     return dialect_of(folder)
 
 
-def check_unused(db: str, name: str | None) -> None:
-    """Raises RunExists where the database has a run or comparison of that name. What is wrong with the database itself
-    shows as it is opened for writing."""
-    if name is None:
+def check_storage(db: str, name: str | None) -> None:
+    """Raises DatabaseUnavailable where the database cannot be reached or written, RunExists where it has a run or
+    comparison of that name. Nothing is made or migrated."""
+    from islands.db.health import examine_database  # SQLAlchemy
+
+    health = examine_database(db)
+    if health.kind == "sqlite" and not health.writable:
+        raise DatabaseUnavailable(
+            f"{health.address}: this user may not write to {health.folder}; name another file with --db"
+        )
+    if name is None or health.revision is None:
         return
-    from islands.db.comparisons import check_free  # SQLAlchemy
+    from islands.db.comparisons import check_free
     from islands.db.store import Store
 
-    check_name(name)
     try:
         store = Store.open(db, read_only=True)
-    except DatabaseUnavailable:
+    except DatabaseUnavailable:  # of an older schema: opening it for writing brings it up, and looks again
         return
     with store:
         check_free(store, name)
