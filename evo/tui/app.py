@@ -80,7 +80,7 @@ class ScreenApp(Board):
             self._do("back")
 
     def action_help(self) -> None:
-        if self._pages is not None:
+        if self._pages is not None and len(self.screen_stack) == 1:  # once, however fast the key is pressed
             self.push_screen(HelpScreen(self._pages, self.action_leave))
 
     def action_repaint(self) -> None:

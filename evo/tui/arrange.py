@@ -28,7 +28,7 @@ TITLES = {
     "problems": "problems",
     "curves": "curves",
     "population": "population",
-    "operators": "better than the parent, by its share of the target",
+    "operators": "better than the parent, by its share of target",
     "improvements": "last improvements",
     "training": "training",
     "errors": "errors",

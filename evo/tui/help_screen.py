@@ -45,6 +45,8 @@ class HelpScreen(ModalScreen[None]):
         event.stop()
         event.prevent_default()
         step = steps.get("G" if event.character == "G" else event.key)
+        if not self.is_current:
+            return  # the key before this one has closed the page already
         if step is None:
             self.dismiss()
             if event.key in ("q", "ctrl+q"):  # a page over the screen hides its keys from it

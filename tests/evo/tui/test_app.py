@@ -230,6 +230,27 @@ def test_the_help_scrolls_and_any_other_key_goes_back():
     drive(scenario)
 
 
+def test_keys_faster_than_the_help_closes_end_nothing():
+    """Typed at once, or pasted: all of them reach the page before the first has closed it."""
+
+    async def scenario(it):
+        await it.press("question_mark")
+        page = it.app.screen
+        for key in ("escape", "slash", "x"):
+            page.post_message(events.Key(key, None))
+        await it.pilot.pause()
+        await it.pilot.pause()
+        assert it.app.screen_stack == [it.app.screen] and not isinstance(it.app.screen, HelpScreen)
+        it.app.action_help()
+        it.app.action_help()
+        await it.pilot.pause()
+        assert len(it.app.screen_stack) == 2
+        await it.press("x")
+        assert it.row("▸0") > 0
+
+    assert drive(scenario).failure is None
+
+
 def test_a_held_picture_stays_while_the_run_goes_on():
     async def scenario(it):
         await it.press("p")
