@@ -158,6 +158,7 @@ def multiples_plot(results: Mapping[str, Results], names: Sequence[str], looks: 
             ax.plot(x, line[row], color=look.colour, linestyle=look.line, linewidth=1.3, drawstyle="steps-post")
         ax.set_title(label(names[row]), fontsize=8, fontweight="normal")
         ax.tick_params(labelsize=7)
+        ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
         ax.yaxis.set_major_locator(MaxNLocator(3))
     for ax in axes[len(rows) :]:
         ax.set_visible(False)

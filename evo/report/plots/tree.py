@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.collections import LineCollection
+from matplotlib.ticker import MaxNLocator
 
 from evo.report.lineage import Lineage
 from evo.report.plots.style import FAINT, Look, Plot, drawn, figure, label
@@ -33,7 +34,10 @@ def tree_plot(lineage: Lineage, look: Look, number: int) -> Plot:
         )
     if lineage.target is not None:
         ax.axhline(lineage.target, color=FAINT, linewidth=1, linestyle=":")
-        ax.text(0, lineage.target, "target", color=FAINT, fontsize=8, va="bottom")
+        # at the left edge, whatever iterations the axis spans
+        place = ax.get_yaxis_transform()
+        ax.text(0.01, lineage.target, "target", color=FAINT, fontsize=8, va="bottom", transform=place)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel("iteration")
     ax.set_ylabel("fitness")
     ax.set_title(f"{label(lineage.problem)}, {label(lineage.arm)}, seed {lineage.seed}")

@@ -1,10 +1,17 @@
 """Lineages: which are told, how differences read, and that no answer makes them large."""
 
+import io
+import warnings
+from dataclasses import replace
+
+import matplotlib.image
 import pytest
 
 from evo.comparison.load import gather
 from evo.report.lineage import MOST_LINEAGES, SHOWN_CHARS, STEPS, difference, find_longest, load_texts, unit_of
 from evo.report.load import read_run
+from evo.report.plots.style import looks, styled
+from evo.report.plots.tree import tree_plot
 from evo.report.text import visible
 from islands.db.store import Store
 
@@ -60,3 +67,18 @@ def test_hidden_characters_are_shown():
     assert visible("a\x00\x1b[0m\x7f\r") == "a\u2400\u241b[0m\u2421\u240d"
     assert visible("\u202e\ud800\ufeff\u200b") == "<U+202E><U+D800><U+FEFF><U+200B>"
     assert visible("ordinary – ünïcode 日本\n\t<b>") == "ordinary – ünïcode 日本\n\t<b>"
+
+
+def test_a_line_far_from_the_first_iteration_fills_its_plot(made):
+    """The word at the target stands inside, so nothing is squeezed; a warning of the layout would be an error here."""
+    with Store.open(made, read_only=True) as store:
+        comparison = gather(store, "made-up")
+        readings = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
+    lineage = find_longest(readings)[0]
+    far = replace(lineage, target=1.0, search=replace(lineage.search, born=lineage.search.born + 1_000_000))
+    with warnings.catch_warnings(), styled():
+        warnings.simplefilter("error")
+        plot = tree_plot(far, looks([lineage.arm])[lineage.arm], 1)
+    image = matplotlib.image.imread(io.BytesIO(plot.png))
+    inked = (image[..., :3].min(axis=2) < 0.9).any(axis=0)  # by column
+    assert inked[: len(inked) // 20].any() and inked[len(inked) // 2 :].any()
