@@ -41,9 +41,10 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
         raise BadInput(
             f"policy {config.policy} has its weights on a server: it can search and compare, not train; {later}"
         )
-    if getattr(policy, "spread", None) is not None:
+    if not getattr(policy, "takes_weights", True):
         raise BadInput(
-            f"policy {config.policy} has several engines; to train it beside its search leave out ?replicas="
+            f"policy {config.policy} has its engines on the cluster, where others ask them too; to train it beside its "
+            "search leave out --ray, or ?replicas="
         )
     if not isinstance(policy, TrainablePolicy) or not policy.has_logprobs:
         raise not_trainable(config.policy)

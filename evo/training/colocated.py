@@ -185,10 +185,11 @@ class CoLocated:
         return gap
 
     async def _gap(self, rollouts: list[Rollout], temperature: float) -> float:
-        """The mean difference of the two models' log-probabilities, in nats a token."""
-        theirs = await self.policy.logprobs(rollouts)
-        ours = await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature))
-        return float(np.mean(np.abs(np.concatenate(ours) - np.concatenate(theirs))))
+        """The mean difference of the two models' log-probabilities, in nats a token; of several engines the largest."""
+        of_each = getattr(self.policy, "logprobs_of_each", None)  # of a policy with several engines
+        theirs = [await self.policy.logprobs(rollouts)] if of_each is None else await of_each(rollouts)
+        ours = np.concatenate(await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature)))
+        return float(np.max([np.mean(np.abs(ours - np.concatenate(one))) for one in theirs]))  # not a number: that
 
     def _prune(self) -> None:
         """Remove checkpoints that nothing will come back to; those that stay are enough for any resume."""

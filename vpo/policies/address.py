@@ -31,7 +31,7 @@ TRANSFORMERS = "transformers"
 BUILT_IN = {
     "embedded": "vpo.hf.load:load_transformers",
     TRANSFORMERS: "vpo.hf.load:load_transformers",
-    "vllm": "vpo.vllm.policy:load_vllm",
+    "vllm": "vpo.vllm.load:load_vllm",
     "openai": "vpo.openai.policy:load_openai",
     "scripted": "vpo.policies.scripted:load_scripted",
 }

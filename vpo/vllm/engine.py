@@ -82,6 +82,11 @@ class Engine:
         ran out of memory or ended."""
         self.ready = self._loading.result()
 
+    def reload(self, settings: EngineSettings) -> None:
+        """Other settings in the same process, as a CPU's engine takes them. Blocks until loaded; raises as `wait`."""
+        self.settings = settings
+        self.ready = self.ask("load", settings).result()
+
     def ask(self, kind: str, content: Any = None) -> Future[Any]:
         """The answer to come; see vpo.vllm.process. An engine that is gone answers with PolicyUnavailable."""
         number, future = next(self._numbers), Future[Any]()
@@ -103,11 +108,11 @@ class Engine:
                 with contextlib.suppress(OSError):
                     self._pipe.send((next(self._numbers), "cancel", number))
 
-    def close(self) -> None:
-        """End the process. Safe to call twice, and while the engine loads."""
+    def close(self, why: str = "the engine is closed") -> None:
+        """End the process. Safe to call twice, and while the engine loads. why: what those who ask it are told"""
         asked = self.ready is not None and not self._gone
         with self._lock:
-            self._gone = self._gone or "the engine is closed"
+            self._gone = self._gone or why
             if asked:
                 with contextlib.suppress(OSError):
                     self._pipe.send((next(self._numbers), "close", None))

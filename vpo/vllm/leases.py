@@ -30,15 +30,17 @@ def lease(settings: EngineSettings) -> Engine | Replicas:
         there = ELSEWHERE.get(settings)
         if there is None:
             check_installed()
-        if settings.options.replicas is None:
-            engine = Engine(settings)
-        else:
-            engine = Replicas(settings, local_replicas(settings) if there is None else there)
+        engine = _begin(settings) if there is None else Replicas(settings, there)
         _LEASED[settings] = engine
         return engine
 
 
-def reload_engine(engine: Engine, settings: EngineSettings) -> Engine:
+def _begin(settings: EngineSettings) -> Engine | Replicas:
+    """An engine, or its replicas on this machine, beginning to load."""
+    return Engine(settings) if settings.options.replicas is None else Replicas(settings, local_replicas(settings))
+
+
+def reload_engine(engine: Engine | Replicas, settings: EngineSettings) -> Engine | Replicas:
     """An engine of other settings in the stead of a leased one, for its holder alone, loaded; the one given is not the
     holder's any more, unless it comes back. On a CPU the process stays; on a GPU it is a fresh one, since what was held
     there comes back for certain with its process alone. Raises PolicyUnavailable where it cannot be made."""
@@ -48,13 +50,12 @@ def reload_engine(engine: Engine, settings: EngineSettings) -> Engine:
         if not shared and _LEASED.get(engine.settings) is engine:
             del _LEASED[engine.settings]
     try:
-        if not shared and engine.ready is not None and engine.ready.device == "cpu":
-            engine.settings = settings
-            engine.ready = engine.ask("load", settings).result()
+        if not shared and (isinstance(engine, Replicas) or (engine.ready is not None and engine.ready.device == "cpu")):
+            engine.reload(settings)
             return engine
         if not shared:
             engine.close()
-        fresh = Engine(settings)
+        fresh = _begin(settings)
         try:
             fresh.wait()
         except BaseException:

@@ -20,7 +20,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,19 +28,14 @@ import numpy.typing as npt
 from problems import held_folder
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable, T
-from vpo.policies.encoding import check_prompt_format, default_limit
-from vpo.policies.fingerprint import fingerprint
-from vpo.policies.processor import warn_of_emulation
-from vpo.policies.registry import PolicySettings
+from vpo.policies.encoding import default_limit
 from vpo.policies.spread import Gone, together
-from vpo.vllm.address import EngineSettings, engine_settings
 from vpo.vllm.engine import Engine
-from vpo.vllm.leases import lease, release, reload_engine
+from vpo.vllm.leases import release, reload_engine
 from vpo.vllm.messages import Call, Drawn, Group, Row
 from vpo.vllm.replicas import Replica, Replicas, answer
-from vpo.vllm.text import Description, load_tokenizer
+from vpo.vllm.text import load_tokenizer
 from vpo.vllm.transfer import export_weights
 from vpo.vllm.turns import Turns
 from vpo.vllm.weights import check_weights, model_of, write_weights
@@ -84,6 +78,7 @@ class VllmPolicy:
         self.spread = engine.spread() if isinstance(engine, Replicas) else None
         self._turns = Turns()
         self._worker = ThreadPoolExecutor(1, "policy")
+        self._weights = ""  # the folder that a replica which is begun anew loads from; "" for the model's own
         self._closed = False
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
@@ -132,6 +127,19 @@ class VllmPolicy:
         except PolicyUnavailable as error:
             raise Gone(f"{replica.name}: {error}") from None
 
+    async def _ask_each(self, kind: str, content: Any = None) -> list[Any]:
+        """What every engine says, of replicas those that answer. Raises PolicyUnavailable where none does, or one
+        refuses."""
+        if not isinstance(self._engine, Replicas):
+            return [await self._ask(kind, content)]
+        asked = [answer(one, kind, content) for one in self._engine.replicas]
+        said = await asyncio.gather(*asked, return_exceptions=True)
+        faults = [one for one in said if isinstance(one, BaseException)]
+        refused = [one for one in faults if not isinstance(one, PolicyUnavailable)]
+        if refused or len(faults) == len(said):
+            raise PolicyUnavailable(f"{self.version}: {(refused or faults)[0]}")
+        return [one for one in said if not isinstance(one, BaseException)]
+
     def _rollout(self, prompt_ids: npt.NDArray[np.int32], row: Row) -> Rollout:
         if not np.isfinite(row.logprobs).all():
             raise PolicyUnavailable(f"{self.version}: the model's logits are not finite; try dtype float32")
@@ -154,12 +162,18 @@ class VllmPolicy:
                 await self.spread.close()
             await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
             await asyncio.to_thread(release, self._engine)
+            self._keep_weights("")
+
+    @property
+    def takes_weights(self) -> bool:
+        """Whether its engines can be given other weights: not those of a cluster, which others ask too."""
+        return isinstance(self._engine, Engine) or self._engine.local
 
     def learner(self) -> PreTrainedModel:
         """The model as this policy was loaded, in float32, where the engine runs; read from its checkpoint. Raises
-        BadAddress for replicas, which cannot be given other weights."""
-        if self.spread is not None:
-            raise BadAddress(f"{self.version} has several engines: leave out ?replicas= to train it beside its search")
+        BadAddress where the engines take no other weights."""
+        if not self.takes_weights:
+            raise BadAddress(f"{self.version} has its engines on a cluster, which take no other weights")
         return model_of(self._start, self._engine.ready.device)
 
     async def between(self, work: Callable[[], T]) -> T:
@@ -170,21 +184,27 @@ class VllmPolicy:
                 raise PolicyUnavailable(f"{self.version} is closed")
             sleeps = self._engine.ready.sleeps
             if sleeps:
-                await self._ask("sleep")
+                await self._ask_each("sleep")
             try:
                 return await asyncio.get_running_loop().run_in_executor(self._worker, work)
             finally:
                 if sleeps:
-                    await self._ask("wake")
+                    await self._ask_each("wake")
 
     async def update(self, weights: Mapping[str, Any], version: str) -> None:
         """Sample from `weights` from now on. On one GPU they go into the running engine (vpo.vllm.transfer) while
-        `transfers` is set and nobody else has the engine on lease; else it is built again over a checkpoint of them.
-        Raises ValueError where they are not this model's; PolicyUnavailable where the engine cannot take them."""
+        `transfers` is set and nobody else has the engine on lease; else it is built again over a checkpoint of them,
+        and so are replicas. Raises ValueError where they are not this model's; PolicyUnavailable where the engine, or
+        every replica, cannot take them."""
         async with self._turns.alone():
             if self._closed:
                 raise PolicyUnavailable(f"{self.version} is closed")
+            before = self._engine
             await asyncio.get_running_loop().run_in_executor(self._worker, self._replace, weights, version)
+            if isinstance(self._engine, Replicas) and self._engine is not before:
+                if self.spread is not None:
+                    await self.spread.close()
+                self.spread = self._engine.spread()
         self.version = version
 
     def _replace(self, weights: Mapping[str, Any], version: str) -> None:
@@ -192,8 +212,7 @@ class VllmPolicy:
             check_weights(weights, self._start)
         except ValueError as error:
             raise ValueError(f"{version}: {error}") from None
-        assert isinstance(self._engine, Engine)  # replicas have no learner
-        if self.transfers and self._engine.users == 1:
+        if self.transfers and isinstance(self._engine, Engine) and self._engine.users == 1:
             update, kept = export_weights(weights, self._engine.ready.dtype)
             try:
                 self._engine.ask("transfer", update).result()
@@ -208,57 +227,37 @@ class VllmPolicy:
         try:
             write_weights(weights, self._start, self._engine.ready.dtype, Path(folder))
             self._engine = reload_engine(self._engine, self._start.with_weights(folder))
-        finally:
+        except BaseException:
             held_folder.release(folder)
+            raise
+        self._keep_weights(folder)
+        if isinstance(self._engine, Engine):  # which has read them, and is never begun anew
+            self._keep_weights("")
+
+    def _keep_weights(self, folder: str) -> None:
+        """This folder, and no longer the one before."""
+        if self._weights:
+            held_folder.release(self._weights)
+        self._weights = folder
 
     async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
         """Log-probabilities of these rollouts' tokens under the engine's weights, in nats, at the policy's temperature,
         by the passes that compute prompts."""
-        rows = [(np.concatenate([one.prompt_ids, one.token_ids]), len(one.token_ids)) for one in rollouts]
         async with self._turns.alone():
-            return await self._ask("score", (rows, self.temperature))
+            found: list[npt.NDArray[np.float32]] = await self._ask("score", self._scored(rollouts))
+        return found
+
+    async def logprobs_of_each(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
+        """The same by every engine that answers, so that no replica samples from weights that nobody has looked at."""
+        async with self._turns.alone():
+            return await self._ask_each("score", self._scored(rollouts))
+
+    def _scored(self, rollouts: Sequence[Rollout]) -> tuple[list[tuple[npt.NDArray[np.int32], int]], float]:
+        rows = [(np.concatenate([one.prompt_ids, one.token_ids]), len(one.token_ids)) for one in rollouts]
+        return rows, self.temperature
 
 
 def row_seed(seed: int, stream: int, place: int) -> int:
     """63 bits for the request of one rollout."""
     key = [number & (1 << 64) - 1 for number in (seed, stream, place)]
     return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def load_vllm(address: PolicyAddress, asked: PolicySettings) -> VllmPolicy:
-    """The policy of an engine, which is loaded. Raises BadAddress in one line, PolicyUnavailable where the engine
-    ends or runs out of memory as it loads."""
-    settings, name = engine_settings(address, asked), address.plain
-    engine = lease(settings)
-    try:
-        try:
-            description = engine.describe()
-            version = _version(settings, description, name)  # read while the engine loads
-            engine.wait()
-        except BadAddress as error:
-            raise BadAddress(f"policy {name!r} cannot be loaded: {error}") from None
-        except PolicyUnavailable as error:
-            raise PolicyUnavailable(f"policy {name!r}: {error}") from None
-        warn_of_emulation(engine.ready.dtype, engine.ready.device)
-        prompt_format = check_prompt_format(description.prompt_format, name)
-        return VllmPolicy(
-            engine,
-            version=version,
-            prompt_format=prompt_format,
-            stops=description.stops,
-            temperature=asked.temperature,
-            top_p=asked.top_p,
-            max_tokens=asked.max_tokens,
-            batch=asked.batch,
-        )
-    except BaseException:
-        release(engine)
-        raise
-
-
-def _version(settings: EngineSettings, description: Description, address: str) -> str:
-    config = SimpleNamespace(_commit_hash=description.commit)
-    parts = [fingerprint(settings.model, SimpleNamespace(config=config))]
-    if settings.adapter is not None:
-        parts.append(fingerprint(settings.adapter.folder, SimpleNamespace(config=None)))
-    return f"{address}@{'+'.join(parts)}"

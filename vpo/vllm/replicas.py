@@ -1,7 +1,8 @@
 """Several engines of the same settings: `vllm:ID?replicas=N`. Prompts are spread over them (vpo.policies.spread).
 
 Here each is a process of this machine, with GPUs of its own where there are any; on a cluster each is wherever that
-has put it (evo.cluster.engines). One that is lost is begun anew, and the others answer meanwhile.
+has put it (evo.cluster.engines). One that is lost is begun anew, and the others answer meanwhile. Those of this machine
+can take a trainer's weights.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -74,6 +76,7 @@ class LocalReplica:
         self.name = f"replica {number}"
         self._settings, self._environment = settings, _gpus_of(settings, number)
         self._engine = Engine(settings, self._environment)
+        self._changing = threading.Lock()  # an engine is revived, or given other weights, by one thread at a time
         self._closed = False
 
     @property
@@ -95,18 +98,42 @@ class LocalReplica:
         self._engine.cancel(asked)
 
     def revive(self) -> bool:
-        if self._closed or not self._engine.gone:
+        with self._changing:
+            if self._engine.gone and not self._closed:
+                try:
+                    self._begin()
+                except PolicyUnavailable:
+                    return False
             return not self._closed
+
+    def reload(self, settings: EngineSettings) -> PolicyUnavailable | None:
+        """Take other settings: on a CPU in the same process, on a GPU, whose memory comes back for certain with its
+        process alone, in a fresh one. Blocks. Why it cannot, None where it has; it is closed then, and a revival is by
+        these settings."""
+        with self._changing:
+            self._settings = settings
+            ready = None if self._engine.gone else self.ready
+            try:
+                if ready is None or ready.device != "cpu":
+                    self._begin()
+                else:
+                    self._engine.reload(settings)
+            except (BadAddress, PolicyUnavailable) as error:
+                self._engine.close(f"it cannot take other weights: {error}")
+                return PolicyUnavailable(str(error))
+            return None
+
+    def _begin(self) -> None:
+        """A fresh engine in the place of the one that was, loaded. Raises PolicyUnavailable."""
         self._engine.close()
         self._engine = Engine(self._settings, self._environment)
         if self._closed:  # in this moment
             self._engine.close()
-            return False
         try:
             self._engine.wait()
-        except (BadAddress, PolicyUnavailable):
-            return False
-        return True
+        except (BadAddress, PolicyUnavailable) as error:
+            self._engine.close(str(error))
+            raise PolicyUnavailable(str(error)) from None
 
     def close(self) -> None:
         self._closed = True
@@ -114,20 +141,22 @@ class LocalReplica:
 
 
 class Replicas:
-    """They take the place of an Engine on lease. users: how many policies have them"""
+    """They take the place of an Engine on lease.
+
+    users: how many policies have them; ready: what one of them came to, with the slots of all, once `wait` has returned
+    """
 
     def __init__(self, settings: EngineSettings, replicas: Sequence[Replica]) -> None:
         self.settings, self.users = settings, 1
         self.replicas = list(replicas)
         self.gone = ""
+        self.ready: Any = None
         self._here: list[bool] = []
 
     @property
-    def ready(self) -> Ready:
-        """As of one engine, with the slots of all."""
-        known = [one.ready for one in self.replicas if one.ready is not None]
-        slots = known[0].slots * len(self.replicas)
-        return dataclasses.replace(known[0], slots=slots, sleeps=False, transfers=False)
+    def local(self) -> bool:
+        """Whether all are processes of this machine, which can be given other weights."""
+        return all(isinstance(one, LocalReplica) for one in self.replicas)
 
     def describe(self) -> Description:
         return self.replicas[0].describe()
@@ -137,6 +166,19 @@ class Replicas:
         self._here = [one.wait() for one in self.replicas]
         if not any(self._here):
             raise PolicyUnavailable("none of its replicas can answer")
+        known = next(one.ready for one in self.replicas if one.ready is not None)
+        self.ready = dataclasses.replace(known, slots=known.slots * len(self.replicas), transfers=False)
+
+    def reload(self, settings: EngineSettings) -> None:
+        """Other settings for all, side by side, who have one holder. Blocks. Those that cannot take them are closed, so
+        that who asks them next leaves them out and has them begun anew. Raises PolicyUnavailable where none can."""
+        self.settings = settings
+        local = [one for one in self.replicas if isinstance(one, LocalReplica)]
+        with ThreadPoolExecutor(len(local), "replicas") as threads:
+            faults = list(threads.map(lambda one: one.reload(settings), local))
+        self._here = [fault is None for fault in faults]
+        if not any(self._here):
+            raise PolicyUnavailable(f"{local[0].name}: {faults[0]}")
 
     def spread(self) -> Spread[Replica]:
         """For one policy, on one event loop."""

@@ -28,12 +28,14 @@ def config(**changes):
     return RunConfig.model_validate({**settings, **changes})
 
 
-def test_a_search_trains_the_policy_that_vllm_serves(stubbed, tmp_path):
+@pytest.mark.parametrize("replicas", ["", "&replicas=2"])
+def test_a_search_trains_the_policy_that_vllm_serves(stubbed, tmp_path, replicas):
     db = f"sqlite:///{tmp_path / 'evo.db'}"
     training = {"method": "vpo", "every": 2, "lr": 1e-3, "precision": "fp32", "steps": 2}
 
     async def scenario():
-        launched = await launch(config(iterations=3, train=training), db=db, name="run", command="test")
+        asked = config(iterations=3, train=training, policy=POLICY + replicas)
+        launched = await launch(asked, db=db, name="run", command="test")
         engine = launched.policy._engine
         try:
             await launched.search.run()
@@ -48,7 +50,8 @@ def test_a_search_trains_the_policy_that_vllm_serves(stubbed, tmp_path):
     made = [step.policy_version for step in steps if step.policy_version]
     assert len(steps) == 2 and made and version == made[-1]
     assert all(0 <= step.stats["probe"] < 1e-4 for step in steps if step.policy_version)
-    assert engine._process.poll() is not None
+    processes = [one._engine._process for one in engine.replicas] if replicas else [engine._process]
+    assert all(one.poll() is not None for one in processes)
 
 
 def test_arms_that_agree_in_the_engine_share_one_whatever_they_ask_of_it(stubbed):

@@ -13,10 +13,12 @@ from training_runs import SMALL_POLICY
 
 from evo.cli import invoke
 from evo.config.run import RunConfig
-from evo.errors import SearchFailed
+from evo.errors import BadInput, SearchFailed
 from evo.runs.launch import launch
+from evo.runs.learner import check_trainable
 from evo.runs.resume import relaunch
 from evo.search.learner import SyncFailed
+from evo.search.operator_selection import Operator
 from evo.search.stop import INTERRUPTED
 from evo.training.colocated import CoLocated
 from evo.training.promotion import Promotion
@@ -275,6 +277,13 @@ def test_what_cannot_be_trained_is_one_line(tmp_path, monkeypatch, capsys, argum
     assert not Path("evo.db").exists() or not _runs()
 
 
+def test_engines_that_the_tasks_of_a_cluster_share_are_not_trained():
+    asked = RunConfig.model_validate({"policy": "vllm:m?replicas=2", "train": {"method": "vpo"}})
+    engines = SimpleNamespace(takes_weights=False)
+    with pytest.raises(BadInput, match=r"where others ask them too; .* leave out --ray, or \?replicas="):
+        check_trainable(asked, [Operator(asked.policy, engines, 2, 1, asked.prompt)])
+
+
 def _runs():
     with Store.open("sqlite:///evo.db", read_only=True) as store:
         return store.runs()
@@ -421,3 +430,20 @@ def test_weights_that_did_not_arrive_are_put_there_by_building_the_engine_anew()
     with pytest.raises(SyncFailed, match="differs from the trainer"):
         asyncio.run(one.sync("newer"))
     assert one.policy.updates[2:] == [("newer", False)]
+
+
+@pytest.mark.parametrize(("told", "gap"), [([-2.0, -2.05], 0.05), ([-2.5, -2.0], 0.5), ([-2.0, np.nan], np.nan)])
+def test_the_probe_is_of_the_engine_that_is_farthest_off(told, gap):
+    async def logprobs_of_each(rollouts):
+        return [[np.full(3, value) for _ in rollouts] for value in told]
+
+    rollout = Rollout("", np.zeros(3, np.int32), np.zeros(3, np.float32), np.zeros(2, np.int32))
+    one = object.__new__(CoLocated)
+    one.policy, one._probe, one.settings = Forgetful(), ([rollout], 1.0), SimpleNamespace(tolerance=0.1)
+    one.policy.transfers, one.policy.logprobs_of_each = False, logprobs_of_each
+    one.trainer = SimpleNamespace(weights=dict, logprobs=lambda rollouts, temperature: [np.full(3, -2.0)])
+    if gap <= 0.1:
+        assert asyncio.run(one.sync("new")) == pytest.approx(gap)
+    else:
+        with pytest.raises(SyncFailed, match=f"differs from the trainer by {gap:.3g} nats"):
+            asyncio.run(one.sync("new"))

@@ -8,7 +8,9 @@ import signal
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from vllm_stubbed import stubbed_vllm
 
@@ -16,9 +18,11 @@ from problems.contract import BadAddress
 from problems.types import Prompt
 from vpo.policies import spread
 from vpo.policies.address import parse_address
+from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.registry import PolicySettings, load_policy
 from vpo.vllm import leases
 from vpo.vllm.address import engine_settings
+from vpo.vllm.engine import Engine
 from vpo.vllm.policy import VllmPolicy
 from vpo.vllm.replicas import LocalReplica, _gpus_of, local_replicas
 
@@ -81,6 +85,138 @@ def test_replicas_sample_what_one_engine_does_whichever_is_lost(qwen2: Path) -> 
         assert not any(one.model == str(qwen2) and one.options.replicas for one in leases._LEASED)
 
     asyncio.run(asyncio.wait_for(scenario(), 300))
+
+
+def engines(policy: VllmPolicy) -> list[LocalReplica]:
+    assert policy.spread is not None
+    return [one.place for one in policy.spread.members if isinstance(one.place, LocalReplica)]
+
+
+def changed(policy: VllmPolicy, factor: float) -> dict[str, Any]:
+    return {name: tensor * factor for name, tensor in policy.learner().state_dict().items()}
+
+
+async def until_back(policy: VllmPolicy, number: int) -> None:
+    assert policy.spread is not None
+    while policy.spread.members[number].lost is not None:
+        await asyncio.sleep(0.05)
+
+
+def far(one: list[Any], other: list[Any]) -> float:
+    return float(np.abs(np.concatenate(one) - np.concatenate(other)).max())
+
+
+def test_every_replica_takes_new_weights_and_one_that_is_lost_comes_back_with_them(qwen2: Path) -> None:
+    async def scenario() -> None:
+        plain, several = load_policy(str(qwen2)), loaded(f"vllm:{qwen2}?replicas=2")
+        shares = loaded(f"vllm:{qwen2}?replicas=2", temperature=0.5)
+        try:
+            assert shares._engine is several._engine and several.takes_weights
+            rollouts = (await several.sample(PROMPTS[:1], rollouts=2, answers=1, seed=0))[0]
+            before = await several.logprobs(rollouts)
+            first = [one._engine._process.pid for one in engines(several)]
+            for factor in (1.05, 1.1):  # the first takes engines of its own, the second keeps their processes
+                weights = changed(several, factor)
+                await several.update(weights, f"by {factor}")
+                pids = [one._engine._process.pid for one in engines(several)]
+                assert not set(pids) & set(first)
+            await plain.update(weights, "by 1.1")  # type: ignore[attr-defined]
+            expected = await plain.logprobs(rollouts)  # type: ignore[attr-defined]
+            assert far(expected, before) > 1e-2
+            each = await several.logprobs_of_each(rollouts)
+            assert len(each) == 2 and all(far(one, expected) < 1e-4 for one in each)
+            assert several.version == "by 1.1" and [one._engine._process.pid for one in engines(shares)] == first
+            with pytest.warns(UserWarning, match="replica 1: the vLLM engine ended by itself"):
+                os.kill(pids[1], signal.SIGKILL)
+                found = await tokens(several)
+            await until_back(several, 1)
+            assert engines(several)[1]._engine._process.pid != pids[1] and await tokens(several) == found
+            each = await several.logprobs_of_each(rollouts)
+            assert len(each) == 2 and all(far(one, expected) < 1e-4 for one in each)
+            held = Path(several._weights)
+            assert held.is_dir()
+        finally:
+            await several.close()
+            await shares.close()
+            await plain.close()
+        assert not held.exists()
+
+    asyncio.run(asyncio.wait_for(scenario(), 300))
+
+
+def test_a_replica_that_cannot_take_weights_is_begun_anew_with_them(
+    qwen2: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reload, refused = Engine.reload, []
+
+    def refuse(engine: Engine, settings: Any) -> None:
+        if engine is refused[0]:
+            raise BadAddress("no room for them")
+        reload(engine, settings)
+
+    async def scenario() -> None:
+        policy = loaded(f"vllm:{qwen2}?replicas=2")
+        try:
+            rollouts = (await policy.sample(PROMPTS[:1], rollouts=2, answers=1, seed=0))[0]
+            refused.append(engines(policy)[0]._engine)
+            monkeypatch.setattr(Engine, "reload", refuse)
+            await policy.update(changed(policy, 1.1), "new")
+            (there,) = await policy.logprobs_of_each(rollouts)
+            with pytest.warns(UserWarning, match="replica 0: it cannot take other weights: no room.*with 1 of 2"):
+                await tokens(policy)
+            await until_back(policy, 0)
+            each = await policy.logprobs_of_each(rollouts)
+            assert len(each) == 2 and all(far(one, there) < 1e-4 for one in each)
+            refused[0] = None
+            monkeypatch.setattr(Engine, "reload", lambda engine, settings: refuse(refused[0], settings))
+            with pytest.raises(PolicyUnavailable, match="replica 0: no room for them"):
+                await policy.update(changed(policy, 1.2), "newer")
+            assert policy.version == "new"
+        finally:
+            await policy.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 300))
+
+
+def test_all_replicas_sleep_while_a_trainer_works(qwen2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_STUB_GPU", "1")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    told, ask = [], LocalReplica.ask
+
+    def record(replica: LocalReplica, kind: str, content: Any = None) -> Any:
+        told.append((kind, replica.name))
+        return ask(replica, kind, content)
+
+    async def scenario() -> None:
+        policy = loaded(f"vllm:{qwen2}?replicas=2&dtype=float32")
+        monkeypatch.setattr(LocalReplica, "ask", record)
+        try:
+            await policy.between(lambda: told.append(("work", "")))
+            os.kill(engines(policy)[0]._engine._process.pid, signal.SIGKILL)
+            await policy.between(lambda: told.append(("work", "")))  # by those that are there
+        finally:
+            await policy.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 300))
+    every = [(kind, f"replica {i}") for kind in ("sleep", "wake") for i in (0, 1)]
+    assert told == 2 * [*every[:2], ("work", ""), *every[2:]]
+
+
+def test_engines_that_others_ask_too_are_not_trained(qwen2: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Elsewhere(LocalReplica):
+        """As of a cluster: no LocalReplica to those who look."""
+
+    monkeypatch.setattr("vpo.vllm.replicas.LocalReplica", type("Own", (), {}))
+    address = parse_address(f"vllm:{qwen2}?replicas=1")
+    settings = engine_settings(address, PolicySettings(threads=1, max_tokens=10))
+    monkeypatch.setitem(leases.ELSEWHERE, settings, [Elsewhere(settings, 0)])
+    policy = loaded(str(address))
+    try:
+        assert not policy.takes_weights
+        with pytest.raises(BadAddress, match="engines on a cluster"):
+            policy.learner()
+    finally:
+        asyncio.run(policy.close())
 
 
 def test_a_prompt_that_no_engine_bears_ends_the_search(llama: Path) -> None:
