@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,8 +21,8 @@ from typing import IO, TYPE_CHECKING, Any
 import yaml
 from ray.exceptions import RayError
 
-from evo.cluster.paths import import_path
 from evo.cluster.task import Order, Outcome, Task
+from evo.command_process import start_command
 from evo.errors import BadInput
 
 if TYPE_CHECKING:
@@ -87,16 +86,14 @@ class Command:
             settings = folder / "settings.yaml"
             settings.write_text(yaml.safe_dump(dict(order.settings), sort_keys=False), encoding="utf-8")
             arguments += ["--config", str(settings)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(import_path())}
-        environment |= {} if order.database is None else {"EVO_DB": order.database}
+        environment = {} if order.database is None else {"EVO_DB": order.database}
         environment |= {"EVO_COMMAND": order.said} if order.said else {}
         nowhere = os.open(os.devnull, os.O_WRONLY)  # its last word is read with its lines
-        command = [sys.executable, "-P", "-m", "evo.cli.stage_process", str(os.getpid()), str(nowhere)]
         try:
-            process = subprocess.Popen(
-                [*command, *arguments],
-                env=environment,
-                pass_fds=(nowhere,),
+            process = start_command(
+                arguments,
+                nowhere,
+                environment=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -9,15 +9,14 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
+from evo.command_process import start_command
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.plan import Planned
 from evo.pipelines.stage import Place
@@ -159,13 +158,12 @@ class Runner:
         among: its name, where others are under way beside it"""
         shown = ["--plain"] if (self.plain or self.quiet or among) and arguments[0] not in _WITHOUT_SCREEN else []
         reader, writer = os.pipe()
-        command = [sys.executable, "-P", "-m", "evo.cli.stage_process", str(os.getpid()), str(writer)]
         try:
-            process = subprocess.Popen(
-                [*command, *arguments, *shown],
-                # the same modules as here; the database here, where no list of processes shows its password
-                env={**os.environ, "EVO_DB": self.place.db, "PYTHONPATH": os.pathsep.join(map(_absolute, sys.path))},
-                pass_fds=(writer, self.lock),
+            process = start_command(
+                [*arguments, *shown],
+                writer,
+                environment={"EVO_DB": self.place.db},
+                held=(self.lock,),
                 stdout=subprocess.PIPE if among else 2 if self.quiet else None,  # stderr
                 stderr=subprocess.STDOUT if among else None,
             )
@@ -214,7 +212,3 @@ def _at_the_terminal() -> bool:
         with contextlib.suppress(OSError):
             return os.tcgetpgrp(descriptor) == os.getpgrp()
     return False
-
-
-def _absolute(entry: str) -> str:
-    return entry if entry else str(Path.cwd())
