@@ -122,13 +122,16 @@ class Seats:
             self.drop(actor)
 
     async def _until_free(self, actor: Any, task: Task, search: Callable[[Any, Task], Awaitable[Any]]) -> Any:
+        told: type[Exception] | None = None
         for _ in range(BUSY_TRIES):
             try:
                 return await search(actor, task)
             except (RunBusy, DatabaseUnavailable) as error:
                 if self.stopping is not None:
                     raise
-                self.tell(f"{task.label} waits: {error}")
+                if told is not type(error):  # once for all attempts
+                    told = type(error)
+                    self.tell(f"{task.label} waits up to {BUSY_TRIES * BUSY_SECONDS:.0f} s: {error}")
                 await asyncio.sleep(BUSY_SECONDS)
         return await search(actor, task)
 

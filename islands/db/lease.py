@@ -40,8 +40,24 @@ def process_start(pid: int) -> str | None:
         return None
 
 
+def _is_here(owner: dict[str, Any]) -> bool:
+    return bool(owner["host"] == socket.gethostname() and owner["boot"] == _boot())
+
+
+def _describe(owner: dict[str, Any], heartbeat: float | None, now: float) -> str:
+    """Who writes a run, and what can be done about it; for one whose writer lives, as far as can be told."""
+    pid, host = owner["pid"], owner["host"]
+    if _is_here(owner):
+        return f"is being written by process {pid} on this machine ({host}): let it end, or stop it by kill {pid}"
+    silent = max(0.0, now - (heartbeat or now))
+    return (
+        f"is being written by process {pid} on {host}, heard of {silent:.0f} s ago: let it end, or stop it there; "
+        f"if it is gone, the run is free in {STALE_SECONDS - silent:.0f} s"
+    )
+
+
 def _lives(owner: dict[str, Any], heartbeat: float | None, now: float) -> bool:
-    if owner["host"] != socket.gethostname() or owner["boot"] != _boot():
+    if not _is_here(owner):
         return heartbeat is not None and now - heartbeat < STALE_SECONDS
     try:
         os.kill(owner["pid"], 0)
@@ -111,9 +127,7 @@ class Lease:
             if row.owner is not None and not take_over:
                 held = json.loads(row.owner)
                 if _lives(held, row.heartbeat, now):
-                    raise RunBusy(
-                        f"run {row.name} is being written by process {held['pid']} on {held['host']}; stop it first"
-                    )
+                    raise RunBusy(f"run {row.name} {_describe(held, row.heartbeat, now)}")
             tx.connection.execute(update(Run).where(Run.c.id == run_id).values(owner=owner, heartbeat=now, updated=now))
         return cls(begin, forget, renewal, run_id, owner)
 
@@ -125,7 +139,19 @@ class Lease:
         """Renew inside a transaction. Raises RunBusy where another writer has taken over."""
         now = time.time()
         if self._renewal.run(connection, [dict(run=self.run_id, holder=self._owner, now=now)]) != 1:
-            raise RunBusy(f"run {self.run_id} was taken over by another process, because this one was not heard of")
+            raise RunBusy(self._describe_loss(connection))
+
+    def _describe_loss(self, connection: Connection) -> str:
+        row = connection.execute(select(Run.c.name, Run.c.owner).where(Run.c.id == self.run_id)).first()
+        if row is None:
+            return f"run {self.run_id} was deleted while this process wrote to it"
+        if row.owner is None:
+            return f"run {row.name} was taken over by another process, which has ended; evo resume goes on with it"
+        other = json.loads(row.owner)
+        return (
+            f"run {row.name} was taken over by process {other['pid']} on {other['host']}, because this one was not "
+            "heard of; nothing that is stored is lost, and evo watch shows it"
+        )
 
     def forget(self) -> bool:
         """Hold it no longer, and leave what the database says of it. Returns whether it was held."""
