@@ -1,0 +1,22 @@
+"""Which processor multiplies in bfloat16 by itself."""
+
+import pytest
+import torch
+
+from vpo.training.precision import multiplies_in_bf16
+
+
+@pytest.mark.parametrize(("tiles", "vectors", "fast"), [(True, False, True), (False, True, True), (False, False, False)])
+def test_auto_follows_the_instructions(monkeypatch: pytest.MonkeyPatch, tiles: bool, vectors: bool, fast: bool) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: tiles, raising=False)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: vectors, raising=False)
+    assert multiplies_in_bf16("auto", "cpu") is fast
+    assert multiplies_in_bf16("auto", "cuda")
+    assert multiplies_in_bf16("bf16", "cpu")
+    assert not multiplies_in_bf16("fp32", "cpu")
+
+
+def test_a_torch_without_the_probes_is_not_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_is_amx_tile_supported", "_is_avx512_bf16_supported"):
+        monkeypatch.delattr(torch.cpu, name, raising=False)
+    assert not multiplies_in_bf16("auto", "cpu")
