@@ -23,7 +23,8 @@ class PretrainConfig:
     seconds: stop after this long instead of after `steps`; the schedule then follows the clock
     batch: lessons a step
     sort_over: batches whose lessons are sorted by length together, so that little is padding
-    precision: "bf16" multiplies in bfloat16 (fast where the processor has AMX or AVX-512 BF16), "fp32" does not, "auto" looks
+    precision: "bf16" multiplies in bfloat16 (fast where the processor has AMX or AVX-512 BF16), "fp32" does
+        not, "auto" looks
     measured: validation mazes of each kind that the fidelity is measured on, at most 100; 0 = none
     """
 
