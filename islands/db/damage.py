@@ -44,7 +44,7 @@ def find_damage(url: URL) -> str | None:
     row that refers to one that is not there; None where there is none, or nothing can be read."""
     if url.drivername != "sqlite" or not Path(str(url.database)).is_file():
         return None
-    reader = open_engines(url, read_only=True)[0]
+    reader = open_engines(url, read_only=True, remembered=False)[0]
     try:
         with reader.connect() as connection:
             driver: Any = connection.connection.driver_connection

@@ -61,12 +61,13 @@ def unavailable(url: URL, error: BaseException) -> DatabaseUnavailable:
     return DatabaseUnavailable(redact(f"{mask_url(url)}: {reason}"))
 
 
-def open_engines(url: URL, read_only: bool, must_exist: bool = False) -> tuple[Engine, Engine]:
+def open_engines(url: URL, read_only: bool, must_exist: bool = False, remembered: bool = True) -> tuple[Engine, Engine]:
     """(writer, reader). The writer begins real transactions; the reader runs each query by itself, so that it never
-    holds a snapshot open. With read_only both are the reader."""
-    if url in OPENED:
-        OPENED.remove(url)
-    OPENED.append(url)
+    holds a snapshot open. With read_only both are the reader. remembered: it becomes the newest of OPENED"""
+    if remembered:
+        if url in OPENED:
+            OPENED.remove(url)
+        OPENED.append(url)
     if url.drivername == "sqlite":
         _check_file(url, read_only or must_exist, read_only)
         reader = _sqlite(url, "ro" if read_only else "rwc", None)

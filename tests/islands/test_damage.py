@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from island_samples import answer, group, new_problem, put, small_config
 
 from evo.cli import invoke
 from islands.db.damage import find_damage
-from islands.db.engine import parse_address
+from islands.db.engine import OPENED, parse_address
 from islands.db.store import Store
 from islands.population.population import Population
 
@@ -36,6 +37,14 @@ def damage(address: str, statement: str) -> None:
 
 def test_what_evo_writes_is_right(address: str) -> None:
     assert find_damage(parse_address(address)) is None
+
+
+def test_looking_for_damage_opens_nothing_for_others(address: str, tmp_path: Path) -> None:
+    copied = tmp_path / "copy.db"
+    shutil.copy(address.removeprefix("sqlite:///"), copied)
+    before = list(OPENED)
+    assert find_damage(parse_address(f"sqlite:///{copied}")) is None
+    assert before == OPENED, "the order too: the newest is looked at first"
 
 
 @pytest.mark.parametrize(
