@@ -71,16 +71,16 @@ def run_all(mode: str, only: str, every: int) -> dict[str, Any]:
                     try:
                         score = problem.score(candidate(table, hostile, places))
                         ending = "scored" if score.error is None else "failed"
+                        blamed = []
                     except ScorerFault as fault:
-                        ending = "fault"
-                        print(f"{mode}: {hostile.name}: {str(fault)[:200]}", file=sys.stderr, flush=True)
+                        ending, blamed = "fault", [f"blamed: {str(fault)[:200]}"]
                     endings[ending] += 1
                     longest = max(longest, (time.monotonic() - begun, hostile.name))
                     good = problem.score_seed()
                     faults = (
                         [] if (good.fitness, good.rewards, good.error) == (1.0, (0.5,), None) else [f"good: {good}"]
                     )
-                    if faults := faults + witness.faults():
+                    if faults := blamed + faults + witness.faults():
                         failed.append((hostile.name, faults))
                         print(f"{mode}: {hostile.name}: {faults}", file=sys.stderr, flush=True)
         finally:

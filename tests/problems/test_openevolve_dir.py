@@ -181,6 +181,21 @@ def test_what_the_evaluator_does_wrong_stops_the_problem(directory, line, says):
     assert "\n" not in str(caught.value)
 
 
+def test_what_an_answer_does_to_the_judge_that_it_shares_a_process_with_stops_no_problem(directory):
+    program = PROGRAM.replace("def run():\n    return value()", "def run(given):\n    return given() * value()")
+    problem = directory(
+        f"{HELPER}def evaluate(path):\n    return {{'value': load(path).run(lambda: 2)}}\n", None, program
+    )
+    assert problem.score(program).fitness == 1.0 and problem.execution == "shared"
+    silent = "class E(Exception):\n        def __str__(self): raise SystemExit\n    raise E"
+    late = "import signal\n    def ring(*_): raise KeyError('ring')\n    signal.signal(signal.SIGALRM, ring)\n"
+    late += "    signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)\n    return 1"
+    for body in (silent, late):
+        score = problem.score(problem.canonical(answer(body)))
+        assert score.error and score.error.startswith("evaluate: ") and score.fitness == 0.0
+        assert problem.score(program).fitness == 1.0
+
+
 @pytest.mark.parametrize(
     ("evaluator", "says"),
     [
