@@ -96,10 +96,13 @@ class CompletionServer:
         elif not self.allowed(handler):
             send(handler, 401, {"error": {"message": f"bad key {handler.headers.get('authorization')}"}})
         else:
-            card: dict[str, Any] = {"id": manners.model, "object": "model", "owned_by": manners.engine}
+            card: dict[str, Any] = {"object": "model", "owned_by": manners.engine}
             if manners.context and manners.shows_context:
                 card["max_model_len"] = manners.context
-            send(handler, 200, {"object": "list", "data": [card]})
+            send(handler, 200, {"object": "list", "data": [{"id": model, **card} for model in self.models()]})
+
+    def models(self) -> list[str]:
+        return [self.manners.model]
 
     def allowed(self, handler: BaseHTTPRequestHandler) -> bool:
         return not self.manners.key or handler.headers.get("authorization") == f"Bearer {self.manners.key}"

@@ -16,7 +16,7 @@ from islands.types import RunRecord
 from problems.scoring import Scorer
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
-from vpo.policies.contract import TrainablePolicy
+from vpo.policies.contract import Policy, TrainablePolicy
 from vpo.training.config import BY_EXAMPLES
 
 
@@ -30,7 +30,7 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
     if (name := config.train.method) in BY_EXAMPLES:
         raise BadInput(f"{name} learns from what a search has stored: evo train {name} --from-traces RUN -o DIR")
     method = METHODS[config.train.method]
-    if parse_address(config.policy).kind == "openai":
+    if parse_address(config.policy).kind == "openai" and not isinstance(policy, TrainablePolicy):
         later = (
             "evo train METHOD --from-traces RUN can train a copy of it here later"
             if policy.has_logprobs
@@ -39,8 +39,11 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
             )
         )
         raise BadInput(
-            f"policy {config.policy} has its weights on a server: it can search and compare, not train; {later}"
+            f"policy {config.policy} has its weights on a server: it can search and compare, not train, unless a copy "
+            f"of them is named (?weights=ID&adapters=DIR); {later}"
         )
+    if hasattr(policy, "update_adapter"):
+        _check_adapter(config, policy)
     if not getattr(policy, "takes_weights", True):
         raise BadInput(
             f"policy {config.policy} has its engines on the cluster, where others ask them too; to train it beside its "
@@ -57,6 +60,23 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
     searched = (problem.name for problem in problems_at(config.problems, config.limit))
     held_out = problems_at(config.train.check, config.train.check_limit)
     check_apart(searched, held_out, "searched and checked on; problems of train.check")
+
+
+def _check_adapter(config: RunConfig, policy: Policy) -> None:
+    """BadInput where a policy that takes adapters alone cannot be trained so."""
+    assert config.train is not None
+    if not config.train.lora_rank:
+        raise BadInput(
+            f"policy {config.policy} takes LoRA adapters alone: set lora_rank under train in --config, such as 16, and "
+            "its server's --max-lora-rank to no less"
+        )
+    if policy.temperature != 1.0:
+        raise BadInput(
+            f"policy {config.policy} can be trained at temperature 1 alone, at which a server tells the "
+            "log-probabilities that prove new weights"
+        )
+    if not policy.has_logprobs:
+        raise BadInput(f"policy {config.policy} gives no token ids and log-probabilities, which training learns from")
 
 
 def open_learner(

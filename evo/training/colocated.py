@@ -14,7 +14,7 @@ import shutil
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -167,15 +167,15 @@ class CoLocated:
 
     async def sync(self, version: str) -> float:
         """Replace the policy's weights and prove it: the probe's mean difference in nats. Raises SyncFailed."""
-        weights = await self.policy.between(self.trainer.weights)
-        await self.policy.update(weights, version)
+        update = await self._update_to(version)
+        await update()
         if self._probe is None:
             return 0.0
         gap = await self._gap(*self._probe)
         if not gap <= self.settings.tolerance and getattr(self.policy, "transfers", False):
             warnings.warn(f"weights put into the running engine are off by {gap:.3g} nats; it is rebuilt", stacklevel=2)
             self.policy.transfers = False  # type: ignore[attr-defined]  # of engines that take weights as they run
-            await self.policy.update(weights, version)
+            await update()
             gap = await self._gap(*self._probe)
         if not gap <= self.settings.tolerance:
             raise SyncFailed(
@@ -183,6 +183,16 @@ class CoLocated:
                 f"token (tolerance {self.settings.tolerance:g}); nothing was sampled from it"
             )
         return gap
+
+    async def _update_to(self, version: str) -> Callable[[], Awaitable[None]]:
+        """What gives the policy the learner's weights as they are now: all of them, or to a policy that takes adapters
+        the adapter alone."""
+        if (update_adapter := getattr(self.policy, "update_adapter", None)) is not None:
+            from vpo.training.adapters import save_adapter
+
+            return partial(update_adapter, partial(save_adapter, self.trainer.model), version)
+        weights = await self.policy.between(self.trainer.weights)
+        return partial(self.policy.update, weights, version)
 
     async def _gap(self, rollouts: list[Rollout], temperature: float) -> float:
         """The mean difference of the two models' log-probabilities, in nats a token; of several engines the largest."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from problems.contract import BadAddress
 from problems.redaction import redact, remember
@@ -38,6 +38,12 @@ class Options(BaseModel):
     n: Literal["auto", "off"] = Field("auto", description="auto: one request for a group's rollouts where that works")
     logprobs: Literal["auto", "off"] = Field("auto", description="auto: with token ids where a server has them")
     check: Literal["on", "off"] = Field("on", description="whether the server's list must hold the model")
+    weights: str | None = Field(
+        None, min_length=1, description="hub id or directory of what the server serves: a trainer beside the search"
+    )
+    adapters: str | None = Field(
+        None, min_length=1, description="directory under one path here and at the server, for that trainer's adapters"
+    )
 
     @field_validator("price", mode="before")
     @classmethod
@@ -48,6 +54,12 @@ class Options(BaseModel):
         if len(parts) not in (2, 3) or not all(0.0 <= part < 1e9 for part in parts):
             raise ValueError("write IN/OUT, such as 0.15/0.60")
         return (*parts, parts[0])[:3]
+
+    @model_validator(mode="after")
+    def _both(self) -> Options:
+        if (self.weights is None) != (self.adapters is None):
+            raise ValueError("weights and adapters go together: a copy of the model, and a directory that both see")
+        return self
 
     @field_validator("key")
     @classmethod

@@ -5,7 +5,8 @@ from the run's seed, the group's stream and i. Where one request gives a whole g
 seeds from the request's, which are the same. How far a seed reproduces a sample is the server's affair.
 
 Where the server gives token ids and the log-probabilities of the distribution that it samples from, rollouts carry them
-and training from traces can use them; the weights are not here, so nothing trains this policy while it searches.
+and training from traces can use them. The weights are not here: a trainer beside the search needs a copy of them
+(vpo.openai.trainable).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import hashlib
 import struct
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -152,12 +155,23 @@ def load_openai(address: PolicyAddress, settings: PolicySettings) -> OpenAIPolic
         Server(one, settings.temperature, settings.top_p, found.engine, found.with_ids, found.context) for one in places
     ]
     server = servers[0] if len(servers) == 1 else Spread(place, servers, lost)
-    return OpenAIPolicy(
+    options = place.options
+    given: dict[str, Any] = {
+        "has_logprobs": found.has_logprobs,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "max_tokens": settings.max_tokens,
+        "batch": settings.batch,
+    }
+    if options.weights is None or options.adapters is None:
+        return OpenAIPolicy(place, server, **given)
+    from vpo.openai.trainable import AdaptedPolicy
+
+    return AdaptedPolicy(
         place,
         server,
-        has_logprobs=found.has_logprobs,
-        temperature=settings.temperature,
-        top_p=settings.top_p,
-        max_tokens=settings.max_tokens,
-        batch=settings.batch,
+        weights=options.weights,
+        folder=Path(options.adapters).expanduser().absolute(),
+        device=settings.device,
+        **given,
     )

@@ -12,12 +12,16 @@ import asyncio
 import json
 import random
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import openai
 
 from problems.redaction import redact_beginning
 from problems.types import Prompt
+from vpo.openai.adapters import Adapter, load_adapter, token_logprobs, unload_adapter
 from vpo.openai.address import Endpoint
 from vpo.openai.errors import (
     Overflow,
@@ -66,6 +70,7 @@ class Server:
     context: tokens, None where the server does not tell
     continues: whether it goes on from a prompt's prefill
     takes_n: whether a request may ask for several choices; learned
+    adapter: what is asked in the model's place
     calls: requests answered; `gate.attempts` counts retries too
     """
 
@@ -76,6 +81,7 @@ class Server:
         self.with_ids, self.context = with_ids, context
         self.takes_n = place.options.n == "auto"
         self.continues = engine in CONTINUING
+        self.adapter: Adapter | None = None
         self.calls = 0
         self.gate = Gate(place.options.rpm, place.options.tpm)
         self._extras = NEUTRAL.get(engine, {}) | ({"return_token_ids": True} if with_ids else {})
@@ -105,21 +111,41 @@ class Server:
         return reply
 
     async def serves(self) -> bool:
-        """Whether the model can be asked now, as far as the server's list tells; one without a list says nothing
-        against it."""
+        """Whether the model can be asked now, as far as the server's list tells, its adapter loaded once more where it
+        is not there; a server without a list says nothing against it."""
         client = self._client.with_options(timeout=_LIST_SECONDS, max_retries=0)
         try:
             body = json_of(await client.models.with_raw_response.list())
-            return self.place.options.check == "off" or any(one["id"] == self.place.model for one in body["data"])
+            served = {one["id"] for one in body["data"]}
+            if self.adapter is not None and self.adapter.name not in served:
+                await load_adapter(self._client, self.place, self.adapter)
+            return self.place.options.check == "off" or self.place.model in served
         except openai.APIStatusError as error:
             return error.status_code not in (502, 503, 504)  # of a proxy before one that is gone
-        except openai.APIError:
+        except (openai.APIError, PolicyUnavailable):
             return False
         except (Unreadable, KeyError, TypeError):
             return True
 
+    async def take_adapter(self, adapter: Adapter) -> None:
+        """Have the server load it, and ask for it from now on. Raises ServerGone, PolicyUnavailable."""
+        self.adapter = adapter
+        await load_adapter(self._client, self.place, adapter)
+
+    async def drop_adapter(self, adapter: Adapter) -> None:
+        """The server need hold it no longer."""
+        await unload_adapter(self._client, adapter)
+
+    async def logprobs(self, rows: Sequence[tuple[npt.NDArray[np.int32], int]]) -> list[npt.NDArray[np.float32]]:
+        """As vpo.openai.adapters.token_logprobs has it."""
+        return await token_logprobs(self._client, self.place, self._model, rows)
+
     async def close(self) -> None:
         await self._client.close()
+
+    @property
+    def _model(self) -> str:
+        return self.place.model if self.adapter is None else self.adapter.name
 
     async def _answered(self, prompt: Prompt, choices: int, seed: int, limit: int) -> Reply:
         for _ in range(_CHANGES):
@@ -154,7 +180,7 @@ class Server:
             messages.append({"role": "assistant", "content": prompt.prefill})
             going_on = {"continue_final_message": True, "add_generation_prompt": False}
         request: dict[str, Any] = {
-            "model": self.place.model,
+            "model": self._model,
             "messages": messages,
             "temperature": self.temperature,
             "top_p": self.top_p,

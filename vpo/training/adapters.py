@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 import torch
@@ -55,6 +56,11 @@ def without_adapter(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
 def merge_adapter(model: PreTrainedModel) -> PreTrainedModel:
     """A copy of the model with its adapter added into the weights: an ordinary checkpoint again."""
     return cast(Adapted, copy.deepcopy(model)).merge_and_unload()
+
+
+def save_adapter(model: PreTrainedModel, folder: str | Path) -> None:
+    """The adapter alone, as peft keeps it on disk: adapter_config.json and its weights."""
+    model.save_pretrained(folder, save_embedding_layers=False)
 
 
 def adapter_weights(model: PreTrainedModel) -> dict[str, torch.Tensor]:

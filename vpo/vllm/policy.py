@@ -31,13 +31,13 @@ from problems.types import Prompt, Rollout
 from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import default_limit
 from vpo.policies.spread import Gone, together
+from vpo.policies.turns import Turns
 from vpo.vllm.engine import Engine
 from vpo.vllm.leases import release, reload_engine
 from vpo.vllm.messages import Call, Drawn, Group, Row
 from vpo.vllm.replicas import Replica, Replicas, answer
 from vpo.vllm.text import load_tokenizer
 from vpo.vllm.transfer import export_weights
-from vpo.vllm.turns import Turns
 from vpo.vllm.weights import check_weights, model_of, write_weights
 
 if TYPE_CHECKING:
