@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -13,10 +14,10 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from evo.cli.live import open_live
 from evo.cli.options import arguments_for
+from evo.cli.tables import print_table
 from evo.runs.launch import Launched
 from evo.runs.result import run_to_end
 from evo.search.progress import clock, describe_metrics, describe_usage, problem_row
@@ -126,15 +127,13 @@ def handling_interrupts(interrupt: Callable[[Stop], None]) -> Any:
 
 def print_summary(console: Console, launched: Launched, summary: dict[str, Any], db: str) -> None:
     status = launched.status
-    table = Table(box=None, pad_edge=False)
-    for title in ("problem", "iterations", "best", "target", ""):
-        table.add_column(title, justify="right" if title in ("iterations", "best", "target") else "left")
+    rows = []
     for problem_run in status.problem_runs[:SHOWN_PROBLEMS]:
         *cells, state = problem_row(problem_run)
         if problem_run.stop is not None and problem_run.stop.reason is StopReason.FAILED:
             state = "its scorer failed"  # how, is said in lines of their own at the end
-        table.add_row(*(escape(cell) for cell in (*cells, state)))
-    console.print(table)
+        rows.append((*cells, state))
+    print_table(console, ("problem", "iterations", "best", "target", ""), rows, right=("iterations", "best", "target"))
     if len(status.problem_runs) > SHOWN_PROBLEMS:
         left = len(status.problem_runs) - SHOWN_PROBLEMS
         console.print(f"... and {left} more (evo show {arguments_for(status.run, db)})", soft_wrap=True, markup=False)
@@ -153,8 +152,12 @@ def print_summary(console: Console, launched: Launched, summary: dict[str, Any],
     named = arguments_for(status.run, db)
     saved = checkpoints(launched.store, launched.run.id) if launched.config.train is not None else []
     if saved:
-        again = f"{' '.join(launched.config.problems[:1])} --policy {saved[-1]}"
-        console.print(f"the trained policy: {saved[-1]}   try: evo run {again}", soft_wrap=True, markup=False)
+        again = shlex.join(["evo", "run", *launched.config.problems[:1], "--policy", saved[-1]])
+        console.print(f"the trained policy: {saved[-1]}   try: {again}", soft_wrap=True, markup=False)
+    elif launched.config.train is not None and not status.training_seconds:
+        every = launched.config.train.every
+        said = f"nothing was trained: a step takes {every} prompt groups (--train-every)"
+        console.print(said, style="yellow", soft_wrap=True, markup=False)
     if summary["outcome"] != "done":
         console.print(f"go on with: evo resume {named}", soft_wrap=True, markup=False)
     console.print(f"look at it: evo show {named}   evo best {named}", soft_wrap=True, markup=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -16,12 +17,13 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from evo.cli.options import db_option, json_option, wide_console
+from evo.cli.tables import print_table
 from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled
 from evo.comparison.operators_table import print_operators
 from evo.monitor.best_known import best_known_of, describe_best_known, verify_best
 from evo.monitor.cluster import describe_whole
-from evo.search.progress import describe_usage
+from evo.search.progress import clock, describe_usage
 from islands.db.comparisons import runs_named
 from islands.db.reflections import reflections_on
 from islands.db.scorer_changes import scorer_changes
@@ -36,6 +38,7 @@ from islands.types import Candidate, ProblemRecord, RunRecord
 
 LINEAGE_SHOWN = 20
 VERSIONS_SHOWN = 10
+IDS_NAMED = 3
 
 
 def open_store(db: str) -> Store:
@@ -80,7 +83,10 @@ def run_of(store: Store, runs: Sequence[RunRecord], candidate_id: int) -> RunRec
     for run in runs:
         if run.id == found:
             return run
-    raise UnknownRun(f"{runs[0].comparison or runs[0].name} has no candidate {candidate_id}")
+    name = runs[0].comparison or runs[0].name
+    known = [str(held.id) for _, held in best(store, runs[0].id) if held is not None]
+    some = f"; its best ones are {', '.join(known[:IDS_NAMED])} (`evo show {shlex.quote(name)}`)" if known else ""
+    raise UnknownRun(f"{name} has no candidate {candidate_id}{some}")
 
 
 def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
@@ -135,36 +141,36 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     solved = sum(p.solved_at is not None for p in progress.problems.values())
     console.print(
         f"{solved} of {len(found)} solved, {progress.groups:,} groups, {progress.answers:,} answers, "
-        f"{describe_usage(progress.tokens, progress.prompt_tokens, progress.cost)}"
+        f"{describe_usage(progress.tokens, progress.prompt_tokens, progress.cost)}{_searched(run)}"
     )
     for change in changes:
         became = "everything scored anew" if change.rescored else "accepted, older scores kept"
         told = f"{change.before or 'unknown'} -> {change.after}; {became}"
         console.print(f"{when(change.created)}  the scorer of {change.problem} changed: {told}", soft_wrap=True)
     console.print()
-    table = Table(box=None, pad_edge=False)
-    for title in ("problem", "done", "best", "target", "solved", "id"):
-        table.add_column(title, justify="left" if title == "problem" else "right", no_wrap=True)
-    table.add_column("reward vector", no_wrap=True)
+    rows = []
     for problem, candidate in found:
         done = progress.problems[problem.id]
-        vector = problem.message if problem.status == "failed" else vector_of(problem, candidate)
-        table.add_row(
-            problem.name,
-            str(done.groups),
-            number(None if candidate is None else candidate.fitness),
-            number(problem.target),
-            "-" if done.solved_at is None else str(done.solved_at),
-            "-" if candidate is None else str(candidate.id),
-            vector,
+        rows.append(
+            (
+                problem.name,
+                str(done.groups),
+                number(None if candidate is None else candidate.fitness),
+                number(problem.target),
+                "-" if done.solved_at is None else str(done.solved_at),
+                "-" if candidate is None else str(candidate.id),
+                problem.message if problem.status == "failed" else vector_of(problem, candidate),
+            )
         )
-    console.print(table)
+    titles = ("problem", "done", "best", "target", "solved", "id", "reward vector")
+    print_table(console, titles, rows, right=titles[1:-1])
     for problem, candidate in found:
         if (known := best_known_of(problem)) is not None:
             told = describe_best_known(None if candidate is None else candidate.fitness, known)
             console.print(f"{problem.name}: {told}", soft_wrap=True)
     print_operators(console, [pooled(one.policy, one) for one in operators])
     if len(versions) > 1:
+        console.print()
         console.print(_versions_table(versions))
     if saved:
         console.print("\ncheckpoints: " + ", ".join(saved), soft_wrap=True)
@@ -173,6 +179,12 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         console.print("\nmisread rollouts: " + "; ".join(f"{count:,} x {reason}" for reason, count in worst))
     for line in describe_whole(store, run.name):
         console.print(line, soft_wrap=True)
+
+
+def _searched(run: RunRecord) -> str:
+    """In how much time, where the run's summary says it."""
+    seconds = run.summary.get("seconds")
+    return f" in {clock(seconds)}" if seconds else ""
 
 
 def vector_of(problem: ProblemRecord, candidate: Candidate | None) -> str:

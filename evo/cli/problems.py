@@ -75,7 +75,7 @@ def problems(context: click.Context, address: str | None, limit: int | None, as_
         console.print()
         console.print(problem.statement())
         return
-    for title in ("problem", "d", "target"):
+    for title in ("problem", "objectives", "target"):
         table.add_column(title, justify="left" if title == "problem" else "right")
     for problem in found:
         target = "-" if problem.target is None else f"{problem.target:.4g}"

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
-from rich.table import Table
 
 from evo.cli.inspect import number, open_store, when
 from evo.cli.options import db_option, json_option, wide_console
+from evo.cli.tables import print_table
 from evo.errors import BadInput
 from islands.db.address import hide_password
 from islands.db.comparisons import runs_named
@@ -72,12 +72,9 @@ def _record(line: RunOverview) -> dict[str, Any]:
 
 def _print(lines: Sequence[RunOverview]) -> None:
     """A line for each run, and why one failed."""
-    table = Table(box=None, pad_edge=False)
-    for title in ("run", "status", "solved", "best", "groups", "seed", "started", "policy"):
-        right = title in ("solved", "best", "groups", "seed")
-        table.add_column(title, justify="right" if right else "left", no_wrap=True)
-    for line in lines:
-        table.add_row(
+    titles = ("run", "status", "solved", "best", "groups", "seed", "started", "policy")
+    rows = [
+        (
             line.run.name,
             line.run.status,
             f"{line.solved}/{line.problems}",
@@ -87,8 +84,10 @@ def _print(lines: Sequence[RunOverview]) -> None:
             when(line.run.created),
             str(line.run.config.get("policy", "")),
         )
+        for line in lines
+    ]
     console = wide_console()
-    console.print(table)
+    print_table(console, titles, rows, right=("solved", "best", "groups", "seed"))
     for line in lines:
         if line.run.status == "failed" and line.run.reason:
             console.print(f"{line.run.name} failed: {line.run.reason}", soft_wrap=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from evo.search.status import ProblemStatus, SearchStatus
 
-LONGEST_NAME = 36
-
 
 def clock(seconds: float) -> str:
     """1:05, 2:03:04."""
@@ -40,7 +38,7 @@ def describe_metrics(status: SearchStatus) -> str:
 def problem_row(problem_run: ProblemStatus) -> tuple[str, str, str, str, str]:
     state = f"solved at {problem_run.solved_at}" if problem_run.solved_at is not None else str(problem_run.stop or "")
     return (
-        problem_run.name if len(problem_run.name) <= LONGEST_NAME else "…" + problem_run.name[1 - LONGEST_NAME :],
+        problem_run.name,
         f"{problem_run.done}/{problem_run.iterations}",
         "-" if problem_run.best is None else f"{problem_run.best:.4g}",
         "-" if problem_run.target is None else f"{problem_run.target:.4g}",

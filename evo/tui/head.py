@@ -204,12 +204,13 @@ def verdict(snapshot: Snapshot, width: int, room: int) -> Lines:
         return []
     if not snapshot.verdict:
         return [Line(width).add("verdict: waits until every search has begun", DIM)]
+    wrapped = [(_is_shown(text), wrap(text, max(10, width - 2), 4, words=True)) for text in snapshot.verdict]
+    if sum(len(pieces) for _, pieces in wrapped) > room:
+        wrapped.sort(key=lambda verdict: not verdict[0])  # what is shown is not what is left out
     lines: Lines = []
-    for at, text in enumerate(snapshot.verdict):
-        shown = not text.startswith("no difference")
-        pieces = wrap(text, max(10, width - 2), 4, words=True)
+    for at, (shown, pieces) in enumerate(wrapped):
         if lines and len(lines) + len(pieces) > room:
-            left = len(snapshot.verdict) - at
+            left = len(wrapped) - at
             more = f"… {left} more in evo show"
             lines[-1].flush(more if width_of(more) + 1 <= lines[-1].room else f"+{left} more", DIM)
             break
@@ -217,3 +218,8 @@ def verdict(snapshot: Snapshot, width: int, room: int) -> Lines:
             line = Line(width).add("→ " if shown and not number else "  ", GOOD)
             lines.append(line.add(piece, STRONG if shown else DIM))
     return lines
+
+
+def _is_shown(verdict: str) -> bool:
+    """Whether a verdict shows a difference."""
+    return not verdict.startswith("no difference")

@@ -15,9 +15,10 @@ SVG_SIZE = (160, 50)
 
 
 def draw_text(snapshot: Snapshot, width: int, height: int, now: float, encoding: str | None = None) -> str:
-    """`height` lines without the keys, as a terminal of that encoding can show them."""
+    """At most `height` lines without the keys, as a terminal of that encoding can show; the last one is not empty."""
     made = arrange(snapshot, View(), width, height + 1, now)
-    return spell(made.text(height + 1).rpartition("\n")[0].rpartition("\n")[0] + "\n", encoding)
+    lines = made.text(height + 1).rpartition("\n")[0].rpartition("\n")[0]
+    return spell(lines.rstrip() + "\n", encoding)
 
 
 def save_svg(snapshot: Snapshot, now: float, size: tuple[int, int] = SVG_SIZE) -> str:

@@ -105,3 +105,19 @@ def test_where_a_trained_policy_was_saved_is_said_and_kept(here, capsys):
     assert f"the trained policy: {place}" in out and f"checkpoints: {place}" in evo(capsys, "show", "learns")[1]
     assert evo(capsys, "run", *FEW, "--policy", place)[0] == 0
     assert place in evo(capsys, "runs", "delete", "learns", "--yes")[1]
+
+
+def test_that_nothing_was_trained_is_said(here, capsys):
+    code, out, _ = evo(capsys, "run", *FEW, "--train", "vpo", "--rollouts", "2", "--name", "short")
+    assert code == 0 and "nothing was trained: a step takes 16 prompt groups" in out
+
+
+def test_a_candidate_that_a_run_lacks_is_answered_by_those_it_has(compared, capsys):
+    run = "a-run-whose-name-is-rather-long"
+    has = json.loads(evo(capsys, "best", run, "--json")[1])[0]["candidate"]
+    code, _, said = evo(capsys, "show", run, "99999")
+    assert code == 2 and f"no candidate 99999; its best ones are {has}, " in said
+
+
+def test_show_says_how_long_a_run_took(compared, capsys):
+    assert " tokens in 0:0" in evo(capsys, "show", "cmp/a/s0")[1].splitlines()[2]
