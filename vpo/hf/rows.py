@@ -17,6 +17,7 @@ import torch
 from transformers import AttentionInterface
 
 from vpo.hf.cache import is_windowed, make_cache, prefill
+from vpo.hf.llama_step import llama_step
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -41,6 +42,7 @@ class ExpandedRows:
         self._joins = can_join(model)
         # SDPA takes the mask of one column in its final shape, which saves building it anew in every step
         self._final = model.config._attn_implementation == "sdpa" and self._joins
+        self._plain = llama_step(model)
 
     @property
     def columns(self) -> int:
@@ -81,15 +83,16 @@ class ExpandedRows:
         """Append one token a row (rows,); the logits that follow (rows, vocabulary)."""
         if self._mask is not None:
             self._mask = torch.nn.functional.pad(self._mask, (0, 1), value=True)
-        logits = self._model(
+        positions, self._positions = self._positions, self._positions + 1
+        if self._plain is not None:
+            return self._plain(tokens, positions, self._cache.layers, self._mask)
+        return self._model(
             input_ids=tokens[:, None],
             attention_mask=self._mask[:, None, None] if self._mask is not None and self._final else self._mask,
-            position_ids=self._positions[:, None],
+            position_ids=positions[:, None],
             past_key_values=self._cache,
             use_cache=True,
-        ).logits
-        self._positions = self._positions + 1
-        return logits[:, -1]
+        ).logits[:, -1]
 
 
 class SharedRows:

@@ -48,7 +48,8 @@ def draw(
         tokens = logits.argmax(-1)
         _check(logits.gather(-1, tokens[:, None]))
         return tokens, torch.zeros(len(tokens), dtype=torch.float32, device=logits.device)
-    logprobs = torch.log_softmax(logits.float() / temperature, dim=-1)
+    scaled = logits.float() if temperature == 1.0 else logits.float() / temperature
+    logprobs = torch.log_softmax(scaled, dim=-1)
     if top_p < 1.0:
         logprobs = nucleus(logprobs, top_p)
     tokens = inverse_cdf(logprobs.exp(), uniform)
@@ -70,7 +71,8 @@ def inverse_cdf(probabilities: torch.Tensor, uniform: torch.Tensor) -> torch.Ten
     """(rows, vocabulary) float32 and (rows,) float64 in [0, 1) -> (rows,) int64, never a token of probability 0."""
     rows, size = probabilities.shape
     if size <= _DIRECT:
-        return _search(probabilities.double().cumsum(-1), uniform)[0]
+        cumulative = probabilities.double().cumsum(-1)
+        return _first_above(cumulative, uniform * cumulative[:, -1])
     blocks = -(-size // _BLOCK)
     padded = torch.nn.functional.pad(probabilities, (0, blocks * _BLOCK - size)).view(rows, blocks, _BLOCK)
     block, rest = _search(padded.sum(-1, dtype=torch.float64).cumsum(-1), uniform)
