@@ -14,7 +14,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +27,8 @@ from tables import markdown  # noqa: E402
 from virtual_time import Clock, VirtualLoop  # noqa: E402
 
 from evo.comparison.load import Arm, Comparison, load_results  # noqa: E402
+from evo.comparison.results import Results  # noqa: E402
+from evo.comparison.survival import solve_difference  # noqa: E402
 from evo.comparison.verdict import Summary, summarise  # noqa: E402
 from evo.config.run import RunConfig  # noqa: E402
 from evo.runs import launch as launching  # noqa: E402
@@ -48,6 +50,8 @@ ARMS = {
     "3 fills, lag 1": (3 * FILL, FILL),
     "1 fill, lag 3": (FILL, 3 * FILL),
 }
+ON_THE_WAY = (10, 25, 50)
+"""Iterations."""
 
 
 class Still(Clock):
@@ -175,8 +179,9 @@ def main() -> None:
     sections, record = [], dict[str, Any]()
     with Store.open(options.db, read_only=True) as store:
         for name, kept in {"all": tuple(SETS), **{one: (one,) for one in SETS}}.items():
-            found, seconds, commit = figures(store, arms, options.seeds, kept)
-            sections.append(f"### {name}\n\n{table(found, seconds)}")
+            results, seconds, commit = figures(store, arms, options.seeds, kept)
+            found = summarise(results, arms[0])
+            sections.append(f"### {name}\n\n{table(found, seconds)}\n\n{table_on_the_way(results)}")
             record[name] = {"commit": commit, "seconds": seconds, "arms": _plain(found)}
     print("\n\n".join(sections))
     if options.output:
@@ -185,14 +190,14 @@ def main() -> None:
 
 def figures(
     store: Store, arms: Sequence[str], seeds: int, kept: Sequence[str]
-) -> tuple[Summary, dict[str, float], str]:
-    """Where the arms stand on these sets, the mean seconds of a run of each, and the commit."""
+) -> tuple[dict[str, Results], dict[str, float], str]:
+    """The arms' searches of these sets, the mean seconds of a run of each, and the commit."""
     runs = {arm: tuple(store.run(run_name(arm, seed)) for seed in range(seeds)) for arm in arms}
     first = next(iter(runs.values()))[0]
     chosen = tuple(one for one in store.problems(first.id) if one.name.rpartition("/")[0] in kept)
     comparison = Comparison("windows", tuple(Arm(*one) for one in runs.items()), chosen, arms[0])
     seconds = {arm: sum(float((run.summary or {})["seconds"]) for run in of) / seeds for arm, of in runs.items()}
-    return summarise(load_results(store, comparison), arms[0]), seconds, first.commit
+    return load_results(store, comparison), seconds, first.commit
 
 
 def table(found: Summary, seconds: dict[str, float]) -> str:
@@ -207,6 +212,19 @@ def table(found: Summary, seconds: dict[str, float]) -> str:
         for metric in shown:
             gap = found.against.get(name, {}).get(metric)
             cells.append("" if gap is None else f"{gap.interval}, p {gap.p:.2g}")
+        rows.append(cells)
+    return markdown(rows)
+
+
+def table_on_the_way(results: Mapping[str, Results]) -> str:
+    """Solve rates before the end, where a prompt that knows less costs most."""
+    reference = next(iter(results))
+    rows = [["groups in flight", *(f"solved @{n}" for n in ON_THE_WAY), *(f"@{n}: - {reference}" for n in ON_THE_WAY)]]
+    for name, one in results.items():
+        cells = [name, *(f"{float(one.solved_by(n).mean()):.3f}" for n in ON_THE_WAY)]
+        for n in ON_THE_WAY:
+            gap = solve_difference(one, results[reference], n, comparisons=len(results) - 1)
+            cells.append("" if name == reference else f"{gap.interval}, p {gap.p:.2g}")
         rows.append(cells)
     return markdown(rows)
 
