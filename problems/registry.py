@@ -226,8 +226,8 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
     known = [*_set_names(), *_registered, *find_entry_points(ENTRY_POINTS), *beside]
     hint = did_you_mean(address, known, like=0.5)
     raise BadAddress(
-        f"there is no problem {address!r}{hint}; `evo problems` lists the sets, and a path to a scorer file or an "
-        "OpenEvolve directory works too"
+        f"there is no problem {address!r}; `evo problems` lists the sets, and a path to a scorer file or an OpenEvolve "
+        f"directory works too{hint}"
     )
 
 

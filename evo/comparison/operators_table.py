@@ -25,12 +25,12 @@ def print_operators(console: Console, operators: Sequence[OperatorShares]) -> No
         named = title == "operator"  # a long name is wrapped before a figure is cut
         table.add_column(title, justify="left" if named else "right", no_wrap=not named, overflow="fold")
     for one in operators:
-        table.add_row(_short(one.name), *(share_text(one.shares.get(name)) for name in RATES))
+        table.add_row(short_label(one.name), *(share_text(one.shares.get(name)) for name in RATES))
     console.print(table, markup=False)
     console.print(LEGEND, style="dim", soft_wrap=True, markup=False)
 
 
-def _short(name: str) -> str:
+def short_label(name: str) -> str:
     """One of several operators of an arm, without the kind of its address."""
     arm, parted, policy = name.partition(": ")
     return f"{arm}: {policy.partition(':')[2] or policy}" if parted else name

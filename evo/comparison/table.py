@@ -85,10 +85,11 @@ def print_summary(
         return
     known = summary.horizon or summary.best_horizon
     progress = "" if known >= summary.iterations else f" of {summary.iterations}: under way"
+    held = len(comparison.problems)
     budgets = "at the end of each run's budget" if comparison.ended_by_budget else ""
     console.print(
-        f"[bold]{escape(comparison.name)}[/bold]: {len(comparison.problems)} problems, "
-        f"{summary.seeds} {'seed' if summary.seeds == 1 else 'seeds'}, {budgets or f'at iteration {known}{progress}'}, "
+        f"[bold]{escape(comparison.name)}[/bold]: {held} problem{'s' * (held != 1)}, "
+        f"{summary.seeds} seed{'s' * (summary.seeds != 1)}, {budgets or f'at iteration {known}{progress}'}, "
         f"{summary.answers} answers an iteration"
     )
     table = Table(box=None, pad_edge=False)

@@ -140,7 +140,9 @@ def load_comparison(path: str | None, overrides: Mapping[str, Any], **own: Any) 
 
 def check_name(name: str) -> None:
     if not _ARM_NAME.fullmatch(name):
-        raise BadInput(f"{name!r} is no name for an arm: up to 40 letters, digits, dots, dashes and underscores")
+        raise BadInput(
+            f"{name!r} is no name for an arm: up to 40 letters from a to z, digits, dots, dashes and underscores"
+        )
 
 
 def parse_arm(text: str) -> tuple[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -57,7 +58,10 @@ def prepare_evaluation(settings: EvaluateConfig, output: str | None) -> Request:
     if output:
         check_writable(output)
     check_one_policy(config.policy, "evo evaluate asks")
-    check_policy(parse_address(config.policy))
+    address = parse_address(config.policy)
+    check_policy(address)
+    if unused := [name for name in ("fresh", "prefill") if getattr(address.common, name) is not None]:
+        warnings.warn(f"evo evaluate shows no parent: ?{' and ?'.join(unused)} change nothing here", stacklevel=2)
     problems = resolve_problems(config)
     config = resolve_address(resolve_settings(config, problems))
     rival = read_evaluation(settings.against, problems, settings.answers_total) if settings.against else None

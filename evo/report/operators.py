@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, labels
-from evo.report.cells import NONE, Cell, Column, Table, difference_cells, interval, number, word
+from evo.comparison.operators_table import short_label
+from evo.report.cells import NONE, Cell, Column, Table, arm_name, difference_cells, interval, number, word
 from evo.stats import Difference
 from islands.types import QUARTERS
 
@@ -13,13 +14,13 @@ RATES = (*(f"refined {name}" for name in (BELOW, *BINS.values())), "kept", "copi
 
 
 def operators_table(operators: Mapping[str, Sequence[OperatorCounts]], *, crossed_seeds: bool) -> Table | None:
-    """One row an operator; None where no answer was counted."""
+    """One row an operator; None where no answer was counted. operators: by arm, in the comparison's order"""
     rows = []
-    for arm, found in operators.items():
+    for place, (arm, found) in enumerate(operators.items()):
         for name, one in zip(labels(arm, found), found, strict=True):
             known = intervals(one, crossed_seeds=crossed_seeds)
             rates: list[Cell] = [interval(known[rate], ".3f") if rate in known else Cell(NONE) for rate in RATES]
-            rows.append((word(name, "arm"), number(float(one.of["answers"].sum()), ",.0f"), *rates))
+            rows.append((arm_name(short_label(name), place), number(float(one.of["answers"].sum()), ",.0f"), *rates))
     columns = (
         Column("operator", number=False),
         Column("answers"),

@@ -99,8 +99,8 @@ class Display:
         ended = "Interrupted" if interrupted else "Done"
         why = f" ({reason})" if reason and not interrupted else ""
         self.console.print(
-            f"[bold]{ended}[/bold]{why}: {status.step} steps, {status.answers:,} answers, {status.tokens:,} tokens in "
-            f"{clock(status.seconds)}; {self._rates()}",
+            f"[bold]{ended}[/bold]{why}: {status.step} step{'s' * (status.step != 1)}, {status.answers:,} answers, "
+            f"{status.tokens:,} tokens in {clock(status.seconds)}; {self._rates()}",
             soft_wrap=True,
         )
         if training.run.from_traces:

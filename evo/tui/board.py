@@ -16,7 +16,7 @@ from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
-from evo.tui.line import Line
+from evo.tui.line import Line, wrap
 from evo.tui.palette import DIM, STRONG
 from evo.tui.widgets import LinesView, RowsView
 
@@ -166,7 +166,12 @@ class Board(App[None]):
             return
         width, height = self.size
         if self.source is None or self._pages is None:
-            waiting = [Line(width).add("evo", STRONG), Line(width), Line(width).gap(2).add(f"{self._loading} …", DIM)]
+            loading = wrap(f"{self._loading} …", max(10, width - 2), height, words=True)
+            waiting = [
+                Line(width).add("evo", STRONG),
+                Line(width),
+                *(Line(width).gap(2).add(one, DIM) for one in loading),
+            ]
             self._apply(waiting, footer=Line(width).add("q", STRONG).add(" stop" if self._act else " quit", DIM))
             return
         if self.source.failure is not None and self.failure is None:

@@ -87,7 +87,9 @@ def _literals(path: Path) -> dict[str, Any]:
         tree = parse_source(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadAddress(f"cannot read {path}: {error}") from None
-    except (SyntaxError, ValueError) as error:
+    except SyntaxError as error:
+        raise BadAddress(f"{path}, line {error.lineno} is not Python: {error.msg}") from None
+    except ValueError as error:
         raise BadAddress(f"{path} is not Python: {error}") from None
     found: dict[str, Any] = {}
     for node in tree.body:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from problems.close_names import did_you_mean
 from vpo.advantage import METHODS, Scale
 from vpo.scalarize import Sampler
 
@@ -46,6 +47,7 @@ class EstimationSettings(_Settings):
         if method not in METHODS and method not in BY_EXAMPLES:
             raise ValueError(
                 f"no method {method!r}; there is {', '.join(METHODS)} and, from traces, {' and '.join(BY_EXAMPLES)}"
+                + did_you_mean(method, [*METHODS, *BY_EXAMPLES])
             )
         return method
 

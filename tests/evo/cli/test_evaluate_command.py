@@ -62,6 +62,13 @@ def test_options_of_the_address_are_what_is_put_on_record(here, capsys):
     assert (record["temperature"], record["top_p"], record["max_new_tokens"]) == (0.7, 0.5, 99)
 
 
+def test_options_that_an_evaluation_has_no_use_for_are_named(here, capsys):
+    arguments = ["evaluate", "maze:test", "--limit", "1", "--answers-total", "1", "--plain"]
+    for options, named in (("fresh=0.5&prefill=0.2", "?fresh and ?prefill change nothing"), ("temperature=1", "")):
+        code, _, said = evo(capsys, *arguments, "--policy", f"scripted:random-route?{options}")
+        assert code == 0 and (named in said if named else "evaluate" not in said)
+
+
 def test_two_evaluations_are_compared_problem_by_problem(here, capsys):
     (here / "always.txt").write_text("RRDD\n---\nDDRR\n---\nUULL\n")
     measured(capsys, "-o", "random.json")

@@ -19,8 +19,10 @@ def here(here, monkeypatch):
     (here / "tasks").mkdir()
     (here / "tasks" / "easy.jsonl").write_text("{}\n")
     (here / "empty").mkdir()
+    (here / "broken").mkdir()
     (here / "mine").mkdir()
     (here / "mine" / "config.json").write_text("{}")
+    (here / "broken" / "half.py").write_text("def score(answer\n")
     (here / "run.yaml").write_text("iteratoins: 5\n")
     (here / "inner.yaml").write_text("population: {island: 2}\n")
     (here / "lr.yaml").write_text("train: {lr: 0.1}\n")
@@ -60,6 +62,12 @@ def here(here, monkeypatch):
         (["run", "maze:test", "--policy", "scripted:mutat"], "did you mean mutate?"),
         (["run", "maze:test", "--policy", "./mien"], "did you mean ./mine?"),
         (["evaluate", "maze:test", "--policy", "mien"], "did you mean mine?"),
+        (
+            ["train", "vpoo", "maze:train", "-o", "x"],
+            "archive_vpo and, from traces, improve and dpo; did you mean vpo?",
+        ),
+        (["problems", "broken/half.py"], "broken/half.py, line 1 is not Python: '(' was never closed"),
+        (["compare", "maze:test", "--arm", "é=embedded:base"], "up to 40 letters from a to z"),
         (["runn"], "no command 'runn'; did you mean run"),
     ],
     ids=lambda given: " ".join(given[-3:]) if isinstance(given, list) else "",

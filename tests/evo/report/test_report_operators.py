@@ -15,6 +15,7 @@ def test_every_rate_stands_there_with_its_interval(made, finished):
     for row, (arm, (one,)) in zip(report.operators.rows, operators.items(), strict=True):
         known, cells = intervals(one, crossed_seeds=False), dict(zip(titles, row, strict=True))
         assert cells["operator"].text == arm and cells["answers"].text == "360"
+        assert report.comparison.arms[cells["operator"].arm].name == arm
         for title, rate in (("better", "refined below"), ("at .5-.75", "refined .5-.75"), ("repeats", "repeats")):
             found = known[rate]
             assert (

@@ -52,6 +52,8 @@ def test_the_page_says_what_was_found(finished):
     report, page = finished
     found = Elements(page)
     assert [line for line in report.verdict if line in found.text] == list(report.verdict) and len(report.verdict) == 2
+    level = sum(line.startswith("no difference") for line in report.verdict)
+    assert sum(one.get("class") == "line level" for one in found.of("p")) == level
     assert "3 arms, 5 problems, 2 seeds, 12 iterations of 3 answers" in found.text
     assert "Unfinished" not in found.text
     tables = {one["id"] for one in found.of("div") if one.get("class") == "table"}
