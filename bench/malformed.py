@@ -2,10 +2,11 @@
 
     python -m bench.malformed [--files 10000] [--seed 0] [--only KIND] [--long-line MIB]
 
-Each file is a good one of its kind with values, keys, lines or bytes changed (bench.malformed_files), and is given to
+Each file is a good one of its kind with values, keys, lines or bytes changed (bench.malformed_files, and
+malformed_folders for scorers and checkpoints), and is given to
 `evo` in this process. A file that is still good, or whose damage lies where nobody looks, may be accepted. What is
 refused must be so in one line and with exit code 2, or 1 where a scorer or a database is at fault. What raises is a
-fault of ours. Nothing is searched and no model is loaded.
+fault of ours. Nothing is searched, and no model but that of a training run is loaded.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.malformed_files import makers
+from bench.malformed_folders import folder_makers
 from evo.cli import invoke
 
 
@@ -47,7 +49,8 @@ def try_one(command: list[str]) -> tuple[str, str]:
 def try_all(count: int, seed: int, only: str = "") -> Iterator[tuple[str, Counter[str], Counter[str]]]:
     """Each kind, what became of its files, and what was said where that was a fault."""
     with tempfile.TemporaryDirectory() as folder:
-        chosen = {kind: make for kind, make in makers(Path(folder), only).items() if only in kind}
+        made = {**makers(Path(folder), only), **folder_makers(Path(folder), only)}
+        chosen = {kind: make for kind, make in made.items() if only in kind}
         for kind, make in chosen.items():
             outcomes: Counter[str] = Counter()
             faults: Counter[str] = Counter()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from pathlib import Path
 
 from problems.contract import BadAddress
+from problems.user_path import user_path
 
 _READ_AT_ONCE = ("programs:", "livecodebench:")
 """Kinds whose address takes several problems of one file, /3,12,47: a large file is read once then."""
@@ -14,7 +14,7 @@ _READ_AT_ONCE = ("programs:", "livecodebench:")
 
 def addresses_in(place: str) -> Iterator[str]:
     """The addresses, in order; neighbours of one file as one. Raises BadAddress where they cannot be read."""
-    path = Path(place).expanduser()
+    path = user_path(place)
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
@@ -39,5 +39,5 @@ def _stem(line: str) -> str:
     """What neighbours that are read at once have in common; every other line is its own."""
     stem, slash, last = line.rpartition("/")
     several = slash and line.startswith(_READ_AT_ONCE) and not set(last) & set("-?,.")
-    several = several and not Path(line.partition(":")[2]).expanduser().exists()
+    several = several and not user_path(line.partition(":")[2]).exists()
     return stem if several else line

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
+from problems.user_path import user_path
+
 LIKE = 0.6
 """How alike two names must be, from 0 to 1 (difflib)."""
 MOST_ENTRIES = 2000
@@ -24,7 +26,7 @@ def files_beside(path: str) -> list[str]:
     folder or it cannot be read."""
     place = Path(path)
     try:
-        names = sorted(entry.name for entry in islice(place.expanduser().parent.iterdir(), MOST_ENTRIES))
+        names = sorted(entry.name for entry in islice(user_path(place).parent.iterdir(), MOST_ENTRIES))
     except (OSError, ValueError, RuntimeError):
         return []
     folder = path[: len(path.rstrip("/")) - len(place.name)]

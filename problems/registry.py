@@ -38,6 +38,7 @@ from problems.close_names import did_you_mean, files_beside
 from problems.contract import MEMBERS, BadAddress, Problem, complete_problem
 from problems.plugins import find_entry_points, load_entry_point
 from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shared_sandbox
+from problems.user_path import user_path
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -168,7 +169,7 @@ def _programs(rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> l
             )
         return [found[int(one)] for one in chosen][:limit]
     place = parse_place("programs", rest)
-    if Path(place.path).expanduser().is_file() and all(index.isdecimal() for index in place.chosen):
+    if user_path(place.path).is_file() and all(index.isdecimal() for index in place.chosen):
         return list(from_file(place, sandbox, limit))
     if place.path.endswith(SUFFIXES) or any(f"{suffix}/" in rest for suffix in SUFFIXES):
         raise BadAddress(f"programs:{rest}: there is no such file")
@@ -195,7 +196,7 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
     from problems.openevolve.directory import OpenEvolveProblem
     from problems.openevolve.initial_program import EVALUATOR, is_initial_program
 
-    path = Path(address).expanduser()
+    path = user_path(address)
     try:
         is_file, is_folder = path.is_file(), bool(address) and path.is_dir()
     except (OSError, ValueError):  # a name too long, a null character

@@ -116,7 +116,7 @@ class TrainingRecord:
     def read_lines(self) -> None:
         """What was logged so far."""
         path = self.folder / METRICS
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         self.lines = [line for line in map(_parse, text.splitlines()) if line]
 
     def rewind(self, step: int) -> None:
@@ -172,11 +172,12 @@ class TrainingRecord:
 
 
 def _parse(line: str) -> dict[str, Any] | None:
+    """What was logged; None for a line that a kill cut short, or that is none of ours."""
     try:
-        parsed: dict[str, Any] = json.loads(line)
-    except ValueError:
-        return None  # the line that a kill cut short
-    return parsed
+        parsed = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) and type(parsed.get("step")) is int else None
 
 
 def _table(lines: list[dict[str, Any]], names: list[str]) -> str:

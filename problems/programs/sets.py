@@ -21,6 +21,7 @@ from problems.contract import BadAddress
 from problems.programs.problem import ProgramProblem
 from problems.programs.reader import PRIVATE_TESTS, Row, Window, read_tasks, rows_of, tasks_of
 from problems.text.files import read_hub
+from problems.user_path import user_path
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -43,7 +44,7 @@ class Place:
 
 def parse_place(kind: str, rest: str) -> Place:
     """PATH, PATH/INDEX, PATH?OPTIONS or PATH?OPTIONS/INDEX. Raises BadAddress for options that are none."""
-    path = Path(rest).expanduser()
+    path = user_path(rest)
     matched = None if path.exists() else _OPTIONS.fullmatch(rest)
     if matched is not None:
         dates = parse_options(f"{kind}:{rest}", matched["options"], {"from": _date, "to": _date})
@@ -87,7 +88,7 @@ def from_file(place: Place, sandbox: Callable[[], Sandbox], limit: int | None = 
 
     Raises BadAddress for a file that cannot be read, a row in no known shape, or an index that names none.
     """
-    path = Path(place.path).expanduser().resolve()
+    path = user_path(place.path).resolve()
     found = []
     last = -1
     for last, task in read_tasks(path, place.window):
@@ -105,7 +106,7 @@ def from_livecodebench(place: Place, sandbox: Callable[[], Sandbox], limit: int 
 
     Raises BadAddress for what cannot be read, holds anything else, or names no question.
     """
-    path = Path(place.path).expanduser()
+    path = user_path(place.path)
     hub = place.path == "hf"
     stem = "livecodebench:hf" if hub else f"livecodebench:{path.resolve()}"
     if not hub and not path.exists():

@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from problems.close_names import did_you_mean, files_beside
@@ -20,6 +19,7 @@ from problems.contract import BadAddress
 from problems.text.address import parse_text_address
 from problems.text.files import read_hub, read_rows
 from problems.text.problem import TextProblem
+from problems.user_path import user_path
 
 Row = Mapping[str, Any]
 SIZES = {"test": 100, "train": 1000}
@@ -75,7 +75,7 @@ def problem_set(kind: Kind, rest: str, limit: int | None = None) -> list[TextPro
     """The problems that KIND:`rest` names, the first `limit` of them. Raises BadAddress."""
     address = parse_text_address(kind.name, rest, kind.options)
     place, index = address.place, address.index
-    path = Path(place).expanduser()
+    path = user_path(place)
     rows: Sequence[Row]
     if path.is_file():
         place, rows, terms = str(path.resolve()), read_rows(path), FROM_FILE

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from problems.close_names import did_you_mean
 from problems.contract import BadAddress
 from problems.plugins import find_entry_points
+from problems.user_path import user_path
 
 ENTRY_POINTS = "evo.policies"
 TRANSFORMERS = "transformers"
@@ -113,7 +114,7 @@ class PolicyAddress:
             return checkpoint_path(self.model)
         if self.kind == "vllm" and self.model.startswith("embedded:"):
             return parse_address(self.model).folder
-        folder = Path(self.model).expanduser()
+        folder = user_path(self.model)
         return folder if self.model and self.kind in (TRANSFORMERS, "vllm") and folder.is_dir() else None
 
     @property

@@ -13,6 +13,7 @@ from typing import Any
 
 from problems.close_names import did_you_mean, files_beside
 from problems.contract import BadAddress
+from problems.user_path import user_path
 from vpo.policies.address import FORMS, NoOptions, PolicyAddress
 from vpo.policies.hub import only_cached
 
@@ -29,7 +30,7 @@ def find_checkpoint(address: PolicyAddress) -> str:
     if not name or any(character.isspace() for character in name) or ":" in name:
         known = [*KINDS, *(f"embedded:{one}" for one in _shipped())]
         raise BadAddress(f"policy {name!r} is not an address: {FORMS}{did_you_mean(name, known, most=1)}")
-    folder = Path(name).expanduser()
+    folder = user_path(name)
     if name in _shipped() and not (folder / "config.json").is_file():
         raise BadAddress(f"policy {name!r}: no such checkpoint; embedded:{name} ships with the package")
     if folder.is_dir():
@@ -57,7 +58,7 @@ def check_checkpoint(address: PolicyAddress, settings: object = None) -> bool:
 
 
 def _checkpoints_beside(name: str) -> list[str]:
-    return [path for path in files_beside(name) if (Path(path).expanduser() / "config.json").is_file()]
+    return [path for path in files_beside(name) if (user_path(path) / "config.json").is_file()]
 
 
 def write_trained(folder: Path, trained: Mapping[str, Any]) -> None:

@@ -30,6 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from problems.close_names import did_you_mean
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
+from problems.user_path import user_path
 from vpo.policies.address import PolicyAddress
 from vpo.policies.authors import AUTHORS, Author, vary
 from vpo.policies.contract import PolicyUnavailable
@@ -102,7 +103,7 @@ def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedP
     kind, _, file = name.partition("=")
     failing_after = None
     if kind == "fixed" and file:
-        author = _fixed(_answers_in(Path(file).expanduser()))
+        author = _fixed(_answers_in(user_path(file)))
     elif name in AUTHORS:
         author = AUTHORS[name]
     elif name == "broken":

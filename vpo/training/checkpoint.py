@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from problems.contract import BadAddress
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.checkpoint import write_trained
 from vpo.training.adapters import has_adapter, merge_adapter
@@ -55,8 +56,18 @@ def save_checkpoint(
 
 
 def load_state(folder: str | Path) -> dict[str, Any]:
-    """What save_checkpoint was given as state. Raises FileNotFoundError where the folder holds none."""
-    return torch.load(Path(folder) / STATE, weights_only=True)
+    """What save_checkpoint was given as state. Raises FileNotFoundError where the folder holds none, BadAddress in one
+    line where it cannot be read."""
+    file = Path(folder) / STATE
+    try:
+        state = torch.load(file, weights_only=True)
+    except FileNotFoundError:
+        raise
+    except Exception:  # of a damaged file torch's reader and the unpickler raise whatever they come upon
+        state = None
+    if not isinstance(state, dict):
+        raise BadAddress(f"{file} is damaged; remove {folder} to go on from an earlier checkpoint")
+    return state
 
 
 def _write(

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from problems.contract import BadAddress
+from problems.user_path import user_path
 from vpo.policies.address import PolicyAddress, parse_address
 from vpo.policies.hub import only_cached
 from vpo.policies.registry import PolicySettings
@@ -114,7 +115,7 @@ def _source(name: str) -> tuple[str, Adapter | None]:
         raise BadAddress(f"policy 'vllm:{name}' is not an address: vllm:ID, with a hub id or a directory")
     if name.startswith("embedded:"):
         return str(parse_address(name).folder), None
-    folder = Path(name).expanduser()
+    folder = user_path(name)
     if folder.is_dir():
         if (folder / ADAPTER).is_file():
             return _read_adapter(name, folder)

@@ -8,11 +8,27 @@ import pytest
 from bench.malformed import try_all, try_one
 
 
-@pytest.mark.parametrize("kind", ["problems", "settings", "checkpoints"])
-def test_damaged_files_are_never_a_traceback(kind) -> None:
-    found = {name: (outcomes, faults) for name, outcomes, faults in try_all(70, 5, kind)}
+@pytest.mark.parametrize(
+    ("kind", "files"),
+    [("problems", 70), ("settings", 84), ("checkpoints: policy", 70), ("checkpoints: OpenEvolve", 8), ("scorers", 8)],
+)
+def test_damaged_files_are_never_a_traceback(kind, files) -> None:
+    found = {name: (outcomes, faults) for name, outcomes, faults in try_all(files, 5, kind)}
     assert found and {name: faults for name, (_, faults) in found.items() if faults} == {}
-    assert sum(outcomes["refused"] for outcomes, _ in found.values()) > 35
+    assert sum(outcomes["refused"] for outcomes, _ in found.values()) > files / 4
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["problems", "~nobody-has-this-name/x"],
+        ["problems", "programs:~nobody-has-this-name/x.jsonl"],
+        ["run", "maze:test", "--policy", "~nobody-has-this-name/x", "--plain"],
+        ["run", "maze:test", "--policy", "scripted:fixed?file=~nobody-has-this-name/x", "--plain"],
+    ],
+)
+def test_a_home_that_nobody_has(here, command) -> None:
+    assert try_one(command)[0] == "refused"
 
 
 @pytest.mark.parametrize(

@@ -158,10 +158,9 @@ def test_a_method_without_a_gain_refuses_it():
 def test_what_was_logged_after_the_last_checkpoint_is_done_again(tmp_path):
     trained(begin(settings(evaluate=[]), str(tmp_path), ""), stop_after=2)
     record = TrainingRecord(tmp_path)
-    with (tmp_path / "metrics.jsonl").open("a") as file:
-        file.write(
-            json.dumps({"kind": "step", "step": 3, "lost": True}) + '\n{"kind": "step", "st'
-        )  # a kill in mid-line
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(b'\xff\xfe{\0\n[3]\n{"lost": 1}\n{"kind": "step", "step": 3, "lost": true}\n')  # a damaged disk
+        file.write(b'{"kind": "step", "st')  # a kill in mid-line
     assert trained(resume(str(tmp_path), {})) == ""
     assert [line["step"] for line in read_metrics(tmp_path, "step")] == [1, 2, 3, 4]
     assert not any("lost" in line for line in read_metrics(tmp_path, "step"))

@@ -5,6 +5,7 @@ import torch
 from training_samples import tiny_model, tiny_tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from problems.contract import BadAddress
 from vpo.training.adapters import with_adapter
 from vpo.training.checkpoint import STATE, load_state, replace_directory, save_checkpoint
 from vpo.training.config import LoraSettings
@@ -20,6 +21,17 @@ def test_a_checkpoint_is_an_ordinary_directory_with_its_card_and_state(tmp_path)
     state = load_state(tmp_path / "one")
     assert state["steps"] == 3 and torch.equal(state["moments"][0], torch.ones(2))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["one"]
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\3\4 cut off", b"\x80\x02X", b"\0" * 300])
+def test_a_damaged_state_is_one_line(tmp_path, data):
+    (tmp_path / STATE).write_bytes(data)
+    with pytest.raises(BadAddress, match=f"{STATE} is damaged; remove") as raised:
+        load_state(tmp_path)
+    assert "\n" not in str(raised.value)
+    torch.save([1, 2], tmp_path / STATE)
+    with pytest.raises(BadAddress, match="is damaged"):
+        load_state(tmp_path)
 
 
 def test_the_tokenizer_is_named_as_every_version_of_the_library_knows_it(tmp_path):
