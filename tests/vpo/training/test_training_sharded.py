@@ -1,7 +1,8 @@
 """A model that is shared out over two processes (FSDP2, gloo) learns what one process that holds all of it learns.
 
 Tolerances: gradients 2e-6 absolute in float32 (sums in another order), figures 1e-3 relative, weights 5e-5, a fortieth
-of two steps: AdamW makes steps of gradients of 1e-9, which are rounding. What is saved and resumed goes on bit by bit.
+of two steps: AdamW makes steps of gradients of 1e-9, which are rounding (bench/results/sharding.md has how much). What
+is saved and resumed goes on bit by bit.
 """
 
 from __future__ import annotations
