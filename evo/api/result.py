@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Answer:
     """The best answer to one problem.
 
@@ -37,6 +37,13 @@ class Answer:
     rewards: Mapping[str, float]
     target: float | None
     candidate: int
+
+    def __repr__(self) -> str:
+        rewards = ", ".join(f"{name} {value:.6g}" for name, value in self.rewards.items())
+        target = "" if self.target is None else f" of {self.target:.6g}"
+        return (
+            f"Answer({self.problem}, {self.text!r}, fitness {self.fitness:.6g}{target}, {rewards}, id {self.candidate})"
+        )
 
     @property
     def solved(self) -> bool:

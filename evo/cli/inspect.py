@@ -176,7 +176,9 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         console.print("\ncheckpoints: " + ", ".join(saved), soft_wrap=True)
     if misread:
         worst = sorted(misread.items(), key=lambda item: -item[1])[:3]
-        console.print("\nmisread rollouts: " + "; ".join(f"{count:,} x {reason}" for reason, count in worst))
+        console.print("\nmisread rollouts:")
+        for reason, count in worst:
+            console.print(f"  {count:,} x {reason}", soft_wrap=True)
     for line in describe_whole(store, run.name):
         console.print(line, soft_wrap=True)
 

@@ -9,6 +9,7 @@ and problems do not.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -61,11 +62,14 @@ def ratio_difference(
 ) -> Difference:
     """First rate minus second, of the problems that have trials in both: (P,) or (P, S) each -> Difference.
 
-    Raises ValueError where there is no such problem.
+    Its interval's ends lie within [-1, 1], as every difference of two rates does. Raises ValueError where there is no
+    such problem.
     """
     h, n, other_h, other_n = map(with_seeds, (hits, trials, other_hits, other_trials))
     both = (n.sum(axis=1) > 0) & (other_n.sum(axis=1) > 0)
     if not both.any():
         raise ValueError("no problem has a trial of both rates")
     first, second = linearised(h[both], n[both]), linearised(other_h[both], other_n[both])
-    return difference(first, second, crossed_seeds=crossed_seeds, comparisons=comparisons)
+    found = difference(first, second, crossed_seeds=crossed_seeds, comparisons=comparisons)
+    low, high = np.clip([found.interval.low, found.interval.high], -1.0, 1.0)
+    return replace(found, interval=Interval(found.interval.mean, float(low), float(high)))

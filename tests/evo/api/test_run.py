@@ -24,6 +24,7 @@ def test_a_closure_is_searched_and_its_result_has_best_and_frame(quick):
     row = frame[frame.candidate == best.candidate].iloc[0]
     assert row.answer == best.text and row["reward.vowels"] == best.rewards["vowels"]
     assert frame.iteration.isna().sum() == 1 and frame.iteration.max() == 3
+    assert repr(best).startswith(f"Answer(score:vowels, {best.text!r}, fitness {best.fitness:.6g}, brief ")
     assert repr(result).startswith("RunResult(done: run quick, best ") and "score:vowels" in result._repr_html_()
 
 
@@ -222,3 +223,8 @@ def test_public_names_have_docstrings_with_an_example():
     for name in ("run", "resume", "compare", "train", "evaluate", "load_policy", "load_problems", "load_run"):
         text = getattr(evo, name).__doc__
         assert "Raises:" in text and "Example:" in text, name
+
+
+def test_a_maze_s_target_is_a_number_that_people_read():
+    (best,) = evo.run("maze:hard/2", policy="scripted:random-route", iterations=8).best
+    assert f"fitness {best.fitness:.6g} of 0.833333, completion " in repr(best)

@@ -52,6 +52,8 @@ def test_differences_are_paired_over_the_problems_that_both_have():
     gap = ratio_difference(base + 0.1 * trials, trials, np.where(other > 0, base, 0), other)
     assert gap.pairs == 6 and gap.shown and gap.interval.mean == pytest.approx(0.1)
     assert ratio_difference(base, trials, base, trials).interval.mean == 0
+    few = ratio_difference([9, 1], [10, 10], [1, 6], [10, 10]).interval  # Student's ends of two problems are far apart
+    assert (few.low, few.high) == (-1.0, 1.0)
     assert not ratio_difference(base, trials, base, trials).shown
 
 
