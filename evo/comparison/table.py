@@ -64,6 +64,11 @@ def costs_of(store: Store, arm: Arm) -> Costs:
     )
 
 
+LEGEND = (
+    "area: under the solve curve, at most 1; half: iteration by which half were solved",
+    "best: mean best fitness; L1: diversity of what is kept; wall: time of its searches",
+)
+
 Operators = Mapping[str, Sequence[OperatorCounts]]
 """By arm (evo.comparison.operators)."""
 
@@ -78,7 +83,7 @@ def print_summary(
     """A table of the arms, what each alone solved, the verdict, and what the operators make of parents.
 
     area: under the solve curve; half: the iteration at which half were solved; best: mean best fitness; L1: diversity
-    of the elites; time: spent sampling
+    of the elites; wall: time of the arm's searches, which share the machine with those of the others
     """
     if summary is None:
         console.print(f"{escape(comparison.name)}: no search has begun yet")
@@ -94,7 +99,7 @@ def print_summary(
     )
     table = Table(box=None, pad_edge=False)
     priced = any(one.cost for one in costs.values())
-    columns = ("arm", "solved", "area", "half", "best", "L1", "answers", "tokens", *["cost"][:priced], "time")
+    columns = ("arm", "solved", "area", "half", "best", "L1", "answers", "tokens", *["cost"][:priced], "wall")
     for title in columns:
         table.add_column(title, justify="left" if title == "arm" else "right", no_wrap=True)
     for arm in comparison.arms:
@@ -102,9 +107,11 @@ def print_summary(
         table.add_row(
             escape(arm.name), _interval(one.solved), _mean(one.area), _median(one), _mean(one.best, 3),
             _mean(cost.diversity), short(cost.answers), short(cost.tokens),
-            *[f"{cost.cost:.4g}"][: priced], clock(cost.sampling_seconds),
+            *[f"{cost.cost:.4g}"][: priced], clock(cost.seconds),
         )  # fmt: skip
     console.print(table)
+    for line in LEGEND:
+        console.print(line, style="dim", soft_wrap=True)
     for arm in comparison.arms:
         only = summary.arms[arm.name].only
         if only and len(comparison.arms) > 1:

@@ -311,4 +311,7 @@ def test_one_problem_has_intervals_over_seeds_or_none_and_never_of_no_width(
     solved = said["arms"]["grpo"]["solved"]
     assert (solved["low"] is None) == (seeds == 1) == (said["against"]["vpo"]["solved"]["low"] is None)
     print_summary(Console(width=100), comparison, stand, costs)
-    assert "nan" not in capsys.readouterr().out.lower()
+    said = capsys.readouterr().out
+    assert "nan" not in said.lower() and said.splitlines()[1].split()[-1] == "wall"
+    for word in ("area: ", "half: ", "best: ", "L1: ", "wall: "):
+        assert word in said
