@@ -146,18 +146,21 @@ def test_a_server_that_comes_back_loads_the_adapter_before_it_is_asked(
     async def scenario() -> None:
         with lora_server(qwen2) as one, lora_server(qwen2) as other:
             async with opened(address(qwen2, tmp_path, one, other)) as policy:
+                members = policy.server.members  # type: ignore[union-attr]
+                for number, member in enumerate(members):
+                    member.name = f"server {number}"  # prompts go by names, and ports are others every time
                 await policy.update_adapter(partial(save_adapter, adapted(policy, 0.1)), "new")
                 rollouts = await sampled(policy)
                 each = await policy.logprobs_of_each(rollouts)
                 assert len(each) == 2 and far(*each) < 1e-5
                 assert one.adapters.keys() == other.adapters.keys()
-                for server in (one, other):
+                for server, member in zip((one, other), members, strict=True):
                     server.adapters.clear()  # as of one that was started again
                     with pytest.warns(UserWarning, match="does not serve tiny .*going on with 1 of 2 servers"):
-                        while not policy.server.members[server is other].times_lost:  # type: ignore[union-attr]
-                            found = await sampled(policy)
+                        found = await sampled(policy)
+                    assert member.times_lost == 1
                     assert [one.text for one in found] == [one.text for one in rollouts]
-                    while policy.server.members[server is other].lost is not None:  # type: ignore[union-attr]
+                    while member.lost is not None:
                         await asyncio.sleep(0.02)
                     assert server.adapters
 
