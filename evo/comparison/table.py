@@ -65,8 +65,8 @@ def costs_of(store: Store, arm: Arm) -> Costs:
 
 
 LEGEND = (
-    "area: under the solve curve, at most 1; half: iteration by which half were solved",
-    "best: mean best fitness; L1: diversity of what is kept; wall: time of its searches",
+    "area: under the solve curve, up to 1; half: iteration when half were solved",
+    "best: mean best fitness; L1: diversity of what is kept; wall: time searched",
 )
 
 Operators = Mapping[str, Sequence[OperatorCounts]]
