@@ -186,6 +186,7 @@ def _originals(path: Path, files: Any) -> dict[str, str]:
             raise BadAddress(f"{path}: files names {name!r}; a path below the folder of {path.name}, without spaces")
         try:
             found[str(place)] = (path.parent / place).read_text(encoding="utf-8").replace("\r\n", "\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadAddress(f"{path}: cannot read {name}: {error}") from None
+        except (OSError, ValueError) as error:  # ValueError: of a text that is none, or of a name that no file can have
+            shown = name if name.isprintable() else ascii(name)
+            raise BadAddress(f"{path}: cannot read {shown}: {error}") from None
     return found

@@ -87,7 +87,10 @@ class OpenEvolveProblem(Problem):
         self.language: str = self.settings["language"]
         self.answer_format = "python" if self.program.suffix == ".py" else "text"
         self.target: float | None = read.settings.get("target")
-        self._original = self.program.read_text(encoding="utf-8").replace("\r\n", "\n")
+        try:
+            self._original = self.program.read_text(encoding="utf-8").replace("\r\n", "\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadAddress(f"cannot read {self.program}: {error}") from None
         self.timeout: float | None = float(self.settings["timeout"])
         self.resources: Mapping[str, float] = self.settings.get("resources") or {}
         self._cascade = Cascade(self.evaluator_file, self.settings, sandbox)

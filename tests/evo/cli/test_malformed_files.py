@@ -1,6 +1,7 @@
 """Malformed files are refused in one line; `python -m bench.malformed` tries 10^4."""
 
 import contextlib
+import shutil
 import sqlite3
 
 import pytest
@@ -86,3 +87,19 @@ def test_rows_of_questions(tmp_path, row, said) -> None:
     (tmp_path / "x.jsonl").write_text(row.replace("STEP", '{"paragraph_support_idx": 0}'))
     outcome, told = try_one(["problems", f"musique:{tmp_path}/x.jsonl"])
     assert outcome == "refused" and said in told
+
+
+@pytest.mark.parametrize(
+    ("example", "name", "data"),
+    [
+        ("valley", "initial_program.py", b"\xff\xfe"),
+        ("two_files", "route.py", b"\xff\xfe"),
+        ("two_files", "problem.yaml", b'command: "true"\nfiles: ["a\\0"]\n'),
+        ("two_files", "problem.yaml", b'command: "true"\nfiles: ["\\ud800"]\n'),
+    ],
+)
+def test_programs_that_cannot_be_read(tmp_path, pytestconfig, example, name, data) -> None:
+    shutil.copytree(pytestconfig.rootpath / "examples" / example, tmp_path / "d")
+    (tmp_path / "d" / name).write_bytes(data)
+    outcome, said = try_one(["problems", str(tmp_path / "d")])
+    assert outcome == "refused" and "cannot read" in said
