@@ -28,8 +28,8 @@ from bench.malformed_folders import folder_makers
 from evo.cli import invoke
 
 
-def try_one(command: list[str]) -> tuple[str, str]:
-    """("accepted" | "refused" | "traceback" | "unclear", what was said)."""
+def try_one(command: list[str], longest: int = 300) -> tuple[str, str]:
+    """("accepted" | "refused" | "traceback" | "unclear", what was said, cut to so many characters)."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said), warnings.catch_warnings():
@@ -43,7 +43,7 @@ def try_one(command: list[str]) -> tuple[str, str]:
         return "accepted", ""
     # 1 is a fault of the scorer that a good file names, or of the database while it is read
     clear = len(lines) == 1 and lines[0].startswith("evo: ") and (code == 2 or (code == 1 and command[0] != "run"))
-    return "refused" if clear else "unclear", f"{code}: {said.getvalue()[:300]}"
+    return "refused" if clear else "unclear", f"{code}: {said.getvalue()[:longest]}"
 
 
 def try_all(count: int, seed: int, only: str = "") -> Iterator[tuple[str, Counter[str], Counter[str]]]:

@@ -8,6 +8,8 @@ from itertools import groupby
 from problems.contract import BadAddress
 from problems.user_path import user_path
 
+_LONGEST = 4096
+"""Characters of an address. A file of another kind may be one line of megabytes, which no message should repeat."""
 _READ_AT_ONCE = ("programs:", "livecodebench:")
 """Kinds whose address takes several problems of one file, /3,12,47: a large file is read once then."""
 
@@ -23,6 +25,8 @@ def addresses_in(place: str) -> Iterator[str]:
     if not found:
         raise BadAddress(f"list:{place} holds no addresses")
     for line in found:
+        if len(line) > _LONGEST:
+            raise BadAddress(f"list:{place}: {line[:40]!r}... is {len(line):,} characters long, no address")
         if line.startswith("list:"):
             raise BadAddress(f"list:{place}: {line} is a list itself; name what it lists")
     yield from grouped(found)

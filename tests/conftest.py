@@ -21,8 +21,10 @@ from postgres import NoPostgres, PostgresServer  # noqa: E402
 from small_disk import SmallDisk, small_disk  # noqa: E402
 
 LONGEST = (
-    *("evo/training", "vpo/policies", "evo/report", "evo/cli", "evo/search", "evo/pipelines", "problems/test_sandbox"),
-    *("vpo", "islands", "evo"),
+    # with the tests marked `long`, which CI runs in the same session
+    *("evo/cluster", "docs", "evo/search/test_kill", "evo/search/test_soak", "evo/training", "vpo/training"),
+    *("evo/pipelines", "evo/tui/test_real_terminal", "vpo/chain", "evo/report", "evo/cli", "vpo/policies"),
+    *("evo/search", "problems/test_sandbox", "vpo", "islands", "evo"),
 )
 """Beginnings of the paths of files, those that take the most time first: what ends last should be short."""
 
