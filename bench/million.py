@@ -166,7 +166,7 @@ def measure_commands(db: str, folder: Path) -> dict[str, dict[str, float]]:
 
 
 def measure_upgrade(db: str) -> dict[str, float]:
-    """Put back to the first schema, as far as that can be, then opened by `evo runs`."""
+    """Put back to the first schema, as far as that can be, then brought up by `evo runs upgrade`."""
     from alembic import command as alembic
     from alembic.config import Config
 
@@ -175,7 +175,7 @@ def measure_upgrade(db: str) -> dict[str, float]:
         config.set_main_option("script_location", str(ROOT / "islands" / "db" / "alembic"))
         config.attributes["connection"] = connection
         alembic.downgrade(config, "0001")
-    return command(["runs"], db)
+    return command(["runs", "upgrade"], db)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,8 @@ from evo.search.status import count_kinds
 from islands.db.store import Store
 from islands.queries.progress import run_progress
 from islands.queries.report import (
-    Columns,
+    AnswerColumns,
+    CandidateColumns,
     answer_columns,
     candidate_columns,
     error_heads,
@@ -111,12 +111,12 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
         return RunReading(run, ())
     progress = run_progress(store, run.id)
     # what points at candidates comes before them, so that all of these are there although the run may be writing
-    columns = answer_columns(store, run.id)
-    answers = _split(columns, problems)
+    answers = answer_columns(store, run.id)
     cells: dict[int, list[Cell]] = {}
     for problem_id, island, name, candidate in occupied_cells(store, run.id):
         cells.setdefault(problem_id, []).append(Cell(island, name, candidate))
-    candidates = _split(candidate_columns(store, run.id), problems)
+    candidates = candidate_columns(store, run.id)
+    stored, given, none = _of_problems(candidates.problem), _of_problems(answers.problem), np.zeros(0, np.int64)
     misread: Counter[str] = Counter()
     for error, count in format_errors(store, run.id).items():
         for kind in format_kinds(error):
@@ -124,16 +124,23 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
     return RunReading(
         run,
         tuple(
-            _search(problem, candidates[problem.id], answers[problem.id], cells.get(problem.id, ()))
+            _search(
+                problem,
+                candidates,
+                stored.get(problem.id, none),
+                answers,
+                given.get(problem.id, none),
+                cells.get(problem.id, ()),
+            )
             for problem in problems
         ),
         groups=progress.groups,
         answers=progress.answers,
         tokens=progress.tokens,
-        repeats=sum(columns[4]),
+        repeats=int(answers.repeat.sum()),
         migrations=migrated_copies(store, run.id),
         sampling_seconds=sampling_seconds(store, run.id),
-        scoring_seconds=float(np.sum(columns[5])) if columns[5] else 0.0,
+        scoring_seconds=float(answers.seconds.sum()),
         failed=count_kinds(error_heads(store, run.id)),
         misread=misread,
         versions=policy_versions(store, run.id),
@@ -141,31 +148,33 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
     )
 
 
-def _split(columns: Columns, problems: Sequence[ProblemRecord]) -> dict[int, Columns]:
-    """Rows by problem, each in the order in which they came."""
-    of_problem: dict[int, Columns] = {problem.id: [[] for _ in columns[1:]] for problem in problems}
-    order = np.array(columns[0], dtype=np.int64)
-    by_problem = np.argsort(order, kind="stable")
-    edges = np.flatnonzero(np.diff(order[by_problem])) + 1
-    for rows in np.split(by_problem, edges):
-        if len(rows):
-            of_problem[int(order[rows[0]])] = [[column[row] for row in rows] for column in columns[1:]]
-    return of_problem
+def _of_problems(problem: Ints) -> dict[int, Ints]:
+    """Problem id -> the places of its rows in a column, in the order in which they came."""
+    by_problem = np.argsort(problem, kind="stable")
+    edges = np.flatnonzero(np.diff(problem[by_problem])) + 1
+    return {int(problem[rows[0]]): rows for rows in np.split(by_problem, edges) if len(rows)}
 
 
-def _search(problem: ProblemRecord, candidates: Columns, answers: Columns, cells: Sequence[Cell]) -> SearchReading:
-    ids = np.array(candidates[0], dtype=np.int64)
-    rewards = np.array(json.loads(f"[{','.join(candidates[5])}]"), dtype=np.float64)
+def _search(
+    problem: ProblemRecord,
+    candidates: CandidateColumns,
+    stored: Ints,
+    answers: AnswerColumns,
+    given: Ints,
+    cells: Sequence[Cell],
+) -> SearchReading:
+    """stored, given: the places of this problem's candidates and answers"""
+    ids = candidates.id[stored]
     return SearchReading(
         problem,
         ids=ids,
-        parents=np.array(candidates[1], dtype=np.int64),
-        born=np.array(candidates[2], dtype=np.int64),
-        fitness=np.array(candidates[3], dtype=np.float64),
-        valid=np.array(candidates[4], dtype=bool),
-        rewards=rewards.reshape(len(ids), len(problem.objectives)),
-        answered=np.searchsorted(ids, np.array(answers[0], dtype=np.int64)),
-        at=np.array(answers[1], dtype=np.int64),
-        version=np.array(answers[2], dtype=np.int64),
+        parents=candidates.parent[stored],
+        born=candidates.iteration[stored],
+        fitness=candidates.fitness[stored],
+        valid=candidates.valid[stored],
+        rewards=candidates.values[candidates.starts[stored][:, None] + np.arange(len(problem.objectives))],
+        answered=np.searchsorted(ids, answers.candidate[given]),
+        at=answers.iteration[given],
+        version=answers.version[given],
         cells=tuple(cells),
     )

@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from sqlalchemy import Select, Text, cast, func, select
 
 from islands.db.schema import Answer, Candidate, Elite, Migration, PolicyVersion, Problem, PromptGroup, Rollout
@@ -16,12 +20,46 @@ BATCH = 20_000
 ERROR_HEAD = 120
 """Characters of an answer's error that are read; its kind is in the first few words."""
 
-Columns = list[list[Any]]
+Array = npt.NDArray[Any]
+Ints = npt.NDArray[np.int64]
 
 
-def candidate_columns(store: Store, run_id: int) -> Columns:
-    """problem, id, parent (-1: none), iteration (-1: a seed), fitness, whether it has no error, rewards as JSON text:
-    a row each would be decoded by itself, a column's texts can be decoded together. By rising id."""
+@dataclass(frozen=True, eq=False)
+class CandidateColumns:
+    """The C candidates of a run by rising id, each column (C,).
+
+    parent: id, -1 for none; iteration: -1 for a seed; valid: without an error
+    values: the reward vectors of all, end to end; a problem has its own number of objectives
+    starts: where each candidate's begins in `values`
+    """
+
+    problem: Ints
+    id: Ints
+    parent: Ints
+    iteration: Ints
+    fitness: npt.NDArray[np.float64]
+    valid: npt.NDArray[np.bool_]
+    values: npt.NDArray[np.float64]
+    starts: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerColumns:
+    """The N answers of a run in the order in which they were given, each column (N,).
+
+    candidate, version: database ids; repeat: stored before; seconds: of scoring
+    """
+
+    problem: Ints
+    candidate: Ints
+    iteration: Ints
+    version: Ints
+    repeat: npt.NDArray[np.bool_]
+    seconds: npt.NDArray[np.float64]
+
+
+def candidate_columns(store: Store, run_id: int) -> CandidateColumns:
+    """Rewards are read as JSON text: a row's would be decoded by itself, those of a batch are decoded together."""
     query = (
         select(
             Candidate.c.problem_id,
@@ -37,12 +75,25 @@ def candidate_columns(store: Store, run_id: int) -> Columns:
         .where(Problem.c.run_id == run_id)
         .order_by(Candidate.c.id)
     )
-    return _columns(store, query)
+    kinds = (np.int64, np.int64, np.int64, np.int64, np.float64, np.bool_)
+    lengths: list[Ints] = [np.zeros(0, np.int64)]
+    values: list[npt.NDArray[np.float64]] = [np.zeros(0)]
+
+    def without_rewards() -> Iterator[Sequence[Sequence[Any]]]:
+        for batch in _batches(store, query):
+            *columns, texts = zip(*batch, strict=True)
+            vectors = json.loads(f"[{','.join(texts)}]")
+            lengths.append(np.fromiter(map(len, vectors), np.int64, len(vectors)))
+            values.append(np.array(list(chain.from_iterable(vectors)), dtype=np.float64))
+            yield columns
+
+    problem, id, parent, iteration, fitness, valid = _columns(without_rewards(), kinds)
+    size = np.concatenate(lengths)
+    starts = np.cumsum(size) - size
+    return CandidateColumns(problem, id, parent, iteration, fitness, valid, np.concatenate(values), starts)
 
 
-def answer_columns(store: Store, run_id: int) -> Columns:
-    """problem, candidate, iteration, policy version, whether it is a repeat, seconds of scoring; in the order in which
-    the answers were given."""
+def answer_columns(store: Store, run_id: int) -> AnswerColumns:
     query = (
         select(
             PromptGroup.c.problem_id,
@@ -57,7 +108,8 @@ def answer_columns(store: Store, run_id: int) -> Columns:
         .where(PromptGroup.c.run_id == run_id)
         .order_by(PromptGroup.c.sequence, Rollout.c.position, Answer.c.position)
     )
-    return _columns(store, query)
+    kinds = (np.int64, np.int64, np.int64, np.int64, np.bool_, np.float64)
+    return AnswerColumns(*_columns((list(zip(*batch, strict=True)) for batch in _batches(store, query)), kinds))
 
 
 def occupied_cells(store: Store, run_id: int) -> Iterator[tuple[int, int, str, int]]:
@@ -122,13 +174,14 @@ def valid_measures(store: Store, problem_id: int) -> Iterator[list[float]]:
         yield from json.loads(f"[{','.join(text for (text,) in batch)}]")
 
 
-def _columns(store: Store, query: Select[*tuple[Any, ...]]) -> Columns:
-    """The query's columns, read in batches so that the rows of a long run do not stand in memory beside them."""
-    columns: Columns = [[] for _ in query.selected_columns]
-    for batch in _batches(store, query):
-        for column, values in zip(columns, zip(*batch, strict=True), strict=True):
-            column.extend(values)
-    return columns
+def _columns(batches: Iterator[Sequence[Sequence[Any]]], kinds: Sequence[type[np.generic]]) -> list[Array]:
+    """The columns of all batches, one of each kind. A batch becomes arrays before the next is read: as Python's numbers
+    a million rows take twenty times as much."""
+    parts: list[list[Array]] = [[np.zeros(0, kind)] for kind in kinds]
+    for batch in batches:
+        for part, values, kind in zip(parts, batch, kinds, strict=True):
+            part.append(np.array(values, dtype=kind))
+    return [np.concatenate(part) for part in parts]
 
 
 def _batches(store: Store, query: Select[*tuple[Any, ...]]) -> Iterator[Sequence[Any]]:
