@@ -16,9 +16,8 @@ from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, distinct_vectors
 from evo.report.plots.curves import is_number, training_metrics
-from evo.report.plots.rewards import FEWEST_OBJECTIVES, telling_pairs
+from evo.report.plots.rewards import FEWEST_OBJECTIVES, drawn_places, telling_pairs
 from evo.report.text import visible
-from vpo.metrics import pareto_mask
 
 POINTS = 120
 """Of a curve, at most: a pixel or two apart."""
@@ -114,9 +113,7 @@ def reward_charts(readings: Mapping[str, Sequence[RunReading]], row: int, number
     for pair, (x, y) in enumerate(telling_pairs(every)):
         points = []
         for place, (vectors, counts) in found.items():
-            places, back = np.unique(vectors[:, [x, y]], axis=0, return_inverse=True)
-            often = np.bincount(back.ravel(), weights=counts)
-            front = pareto_mask(places)
+            places, often, front = drawn_places(vectors[:, [x, y]], counts)
             points += [
                 {"arm": place, "x": _short(a), "y": _short(b), "n": int(n), "front": bool(on)}
                 for (a, b), n, on in zip(places, often, front, strict=True)

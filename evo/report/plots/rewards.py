@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ PAIRS = 6
 SHIFT = 0.014
 """Of an axis's length, that arms are drawn apart so that equal vectors of several arms can all be seen."""
 FEWEST_OBJECTIVES = 2
+MOST_PLACES, GRID = 4000, 100
+"""Of an arm in one panel; where there are more, those in one of GRID x GRID cells are drawn as one."""
 
 
 def reward_plot(
@@ -49,14 +52,13 @@ def reward_plot(
         spans = [float(np.ptp(every[:, axis])) or 1.0 for axis in (x, y)]
         for arm, (vectors, counts) in found.items():
             look, shift = looks[arm], (places[arm] - (len(found) - 1) / 2) * SHIFT
-            points, back = np.unique(vectors[:, [x, y]], axis=0, return_inverse=True)
-            often = np.bincount(back.ravel(), weights=counts)
+            points, often, best = drawn_places(vectors[:, [x, y]], counts)
             at = points + np.array([shift * spans[0], shift * spans[1]])
             ax.scatter(
                 at[:, 0], at[:, 1], s=14 + 13 * np.log10(often), marker=look.marker, facecolors=look.face,
                 edgecolors=look.colour, alpha=0.75, linewidths=0.8 if look.face == "none" else 0,
             )  # fmt: skip
-            front = points[pareto_mask(points)]
+            front = points[best]
             front = front[np.argsort(front[:, 0])] + np.array([shift * spans[0], shift * spans[1]])
             (line,) = ax.step(
                 front[:, 0], front[:, 1], where="pre", color=look.colour, linestyle=look.line, marker=look.marker,
@@ -77,7 +79,28 @@ def reward_plot(
         "equal ones of several arms are drawn a little apart. Lines: the front of each pair of objectives. Of the "
         f"distinct vectors, not dominated in all objectives: {fronts}; of all arms together {int(together)}."
     )
+    if any(len(vectors) > MOST_PLACES for vectors, _ in found.values()):
+        caption += f" Of more than {MOST_PLACES:,} vectors, those that a picture cannot tell apart are one mark."
     return drawn(made, f"rewards-{number}", "Reward vectors, a panel for each pair of objectives", caption)
+
+
+def drawn_places(points: Floats, counts: npt.NDArray[Any]) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    """The different places of points (n, 2), how often each was given, and whether it is on their front.
+
+    A page that holds a million marks opens in no browser. So of more than MOST_PLACES, those in one cell of a grid are
+    the first of them, with all their counts; those on the front are kept apart from those that are not.
+    """
+    places, back = np.unique(points, axis=0, return_inverse=True)
+    often = np.bincount(back.ravel(), weights=counts).astype(np.float64)
+    front = pareto_mask(places)
+    if len(places) <= MOST_PLACES:
+        return places, often, front
+    low, span = places.min(axis=0), np.ptp(places, axis=0)
+    cells = ((places - low) / np.where(span > 0, span, 1.0) * (GRID - 1)).astype(np.int64)
+    _, first, of_cell = np.unique(
+        (cells[:, 0] * GRID + cells[:, 1]) * 2 + front, return_index=True, return_inverse=True
+    )
+    return places[first], np.bincount(of_cell.ravel(), weights=often).astype(np.float64), front[first]
 
 
 def telling_pairs(vectors: Floats) -> list[tuple[int, int]]:
