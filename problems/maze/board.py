@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
+from operator import add
 
 from problems.maze.rules import END, LAVA, PAPER, START, TILES, WALL, Rules
 
@@ -178,5 +179,6 @@ def rewards_of(maze: Maze, collected: Sequence[int], lava: int, steps: int) -> t
 
 
 def fitness_of(rewards: Sequence[float]) -> float:
-    """The deployment scalar: the mean of the components."""
-    return sum(rewards) / len(rewards)
+    """The deployment scalar: the mean of the components, added in their order: the last bit of what sum() gives is
+    another one since Python 3.12, and the optima that ship are stored to it."""
+    return reduce(add, rewards) / len(rewards)

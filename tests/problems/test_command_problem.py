@@ -9,6 +9,8 @@ from evo.testing import ProblemContract
 from problems import BadAddress, ScorerFault, resolve
 from problems.custom.answer_files import header_of, join_files, split_files
 from problems.openevolve.evolve_block import NotSpliceable
+from problems.sandbox import isolation
+from problems.sandbox.pool import Sandbox
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two_files"
 
@@ -37,6 +39,19 @@ def counted(tmp_path):
         "files: poem.txt\nstatement: Write a poem.\n"
     )
     return write(tmp_path / "poem", yaml, poem_DOT_txt="one\ntwo\n")
+
+
+@pytest.mark.parametrize("mode", ["bwrap", "landlock"])
+def test_a_commands_own_files_are_there_with_their_modes_in_every_mode(tmp_path, mode):
+    if (reason := isolation.probe(mode)) is not None:
+        pytest.skip(reason)
+    folder = tmp_path / "scripted"
+    command = write(folder, "command: ./score.sh\nfiles: poem.txt\nstatement: A poem.\n", poem_DOT_txt="one\n")
+    (folder / "score.sh").write_text("#!/bin/sh\nwc -l < poem.txt\n")
+    (folder / "score.sh").chmod(0o755)
+    with Sandbox.open(mode, 1) as sandbox:
+        (problem,) = resolve(command, sandbox=lambda: sandbox)
+        assert problem.score("one\ntwo\n").rewards == (2.0,)
 
 
 def test_a_command_scores_what_its_last_line_says(counted):
@@ -124,6 +139,8 @@ def test_numbers_and_names_that_do_not_fit_are_the_answers_fault(tmp_path, print
 
 def test_no_other_scorer_starts_what_it_wrote(tmp_path):
     """Only commands compile; elsewhere what is written is data."""
+    if isolation.choose_mode() != "bwrap":
+        pytest.skip("a file's mode cannot be changed where Landlock alone confines")
     scorer = tmp_path / "scorer.py"
     scorer.write_text(
         "import os, subprocess\n"

@@ -324,7 +324,7 @@ def test_what_constructs_nothing_scores_nothing(body, monkeypatch):
 def test_a_program_that_reaches_for_this_package_finds_none_of_the_parents_state():
     code = (
         "try:\n    import problems.maths.task as t\n    t.Task.fitness = lambda *a: 1e9\n"
-        "    import problems.maths.distances as d\n    d._measure = lambda *a: 1\nexcept ImportError:\n    pass\n"
-        + HONEST
+        "    import problems.maths.distances as d\n    d._measure = lambda *a: 1\n"
+        "except (ImportError, PermissionError):\n    pass\n" + HONEST
     )
     assert score("distance_ratio_2d", code).fitness == pytest.approx(1 / 18)

@@ -97,7 +97,7 @@ def test_a_tree_is_written_as_its_dump():
         tree = ast.parse(file.read_text(encoding="utf-8"))
         assert tree_text(tree) == ast.dump(tree, **empty), file
     assert tree_text(ast.parse("x = None, ..., 'a\\udc80', 1e400, b'\\x00', f'{x!r:>{y}}'")).startswith("Module(body=[")
-    assert tree_text(ast.Module()) == ast.dump(ast.Module())
+    assert tree_text(ast.Module()) == ast.dump(ast.Module(), **empty)
 
 
 def test_line_ends_at_the_end_make_no_other_tree(monkeypatch):
