@@ -235,7 +235,7 @@ def test_an_engine_that_dies_is_unavailable_for_those_who_wait_and_those_who_com
             failing = Prompt("+", stream=1)
             assert policy.encode(failing)[0] == 13  # which the stub cannot bear
             prompts = [*PROMPTS, failing] if fault == "failed step" else PROMPTS
-            waiting = asyncio.create_task(policy.sample(prompts, rollouts=20, answers=1, seed=0))
+            waiting = asyncio.create_task(policy.sample(prompts, rollouts=1000, answers=1, seed=0))
             await asyncio.sleep(0.2)
             if fault == "killed":
                 os.kill(policy._engine._process.pid, signal.SIGKILL)
