@@ -434,7 +434,7 @@ def test_a_budget_below_what_is_spent_is_refused_and_changes_nothing(
 
 
 def test_a_finished_run_that_is_resumed_keeps_its_best_and_its_seconds(search_with, digits, digits_policy, db, clock):
-    first = search_with([digits("a")], digits_policy(), db, iterations=10)
+    first = search_with([digits("a")], digits_policy(delay=0.01), db, iterations=10)
     with Store.open(db) as store:
         store.finish_run(store.run("run").id, "done", summary=first.status.metrics())
     clock.pass_by(1675)
