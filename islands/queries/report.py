@@ -75,22 +75,16 @@ def candidate_columns(store: Store, run_id: int) -> CandidateColumns:
         .where(Problem.c.run_id == run_id)
         .order_by(Candidate.c.id)
     )
-    kinds = (np.int64, np.int64, np.int64, np.int64, np.float64, np.bool_)
-    lengths: list[Ints] = [np.zeros(0, np.int64)]
-    values: list[npt.NDArray[np.float64]] = [np.zeros(0)]
 
-    def without_rewards() -> Iterator[Sequence[Sequence[Any]]]:
+    def with_rewards_read() -> Iterator[Sequence[Sequence[Any]]]:
         for batch in _batches(store, query):
             *columns, texts = zip(*batch, strict=True)
             vectors = json.loads(f"[{','.join(texts)}]")
-            lengths.append(np.fromiter(map(len, vectors), np.int64, len(vectors)))
-            values.append(np.array(list(chain.from_iterable(vectors)), dtype=np.float64))
-            yield columns
+            yield [*columns, list(map(len, vectors)), list(chain.from_iterable(vectors))]
 
-    problem, id, parent, iteration, fitness, valid = _columns(without_rewards(), kinds)
-    size = np.concatenate(lengths)
-    starts = np.cumsum(size) - size
-    return CandidateColumns(problem, id, parent, iteration, fitness, valid, np.concatenate(values), starts)
+    kinds = (np.int64, np.int64, np.int64, np.int64, np.float64, np.bool_, np.int64, np.float64)
+    problem, id, parent, iteration, fitness, valid, size, values = _columns(with_rewards_read(), kinds)
+    return CandidateColumns(problem, id, parent, iteration, fitness, valid, values, starts=np.cumsum(size) - size)
 
 
 def answer_columns(store: Store, run_id: int) -> AnswerColumns:

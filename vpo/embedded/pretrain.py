@@ -85,7 +85,7 @@ def _train(
 ) -> tuple[LlamaForCausalLM, list[Progress]]:
     import torch
 
-    from vpo.training.precision import has_bf16_instructions
+    from vpo.training.precision import multiplies_in_bf16
 
     model = build_model(config.width, config.layers, config.heads, config.seed, config.dialect)
     if config.start is not None:
@@ -100,7 +100,7 @@ def _train(
         betas=(0.9, 0.95),
         fused=True,
     )
-    mixed = config.precision == "bf16" or (config.precision == "auto" and has_bf16_instructions())
+    mixed = multiplies_in_bf16(config.precision, "cpu")
     lessons = _teacher(config, held_out)
     ids = {word: i for i, word in enumerate(DIALECTS[config.dialect].vocabulary())}
     history: list[Progress] = []

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vpo.embedded.checkpoint import PREFIX, checkpoint_path, dialect_of
 from vpo.embedded.fidelity import Comparison
 from vpo.embedded.words import DIALECT, EDIT_DIALECT
 from vpo.policies.prompt_formats import MUSIQUE_FORMAT, TOKEN_FORMATS
+
+if TYPE_CHECKING:
+    from vpo.training.config import Precision
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class PretrainConfig:
     final_rate: float = 0.05
     weight_decay: float = 0.01
     clip: float = 1.0
-    precision: str = "auto"
+    precision: Precision = "auto"
     threads: int = 1
     measured: int = 100
 

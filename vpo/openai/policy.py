@@ -15,12 +15,12 @@ import hashlib
 import struct
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from problems.types import Prompt, Rollout, Usage
+from problems.user_path import user_path
 from vpo.openai.address import Endpoint, endpoint
 from vpo.openai.probe import probe_servers
 from vpo.openai.response import NOTHING, Choice, Reply
@@ -171,7 +171,7 @@ def load_openai(address: PolicyAddress, settings: PolicySettings) -> OpenAIPolic
         place,
         server,
         weights=options.weights,
-        folder=Path(options.adapters).expanduser().absolute(),
+        folder=user_path(options.adapters).absolute(),
         device=settings.device,
         **given,
     )
