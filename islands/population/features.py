@@ -160,7 +160,8 @@ class FeatureSpace:
         """(f,) bin numbers. Values outside the range count as its ends; a range of one value is all middle."""
         cell = []
         for value, low, high, bins in zip(values, self.low, self.high, self.bins, strict=True):
-            # halves, because the difference of two finite floats may overflow
-            share = (value / 2 - low / 2) / (high / 2 - low / 2) if high > low else 0.5
+            # halves, because the difference of two finite floats may overflow; that of two subnormal ones may be zero
+            span = high / 2 - low / 2
+            share = (value / 2 - low / 2) / span if span > 0 else 0.5
             cell.append(min(bins - 1, max(0, int(share * bins))))
         return tuple(cell)

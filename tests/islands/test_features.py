@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from islands.population.config import PopulationConfig
@@ -65,6 +65,7 @@ def test_diversity_is_measured_against_the_first_answers_for_good():
 
 
 @settings(max_examples=300, deadline=None)
+@example([(0.0, 0.0), (0.0, 5e-324)], 1)  # a range whose half is zero
 @given(st.lists(st.tuples(finite, finite), min_size=1, max_size=40), st.integers(1, 12))
 def test_ranges_hold_all_values_and_cells_are_bins(points, bins):
     made = space("x", "y", bins=bins)
