@@ -44,7 +44,7 @@ try:
     from accelerate.utils import gather_object
     from trl import GRPOTrainer
 except ImportError as error:
-    raise ImportError('vpo.trl needs TRL: pip install -e ".[trl]"') from error
+    raise ImportError("vpo.trl needs TRL: pip install 'evo-search[trl]'") from error
 
 Row = dict[str, Any]
 """A row of the training set, with its "prompt"."""

@@ -152,7 +152,7 @@ def register() -> tuple[str, ...]:
     try:
         from verl.trainer.ppo.core_algos import register_adv_est
     except ImportError as error:
-        raise ImportError('vpo.verl.register needs veRL: pip install "evo[verl]"') from error
+        raise ImportError('vpo.verl.register needs veRL: pip install "evo-search[verl]"') from error
     for method in ESTIMATORS:
         register_adv_est(name_of(method))(_estimator(method))
     return tuple(map(name_of, ESTIMATORS))

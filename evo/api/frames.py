@@ -18,7 +18,7 @@ def data_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -
     try:
         import pandas
     except ImportError as error:
-        raise ImportError('frame() needs pandas: pip install pandas, or pip install "evo[pandas]"') from error
+        raise ImportError('frame() needs pandas: pip install pandas, or pip install "evo-search[pandas]"') from error
     rows = list(rows)
     return pandas.DataFrame(rows) if rows else pandas.DataFrame(columns=list(columns))
 

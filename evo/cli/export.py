@@ -144,7 +144,7 @@ def _parquet(rows: Iterable[dict[str, Any]], path: Path) -> int:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
     except ImportError as error:
-        raise BadInput('a .parquet file needs pyarrow: pip install "evo[parquet]", or write a .jsonl') from error
+        raise BadInput('a .parquet file needs pyarrow: pip install "evo-search[parquet]", or write a .jsonl') from error
     schema, count = _schema(arrow), 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         waiting: list[Any] = []

@@ -19,7 +19,7 @@ except ImportError:
 def serve_screen(name: str, db: str, against: str | None, port: int, console: Console) -> int:
     """Serve until a signal ends it. Raises UnknownRun and BadInput where there is nothing to show or to serve with."""
     if ServedScreen is None:
-        raise BadInput("--serve needs textual-serve: pip install 'evo[serve]'")
+        raise BadInput("--serve needs textual-serve: pip install 'evo-search[serve]'")
     with Store.open(db, read_only=True) as store:
         Poller(store, name, against)  # a mistyped name is said here, not in the browser
 

@@ -61,5 +61,5 @@ def cluster_place(ray: str) -> ClusterAddress:
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        raise BadInput(f"--ray {ray} needs Ray: pip install 'evo[ray]'") from None
+        raise BadInput(f"--ray {ray} needs Ray: pip install 'evo-search[ray]'") from None
     return place

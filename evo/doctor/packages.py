@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from evo.doctor.line import Line, fail, ok, warn
 from evo.version import __version__
 
-DISTRIBUTION = "evo"
+DISTRIBUTION = "evo-search"
 _BREAK_CPU_TORCH = ("torchvision", "torchaudio", "torchcodec")
 
 

@@ -75,7 +75,7 @@ def open_engines(url: URL, read_only: bool, must_exist: bool = False, remembered
     try:
         import psycopg  # noqa: F401
     except ImportError:
-        raise DatabaseUnavailable(f"{mask_url(url)}: needs psycopg; pip install 'evo[postgres]'") from None
+        raise DatabaseUnavailable(f"{mask_url(url)}: needs psycopg; pip install 'evo-search[postgres]'") from None
     options: dict[str, Any] = {"connect_timeout": 10, "application_name": "evo"}
     if "connect_timeout" in url.query:
         del options["connect_timeout"]

@@ -51,7 +51,7 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
         from pyarrow import ArrowException
         from pyarrow.parquet import read_table
     except ImportError:
-        raise BadAddress(f"{path}: Parquet files need pyarrow: pip install 'evo[parquet]'") from None
+        raise BadAddress(f"{path}: Parquet files need pyarrow: pip install 'evo-search[parquet]'") from None
     try:
         rows: list[dict[str, Any]] = read_table(path).to_pylist()
     except ArrowException as error:
@@ -82,7 +82,7 @@ def read_hub(data_set: str, split: str, instead: str, revision: str | None = Non
         from huggingface_hub import constants, get_session
     except ImportError:
         raise BadAddress(
-            f"the hub's {data_set} needs the package datasets (pip install 'evo[hub]'); or {instead}"
+            f"the hub's {data_set} needs the package datasets (pip install 'evo-search[hub]'); or {instead}"
         ) from None
     try:
         if not (constants.HF_HUB_OFFLINE or os.environ.get("HF_DATASETS_OFFLINE")):

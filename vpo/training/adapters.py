@@ -30,7 +30,7 @@ def with_adapter(model: PreTrainedModel, settings: LoraSettings, seed: int) -> P
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
-        raise BadAddress('a LoRA adapter needs peft: pip install -e ".[lora]"') from error
+        raise BadAddress("a LoRA adapter needs peft: pip install 'evo-search[lora]'") from error
     config = LoraConfig(
         r=settings.lora_rank,
         lora_alpha=settings.lora_alpha,  # type: ignore[arg-type]  # any number will do

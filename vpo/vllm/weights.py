@@ -23,7 +23,7 @@ def model_of(settings: EngineSettings, device: str) -> Any:
             try:
                 from peft import PeftModel
             except ImportError as error:
-                raise BadAddress('training from a LoRA adapter needs peft: pip install -e ".[lora]"') from error
+                raise BadAddress("training from a LoRA adapter needs peft: pip install 'evo-search[lora]'") from error
             model = PeftModel.from_pretrained(model, settings.adapter.folder).merge_and_unload()
     return torch.nn.Module.to(model, device)
 

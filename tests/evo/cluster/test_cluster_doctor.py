@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from child_processes import begin
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
+ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
 
 from ray_clusters import ray_cluster  # noqa: E402
 

@@ -25,7 +25,7 @@ from islands.db.shards import read_cluster_state
 from islands.db.store import Store
 from islands.queries.progress import group_count
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
+ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
 
 from ray_clusters import Nodes, ray_cluster  # noqa: E402
 

@@ -13,7 +13,7 @@ from child_processes import begin, wait_until
 from stored_rows import assert_same_run, stored_answers
 from training_runs import SMALL_POLICY
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
+ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
 
 from ray_clusters import Nodes, ray_cluster  # noqa: E402
 

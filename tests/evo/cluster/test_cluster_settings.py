@@ -37,7 +37,7 @@ def test_scoring_processes_take_what_the_scorers_say_unless_the_address_says_oth
 
 
 def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatch, tmp_path):
-    pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
+    pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
     from evo.cluster import runner as running
 
     scorer = tmp_path / "scorer.py"
@@ -85,7 +85,7 @@ def test_without_ray_the_remedy_is_named(monkeypatch):
     [([("here", True)], False), ([("here", True), ("here", True)], True), ([("elsewhere", True)], True)],
 )
 def test_a_file_is_no_database_of_several_machines(monkeypatch, nodes, refused):
-    pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
+    pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
     from evo.cluster import connection
 
     here = socket.gethostname()
@@ -105,7 +105,7 @@ def shard(number: int, status: str, summary: dict, reason: str = "") -> ShardRec
 
 
 def test_shards_add_up():
-    pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
+    pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
     from evo.cluster.summary import merge_problems, merge_shards, outcome_of
 
     one = {"groups": 4, "answers": 10, "tokens": 30, "active": [[100.0, 110.0]], "errors": {"timeout": 1}, "at": 110.0}

@@ -24,7 +24,7 @@ from evo.config.train import plan_training
 from evo.errors import BadInput, SearchFailed
 from evo.training.run_directory import TrainingRecord
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo[ray]'")
+ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]'")
 
 from ray_clusters import Nodes, ray_cluster  # noqa: E402
 
