@@ -25,7 +25,7 @@ from evo.tui.detection import can_show
 @plain_option
 @click.option("--once", is_flag=True, help="print one picture and end")
 @click.option("--svg", metavar="FILE", help="write one picture of 160x50 characters and end")
-@click.option("--serve", is_flag=True, help="show it in a browser of this machine  [needs: pip install 'evo-search[serve]']")
+@click.option("--serve", is_flag=True, help="show it in a local browser  [needs: pip install 'evo-search[serve]']")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="of --serve; 0: a free one"
 )

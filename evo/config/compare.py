@@ -148,7 +148,7 @@ def check_name(name: str) -> None:
 def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     """`vpo=embedded:vpo,answers=3,temperature=0.8` -> the arm's name and settings; without a name the address's last
     part. `population.strategy=lexicase` is a setting of its islands. Several policies, each with options of its own,
-    stand before the settings: `both=embedded:edit,embedded:vpo?temperature=0.7,answers=3`. Raises BadInput."""
+    stand before the settings: `both=embedded:edit-improve,embedded:vpo?temperature=0.7,answers=3`. Raises BadInput."""
     head, *rest = split_policies(text)
     policies = list(takewhile(_is_policy, rest))
     settings = rest[len(policies) :]

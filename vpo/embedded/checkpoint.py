@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).parent / "checkpoints"
 PREFIX = "embedded:"
 DIALECT_KEY = "evo_dialect"
+RETIRED = ("edit", "edit-grpo", "edit-improve-1", "edit-improve-grpo", "edit-improve-vpo", "edit-vpo")
+"""Policies that the package held once; docs/guides/train.md has the commands that make each of them."""
 LARGEST_MB = 12.0
 """What a shipped checkpoint may weigh, all its files together, in MB of 10**6 bytes."""
 
@@ -36,6 +38,11 @@ def checkpoint_path(name: str) -> Path:
     short = name.removeprefix(PREFIX)
     if short not in shipped():
         known = [PREFIX + other for other in shipped()]
+        if short in RETIRED:
+            raise BadAddress(
+                f"{PREFIX}{short} is no longer in the package; docs/guides/train.md has the commands that make it, "
+                f"and {PREFIX}edit-improve is the operator that stays"
+            )
         have = ", ".join(known) or "none; make one with: evo pretrain maze"
         hint = did_you_mean(PREFIX + short, known, most=1, like=0.8)
         raise BadAddress(f"no policy {PREFIX}{short} ships with this version; there is {have}{hint}")
