@@ -27,8 +27,8 @@ from bench.shard_kills import PROBLEMS, search_whole, sequences
 from evo.cluster import cluster_runner
 from evo.comparison.runner import Ended
 from evo.config.run import RunConfig
-from evo.runs.planned import plan_run
-from evo.search.resources import Shared
+from evo.runs.launch import plan_run
+from evo.search.resources import Resources
 from islands.db.shards import read_cluster_state, read_shards
 from islands.db.store import Store
 
@@ -81,7 +81,7 @@ def main() -> int:
     server = PostgresServer.start()
     try:
         with server.database() as db, ray_cluster(3) as cluster, tempfile.TemporaryDirectory() as folder:
-            plan_run(config, Shared(), db=db, name="run", command="bench/cluster_kills.py")
+            plan_run(config, Resources(), db=db, name="run", command="bench/cluster_kills.py")
             ended: list[Ended] = []
             address = cluster.address
             thread = threading.Thread(target=lambda: ended.append(asyncio.run(search_on(address, db))))

@@ -43,7 +43,7 @@ from evo.config.run import RunConfig
 from evo.runs.resume import relaunch
 from evo.search.continuous_batching import sampler_for
 from evo.search.defaults import resolve_settings, to_stored
-from evo.search.resources import Shared
+from evo.search.resources import Resources
 from evo.search.sampler import Sampler, SamplingMeter
 from islands.db.store import Store
 from islands.queries.groups import read_groups
@@ -56,7 +56,7 @@ class Bench:
     """The search that is measured, with its policy and its scorer, which every turn uses again."""
 
     def __init__(self, config: RunConfig, folder: str) -> None:
-        self.shared = Shared()
+        self.shared = Resources()
         problems = self.shared.problems(config)
         self.config = resolve_settings(config, problems)
         self.addresses = [problem.name for problem in problems]
@@ -87,7 +87,7 @@ class Bench:
             stored = to_stored(self.config, self.addresses)
             store.create_run("bench", stored, command="bench", seed=self.config.seed, commit="")
         launched = await relaunch("bench", db=address, shared=self.shared)
-        self.batch, self.window = launched.search.window.batch, launched.search.window.groups
+        self.batch, self.window = launched.core.window.batch, launched.core.window.groups
         clock = Clock()
         with clocked(clock, launched):
             seconds, spent = await self._measured(launched.search.run())

@@ -102,7 +102,7 @@ def clocked(clock: Clock, launched: Launched) -> Iterator[None]:
         timed("identity", score, "identity")
         for problem_run in launched.problem_runs:
             timed("selection", problem_run.population, "select")
-            for style in problem_run.styles:
+            for style in problem_run.prompt_formats:
                 timed("prompts", style, "build")
                 timed("parsing", style, "parse")
         yield

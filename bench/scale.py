@@ -39,7 +39,7 @@ from virtual_time import Clock, VirtualLoop  # noqa: E402
 from evo.config.run import RunConfig  # noqa: E402
 from evo.runs import launch as launching  # noqa: E402
 from evo.search.defaults import source_commit  # noqa: E402
-from evo.search.resources import Shared  # noqa: E402
+from evo.search.resources import Resources  # noqa: E402
 from problems.types import Prompt  # noqa: E402
 
 
@@ -65,7 +65,7 @@ class Case:
     slow_seconds: float = 0.0
 
 
-class _Shared(Shared):
+class _Shared(Resources):
     """The run's parts, simulated. The policy's address in the configuration is never opened."""
 
     def __init__(self, problems: list[Any], policy: SimulatedPolicy, scorer: SimulatedScorer) -> None:
@@ -121,13 +121,13 @@ async def _search(
         }
     )
     file = folder / f"{time.time_ns()}.db"
-    launched = await launching.launch(config, db=f"sqlite:///{file}", name="scale", command="scale", parts=shared)
+    launched = await launching.launch(config, db=f"sqlite:///{file}", name="scale", command="scale", resources=shared)
     began, worked = clock.now(), time.process_time() - clock.simulated
     at: list[float] = []
     launched.search.on_commit = lambda group: at.append(clock.now() - began)
     await launched.search.run()
     seconds, cpu = clock.now() - began, time.process_time() - clock.simulated - worked
-    status, in_flight = launched.status, launched.search.window.groups
+    status, in_flight = launched.status, launched.core.window.groups
     await launched.close()
     done, size = status.groups, sum(one.stat().st_size for one in folder.glob(f"{file.name}*"))
     for one in folder.glob(f"{file.name}*"):

@@ -28,7 +28,7 @@ from stored_rows import stored_answers
 from evo.config.run import RunConfig
 from evo.runs.launch import launch
 from evo.runs.result import run_to_end
-from evo.runs.shards import relaunch_shard
+from evo.runs.resume import relaunch_shard
 from islands.db.shards import plan_shards, read_shards
 from islands.db.store import Store
 

@@ -32,7 +32,7 @@ from evo.comparison.survival import solve_difference  # noqa: E402
 from evo.comparison.verdict import Summary, summarise  # noqa: E402
 from evo.config.run import RunConfig  # noqa: E402
 from evo.runs import launch as launching  # noqa: E402
-from evo.search.resources import Shared, problems_at  # noqa: E402
+from evo.search.resources import Resources, problems_at  # noqa: E402
 from islands.db.store import Store  # noqa: E402
 from islands.errors import UnknownRun  # noqa: E402
 from problems.contract import Problem  # noqa: E402
@@ -104,7 +104,7 @@ class DelayedPolicy:
         """The policy is its owner's."""
 
 
-class _Parts(Shared):
+class _Parts(Resources):
     """The run's parts, its policy behind a simulated engine."""
 
     def __init__(self, problems: list[Problem], policy: Any) -> None:
@@ -140,11 +140,11 @@ def search(arm: str, seed: int, options: argparse.Namespace, problems: list[Prob
     async def run() -> None:
         base, slope, _ = MEASURED["gpu"]
         engine = Engine(Shape(base, slope, FILL * len(problems)), clock)
-        plain = Shared()
+        plain = Resources()
         policy = DelayedPolicy(plain.policy(config, problems), engine, Lengths(512, 1.0, seed))
         name = run_name(arm, seed)
         parts = _Parts(problems, policy)
-        launched = await launching.launch(config, db=options.db, name=name, command="window_quality", parts=parts)
+        launched = await launching.launch(config, db=options.db, name=name, command="window_quality", resources=parts)
         await launched.search.run()
         launched.finish("done", "", {"seconds": clock.now()})
         await launched.close()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from evo.api.frames import candidate_rows, data_frame
 from evo.errors import BadInput
 from evo.report.files import write_report
-from evo.search.progress import clock
+from evo.search.status import clock
 from islands.db.store import Store
 from islands.queries.runs import best
 from islands.types import Candidate, ProblemRecord

@@ -23,10 +23,9 @@ from evo.api.search import search
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import RunConfig, load_config
 from evo.errors import BadInput
-from evo.runs.launch import launch
-from evo.runs.planned import plan_run
+from evo.runs.launch import launch, plan_run
 from evo.runs.preflight import check_new_run
-from evo.search.resources import Shared
+from evo.search.resources import Resources
 
 
 def run(
@@ -107,7 +106,7 @@ def run(
     db = database(db)
     if ray is not None:
         check_by_name(objects)
-        parts = Shared()
+        parts = Resources()
         check_new_run(loaded, parts, db, name)
         return search_on_cluster(
             lambda: plan_run(loaded, parts, db=db, name=name, command=command),

@@ -17,8 +17,8 @@ from evo.api.frames import data_frame
 from evo.api.progress import Progress, open_display
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
-from evo.runs.training_preflight import check_new_training
-from evo.search.progress import clock
+from evo.runs.preflight import check_new_training
+from evo.search.status import clock
 from evo.search.stop import FINISHING
 from evo.training.display import format_metrics, summarize
 from evo.training.run_directory import TrainingRecord

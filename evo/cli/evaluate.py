@@ -23,7 +23,7 @@ from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.evaluation.execute import execute_evaluation, prepare_evaluation
 from evo.evaluation.metrics import Evaluation
-from evo.search.progress import clock, describe_usage
+from evo.search.status import clock, describe_usage
 
 PLAIN_SECONDS = 10.0
 SEEDS_SHOWN = 5

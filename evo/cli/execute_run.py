@@ -20,7 +20,7 @@ from evo.cli.options import arguments_for
 from evo.cli.tables import print_table
 from evo.runs.launch import Launched
 from evo.runs.result import run_to_end
-from evo.search.progress import clock, describe_metrics, describe_usage, problem_row
+from evo.search.status import clock, describe_metrics, describe_usage, problem_row
 from evo.search.stop import FINISHING, Stop, StopReason
 from islands.queries.training import checkpoints
 

@@ -23,7 +23,7 @@ from evo.comparison.operators import load_operators, operator_dict, pooled
 from evo.comparison.operators_table import print_operators
 from evo.monitor.best_known import best_known_of, describe_best_known, verify_best
 from evo.monitor.cluster import describe_whole
-from evo.search.progress import clock, describe_usage
+from evo.search.status import clock, describe_usage
 from islands.db.comparisons import runs_named
 from islands.db.reflections import reflections_on
 from islands.db.scorer_changes import scorer_changes

@@ -11,7 +11,7 @@ from evo.cli.options import command_line, db_option, json_option, plain_option, 
 from evo.cli.search_flags import search_flags
 from evo.config.run import load_config
 from evo.runs.preflight import check_new_run
-from evo.search.resources import Shared
+from evo.search.resources import Resources
 
 
 @click.command()
@@ -43,11 +43,11 @@ def run(
     evo run my_scorer.py --policy scripted:mutate        no model, no network: random changes of what scored well
     """
     config = load_config(config_path, {**collect_given(options), "problems": problems})
-    command, parts = command_line(), Shared()
+    command, parts = command_line(), Resources()
     check_new_run(config, parts, db, name)
     if ray is not None:
         from evo.cli.execute_cluster import drive_on_cluster
-        from evo.runs.planned import plan_run
+        from evo.runs.launch import plan_run
 
         return drive_on_cluster(
             lambda: plan_run(config, parts, db=db, name=name, command=command),
@@ -61,7 +61,7 @@ def run(
     from evo.runs.launch import launch
 
     return drive(
-        lambda: launch(config, db=db, name=name, command=command, parts=parts),
+        lambda: launch(config, db=db, name=name, command=command, resources=parts),
         db=db,
         plain=plain,
         as_json=as_json,

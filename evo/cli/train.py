@@ -15,7 +15,7 @@ from evo.cli.flags import collect_given, flag, together
 from evo.cli.options import command_line, json_option, plain_option
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
-from evo.runs.training_preflight import check_new_training
+from evo.runs.preflight import check_new_training
 from evo.search.stop import StopReason
 from evo.training.display import Display
 from evo.training.run_directory import TrainingRecord

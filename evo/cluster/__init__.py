@@ -34,7 +34,7 @@ def cluster_runner(ray: str, db: str) -> ClusterRunner:
 def runner_of_a_run(ray: str, db: str, configs: Sequence[RunConfig]) -> ClusterRunner:
     """As `cluster_runner`, for one run; configs: its own where it is new. Raises BadInput where it cannot be dealt
     out."""
-    from evo.runs.shards import check_divisible
+    from evo.runs.resume import check_divisible
 
     runner = cluster_runner(ray, db)
     for config in configs:

@@ -26,10 +26,9 @@ from evo.exit_status import exit_code_of
 from evo.runs.launch import Launched
 from evo.runs.problem_runs import check_together
 from evo.runs.result import run_to_end
-from evo.runs.resume import relaunch
+from evo.runs.resume import check_divisible, relaunch, relaunch_shard
 from evo.runs.scorer_change import Changes
-from evo.runs.shards import check_divisible, relaunch_shard
-from evo.search.resources import Shared
+from evo.search.resources import Resources
 from evo.search.stop import Stop, StopReason
 from problems.sandbox.contract import Mode
 from vpo.vllm.leases import ELSEWHERE
@@ -45,7 +44,7 @@ class Worker:
 
     def __init__(self, folder: str, path: Sequence[str], judges: Sequence[Any], engines: Engines) -> None:
         take_on(folder, path)
-        self._shared, self._judges = Shared(), list(judges)
+        self._shared, self._judges = Resources(), list(judges)
         self._name = uuid.uuid4().hex
         ELSEWHERE.update(engines)
         self._stopping: Stop | None = None
@@ -73,7 +72,7 @@ class Worker:
 
         async def put() -> int:
             self._use_judges(mode)
-            launched = await relaunch(run, db=db, changes=changes, shared=self._shared, dealt=True)
+            launched = await relaunch(run, db=db, changes=changes, shared=self._shared, sharded=True)
             try:
                 check_divisible(launched.config, f"run {run}")
                 return len(launched.problem_runs)

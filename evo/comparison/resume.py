@@ -11,8 +11,8 @@ from evo.comparison.runner import SeedBatch
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
-from evo.runs.budgets import check_budgets
 from evo.runs.preflight import check_price
+from evo.runs.resume import check_budgets
 from evo.runs.scorer_change import Changes, OnScorerChange
 from islands.db.comparisons import runs_named
 from islands.db.store import Store

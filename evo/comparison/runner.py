@@ -16,7 +16,7 @@ from evo.runs.problem_runs import check_together
 from evo.runs.result import run_to_end
 from evo.runs.resume import relaunch
 from evo.runs.scorer_change import UNCHANGED, Changes
-from evo.search.resources import Shared
+from evo.search.resources import Resources
 from evo.search.stop import FINISHING, Stop
 
 SeedBatch = Sequence[tuple[str, RunConfig]]
@@ -39,7 +39,7 @@ class Runner:
     def __init__(self) -> None:
         self.paused = False
         self.stopping: Stop | None = None
-        self._shared = Shared()
+        self._shared = Resources()
         self._running: list[Launched] = []
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:

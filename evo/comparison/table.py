@@ -16,7 +16,7 @@ from evo.comparison.load import Arm, Comparison
 from evo.comparison.operators import OperatorCounts, labels, operator_dict, pooled, refinement_differences
 from evo.comparison.operators_table import print_operators
 from evo.comparison.verdict import METRICS, ArmSummary, Summary, interval_unit, verdict_lines
-from evo.search.progress import clock
+from evo.search.status import clock
 from evo.stats import Difference, mean_interval
 from islands.db.store import Store
 from islands.queries.progress import run_progress

@@ -12,7 +12,7 @@ from rich.text import Text
 from evo.pipelines.plan import Next, Planned
 from evo.pipelines.stage import SEARCHES, Place, stands_for
 from evo.pipelines.state import StageState, State, Status
-from evo.search.progress import clock
+from evo.search.status import clock
 from islands.db.address import hide_password
 
 _NOT_RUN = "not run"

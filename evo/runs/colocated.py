@@ -1,18 +1,15 @@
-"""What trains beside a search: put together from its configuration, its policy and what it searches."""
+"""The trainer of a policy during its search, built from the search's core."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evo.config.colocated import SearchTraining
 from evo.config.run import RunConfig
-from evo.search.operator_selection import Operator
-from evo.search.problem_run import ProblemRun
+from evo.search.core import SearchCore
 from evo.search.resources import problems_at
-from evo.search.status import SearchStatus
 from evo.training.colocated import CoLocated
 from evo.training.promotion import Promotion
 from islands.db.store import Store
@@ -37,19 +34,11 @@ def policies_folder(store: Store, run: RunRecord) -> Path:
     return Path("evo-policies").absolute() / name
 
 
-def open_colocated(
-    store: Store,
-    run: RunRecord,
-    config: RunConfig,
-    settings: SearchTraining,
-    problem_runs: Sequence[ProblemRun],
-    operators: Sequence[Operator],
-    scorer: Scorer,
-    status: SearchStatus,
-) -> CoLocated:
-    """A trainer beside the search, for what check_trainable has let through."""
-    policy = operators[0].policy
-    assert isinstance(policy, TrainablePolicy)  # check_trainable
+def open_colocated(core: SearchCore, run: RunRecord, scorer: Scorer) -> CoLocated:
+    """A trainer of the search's policy, for what check_trainable has accepted."""
+    store, config, policy = core.store, core.config, core.operators[0].policy
+    settings = config.train
+    assert isinstance(policy, TrainablePolicy) and settings is not None  # check_trainable
     folder = policies_folder(store, run)
     trainer = open_trainer(policy, settings, store, seed=config.seed, folder=folder)
     promotion = None
@@ -63,15 +52,15 @@ def open_colocated(
             answers=config.answers,
             total=settings.check_answers,
         )
-    solved = {problem_run.record.id: problem_run for problem_run in problem_runs}
+    searched = {problem_run.record.id: problem_run for problem_run in core.problem_runs}
     return CoLocated(
         store=store,
         run_id=run.id,
         policy=policy,
         trainer=trainer,
         settings=settings,
-        solved_at=lambda problem: solved[problem].solved_sequence,
-        status=status,
+        solved_at=lambda problem: searched[problem].solved_sequence,
+        status=core.status,
         folder=folder,
         card=model_card(run, config, policy.version),
         answers=config.answers,

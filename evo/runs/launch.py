@@ -1,32 +1,42 @@
-"""From a configuration to a search that is ready to go.
+"""From a configuration to a stored run whose search is ready to go.
 
-Everything that can be wrong with the input is found here, before a new run exists in the database.
+Everything that can be wrong with the input is found here, before a new run exists in the database. A cluster begins
+with `plan_run` only, which stores the run; its nodes load the policies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evo.checks.record import warn_of_budget, warn_of_records
 from evo.config.run import RunConfig
 from evo.runs.learner import open_learner
-from evo.runs.planned import create_run, resolve_run
 from evo.runs.preflight import check_new_run
 from evo.runs.problem_runs import add_problems, check_together
-from evo.search.loop import Search
-from evo.search.machine import describe_machine
+from evo.search.core import SearchCore
+from evo.search.defaults import (
+    iterations_for,
+    resolve_policy,
+    resolve_rollouts,
+    resolve_settings,
+    source_commit,
+    to_stored,
+)
+from evo.search.loop import SearchLoop
 from evo.search.operator_selection import Operator, Operators, operator_selection
 from evo.search.problem_run import ProblemRun
 from evo.search.reflection import Reflector
-from evo.search.resources import Shared
-from evo.search.status import ProblemStatus, SearchStatus
-from evo.search.turns import Shard
-from evo.search.window import in_flight
+from evo.search.resources import Resources
+from evo.search.schedule import CountedSchedule, Scheduler, Shard, in_flight
+from evo.search.status import ProblemStatus, SearchStatus, describe_machine
 from islands.db.reflections import read_reflections
 from islands.db.shards import write_shard
 from islands.db.store import Store
+from islands.db.transaction import Transaction
 from islands.types import RunRecord
+from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy
 
@@ -35,30 +45,50 @@ from vpo.policies.contract import Policy
 class Launched:
     """A search with all it holds open; `close` gives back what is its own.
 
-    own: what no other search uses
-    parts: what it uses with others, where it does
-    shard: of the run's problems, where other machines search the others; node: where this is then
+    resources: what no other search uses
+    shared: what it uses with other searches; the same as `resources` if it shares nothing
+    shard: its part of the run's problems, if other machines search the others; node: the name of this machine then
     """
 
-    search: Search
-    store: Store
+    search: SearchLoop
     run: RunRecord
-    policy: Policy
-    scorer: Scorer
-    config: RunConfig
-    status: SearchStatus
-    problem_runs: list[ProblemRun]
-    own: Shared
+    resources: Resources
+    shared: Resources
     shard: Shard | None = None
-    parts: Shared | None = None
     node: str = ""
+
+    @property
+    def core(self) -> SearchCore:
+        return self.search.core
+
+    @property
+    def store(self) -> Store:
+        return self.core.store
+
+    @property
+    def config(self) -> RunConfig:
+        return self.core.config
+
+    @property
+    def status(self) -> SearchStatus:
+        return self.core.status
+
+    @property
+    def problem_runs(self) -> list[ProblemRun]:
+        return self.core.problem_runs
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that searches, the first of several."""
+        return self.core.operators[0].policy
 
     def finish(self, outcome: str, reason: str, summary: dict[str, Any]) -> None:
         """Record how the run ended, and which problems have had all their iterations."""
         with self.store.begin() as transaction:
-            for one in self.problem_runs:
-                if not one.solved and one.stop is None and one.committed >= one.iterations:
-                    self.store.set_problem_status(one.record.id, "done", tx=transaction)
+            for problem_run in self.problem_runs:
+                finished = problem_run.committed >= problem_run.iterations
+                if not problem_run.solved and problem_run.stop is None and finished:
+                    self.store.set_problem_status(problem_run.record.id, "done", tx=transaction)
             if self.shard is not None:
                 number = self.shard.number
                 write_shard(self.run.id, number, transaction, summary=summary, status=outcome, reason=reason)
@@ -66,75 +96,131 @@ class Launched:
                 self.store.finish_run(self.run.id, outcome, reason, summary=summary, tx=transaction)
 
     async def close(self) -> None:
-        await self.own.close()
+        await self.resources.close()
         self.store.close()
 
 
 async def launch(
-    config: RunConfig, *, db: str, name: str | None, command: str, parts: Shared | None = None
+    config: RunConfig,
+    *,
+    db: str,
+    name: str | None,
+    command: str,
+    resources: Resources | None = None,
+    store: Store | None = None,
 ) -> Launched:
     """A new run, its seed answers scored and stored. Raises BadInput before anything is written.
 
-    parts: what check_new_run has opened already; from here on they are the run's own
+    resources: what check_new_run has opened, if it has accepted this configuration; the run owns them from here on
+    store: an open one, which takes the place of the database at `db` and is the run's own too
     """
-    parts = parts or Shared()
-    store: Store | None = None
+    checked, resources = resources is not None, resources or Resources()
     try:
         # 1) resolve the problems, and the settings that they decide
-        check_new_run(config, parts, db, name)
-        problems = parts.problems(config)
+        if not checked:
+            check_new_run(config, resources, db if store is None else None, name)
+        problems = resources.problems(config)
         config = resolve_run(config, problems)
         # 2) load the policies
-        operators = parts.operators(config, problems)
+        operators = resources.operators(config, problems)
         check_together(config, problems, operators)
-        reflecting = parts.reflecting(config, problems)
+        reflecting = resources.reflecting(config, problems)
         # 3) create the run and become its writer
-        store = Store.open(db)
+        store = store or Store.open(db)
         run = create_run(store, config, problems, name, command)
         store.lease(run.id)
         # 4) score the seeds and store the problems
-        scorer = parts.scorer_for(config, problems)
+        scorer = resources.scorer_for(config, problems)
         problem_runs = await add_problems(store, run, config, problems, operators, scorer)
         # 5) put the search together
-        return assemble(store, run, problem_runs, parts, operators, scorer, config, reflecting)
+        schedule = CountedSchedule(problem_runs, async_window=config.lag)
+        core = open_core(store, run, config, problem_runs, operators, schedule)
+        return assemble(core, run, scorer, reflecting, resources)
     except BaseException:
-        await parts.close()
+        await resources.close()
         if store is not None:
             store.close()
         raise
 
 
-def assemble(
+def open_core(
     store: Store,
     run: RunRecord,
-    problem_runs: list[ProblemRun],
-    own: Shared,
-    operators: Sequence[Operator],
-    scorer: Scorer,
     config: RunConfig,
-    reflecting: Policy | None = None,
+    problem_runs: list[ProblemRun],
+    operators: Sequence[Operator],
+    scheduler: Scheduler,
     *,
     shard: Shard | None = None,
     breadths: Sequence[int] | None = None,
-) -> Launched:
-    """The search of these problems, with the learner that the configuration asks for. reflecting: on its parents
+) -> SearchCore:
+    """The search of these problems, without what samples and learns.
 
-    shard, breadths: where these are a part of the run's problems: which, and the islands of all of them
+    shard, breadths: if these are a part of the run's problems: which part, and the islands of all problems
     """
     shown = [ProblemStatus(one.problem.name, one.problem.target, one.iterations) for one in problem_runs]
-    status = SearchStatus(run.name, config.policy, shown, machines=[describe_machine()])
-    for one, its in zip(problem_runs, shown, strict=True):
-        one.describe(its)
-    policy = operators[0].policy
-    search = Search(
+    for problem_run, its in zip(problem_runs, shown, strict=True):
+        problem_run.describe(its)
+
+    def write_metrics(metrics: Mapping[str, Any], transaction: Transaction) -> None:
+        if shard is None:
+            store.set_summary(run.id, metrics, transaction)
+        else:
+            write_shard(run.id, shard.number, transaction, summary=metrics)
+
+    return SearchCore(
         store,
         config,
         problem_runs,
         Operators(operators, operator_selection(config, len(operators))),
-        open_learner(store, run, config, problem_runs, operators, scorer, status),
-        scorer,
-        status,
-        in_flight(config, policy, problem_runs, breadths),
-        Reflector(reflecting, config, read_reflections(store, [one.record.id for one in problem_runs])),
+        SearchStatus(run.name, config.policy, shown, machines=[describe_machine()]),
+        in_flight(config, operators[0].policy, problem_runs, breadths),
+        scheduler,
+        write_metrics,
     )
-    return Launched(search, store, run, policy, scorer, config, status, problem_runs, own, shard)
+
+
+def assemble(
+    core: SearchCore,
+    run: RunRecord,
+    scorer: Scorer,
+    reflecting: Policy | None,
+    resources: Resources,
+    *,
+    shared: Resources | None = None,
+    shard: Shard | None = None,
+    node: str = "",
+) -> Launched:
+    """The loop around a core, with the learner that its configuration asks for. reflecting: the policy that reflects on
+    parents"""
+    known = read_reflections(core.store, [problem_run.record.id for problem_run in core.problem_runs])
+    reflector = Reflector(reflecting, core.config, known)
+    search = SearchLoop(core, open_learner(core, run, scorer), scorer, reflector)
+    return Launched(search, run, resources, shared or resources, shard, node)
+
+
+def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
+    """A configuration with the settings that its problems decide; warns of a budget that is too small, and of faults
+    that `evo check` found."""
+    config = resolve_rollouts(resolve_policy(resolve_settings(config, problems), problems))
+    warn_of_records(problems)
+    warn_of_budget(min(iterations_for(config, problem) for problem in problems))
+    return config
+
+
+def create_run(
+    store: Store, config: RunConfig, problems: Sequence[Problem], name: str | None, command: str
+) -> RunRecord:
+    """The row of a resolved run."""
+    stored = to_stored(config, [problem.name for problem in problems])
+    return store.create_run(name, stored, command=command, seed=config.seed, commit=source_commit())
+
+
+def plan_run(config: RunConfig, resources: Resources, *, db: str, name: str | None, command: str) -> str:
+    """Resolve a configuration that check_new_run has accepted, and store it as a run that waits; its name."""
+    problems = resources.problems(config)
+    config = resolve_run(config, problems)
+    with Store.open(db) as store:
+        run = create_run(store, config, problems, name, command)
+        store.finish_run(run.id, "waiting")
+    return run.name

@@ -1,4 +1,4 @@
-"""From a run's configuration to what learns beside its search."""
+"""From a run's configuration to what learns during its search."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput, not_trainable
-from evo.search.learner import FrozenLearner, Learner
+from evo.search.core import SearchCore
 from evo.search.operator_selection import Operator
-from evo.search.problem_run import ProblemRun
 from evo.search.resources import check_apart, problems_at
-from evo.search.status import SearchStatus
-from islands.db.store import Store
+from evo.search.sampler import FrozenLearner, Learner
 from islands.types import RunRecord
+from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
@@ -20,7 +19,7 @@ from vpo.policies.contract import Policy, TrainablePolicy
 from vpo.training.config import BY_EXAMPLES
 
 
-def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
+def check_trainable(config: RunConfig, problems: Sequence[Problem], operators: Sequence[Operator]) -> None:
     """BadInput where this search cannot train its policy by the method that it names."""
     if config.train is None:
         return
@@ -57,9 +56,8 @@ def check_trainable(config: RunConfig, operators: Sequence[Operator]) -> None:
         raise BadInput(f"{config.train.method} compares the rollouts of a prompt group: --rollouts must be 2 or more")
     if policy.temperature == 0:
         raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
-    searched = (problem.name for problem in problems_at(config.problems, config.limit))
     held_out = problems_at(config.train.check, config.train.check_limit)
-    check_apart(searched, held_out, "searched and checked on; problems of train.check")
+    check_apart((problem.name for problem in problems), held_out, "searched and checked on; problems of train.check")
 
 
 def _check_adapter(config: RunConfig, policy: Policy) -> None:
@@ -79,19 +77,10 @@ def _check_adapter(config: RunConfig, policy: Policy) -> None:
         raise BadInput(f"policy {config.policy} gives no token ids and log-probabilities, which training learns from")
 
 
-def open_learner(
-    store: Store,
-    run: RunRecord,
-    config: RunConfig,
-    problem_runs: Sequence[ProblemRun],
-    operators: Sequence[Operator],
-    scorer: Scorer,
-    status: SearchStatus,
-) -> Learner:
-    """Frozen, or a trainer beside the search, for what check_trainable has let through."""
-    settings = config.train
-    if settings is None:
+def open_learner(core: SearchCore, run: RunRecord, scorer: Scorer) -> Learner:
+    """A frozen learner, or one that trains the policy during the search, for what check_trainable has accepted."""
+    if core.config.train is None:
         return FrozenLearner()
-    from evo.runs.colocated import open_colocated  # brings evaluation and training, which this alone needs
+    from evo.runs.colocated import open_colocated  # imports evaluation and training, which nothing else here needs
 
-    return open_colocated(store, run, config, settings, problem_runs, operators, scorer, status)
+    return open_colocated(core, run, scorer)

@@ -7,22 +7,24 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from evo.config.run import RunConfig
+from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
-from evo.search.resources import Shared
+from evo.search.resources import Resources, check_one_policy, problems_at
+from evo.training.run_directory import TrainingRecord
 from islands.db.names import check_name
 from islands.errors import DatabaseUnavailable
 from problems.contract import Problem
-from vpo.policies.address import BUILT_IN, parse_address, parse_addresses
+from vpo.policies.address import BUILT_IN, OF_ITS_PROMPTS, parse_address, parse_addresses
 from vpo.policies.checkpoint import find_checkpoint
 from vpo.policies.prompt_formats import TOKEN_FORMATS
 from vpo.policies.registry import PolicySettings, check_policy
 from vpo.policies.scripted import load_scripted
 
 
-def check_new_run(config: RunConfig, parts: Shared, db: str, name: str | None) -> None:
+def check_new_run(config: RunConfig, resources: Resources, db: str | None, name: str | None) -> None:
     """Raises BadInput, BadName, BadAddress, DatabaseUnavailable or RunExists, one line. Problems of sets stay in
-    `parts`."""
+    `resources`. db: None for a store that is open already"""
     if not config.problems:
         raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for what there is")
     if config.scorer is not None and not any(address.startswith("score:") for address in config.problems):
@@ -31,13 +33,14 @@ def check_new_run(config: RunConfig, parts: Shared, db: str, name: str | None) -
         check_name(name)
     # a scorer of one's own scores its seed as it is opened, for as long as that takes: that is for the screen to show
     own = any(Path(address).exists() for address in config.problems)
-    problems = [] if own else parts.problems(config)
+    problems = [] if own else resources.problems(config)
     check_policies(policies_of(config))
     check_reflection(config, problems)
     check_price(config.max_cost, policies_of(config))
     for address in parse_addresses(config.policy) if "policy" in config.model_fields_set else ():
         check_speaks(str(address), config, problems)
-    check_storage(db, name)
+    if db is not None:
+        check_storage(db, name)
 
 
 def check_policies(policies: Iterable[str]) -> None:
@@ -136,3 +139,14 @@ def check_storage(db: str, name: str | None) -> None:
         return
     with store:
         check_free(store, name)
+
+
+def check_new_training(run: TrainRun, output: str) -> None:
+    """Raises BadInput or BadAddress, one line."""
+    TrainingRecord(output).check_new()
+    problems_at([*run.problems, *run.evaluate], 1)
+    check_one_policy(run.policy, "evo train trains")
+    named = parse_address(run.policy).common.model_dump(include=set(OF_ITS_PROMPTS), exclude_none=True)
+    if run.from_traces and named:
+        raise BadInput(f"traces are learned from as they are stored: leave out ?{next(iter(named))}= of {run.policy}")
+    check_policies([run.policy])

@@ -10,10 +10,9 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
 from evo.runs.learner import check_trainable
+from evo.search.core import SearchCore
 from evo.search.defaults import iterations_for, population_config
-from evo.search.fresh_share import KEPT
-from evo.search.loop import Search
-from evo.search.operator_selection import Operator
+from evo.search.operator_selection import KEPT, Operator
 from evo.search.problem_run import ProblemRun
 from islands.db.store import Store
 from islands.db.transaction import Transaction
@@ -41,7 +40,7 @@ def check_together(config: RunConfig, problems: Sequence[Problem], operators: Se
             raise BadInput(f"policy {operator.address} reads no words, so no reflection either: leave out --reflect")
         for problem in problems:
             open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)
-    check_trainable(config, operators)
+    check_trainable(config, problems, operators)
 
 
 def open_problem_run(
@@ -54,18 +53,18 @@ def open_problem_run(
 ) -> ProblemRun:
     """A stored problem with its population, which is empty until it is advanced."""
     population = Population(store, record, population_config(config, problem), problem.answer_format)
-    styles = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in operators]
-    return ProblemRun(problem, record, population, styles, iterations_for(config, problem), scorer)
+    prompt_formats = [open_format(problem, one.policy.prompt_format, one.prompt, one.answers) for one in operators]
+    return ProblemRun(problem, record, population, prompt_formats, iterations_for(config, problem), scorer)
 
 
-def recall_groups(search: Search, run_id: int) -> None:
-    """Let a search that goes on learn again what the stored groups of its problems say of operators and of repeats.
-    What its settings do not ask for is not read."""
-    mine = {one.record.id for one in search.problem_runs}
-    if any(one.prompt.fresh == "auto" for one in search.operators.all):
-        repeats = repeats_by_group(search.store, run_id, KEPT + search.window.groups)
-        search.fresh_share.recall(row for row in repeats if row[1] in mine)
-    search.operators.recall(group for _, group in read_groups(search.store, run_id) if group.problem in mine)
+def recall_groups(core: SearchCore, run_id: int) -> None:
+    """Let a resumed search learn again, from the stored groups of its problems, what operators were worth and what was
+    repeated. Groups are read only if its settings need them."""
+    mine = {problem_run.record.id for problem_run in core.problem_runs}
+    if any(operator.prompt.fresh == "auto" for operator in core.operators.all):
+        repeats = repeats_by_group(core.store, run_id, KEPT + core.window.groups)
+        core.fresh_share.recall(row for row in repeats if row[1] in mine)
+    core.operators.recall(group for _, group in read_groups(core.store, run_id) if group.problem in mine)
 
 
 async def add_problems(

@@ -1,39 +1,36 @@
-"""How a search ended, in the form that its run keeps and that --json prints."""
+"""Runs a search to its end, and records how it ended in the form that its run keeps and that --json prints.
+
+A database server may be away for a while: the search waits for it and continues after its last committed group. What
+was in flight is sampled again, as after a kill. Only a server is waited for: if SQLite cannot be written, a disk is
+full or a file is gone, and waiting does not help.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 from evo.errors import BadInput, SearchFailed
 from evo.runs.launch import Launched
-from evo.runs.outage import go_on_after
 from evo.search.stop import INTERRUPTED, Stop, StopReason
+from islands.db.store import Store
 from islands.errors import DatabaseUnavailable, RunBusy
 
-
-def outcome_of(launched: Launched, stop: Stop, failure: SearchFailed | None) -> tuple[str, str]:
-    """(outcome, why): done, interrupted or failed."""
-    if failure is not None:
-        return "failed", str(failure)
-    failed = sum(one.failed for one in launched.problem_runs)
-    interrupted = stop.reason is StopReason.INTERRUPTED
-    faults = "one problem stopped at a fault of its scorer"
-    if failed > 1:
-        faults = f"{failed} problems stopped at faults of their scorers"
-    why = "interrupted" if interrupted else str(stop) or (faults if failed else "")
-    if failed and failed == len(launched.problem_runs):
-        return "failed", why
-    return "interrupted" if interrupted else "done", why
+DEADLINE = 3600.0
+"""Seconds after which a database server counts as gone for good."""
+PAUSES = (0.5, 15.0)
+"""Between attempts: doubling from the first to the second."""
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A search that has run and is on record as it ended.
+    """A search that has run, and is on record as it ended.
 
+    outcome, why: done, interrupted or failed, and the reason if there is more to say
     summary: as its run keeps it; faults: of scorers, each of which stopped a problem
-    failure: what failed the search; cancelled: whether it was stopped at once, in the middle of what it did
+    failure: what failed the search; cancelled: whether it was stopped at once, in the middle of its work
     """
 
     outcome: str
@@ -45,7 +42,7 @@ class Conclusion:
 
 
 async def run_to_end(launched: Launched) -> Conclusion:
-    """Run the search and put on record how it ended. Raises DatabaseUnavailable or RunBusy where that cannot be done,
+    """Run the search and put on record how it ended. Raises DatabaseUnavailable or RunBusy if that cannot be done,
     unless the search failed and its reason is known."""
     failure: SearchFailed | None = None
     stop, cancelled = INTERRUPTED, False
@@ -60,7 +57,7 @@ async def run_to_end(launched: Launched) -> Conclusion:
     except (DatabaseUnavailable, RunBusy):
         if failure is None:
             raise  # else the run stays as it was last written
-    faults = tuple(str(one.stop) for one in launched.problem_runs if one.failed)
+    faults = tuple(str(problem_run.stop) for problem_run in launched.problem_runs if problem_run.failed)
     return Conclusion(outcome, why, summary, faults, failure, cancelled)
 
 
@@ -71,14 +68,74 @@ async def _search(launched: Launched) -> tuple[Stop, SearchFailed | None]:
             return await launched.search.run(), None
         except SearchFailed as error:
             try:
-                if not await go_on_after(launched, error):
+                if not await recover_database(launched, error):
                     return INTERRUPTED, error
-            except (BadInput, RunBusy) as reason:  # somebody else goes on with it, or changed what it searches
+            except (BadInput, RunBusy) as reason:  # somebody else continues it, or changed what it searches
                 return INTERRUPTED, SearchFailed(str(reason))
 
 
+async def recover_database(launched: Launched, error: SearchFailed) -> bool:
+    """Whether a search that lost its database has it back and is ready to continue, rebuilt in `launched`. Interrupts
+    end the waiting."""
+    cause = error.__cause__
+    waits = isinstance(cause, DatabaseUnavailable) and launched.store.dialect == "postgresql"
+    if not waits or launched.core.stopped is not None or launched.config.train is not None:
+        return False
+    db = launched.store.url.render_as_string(hide_password=False)
+    warnings.warn(f"run {launched.run.name} waits for its database, and will continue: {cause}", stacklevel=2)
+    pause, waited = PAUSES[0], 0.0
+    while waited < DEADLINE:
+        await asyncio.sleep(pause)
+        waited, pause = waited + pause, min(2 * pause, PAUSES[1])
+        if launched.core.stopped is not None:
+            return False
+        try:
+            await asyncio.to_thread(_check_reachable, db)
+            await _rebuild(launched, db)
+        except DatabaseUnavailable:
+            continue
+        warnings.warn(f"run {launched.run.name} has its database back and continues", stacklevel=2)
+        return True
+    return False
+
+
+def _check_reachable(db: str) -> None:
+    """Raises DatabaseUnavailable while the server does not answer."""
+    Store.open(db, read_only=True).close()
+
+
+async def _rebuild(launched: Launched, db: str) -> None:
+    """Replace the search that failed by the search as its record has it now."""
+    from evo.runs.resume import relaunch, relaunch_shard  # with what reads every kind of run: few searches need it
+
+    old = launched.search
+    launched.store.close()
+    if launched.shard is None:
+        new = await relaunch(launched.run.name, db=db, shared=launched.shared)
+    else:
+        number = launched.shard.number
+        new = await relaunch_shard(launched.run.name, number, db=db, node=launched.node, shared=launched.shared)
+    new.search.on_commit = old.on_commit
+    if old.paused:
+        new.search.pause()
+    launched.search, launched.run = new.search, new.run
+
+
+def outcome_of(launched: Launched, stop: Stop, failure: SearchFailed | None) -> tuple[str, str]:
+    """(outcome, why): done, interrupted or failed."""
+    if failure is not None:
+        return "failed", str(failure)
+    failed = sum(problem_run.failed for problem_run in launched.problem_runs)
+    interrupted = stop.reason is StopReason.INTERRUPTED
+    faults = f"the scorer failed on {failed} problem{'s' * (failed > 1)}"
+    why = "interrupted" if interrupted else str(stop) or (faults if failed else "")
+    if failed and failed == len(launched.problem_runs):
+        return "failed", why
+    return "interrupted" if interrupted else "done", why
+
+
 def summarize(launched: Launched, outcome: str, reason: str) -> dict[str, Any]:
-    """The run's metrics, its problems one by one."""
+    """The run's metrics, with its problems one by one."""
     status = launched.status
     return {
         "run": status.run,

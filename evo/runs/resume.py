@@ -1,15 +1,19 @@
-"""From a stored run to a search that is ready to go on after its last committed group."""
+"""From a stored run, or one shard of it, to a search that is ready to continue after its last committed group.
+
+A shard is the part of a run's problems that one machine searches. Its problems and seeds are in the database already
+(`relaunch` puts them there). What it writes has the sequences and contents that a search of the whole run would write.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
-from evo.runs.budgets import check_budgets
-from evo.runs.launch import Launched, assemble
+from evo.runs.launch import Launched, assemble, open_core
 from evo.runs.problem_runs import (
     add_problems,
     check_together,
@@ -18,16 +22,24 @@ from evo.runs.problem_runs import (
     restore_problem_run,
 )
 from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange, check_scorers, recount_errors
-from evo.search.active_time import ended_periods
-from evo.search.defaults import to_stored
-from evo.search.resources import Shared
-from evo.search.turns import CountedTurns
-from islands.db.shards import read_shards, revoke_shards
+from evo.search.active_time import ended_periods, seconds_until
+from evo.search.defaults import iterations_for, population_config, to_stored
+from evo.search.resources import Resources
+from evo.search.schedule import CountedSchedule, Shard, ShardSchedule, couples_its_problems
+from islands.db.shards import read_shards, revoke_shards, take_shard
 from islands.db.store import Store
 from islands.interop.importing import POLICY as IMPORTED
-from islands.queries.progress import group_count, run_progress
+from islands.queries.progress import RunProgress, group_count, last_sequences, run_progress
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem
+
+UNITS = {
+    "iterations": "iterations per problem",
+    "max_answers": "answers",
+    "max_tokens": "tokens",
+    "max_cost": "of cost",
+    "max_seconds": "seconds",
+}
 
 
 async def relaunch(
@@ -35,17 +47,17 @@ async def relaunch(
     *,
     db: str,
     changes: Changes = UNCHANGED,
-    shared: Shared | None = None,
+    shared: Resources | None = None,
     take_over: bool = False,
-    dealt: bool = False,
+    sharded: bool = False,
 ) -> Launched:
-    """A stored run, ready to go on, or to begin where it was only planned. What is `shared` with other searches is
-    theirs to close; a policy that learns is shared with none. Raises BadInput, with the run as it was.
+    """A stored run, ready to continue, or to begin if it was only planned. What is `shared` with other searches is
+    theirs to close; a policy that learns is never shared. Raises BadInput, with the run as it was.
 
     take_over: from a writer that seems to live, but is known to be lost
-    dealt: its shards go on after this, which puts their problems and settings in place
+    sharded: its shards continue after this, which puts their problems and settings in place
     """
-    own = Shared()
+    own = Resources()
     parts = shared or own
     store = Store.open(db, must_exist=True)
     try:
@@ -55,16 +67,17 @@ async def relaunch(
         check_budgets(run, progress, changes.settings)
         config = parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {name}")
         if config.policy == IMPORTED:
-            raise BadInput(f"run {name} was imported; say who goes on with it: evo resume {name} --policy POLICY")
+            raise BadInput(f"run {name} was imported; name the policy that continues it: evo resume {name} --policy P")
         # 2) resolve the problems, load the policies
         problems = parts.problems(config)
-        operators = (own if config.train else parts).operators(config, problems)
+        of_policies = own if config.train else parts
+        operators = of_policies.operators(config, problems)
         check_together(config, problems, operators)
-        reflecting = (own if config.train else parts).reflecting(config, problems)
+        reflecting = of_policies.reflecting(config, problems)
         scorer = parts.scorer_for(config, problems)
         # 3) become its writer; its problems must be what they were, and so must what scores them
         store.lease(run.id, take_over)
-        if not dealt:
+        if not sharded:
             check_whole(store, run)
         records = store.problems(run.id)
         if records:
@@ -77,23 +90,24 @@ async def relaunch(
                 open_problem_run(store, record, config, problem, operators, scorer)
                 for problem, record in zip(problems, records, strict=True)
             ]
-            for one in problem_runs:
-                await restore_problem_run(one, progress.problems[one.record.id], store, config, scorer)
+            for problem_run in problem_runs:
+                done = progress.problems[problem_run.record.id]
+                await restore_problem_run(problem_run, done, store, config, scorer)
         else:  # planned, or killed between its creation and its seeds
             problem_runs = await add_problems(store, run, config, problems, operators, scorer)
-        # 4) put on record that it goes on
+        # 4) put on record that it continues
         if changes.settings:
             store.set_config(run.id, to_stored(config, config.problems))
         # an earlier process that was killed left a period without an end, and what follows it is idle time
         closed = {"active": ended_periods(run.summary, run.created)} if run.summary else {}
         store.finish_run(run.id, "running", summary={**run.summary, **closed})
         # 5) bring the search to where it was
-        launched = assemble(store, run, problem_runs, own, operators, scorer, config, reflecting)
-        launched.parts = parts
-        launched.search.turns = CountedTurns(problem_runs, progress.next_sequence, config.lag)
-        launched.status.carry(run.summary, run.created, progress.groups, progress.answers, progress.tokens)
+        schedule = CountedSchedule(problem_runs, progress.next_sequence, config.lag)
+        core = open_core(store, run, config, problem_runs, operators, schedule)
+        core.status.carry(run.summary, run.created, progress.groups, progress.answers, progress.tokens)
+        launched = assemble(core, run, scorer, reflecting, own, shared=parts)
         await launched.search.learner.restore()
-        recall_groups(launched.search, run.id)
+        recall_groups(core, run.id)
         return launched
     except BaseException:
         await own.close()
@@ -101,22 +115,104 @@ async def relaunch(
         raise
 
 
+async def relaunch_shard(
+    name: str, number: int, *, db: str, node: str = "", shared: Resources | None = None
+) -> Launched:
+    """Shard `number` of a stored run, taken from whoever had it. node: the name of this machine, for watchers
+
+    Raises BadInput if the run cannot be divided, or was searched in another order than shards keep.
+    """
+    own = Resources()
+    parts = shared or own
+    store = Store.open(db, must_exist=True)
+    try:
+        run = store.run(name)
+        shards = read_shards(store, run.id)
+        config = parse(RunConfig, complete_run(run.config), f"run {name}")
+        check_divisible(config, f"run {name}")
+        problems = parts.problems(config)
+        operators = parts.operators(config, problems)
+        check_together(config, problems, operators)
+        reflecting = parts.reflecting(config, problems)
+        scorer = parts.scorer_for(config, problems)
+        take_shard(store, run.id, number, node)
+        records = store.problems(run.id)
+        check_unchanged(run, problems, records)
+        shard = Shard(number, shards[number].count, tuple(iterations_for(config, problem) for problem in problems))
+        mine = [pair for pair in zip(problems, records, strict=True) if shard.owns(pair[1].index)]
+        await check_scorers(
+            store, run, config, [p for p, _ in mine], [r for _, r in mine], scorer, OnScorerChange.REFUSE
+        )
+        progress = run_progress(store, run.id)
+        _check_places(store, run, shard)
+        problem_runs = [open_problem_run(store, record, config, problem, operators, scorer) for problem, record in mine]
+        for problem_run in problem_runs:
+            done = progress.problems[problem_run.record.id]
+            await restore_problem_run(problem_run, done, store, config, scorer)
+        breadths = [population_config(config, problem).islands for problem in problems]
+        schedule = ShardSchedule(problem_runs, shard, config.lag)
+        core = open_core(store, run, config, problem_runs, operators, schedule, shard=shard, breadths=breadths)
+        summary = dict(shards[number].summary)
+        if summary:  # an earlier writer that was killed left a period without an end
+            summary["active"] = ended_periods(summary, run.created)
+        groups = sum(progress.problems[problem_run.record.id].groups for problem_run in problem_runs)
+        core.status.carry(summary, run.created, groups, int(summary.get("answers", 0)), int(summary.get("tokens", 0)))
+        launched = assemble(core, run, scorer, reflecting, own, shared=parts, shard=shard, node=node)
+        recall_groups(core, run.id)
+        return launched
+    except BaseException:
+        await own.close()
+        store.close()
+        raise
+
+
+def check_budgets(run: RunRecord, progress: RunProgress, changed: Mapping[str, Any]) -> None:
+    """BadInput if a budget of `changed` is below what the run has spent: its plan and its results would shrink."""
+    periods = ended_periods(run.summary, run.created)
+    a_group = int(run.config.get("rollouts", 1)) * int(run.config.get("answers", 1))
+    spent = {
+        "iterations": max((problem.next_iteration for problem in progress.problems.values()), default=0),
+        "max_answers": progress.groups * a_group,
+        "max_tokens": progress.tokens,
+        "max_cost": progress.cost,
+        "max_seconds": seconds_until(periods, float("inf")),
+    }
+    for key, unit in UNITS.items():
+        budget = changed.get(key)
+        if budget is not None and budget < spent[key]:
+            flag = "--" + key.replace("_", "-")
+            raise BadInput(
+                f"run {run.name} has had {_number(spent[key])} {unit} already; {flag} {_number(budget)} is below that"
+            )
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def check_divisible(config: RunConfig, run: str) -> None:
+    """BadInput if a run cannot be searched in shards."""
+    reason = couples_its_problems(config)
+    if reason is not None:
+        raise BadInput(f"{run} cannot be divided between machines: {reason}")
+
+
 def check_whole(store: Store, run: RunRecord) -> None:
-    """Take a run's shards from whoever still writes to them. BadInput where some are ahead of others: the run's order
-    is then theirs to go on with."""
+    """Take a run's shards from whoever still writes to them. BadInput if some are ahead of others: only shards can
+    then continue in the run's order."""
     if not read_shards(store, run.id):
         return
     revoke_shards(store, run.id)
     groups, last = group_count(store, run.id)
     if groups != last + 1:
         raise BadInput(
-            f"run {run.name} is searched in shards, some of which are ahead of others; go on with it by "
+            f"run {run.name} is searched in shards, some of which are ahead of others; continue it by "
             f"evo resume {run.name} --ray local"
         )
 
 
 def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequence[ProblemRecord]) -> None:
-    """BadInput where what the stored addresses name today is not what the run searched."""
+    """BadInput if what the stored addresses name today is not what the run searched."""
     now, then = [problem.name for problem in problems], [record.name for record in records]
     if now != then:
         changed = next(
@@ -128,4 +224,15 @@ def check_unchanged(run: RunRecord, problems: Sequence[Problem], records: Sequen
             raise BadInput(
                 f"run {run.name}: {problem.name} now has the objectives {', '.join(problem.objectives)}, "
                 f"it was searched with {', '.join(record.objectives)}; declare them as `objectives` or start a new run"
+            )
+
+
+def _check_places(store: Store, run: RunRecord, shard: Shard) -> None:
+    """BadInput if stored groups are not where the run's order has them, as after a scorer's fault, which gave a
+    problem's turns to the others."""
+    for index, iteration, sequence in last_sequences(store, run.id):
+        if shard.place(index, iteration) != sequence:
+            raise BadInput(
+                f"run {run.name} was searched in another order than shards keep; continue it on one machine, by "
+                f"evo resume {run.name} without --ray"
             )

@@ -36,13 +36,13 @@ class Choice:
     operator: int = 0
 
     @property
-    def style(self) -> PromptFormat:
-        return self.problem_run.styles[self.operator]
+    def prompt_format(self) -> PromptFormat:
+        return self.problem_run.prompt_formats[self.operator]
 
     @property
     def parent(self) -> Candidate | None:
         """The one that the prompt shows."""
-        return self.style.select_shown(self.selection).parent
+        return self.prompt_format.select_shown(self.selection).parent
 
     def ask(self, said: str = "", reflection: Reflection | None = None) -> Proposal:
         """The prompt, to be built once.
@@ -53,7 +53,7 @@ class Choice:
         parent, selection = self.selection.parent, self.selection
         if said and parent is not None:
             selection = replace(selection, parent=replace(parent, reflection=said))
-        return Proposal(self, selection, self.style.build(selection, self.stream, self.rng), reflection)
+        return Proposal(self, selection, self.prompt_format.build(selection, self.stream, self.rng), reflection)
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ async def score_group(
     rollouts, version, sampling_seconds = await sampled
     started = time.perf_counter()
     choice = proposal.choice
-    scored = await score_rollouts(choice.style, rollouts, choice.problem_run.scores, proposal.selection)
-    shown = choice.style.select_shown(proposal.selection)
+    scored = await score_rollouts(choice.prompt_format, rollouts, choice.problem_run.scores, proposal.selection)
+    shown = choice.prompt_format.select_shown(proposal.selection)
     return ScoredGroup(
         problem=choice.problem_run.record.id,
         sequence=choice.sequence,

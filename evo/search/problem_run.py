@@ -21,13 +21,13 @@ from problems.types import ScoredAnswer, ScoredGroup
 class ProblemRun:
     """The state of a problem in a run.
 
-    styles: how the problem is put to each of the search's operators
+    prompt_formats: how the problem is put to each of the search's operators
     built: the first iteration that was never proposed
     missing: those before it that were, and are to be proposed again: where groups leave as they come back, a run that
         was cut off has gaps
     committed: iterations stored
     uncommitted: iterations in flight; spread: how far `upcoming` may be ahead of the oldest of these, None for as far
-        as the search's order lets it (evo/search/order.py)
+        as the search's order lets it (evo/search/in_flight.py)
     stop: why it takes no more iterations, None while it does
     solved_sequence, solved_at: the group that reached the target, in the run's order; iterations spent until then
     scores: of its answers, until their group is committed
@@ -38,12 +38,12 @@ class ProblemRun:
         problem: Problem,
         record: ProblemRecord,
         population: Population,
-        styles: Sequence[PromptFormat],
+        prompt_formats: Sequence[PromptFormat],
         iterations: int,
         scorer: Scorer,
     ) -> None:
         self.problem, self.record, self.population = problem, record, population
-        self.styles, self.iterations = styles, iterations
+        self.prompt_formats, self.iterations = prompt_formats, iterations
         self.built = self.committed = 0
         self.missing: deque[int] = deque()
         self.uncommitted: set[int] = set()

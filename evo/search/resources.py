@@ -20,7 +20,7 @@ from vpo.policies.contract import Policy
 from vpo.policies.prompt_formats import TOKEN_FORMATS
 
 
-class Shared:
+class Resources:
     """What searches of the same problems that run side by side have in common: the problems, one scorer, and each
     policy once, however many arms ask it."""
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from problems.types import Prompt, Rollout, prompt_tokens
+from problems.types import Prompt, Rollout, ScoredGroup, prompt_tokens
 
 Job = Callable[[], Awaitable[None]]
 """Something that has the policy to itself, such as a training step."""
@@ -135,3 +135,43 @@ class SamplingMeter:
     def busy(self) -> float:
         """Seconds busy so far, the call under way included."""
         return self.busy_seconds + (time.perf_counter() - self._since if self._active else 0.0)
+
+
+class SyncFailed(Exception):
+    """The policy that samples does not have the weights that were given to it. The message has both figures."""
+
+
+class Learner(Protocol):
+    """Is given a search's groups as they are committed.
+
+    learns: whether it has jobs that take turns with sampling, which then has to go in calls
+    """
+
+    learns: bool
+
+    def attach(self, sampler: Sampler) -> None:
+        """The queue in which training takes its turns with sampling."""
+        ...
+
+    def learn(self, groups: Sequence[ScoredGroup]) -> None:
+        """Committed groups, in order."""
+        ...
+
+    async def restore(self) -> None:
+        """Come back to where the run's record says it was."""
+        ...
+
+    async def close(self) -> None:
+        """The search has ended, and nothing more is sampled."""
+        ...
+
+
+class FrozenLearner:
+    """Learns nothing."""
+
+    learns = False
+
+    def attach(self, sampler: Sampler) -> None: ...
+    def learn(self, groups: Sequence[ScoredGroup]) -> None: ...
+    async def restore(self) -> None: ...
+    async def close(self) -> None: ...

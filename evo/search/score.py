@@ -64,10 +64,10 @@ class AnswerScores:
 
 
 async def score_rollouts(
-    style: PromptFormat, rollouts: Sequence[Rollout], scores: AnswerScores, selection: Selection = NOTHING_SHOWN
+    prompt_format: PromptFormat, rollouts: Sequence[Rollout], scores: AnswerScores, selection: Selection = NOTHING_SHOWN
 ) -> tuple[ScoredRollout, ...]:
     """Parse and score the rollouts of one prompt. Raises ScorerFault once nothing of them is being scored any more."""
-    chains = [style.parse(rollout, selection) for rollout in rollouts]
+    chains = [prompt_format.parse(rollout, selection) for rollout in rollouts]
     texts = [text for chain in chains for text in chain.answers]
     found = await asyncio.gather(*map(scores.score, texts), return_exceptions=True)
     answers: list[ScoredAnswer] = []
@@ -99,8 +99,8 @@ async def score_all(
     jobs: Sequence[tuple[Problem, PromptFormat, Sequence[Rollout], Selection]], scorer: Scorer
 ) -> list[tuple[ScoredRollout, ...]]:
     """`score_rollouts` for several prompts at once, which keeps the scorer's workers busy."""
-    return list(
-        await asyncio.gather(
-            *(score_rollouts(style, rollouts, AnswerScores(p, scorer), shown) for p, style, rollouts, shown in jobs)
-        )
+    scored = (
+        score_rollouts(prompt_format, rollouts, AnswerScores(problem, scorer), shown)
+        for problem, prompt_format, rollouts, shown in jobs
     )
+    return list(await asyncio.gather(*scored))

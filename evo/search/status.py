@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from evo.search.active_time import ActiveTime, ended_periods
+from evo.search.defaults import source_commit
 from evo.search.stop import Stop
+from evo.version import __version__
+from problems.scoring import cores
 from problems.types import ScoredGroup, prompt_tokens
 
 SUMMARY_SECONDS = 1.0
@@ -43,7 +51,7 @@ class SearchStatus:
     training: the metrics of the last step of a trainer beside the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     sampling_before: seconds that earlier processes sampled
-    machines: what this process and those before it ran on (evo.search.machine), each once
+    machines: what this process and those before it ran on (evo.search.status), each once
     """
 
     run: str
@@ -191,3 +199,101 @@ def error_kind(error: str) -> str:
     """The first words of an answer's error, as a class to count by: "timeout", "SyntaxError", "no route"."""
     head = error.split(":", 1)[0].strip()
     return head if 0 < len(head) <= 40 else head[:37] + "..."
+
+
+def clock(seconds: float) -> str:
+    """1:05, 2:03:04."""
+    minutes, rest = divmod(int(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def describe_usage(tokens: int, prompt_tokens: int, cost: float) -> str:
+    """Tokens in words, with those of prompts and the price where there is one."""
+    return f"{tokens:,} tokens" + (f", {prompt_tokens:,} of prompts, cost {cost:.4g}" if cost else "")
+
+
+def describe_metrics(status: SearchStatus) -> str:
+    """Throughput in one line."""
+    parts = [
+        f"{status.answers_per_second:,.0f} answers/s",
+        f"{status.tokens_per_second:,.0f} tokens/s",
+        f"policy busy {status.policy_busy:.0%}",
+        f"{status.repeats:,} repeats",
+    ]
+    if status.training_seconds:
+        parts.append(
+            f"training {status.training_seconds / status.elapsed:.0%}, "
+            f"syncing {status.syncing_seconds / status.elapsed:.1%}"
+        )
+    if status.errors:
+        parts.append("errors: " + ", ".join(f"{kind} {n:,}" for kind, n in status.errors.most_common(3)))
+    return "  ".join(parts)
+
+
+def problem_row(problem_run: ProblemStatus) -> tuple[str, str, str, str, str]:
+    state = f"solved at {problem_run.solved_at}" if problem_run.solved_at is not None else str(problem_run.stop or "")
+    return (
+        problem_run.name,
+        f"{problem_run.done}/{problem_run.iterations}",
+        "-" if problem_run.best is None else f"{problem_run.best:.4g}",
+        "-" if problem_run.target is None else f"{problem_run.target:.4g}",
+        state,
+    )
+
+
+LIBRARIES = ("torch", "transformers", "vllm", "peft", "openai", "openevolve", "numpy")
+"""Those whose versions may decide what a policy answers; named where the process has imported them."""
+
+
+def describe_machine() -> dict[str, Any]:
+    """This process's machine and software, as JSON takes it: cpu, cores (that it may use), memory_gib, gpus (names),
+    system, commit, and versions by name. Nothing that names a person or a host."""
+    torch = sys.modules.get("torch")
+    gpus = []
+    if torch is not None and torch.cuda.is_initialized():
+        gpus = [str(torch.cuda.get_device_name(number)) for number in range(torch.cuda.device_count())]
+    versions = {"evo": __version__, "python": platform.python_version()}
+    for name in LIBRARIES:
+        if name in sys.modules:
+            said = vars(sys.modules[name]).get("__version__") or _installed_version(name)
+            if said is not None:
+                versions[name] = str(said)
+    return {**_hardware(), "gpus": gpus, "commit": source_commit(), "versions": versions}
+
+
+def _installed_version(name: str) -> str | None:
+    """Of a package that is not loaded itself, only a part of it."""
+    from importlib import metadata  # 15 ms
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@cache
+def _hardware() -> dict[str, Any]:
+    return {
+        "cpu": _cpu_name(),
+        "cores": cores(),
+        "memory_gib": _memory_gib(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass  # not Linux
+    return platform.processor() or platform.machine()
+
+
+def _memory_gib() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evo.config.colocated import SearchTraining
-from evo.search.learner import SyncFailed
-from evo.search.sampler import Sampler
+from evo.search.sampler import Sampler, SyncFailed
 from evo.search.status import SearchStatus
 from evo.training.promotion import Promotion
 from islands.db.checkpoints import set_checkpoint

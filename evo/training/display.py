@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evo.search.progress import clock
+from evo.search.status import clock
 from evo.search.stop import Stop, StopReason
 from vpo.training.config import BY_EXAMPLES
 

@@ -21,10 +21,9 @@ from evo.comparison.runner import Ended, Runner
 from evo.config.compare import load_comparison
 from evo.config.parse import parse
 from evo.config.run import RunConfig
-from evo.runs.launch import launch
-from evo.runs.planned import plan_run
+from evo.runs.launch import launch, plan_run
 from evo.runs.result import run_to_end
-from evo.search.resources import Shared
+from evo.search.resources import Resources
 from islands.db.shards import read_cluster_state, read_shards
 from islands.db.store import Store
 from islands.queries.progress import group_count
@@ -80,7 +79,7 @@ def sequences(db: str) -> list[int]:
 
 def test_a_run_in_shards_on_three_nodes(cluster, postgres_address, tmp_path):
     settings = config(8)
-    plan_run(settings, Shared(), db=postgres_address, name="run", command="test")
+    plan_run(settings, Resources(), db=postgres_address, name="run", command="test")
     ended = asyncio.run(search_on(cluster, postgres_address, "run"))
     assert (ended.outcome, ended.faults) == ("done", ())
     assert_same_run(stored_answers(postgres_address, "run"), rows_of_one_machine(tmp_path, settings))
@@ -126,7 +125,7 @@ def test_answers_are_scored_by_processes_on_the_nodes(cluster, postgres_address,
     settings = RunConfig.model_validate(
         {"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 6, "rollouts": 2, "answers": 1}
     )
-    plan_run(settings, Shared(), db=postgres_address, name="run", command="test")
+    plan_run(settings, Resources(), db=postgres_address, name="run", command="test")
     ended = asyncio.run(search_on(cluster, postgres_address, "run", "?cpus=0.5&scorers=2"))
     assert ended.outcome == "done"
     assert_same_run(stored_answers(postgres_address, "run"), rows_of_one_machine(tmp_path, settings))
@@ -139,7 +138,7 @@ def test_nodes_killed_at_random_moments_cost_nothing_committed(cluster, postgres
     """Three nodes are lost, one after another, in the middle of a run; each is replaced. What was committed before a
     loss is there after it, nothing is twice, and the rows are those of one machine."""
     settings = config(60, "scripted:mutate?latency=0.3")
-    plan_run(settings, Shared(), db=postgres_address, name="run", command="test")
+    plan_run(settings, Resources(), db=postgres_address, name="run", command="test")
     ended, seen = kill_while_it_runs(cluster, postgres_address, random.Random(1), 3)
     assert ended.outcome == "done"
     found = sequences(postgres_address)
@@ -179,7 +178,7 @@ def _wait_for_groups(db: str, known: list[int], more: int) -> list[int]:
 
 def test_the_head_is_killed_and_the_run_goes_on_in_another_cluster(postgres_address, tmp_path):
     settings = config(40, "scripted:mutate?latency=0.3")
-    plan_run(settings, Shared(), db=postgres_address, name="run", command="test")
+    plan_run(settings, Resources(), db=postgres_address, name="run", command="test")
     tests = Path(__file__).parents[2]
     script = (
         "import asyncio, sys\n"

@@ -17,10 +17,9 @@ from vllm_stubbed import STUBS, stubbed_vllm
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.runs.launch import launch
-from evo.runs.planned import plan_run
+from evo.runs.launch import launch, plan_run
 from evo.runs.result import run_to_end
-from evo.search.resources import Shared
+from evo.search.resources import Resources
 from islands.db.shards import read_cluster_state
 from islands.db.store import Store
 from islands.queries.progress import group_count
@@ -88,7 +87,7 @@ def groups_of(db: str) -> int:
 def test_a_run_over_replicas_on_nodes_of_which_one_dies(cluster, postgres_address, tmp_path):
     iterations = 40
     expected = rows_of_one_engine(tmp_path, iterations)
-    plan_run(config(iterations, "&replicas=2"), Shared(), db=postgres_address, name="run", command="test")
+    plan_run(config(iterations, "&replicas=2"), Resources(), db=postgres_address, name="run", command="test")
     ended: list[Ended] = []
     thread = threading.Thread(target=lambda: ended.append(asyncio.run(search_on(cluster, postgres_address))))
     thread.start()

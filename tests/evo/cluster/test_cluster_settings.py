@@ -12,8 +12,8 @@ from evo.cluster import cluster_runner
 from evo.config.cluster import ClusterOptions, parse_cluster
 from evo.config.run import RunConfig
 from evo.errors import BadInput
-from evo.runs.planned import plan_run
-from evo.search.resources import Shared
+from evo.runs.launch import plan_run
+from evo.search.resources import Resources
 from islands.db.shards import ShardRecord
 
 
@@ -46,7 +46,7 @@ def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatc
     )
     db = f"sqlite:///{tmp_path}/runs.db"
     config = RunConfig.model_validate({"problems": [str(scorer)], "policy": "scripted:mutate", "iterations": 8})
-    plan_run(config, Shared(), db=db, name="run", command="test")
+    plan_run(config, Resources(), db=db, name="run", command="test")
     started: list[ClusterOptions] = []
     monkeypatch.setattr(running, "check_room", lambda place, beside: None)
     monkeypatch.setattr(running, "start_judges", lambda options: started.append(options) or [])

@@ -6,8 +6,8 @@ from evo.cli.lines import plain_lines
 from evo.config.run import RunConfig
 from evo.monitor.cluster import describe_whole
 from evo.monitor.poller import Poller
-from evo.runs.planned import plan_run
-from evo.search.resources import Shared
+from evo.runs.launch import plan_run
+from evo.search.resources import Resources
 from islands.db.shards import write_cluster_state
 from islands.db.store import Store
 
@@ -19,7 +19,7 @@ def test_nodes_tasks_and_losses_are_a_line_of_their_own(tmp_path):
     db = f"sqlite:///{tmp_path}/runs.db"
     config = RunConfig.model_validate({"problems": ["maze:test"], "limit": 1, "policy": "scripted:mutate"})
     for name in ("here", "there"):
-        plan_run(config, Shared(), db=db, name=name, command="test")
+        plan_run(config, Resources(), db=db, name=name, command="test")
     with Store.open(db) as store:
         write_cluster_state(store, "there", {"nodes": []})
         write_cluster_state(store, "there", STATE)
@@ -40,7 +40,7 @@ def test_engines_their_queues_and_those_that_are_out(tmp_path):
     db = f"sqlite:///{tmp_path}/runs.db"
     config = RunConfig.model_validate({"problems": ["maze:test"], "limit": 1, "policy": "scripted:mutate"})
     for name in ("here", "there"):
-        plan_run(config, Shared(), db=db, name=name, command="test")
+        plan_run(config, Resources(), db=db, name=name, command="test")
     with Store.open(db) as store:
         write_cluster_state(store, "there", state)
         assert "; 2 of 3 engines, 13 under way (out: engine 1 on bb); 3 lost" in Poller(store, "there").poll().cluster

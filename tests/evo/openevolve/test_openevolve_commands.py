@@ -126,7 +126,9 @@ def test_a_checkpoint_is_imported_looked_at_and_gone_on_with(hill, climbed, here
         [0, 1, 2],
         2,
     )
-    assert "say who goes on with it: evo resume climb --policy POLICY" in refused(capsys, "resume", "climb", "--plain")
+    assert "name the policy that continues it: evo resume climb --policy P" in refused(
+        capsys, "resume", "climb", "--plain"
+    )
     more = ["--policy", "scripted:mutate", "--answers", "1", "--rollouts", "2", "--iterations", "9", "--plain"]
     code, out, err = evo(capsys, "resume", "climb", *more)
     assert code == 0 and "9 groups" in out, err

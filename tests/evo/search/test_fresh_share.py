@@ -7,7 +7,7 @@ import pytest
 from stored_rows import stored_answers
 
 from evo.cli import invoke
-from evo.search.fresh_share import KEPT, FreshShare
+from evo.search.operator_selection import KEPT, FreshShare
 from islands.db.store import Store
 from islands.queries.repeats import repeats_by_group
 from problems.types import Rollout
@@ -115,7 +115,7 @@ def test_the_store_says_what_the_search_counted(search_with, digits, copier, tmp
     again = FreshShare()
     again.recall(rows)
     again.advance(None)
-    counted = launched.search.fresh_share
+    counted = launched.core.fresh_share
     assert {problem.record.id: again.of(problem.record.id, 0) for problem in launched.problem_runs} == {
         problem.record.id: counted.of(problem.record.id, 0) for problem in launched.problem_runs
     }

@@ -10,10 +10,9 @@ from evo.cli import invoke
 from evo.config.run import RunConfig
 from evo.runs.launch import launch
 from evo.runs.result import run_to_end
-from evo.runs.shards import check_divisible, relaunch_shard
+from evo.runs.resume import check_divisible, relaunch_shard
+from evo.search.schedule import RoundRobin, Window, in_flight
 from evo.search.stop import INTERRUPTED
-from evo.search.turns import RoundRobin
-from evo.search.window import Window, in_flight
 from islands.db.shards import plan_shards
 from islands.population.population import Population
 
@@ -108,7 +107,7 @@ def test_a_search_that_was_cut_off_loses_nothing_and_scores_nothing_twice(
     assert sorted(places(db)) == [(name, i) for name in "ab" for i in range(25)]
     for problem in problems:
         assert len(problem.scored) == len(set(problem.scored)), "scored twice"
-    assert second.search.window.lag == 12 and second.status.groups == 50 and second.status.migrations > 0
+    assert second.core.window.async_window == 12 and second.status.groups == 50 and second.status.migrations > 0
     for one in second.problem_runs:  # what is stored gives the population that the search had
         again = Population(second.store, one.record, one.population.config)
         again.advance(None)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from evo.search.defaults import source_commit
-from evo.search.machine import describe_machine
-from evo.search.status import SearchStatus
+from evo.search.status import SearchStatus, describe_machine
 from islands.db.store import Store
 
 

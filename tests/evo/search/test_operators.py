@@ -11,7 +11,7 @@ from evo.errors import BadInput
 from evo.runs.launch import launch
 from evo.runs.resume import relaunch
 from evo.search import resources as shared
-from evo.search.operator_selection import Bandit, ParetoFront, RoundRobin
+from evo.search.operator_selection import Bandit, EvenMix, ParetoFront
 from evo.search.stop import INTERRUPTED
 from islands.db.store import Store
 from islands.queries.groups import read_groups
@@ -79,10 +79,10 @@ def test_the_bandit_sees_what_the_order_lets_it_see_and_no_more():
 
 
 def test_turns_are_an_even_mixture_over_iterations_and_problems():
-    turns = RoundRobin(3)
+    turns = EvenMix(3)
     assert sorted(turns.choose(0, 2, i) for i in range(3)) == [0, 1, 2]
     assert len({turns.choose(0, p, 0) for p in range(3)}) == 3
-    assert RoundRobin(1).choose(5, 7, 9) == 0
+    assert EvenMix(1).choose(5, 7, 9) == 0
 
 
 def config(**changes):
@@ -127,7 +127,7 @@ def test_operators_share_a_search_and_one_seed_gives_one_run_resumed_or_not(tmp_
 
 
 def test_operators_give_equal_numbers_of_answers_in_chains_of_their_own():
-    parts = shared.Shared()
+    parts = shared.Resources()
     settings = config(policy="embedded:vpo,embedded:grpo,embedded:vpo?temperature=1.4&prefill=0.5", rollouts=2)
     problems = parts.problems(settings)
     operators = parts.operators(settings, problems)
@@ -177,7 +177,7 @@ def test_a_share_of_fresh_prompts_shows_nothing_and_is_recorded_so(tmp_path):
     ],
 )
 def test_mistyped_operators_are_one_line(policy, said):
-    parts = shared.Shared()
+    parts = shared.Resources()
     with pytest.raises((BadInput, ValueError), match=said):
         parts.operators(config(policy=policy), parts.problems(config()))
     asyncio.run(parts.close())

@@ -10,7 +10,7 @@ from postgres import PostgresServer
 from stored_rows import assert_same_run, stored_answers
 
 from evo.config.run import RunConfig
-from evo.runs import outage
+from evo.runs import result as outage
 from evo.runs.launch import launch
 from evo.runs.result import Conclusion, run_to_end
 from evo.search.stop import INTERRUPTED
@@ -64,7 +64,9 @@ def test_a_search_waits_for_its_server_and_goes_on(server, tmp_path):
 
 
 def test_an_interrupt_ends_the_waiting(server, monkeypatch):
-    monkeypatch.setattr(outage, "_ask", lambda db: (_ for _ in ()).throw(outage.DatabaseUnavailable("away")))
+    monkeypatch.setattr(
+        outage, "_check_reachable", lambda db: (_ for _ in ()).throw(outage.DatabaseUnavailable("away"))
+    )
 
     def act(launched) -> None:
         server.restart()

@@ -1,5 +1,4 @@
-from evo.search.progress import clock, describe_metrics, problem_row
-from evo.search.status import ProblemStatus, SearchStatus, error_kind
+from evo.search.status import ProblemStatus, SearchStatus, clock, describe_metrics, error_kind, problem_row
 from evo.search.stop import SOLVED
 
 

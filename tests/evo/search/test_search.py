@@ -316,7 +316,7 @@ def test_a_database_that_goes_away_fails_the_run_with_its_reason(search_with, di
 
 
 def test_a_paused_search_goes_on_as_if_it_had_not_been(search_with, digits, digits_policy, tmp_path, monkeypatch):
-    from evo.search.loop import Search
+    from evo.search.loop import SearchLoop
 
     def texts(launched):
         return [[r.rollout.text for r in group.rollouts] for group in launched.groups]
@@ -324,31 +324,31 @@ def test_a_paused_search_goes_on_as_if_it_had_not_been(search_with, digits, digi
     db = f"sqlite:///{tmp_path / 'evo.db'}"
     settings = {"iterations": 12, "seed": 4}
     plain = search_with([digits("a"), digits("b")], digits_policy(), db, name="plain", **settings)
-    report = Search._report
+    report = SearchLoop._report
 
-    def pausing(search, problem_run, group):
-        report(search, problem_run, group)
+    def pausing(search, group):
+        report(search, group)
         if group.sequence in (3, 9):
             search.pause()
             asyncio.get_running_loop().call_later(0.05, search.resume)
 
-    monkeypatch.setattr(Search, "_report", pausing)
+    monkeypatch.setattr(SearchLoop, "_report", pausing)
     paused = search_with([digits("a"), digits("b")], digits_policy(), db, name="paused", **settings)
     assert texts(paused) == texts(plain)
 
 
 def test_a_paused_search_can_be_interrupted(search_with, digits, digits_policy, tmp_path, monkeypatch):
-    from evo.search.loop import Search
+    from evo.search.loop import SearchLoop
 
-    report = Search._report
+    report = SearchLoop._report
 
-    def pausing(search, problem_run, group):
-        report(search, problem_run, group)
+    def pausing(search, group):
+        report(search, group)
         if group.sequence == 3:
             search.pause()
             asyncio.get_running_loop().call_later(0.05, search.interrupt, INTERRUPTED)
 
-    monkeypatch.setattr(Search, "_report", pausing)
+    monkeypatch.setattr(SearchLoop, "_report", pausing)
     launched = search_with([digits("a")], digits_policy(), f"sqlite:///{tmp_path / 'evo.db'}", iterations=50)
     assert launched.reason == "interrupted" and 4 <= len(launched.groups) < 50
 
@@ -356,7 +356,7 @@ def test_a_paused_search_can_be_interrupted(search_with, digits, digits_policy, 
 def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
     search_with, digits, digits_policy, tmp_path, monkeypatch
 ):
-    from evo.search import loop as searching
+    from evo.search import core as searching
     from islands.db.store import Store
 
     monkeypatch.setattr(searching, "SUMMARY_SECONDS", 0.0)

@@ -5,7 +5,7 @@ from python_problem import PythonProblem
 
 from evo.config.run import RunConfig
 from evo.search.defaults import iterations_for, population_config, resolve_settings, to_stored, workers
-from evo.search.window import Window, in_flight
+from evo.search.schedule import Window, in_flight
 
 
 class Directory(PythonProblem):

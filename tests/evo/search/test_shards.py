@@ -11,10 +11,9 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput, SearchFailed
 from evo.runs.launch import launch
 from evo.runs.result import run_to_end
-from evo.runs.resume import relaunch
-from evo.runs.shards import check_divisible, relaunch_shard
+from evo.runs.resume import check_divisible, relaunch, relaunch_shard
+from evo.search.schedule import Shard
 from evo.search.stop import INTERRUPTED
-from evo.search.turns import Shard
 from islands.db.shards import plan_shards, read_shards
 from islands.db.store import Store
 
@@ -158,7 +157,7 @@ def test_a_whole_search_that_stopped_goes_on_in_shards_and_back(tmp_path, whole)
         plan_shards(launched.store, launched.run.id, 3)
         await launched.close()
         await search_shard(db, 1)
-        with pytest.raises(BadInput, match="some of which are ahead of others; go on with it by evo resume run --ray"):
+        with pytest.raises(BadInput, match="some of which are ahead of others; continue it by evo resume run --ray"):
             await relaunch("run", db=db)
         await search_shard(db, 0)
         await search_shard(db, 2)

@@ -9,7 +9,7 @@ from vllm_stubbed import stubbed_vllm
 
 from evo.config.run import RunConfig
 from evo.runs.launch import launch
-from evo.search.resources import Shared
+from evo.search.resources import Resources
 from islands.db.store import Store
 from islands.queries.training import training_steps
 
@@ -55,7 +55,7 @@ def test_a_search_trains_the_policy_that_vllm_serves(stubbed, tmp_path, replicas
 
 
 def test_arms_that_agree_in_the_engine_share_one_whatever_they_ask_of_it(stubbed):
-    shared = Shared()
+    shared = Resources()
     arms = [config(), config(answers=3), config(temperature=0.5), config(policy=f"{POLICY}&temperature=0.7")]
     try:
         policies = [shared.policy(arm, shared.problems(arm)) for arm in arms]

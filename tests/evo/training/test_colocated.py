@@ -17,8 +17,8 @@ from evo.errors import BadInput, SearchFailed
 from evo.runs.launch import launch
 from evo.runs.learner import check_trainable
 from evo.runs.resume import relaunch
-from evo.search.learner import SyncFailed
 from evo.search.operator_selection import Operator
+from evo.search.sampler import SyncFailed
 from evo.search.stop import INTERRUPTED
 from evo.training.colocated import CoLocated
 from evo.training.promotion import Promotion
@@ -281,7 +281,7 @@ def test_engines_that_the_tasks_of_a_cluster_share_are_not_trained():
     asked = RunConfig.model_validate({"policy": "vllm:m?replicas=2", "train": {"method": "vpo"}})
     engines = SimpleNamespace(takes_weights=False)
     with pytest.raises(BadInput, match=r"where others ask them too; .* leave out --ray, or \?replicas="):
-        check_trainable(asked, [Operator(asked.policy, engines, 2, 1, asked.prompt)])
+        check_trainable(asked, [], [Operator(asked.policy, engines, 2, 1, asked.prompt)])
 
 
 def _runs():

@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from evo.config.run import RunConfig
-from evo.search.resources import Shared
+from evo.search.resources import Resources
 from problems.contract import BadAddress
 from problems.registry import resolve
 from problems.types import Prompt
@@ -64,7 +64,7 @@ def test_options_of_a_lone_policy_and_of_operators_mean_the_same() -> None:
     problems = resolve("maze:test", limit=1)
     asked = "scripted:mutate?temperature=0.5&prefill=0.25"
     for text in (asked, f"{asked},scripted:echo"):
-        shared = Shared()
+        shared = Resources()
         first = shared.operators(RunConfig(problems=["maze:test"], policy=text, rollouts=2, answers=1), problems)[0]
         assert first.policy.temperature == 0.5 and first.prompt.prefill == 0.25
         asyncio.run(shared.close())
@@ -73,7 +73,7 @@ def test_options_of_a_lone_policy_and_of_operators_mean_the_same() -> None:
 def test_operators_that_differ_in_their_prompts_alone_share_a_policy() -> None:
     problems = resolve("maze:test", limit=1)
     text = "scripted:mutate?prefill=0.25,scripted:mutate,scripted:mutate?temperature=0.5"
-    shared = Shared()
+    shared = Resources()
     policies = [operator.policy for operator in shared.operators(RunConfig(policy=text), problems)]
     assert policies[0] is policies[1] and policies[0] is not policies[2]
     assert [str(address) for address in parse_addresses(text)] == text.split(",")

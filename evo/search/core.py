@@ -1,0 +1,171 @@
+"""The search without a policy: `ask` proposes what the next prompt shows, `tell` stores a scored group of answers.
+
+Nothing here waits and nothing here samples. The asynchronous loop over policies (evo.search.loop) and the public
+`evo.Search` drive it. Whoever does decides the order of calls, and that order alone decides the run: with the calls in
+one order, one seed gives one run, resumed or not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from evo.config.run import RunConfig
+from evo.search.iteration import Choice, choose
+from evo.search.operator_selection import FreshShare, Operators
+from evo.search.problem_run import ProblemRun
+from evo.search.schedule import Scheduler, Window
+from evo.search.status import SUMMARY_SECONDS, SearchStatus
+from evo.search.stop import SOLVED, Stop, StopReason
+from islands.db.reflections import write_reflection
+from islands.db.store import Store
+from islands.db.transaction import Transaction
+from islands.types import Placement
+from problems.types import ScoredGroup
+
+WriteMetrics = Callable[[Mapping[str, Any], Transaction], None]
+"""Puts a search's metrics on record, with the groups that the transaction stores."""
+
+
+class SearchCore:
+    """The state of a search: its problems, their populations, and what is learned of its operators.
+
+    Used by one thread at a time. `ask` and `tell` do not report or release anything; after the transaction of a group
+    is committed, call `release` with it.
+
+    stopped: why nothing more is proposed; None while something is
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: RunConfig,
+        problem_runs: Sequence[ProblemRun],
+        operators: Operators,
+        status: SearchStatus,
+        window: Window,
+        scheduler: Scheduler,
+        write_metrics: WriteMetrics,
+    ) -> None:
+        self.store, self.config, self.problem_runs = store, config, list(problem_runs)
+        self.operators, self.status, self.window, self.scheduler = operators, status, window, scheduler
+        self.fresh_share = FreshShare()
+        self.stopped: Stop | None = None
+        self._write_metrics, self._summarised = write_metrics, 0.0
+        self._shown = {one.record.id: shown for one, shown in zip(self.problem_runs, status.problem_runs, strict=True)}
+        for problem_run in self.problem_runs:
+            problem_run.spread = window.spread or None
+
+    def ask(self) -> Choice | None:
+        """What the next prompt shows; None if a budget is spent, the search is stopped, or no problem takes one now."""
+        if self.stopped is None:
+            self.stopped = budget_spent(self.config, self.status, self.scheduler.proposed)
+        problem_run = self.scheduler.next()
+        if self.stopped is not None or problem_run is None:
+            return None
+        seed, problem = self.config.seed, problem_run.record
+        number = self.operators.selection.choose(seed, problem.index, problem_run.upcoming)
+        fresh = self.operators[number].prompt.fresh
+        share = self.fresh_share.of(problem.id, number) if fresh == "auto" else fresh
+        return choose(problem_run, self.scheduler.take(), seed, number, share)
+
+    def tell(
+        self, problem_run: ProblemRun, group: ScoredGroup, transaction: Transaction
+    ) -> tuple[ScoredGroup, list[Placement]]:
+        """Store a group and let its answers take their places; the group with its sequence, and where each answer
+        went. Proposals see it from now on."""
+        group = self.scheduler.commit(problem_run, group)
+        placements = problem_run.population.add(group, transaction)
+        self.fresh_share.count(group, [not placement.new for placement in placements])
+        write_reflection(self.store, problem_run.record.run_id, group, transaction)
+        self.status.migrations += bool(problem_run.population.migrate_if_due(transaction))
+        problem_run.committed += 1
+        self.status.count(group)
+        best, target = problem_run.population.best, problem_run.problem.target
+        if best is not None and target is not None and not problem_run.solved and best[1] >= target:
+            problem_run.solve(group.sequence, group.iteration + 1, self.config.until_solved)
+            self.store.set_problem_status(
+                problem_run.record.id, "solved", solved_sequence=group.sequence, tx=transaction
+            )
+        self.operators.credit(group)  # before the proposal that may know of it
+        visible = self._visible_through(group)
+        self.operators.selection.advance(visible)
+        self.fresh_share.advance(visible)
+        return group, placements
+
+    def _visible_through(self, group: ScoredGroup) -> int | None:
+        """The last sequence that proposals after this group's commit may see; None for everything committed."""
+        return None if self.window.async_window else group.sequence
+
+    def fail(self, problem_run: ProblemRun, message: str, transaction: Transaction) -> None:
+        """Take no more iterations of this problem: its scorer failed, or its prompts do not fit the model."""
+        problem_run.fail(message, self.store, transaction)
+        problem_run.describe(self._shown[problem_run.record.id])
+
+    def release(self, problem_run: ProblemRun, group: ScoredGroup) -> None:
+        """The transaction of this group is committed: the store answers for its scores now, and displays show it."""
+        problem_run.release(group)
+        problem_run.describe(self._shown[problem_run.record.id])
+
+    def advance(self, upto: int | None) -> None:
+        """After a resume: see the stored groups up to this sequence, all of them with None."""
+        self.operators.selection.advance(upto)
+        self.fresh_share.advance(upto)
+        for problem_run in self.problem_runs:
+            problem_run.population.advance(upto)
+            # a problem that stops when solved must look unsolved to proposals made before it was
+            sequence = problem_run.solved_sequence
+            if self.config.until_solved and sequence is not None and (upto is None or sequence <= upto):
+                problem_run.stop = SOLVED
+
+    def replay(self, propose: Callable[[], bool]) -> None:
+        """Bring the populations to where the stored groups left them, and propose the groups again that were in flight
+        when the run ended. With an asynchronous window it is not known what those had seen: they are proposed as any
+        other. propose: makes the next proposal; False if there is none"""
+        if not self.window.async_window:
+            committed = sequence = self.scheduler.upcoming
+            while committed is not None and sequence is not None and sequence < committed + self.window.groups:
+                self.advance(sequence - self.window.groups)
+                if not propose():
+                    break
+                sequence = self.scheduler.upcoming
+        self.advance(None)
+        for problem_run in self.problem_runs:
+            problem_run.describe(self._shown[problem_run.record.id])
+
+    def stop(self, stop: Stop) -> None:
+        """Propose nothing more."""
+        self.stopped = self.stopped or stop
+
+    def write_metrics_if_due(self, transaction: Transaction, scoring_queue: int = 0) -> None:
+        """Once in SUMMARY_SECONDS, with the groups that the transaction stores."""
+        if time.monotonic() - self._summarised >= SUMMARY_SECONDS:
+            self._summarised = time.monotonic()
+            self.write_metrics(transaction, scoring_queue)
+
+    def write_metrics(self, transaction: Transaction, scoring_queue: int = 0, **waiting: int) -> None:
+        """Put the metrics on record. waiting: counts of groups in flight, which the next metrics take back"""
+        if waiting:
+            self._summarised = 0.0
+        if self.problem_runs:
+            self._write_metrics(self.status.metrics(scoring_queue) | waiting, transaction)
+
+
+def budget_spent(config: RunConfig, status: SearchStatus, groups: int) -> Stop | None:
+    """The first budget that leaves no room for a further group; None if all do. groups: proposed so far, those in
+    flight included"""
+    per_group = config.rollouts * config.answers
+    if config.max_answers and (groups + 1) * per_group > config.max_answers:
+        return _budget(f"{config.max_answers:,} answers")
+    if config.max_tokens and status.tokens >= config.max_tokens:
+        return _budget(f"{config.max_tokens:,} tokens")
+    if config.max_cost and status.cost >= config.max_cost:
+        return _budget(f"{config.max_cost:g} of cost")
+    if config.max_seconds and status.elapsed >= config.max_seconds:
+        return _budget(f"{config.max_seconds:g} seconds")
+    return None
+
+
+def _budget(what: str) -> Stop:
+    return Stop(StopReason.BUDGET, f"budget of {what}")
