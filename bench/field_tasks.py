@@ -10,10 +10,10 @@ import dataclasses
 import math
 
 from problems.contract import Problem, Score
-from problems.maths.circles import TASKS as CIRCLES
-from problems.maths.erdos_min_overlap import TASKS as ERDOS
-from problems.maths.problem import MathsProblem
-from problems.maths.task import Best, Task
+from problems.plugins.maths.circles import TASKS as CIRCLES
+from problems.plugins.maths.erdos_min_overlap import TASKS as ERDOS
+from problems.plugins.maths.problem import MathsProblem
+from problems.plugins.maths.task import Best, Task
 from problems.registry import resolve, shared_sandbox
 from problems.sandbox.contract import Limits, Program
 

@@ -17,13 +17,13 @@ from problems.contract import Problem
 from problems.identity import identity
 from problems.maze.moves import UnreadableRoute, parse_moves
 from problems.openevolve.evolve_block import NotSpliceable, splice
+from problems.plugins.text_tasks.fields import first_field, without_thoughts
 from problems.programs.comparison import same_output
 from problems.python_syntax import code_features
 from problems.redaction import redact
 from problems.registry import resolve
-from problems.text.fields import first_field, without_thoughts
 from vpo.chain import draw_prefill, parse, write_edits
-from vpo.embedded.dialects import DIALECTS
+from vpo.embedded.dialects import all_dialects
 from vpo.openai.response import Unreadable, read_reply
 from vpo.openai.server import json_of
 
@@ -137,7 +137,7 @@ def parsers() -> list[Parser]:
         problem = resolve(address)[0]
         seeds = (problem.seed_answer() or "RRDD", *_FIELDS, "RRDDLLUU")
         found.append(Parser(f"answers of {address.split('/')[0]}", _scored(problem), seeds))
-        for name, dialect in DIALECTS.items():
+        for name, dialect in all_dialects().items():
             if dialect.understands(problem) and not address.startswith("maze:comp"):
                 prompt = dialect.prompt(problem, "", None, 2)
                 words = " ".join(dialect.vocabulary()[:60])

@@ -1,4 +1,4 @@
-"""The best values of sizes that no literature gives: a multi-start search, as the tables of problems.maths name it.
+"""The best values of sizes that no literature gives: a multi-start search, as the tables of `maths:` name it.
 
     python bench/maths_best.py circles:20:200 ratio2:12:40 tri:7:10     kind:size:seconds
 
@@ -19,9 +19,9 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.spatial import ConvexHull
 
-from problems.maths.sums_differences import measure_set
-from problems.maths.task import Unfit
-from problems.maths.uncertainty import bound_of_roots
+from problems.plugins.maths.sums_differences import measure_set
+from problems.plugins.maths.task import Unfit
+from problems.plugins.maths.uncertainty import bound_of_roots
 
 Generator = np.random.Generator
 

@@ -159,6 +159,15 @@ class Problem(Protocol):
         return _code_fingerprint(self, type(self))
 
 
+@runtime_checkable
+class KnowsAnswers(Protocol):
+    """A problem that knows good answers. `evo check` compares attacks with them; no prompt shows them."""
+
+    def known_answers(self, seed: int) -> list[str]:
+        """The best first; empty if this problem has none. seed: of random choices"""
+        ...
+
+
 MEMBERS = ("name", "objectives", "statement", "score")
 """What a problem must have by itself."""
 DEFAULTED = (

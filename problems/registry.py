@@ -6,9 +6,7 @@
     programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP, EvalPlus, LiveCodeBench or LeetCodeDataset, from 0
     programs:FILE?from=2024-08-01&to=2025-02-01  those of a window of dates
     livecodebench:PATH  livecodebench:PATH/ID    LiveCodeBench as in the VPO paper (problems.programs.sets)
-    maths:circle_packing_26  maths:all           constructions of extremal mathematics
     list:FILE                                    the addresses in a file, one a line (problems.address_list)
-    toolrl:synthetic  musique:FILE.jsonl/12      text tasks of the VPO paper (problems.text.sets)
     PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
     PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve.directory)
     PATH/problem.yaml  PATH/directory            a program of one file or several, scored by a command
@@ -18,8 +16,8 @@
     NAME  NAME:REST                              registered with @problems.register("NAME"), or under the entry point
                                                  group "evo.problems"
 
-What is registered is a Problem, a class or function that makes one or a list of them; it is called with what stands
-after NAME: where it takes an argument.
+What is registered is a Problem, or a class or function that makes one or a list of them. If it takes an argument, it is
+called with the text after NAME:. An entry point may also name ProblemSets, a family of sets (problems.plugins.maths).
 """
 
 from __future__ import annotations
@@ -36,7 +34,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from problems.address_list import addresses_in
 from problems.close_names import did_you_mean, files_beside
 from problems.contract import MEMBERS, BadAddress, Problem, complete_problem
-from problems.plugins import find_entry_points, load_entry_point
+from problems.entry_points import find_entry_points, load_entry_point
+from problems.problem_sets import ProblemSets, built_in_sets, describe_set
 from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shared_sandbox
 from problems.user_path import user_path
 
@@ -44,7 +43,9 @@ if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
 
 __all__ = [
+    "ProblemSets",
     "close_shared_sandbox",
+    "describe_set",
     "describe_sets",
     "given",
     "register",
@@ -54,10 +55,10 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "evo.problems"
-_PART = re.compile(r"((?:maze|programs|livecodebench|list|maths|musique|toolrl|eureqa):.+)/([0-9]+)-([0-9]+)")
+_BUILT_IN = ("maze", "programs", "livecodebench", "list")
+_PART = re.compile(r"(([^:/]+):.+)/([0-9]+)-([0-9]+)")
 _MAZES = ("test", "hard", "compromise", "large", "train", "compromise-train", "large-train")
 _PROGRAMS = ("shipped", "easy", "medium", "hard")
-_TEXTS = ("musique", "eureqa", "toolrl")
 _NAMED = (".py", ".yaml", ".yml")
 """Files that are problems by their path alone."""
 _registered: dict[str, Any] = {}
@@ -69,7 +70,7 @@ def register(name: str) -> Callable[[_Made], _Made]:
     """Decorator: `name` is an address of what the decorated class or function makes."""
     if not name or any(mark in name for mark in ":/ "):
         raise ValueError(f"{name!r} cannot be registered: a name has no colon, slash or space")
-    if name in ("maze", "programs", "livecodebench", "list", "maths", "score", *_TEXTS):
+    if name in (*_BUILT_IN, "score") or isinstance(_find_entry_point(name), ProblemSets):
         raise ValueError(f"{name!r} is built in")
 
     def remember(made: _Made) -> _Made:
@@ -101,8 +102,8 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
         return [problem]
     source = sandbox or shared_sandbox
     part = _PART.fullmatch(address)
-    if part:
-        first, last = int(part[2]), int(part[3])
+    if part and (part[2] in _BUILT_IN or isinstance(_find_named(part[2]), ProblemSets)):
+        first, last = int(part[3]), int(part[4])
         if first > last:
             raise BadAddress(f"{address!r} goes from {first} down to {last}; {part[1]}/{last}-{first} names that part")
         whole = resolve(part[1], last + 1, sandbox)
@@ -123,19 +124,14 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
         found = list(from_livecodebench(parse_place(kind, rest), source, limit))
     elif kind == "list" and colon:
         found = [problem for one in addresses_in(rest) for problem in resolve(one, sandbox=sandbox)]
-    elif kind == "maths" and colon:
-        found = _maths(rest, source)
-    elif kind in _TEXTS and colon:
-        from problems.text.kinds import KINDS
-        from problems.text.sets import problem_set as text_set
-
-        found = list(text_set(KINDS[kind], rest, limit))
     elif kind == "score" and colon:
         raise BadAddress(
             f"{address} is a function that was given in Python, and has to be given again: "
             f'evo.resume("RUN", score={rest}) in Python goes on with its run'
         )
-    elif (made := _find_named(kind)) is not None:
+    elif isinstance(made := _find_named(kind), ProblemSets) and colon:
+        found = list(made.load(rest, limit, source))
+    elif made is not None and not isinstance(made, ProblemSets):
         found = _make(kind, made, rest if colon else None)
     else:
         found = [_at_path(address, source)]
@@ -144,13 +140,15 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
 
 def describe_sets() -> list[dict[str, Any]]:
     """Every named set: name, count (None where only making it would tell), objectives, description, source, licence."""
-    from problems.built_in_sets import built_in_sets, describe_set
-
     sets = built_in_sets()
     for name, made in sorted(_registered.items()):
         sets.append(describe_set(name, _first_line(made), None))
     for name in sorted(set(find_entry_points(ENTRY_POINTS)) - set(_registered)):
-        sets.append(describe_set(name, f"entry point {ENTRY_POINTS}", None))
+        made = _find_entry_point(name)
+        if isinstance(made, ProblemSets):
+            sets += made.describe()
+        elif made is not None:
+            sets.append(describe_set(name, f"entry point {ENTRY_POINTS}", None))
     return sets
 
 
@@ -176,20 +174,6 @@ def _programs(rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> l
     known = [f"programs:{name}" for name in _PROGRAMS]
     hint = did_you_mean(f"programs:{rest}", known)
     raise BadAddress(f"there is no set programs:{rest}{hint}; there are {', '.join(known)} and programs:FILE.jsonl")
-
-
-def _maths(name: str, sandbox: Callable[[], Sandbox]) -> list[Any]:
-    from problems.maths.problem import MathsProblem
-    from problems.maths.sets import TASKS
-
-    if name == "all":
-        return [MathsProblem(task, sandbox) for task in TASKS.values()]
-    if name not in TASKS:
-        known = [f"maths:{known}" for known in ("all", *TASKS)]
-        raise BadAddress(
-            f"there is no problem maths:{name}{did_you_mean(f'maths:{name}', known)}; there are {', '.join(known)}"
-        )
-    return [MathsProblem(TASKS[name], sandbox)]
 
 
 def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
@@ -253,8 +237,10 @@ def _set_names() -> list[str]:
 
 
 def _find_named(name: str) -> Any | None:
-    if name in _registered:
-        return _registered[name]
+    return _registered[name] if name in _registered else _find_entry_point(name)
+
+
+def _find_entry_point(name: str) -> Any | None:
     point = find_entry_points(ENTRY_POINTS).get(name)
     return None if point is None else load_entry_point(point, name)
 

@@ -69,6 +69,13 @@ def postgres_address(postgres: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The test's folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def one_thread() -> Iterator[None]:
     """Two threads of a small model wait for each other most of the time where other tests run beside them."""
     import torch

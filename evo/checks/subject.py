@@ -8,15 +8,10 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from problems.contract import Problem, Score, ScorerFault
-from problems.maze.board import Maze
-from problems.maze.optimum import best_route
-from problems.maze.planner import Planner, moves_between
+from problems.contract import KnowsAnswers, Problem, Score, ScorerFault
+from problems.maze.planner import draw_route
 from problems.maze.problem import MazeProblem
-from problems.musique.problem import MusiqueProblem
-from problems.programs.problem import ProgramProblem
 from problems.scoring import cores
-from problems.toolrl.problem import ToolProblem
 from vpo.policies.mutation.operators import mutate_answer
 
 ROUNDS = 4
@@ -66,7 +61,7 @@ class Subject:
         self.problem = problem
         self.seed_answer = problem.canonical(problem.seed_answer()) if problem.seed_answer() else ""
         self.asked: list[Outcome] = []
-        self.known = known_answers(problem, seed)
+        self.known = problem.known_answers(seed) if isinstance(problem, KnowsAnswers) else []
         self._seed, self._count, self._patience = seed, mutants, patience
         self._honest: Outcome | None = None
         self._mutants: list[Outcome] | None = None
@@ -147,25 +142,7 @@ class Subject:
     def _mutant(self, parent: str, others: Sequence[str], rng: random.Random) -> str:
         problem = self.problem
         if isinstance(problem, MazeProblem):
-            route = _route(problem.maze, rng)
+            route = draw_route(problem.maze, rng)
             return route if rng.random() < 0.75 else route[: rng.randrange(1, len(route))]  # which stops short of E
         mates = [other for other in rng.sample(others, min(2, len(others))) if other != parent]
         return mutate_answer(parent, mates, problem.statement(), problem.answer_format == "python", rng)
-
-
-def known_answers(problem: Problem, seed: int = 0) -> list[str]:
-    """Answers that earn something, where the problem can tell: a data set's own solution, a maze's best route."""
-    if isinstance(problem, ProgramProblem):
-        return [problem.task.reference] if problem.task.reference else []
-    if isinstance(problem, MazeProblem):
-        rng = random.Random(seed)
-        return [best_route(problem.maze), *(_route(problem.maze, rng) for _ in range(3))]
-    if isinstance(problem, ToolProblem | MusiqueProblem):
-        return [problem.reference]
-    return []
-
-
-def _route(maze: Maze, rng: random.Random) -> str:
-    """A planner's, which comes to the exit."""
-    planner = Planner(maze)
-    return moves_between(maze, planner.route(rng))

@@ -14,12 +14,12 @@ from evo.config.parse import OPTIONS, parse
 from evo.config.pretrain import PretrainSettings
 from evo.errors import BadInput
 from vpo.embedded.pretrain import pretrain as train
-from vpo.embedded.pretrain_config import LANGUAGES
 from vpo.embedded.pretrain_config import Progress as Report
+from vpo.embedded.pretrain_config import languages
 
 
 @click.command()
-@click.argument("language", type=click.Choice(list(LANGUAGES)))
+@click.argument("language", type=click.Choice(list(languages())))
 @click.option("-o", "--output", required=True, type=click.Path(file_okay=False), help="directory of the new checkpoint")
 @flag(PretrainSettings, "start", metavar="POLICY")
 @flags(
@@ -30,9 +30,9 @@ from vpo.embedded.pretrain_config import Progress as Report
 def pretrain(language: str, output: str, plain: bool, **options: float | str | None) -> int:
     """Train the base policy of LANGUAGE and save it as a Hugging Face checkpoint.
 
-    A policy of maze writes routes through 9x9 boards; one of maze-edit writes a change of the parent that it is shown,
-    or a route, on 9x9 and 13x13 boards; one of musique answers questions of musique:synthetic. One seed and one number
-    of steps give one checkpoint. Use it with `--policy DIR`.
+    A policy of maze writes routes through 9x9 boards. A policy of maze-edit writes an edit of its parent, or a route,
+    on 9x9 and 13x13 boards. Plug-ins add languages. One seed and one number of steps give one checkpoint. Use it with
+    `--policy DIR`.
     """
     if (Path(output) / "config.json").exists():
         raise BadInput(f"-o {output}: holds a checkpoint already; name another directory")
@@ -56,9 +56,8 @@ def pretrain(language: str, output: str, plain: bool, **options: float | str | N
             f"{kind}: an answer keeps {of.shown.kept:.2f} of the parent that it is shown, {of.unshown.kept:.2f} of one "
             f"that it is not, the teacher's {of.teacher.kept:.2f}"
         )
-    searched = "musique:synthetic-medium" if language == "musique" else "maze:test"
     console.print(
         f"{output}: {last.step} steps, {last.tokens:,} tokens, loss {last.loss:.3f} in {last.seconds:.0f} s; "
-        f"try: evo run {searched} --limit 10 --policy {output}"
+        f"try: evo run {languages()[language].searched} --limit 10 --policy {output}"
     )
     return 0

@@ -20,7 +20,7 @@ from problems.registry import describe_sets, resolve
 
 WIDEST, INDENT = 110, 4
 ALSO = (
-    "Also: programs:FILE, livecodebench:FILE, toolrl:FILE, musique:FILE, eureqa:FILE, list:FILE (an address a line), "
+    "Also: programs:FILE, livecodebench:FILE, list:FILE (an address a line), a plug-in's files (toolrl:FILE), "
     "a scorer file (PATH.py), an OpenEvolve directory (PATH)."
 )
 WHO_SEARCHES = (

@@ -11,7 +11,7 @@ from evo.search.resources import policy_key
 from problems.scoring import cores
 from vpo.embedded import dialect_of
 from vpo.policies.address import parse_addresses
-from vpo.policies.prompt_formats import TOKEN_FORMATS
+from vpo.policies.prompt_formats import is_token_format
 
 
 def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | Workers:
@@ -31,6 +31,6 @@ def _small(config: RunConfig) -> bool:
         return False
     return all(
         address.kind in ("embedded", "scripted")
-        or (address.folder is not None and dialect_of(address.folder) in TOKEN_FORMATS)
+        or (address.folder is not None and is_token_format(dialect_of(address.folder)))
         for address in parse_addresses(config.policy)
     )

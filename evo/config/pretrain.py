@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from evo.errors import BadInput
-from vpo.embedded.pretrain_config import PretrainConfig, make_config
+from vpo.embedded.pretrain_config import PretrainConfig, languages, make_config
 
 
 class PretrainSettings(BaseModel):
@@ -15,7 +15,7 @@ class PretrainSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    language: Literal["maze", "maze-edit", "musique"] = "maze"
+    language: str = Field("maze", description="token language that the policy writes")
     start: str | None = Field(None, description="embedded policy to go on from  [default: from nothing]")
     steps: int | None = Field(None, ge=1, description="optimiser steps  [default: what made the shipped policy]")
     seconds: float | None = Field(None, gt=0, description="stop by the clock instead of by steps")
@@ -32,6 +32,8 @@ class PretrainSettings(BaseModel):
 
     def config(self) -> PretrainConfig:
         """As pretraining takes them. Raises BadInput, in one line, for settings that do not go together."""
+        if self.language not in languages():
+            raise BadInput(f"there is no language {self.language!r}; there are {', '.join(languages())}")
         try:
             return make_config(**self.model_dump(exclude_none=True))
         except ValueError as error:

@@ -17,15 +17,13 @@ from problems.contract import BadAddress
 from problems.registry import resolve
 from problems.types import Prompt, Rollout
 from vpo.policies.contract import Policy, PolicyUnavailable
-from vpo.policies.prompt_formats import TOKEN_FORMATS
+from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import load_policy
 
 TOKENS = 8
 TEMPERATURE = 0.7
 """Not 1: a server whose log-probabilities leave the temperature out shows only so."""
 ASKED = "Count to three."
-_SPOKEN = ("maze:test/0", "musique:synthetic/0")
-"""Problems that the token languages write."""
 NO_LOGPROBS = (
     "start vLLM with --logprobs-mode processed_logprobs; this one can search; training takes its runs as traces"
 )
@@ -69,13 +67,9 @@ async def _ask(policy: Policy) -> Rollout:
 
 
 def _prompt(prompt_format: str) -> Prompt:
-    if prompt_format not in TOKEN_FORMATS:
+    if not is_token_format(prompt_format):
         return Prompt(ASKED)
-    wrong: BadInput | None = None
-    for place in _SPOKEN:
-        try:
-            return open_format(resolve(place)[0], prompt_format, PromptConfig(), 1).build(Selection(None, (), ()), 0)
-        except BadInput as error:
-            wrong = error
-    assert wrong is not None
-    raise wrong
+    from vpo.embedded.dialects import open_dialect
+
+    (problem,) = resolve(open_dialect(prompt_format).example)
+    return open_format(problem, prompt_format, PromptConfig(), 1).build(Selection(None, (), ()), 0)

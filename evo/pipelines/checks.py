@@ -24,7 +24,7 @@ from evo.runs.preflight import check_price, policies_of, prompt_format_at
 from evo.search.defaults import iterations_for, resolve_settings
 from evo.search.resources import check_apart, problems_at
 from problems.contract import BadAddress, Problem
-from vpo.embedded.pretrain_config import LANGUAGES
+from vpo.embedded.pretrain_config import languages
 from vpo.policies.address import NoOptions, parse_address
 
 
@@ -207,7 +207,7 @@ class _Checks:
         if stage.kind == "train":
             return self._prompt_format(stage.settings.policy)
 
-        return LANGUAGES[stage.settings.language]
+        return languages()[stage.settings.language].name
 
     def _stage_of(self, policy: str) -> Stage | None:
         name = stage_named(policy)

@@ -10,8 +10,8 @@ from evo.prompts.chat import ChatFormat
 from evo.prompts.contract import Opener, PromptFormat
 from evo.prompts.tokens import TokenFormat
 from problems.contract import Problem
-from problems.plugins import find_entry_points, load_entry_point
-from vpo.policies.prompt_formats import ENTRY_POINTS, TOKEN_FORMATS
+from problems.entry_points import find_entry_points, load_entry_point
+from vpo.policies.prompt_formats import ENTRY_POINTS, is_token_format
 
 
 def open_format(problem: Problem, name: str, config: PromptConfig, answers: int) -> PromptFormat:
@@ -45,7 +45,7 @@ def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFor
 def _opener(name: str) -> Opener:
     if name == "chat":
         return open_chat
-    if name in TOKEN_FORMATS:
+    if is_token_format(name):
         return partial(TokenFormat, name=name)
     point = find_entry_points(ENTRY_POINTS).get(name)
     if point is None:

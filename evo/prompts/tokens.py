@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 class TokenFormat:
     """A token language of an embedded policy: the problem, the mode, and a parent with its reward vector.
 
-    name: one of TOKEN_FORMATS
+    name: of a dialect (vpo.embedded.dialects)
     Raises BadInput on a problem that the language cannot write, and for too many answers.
     """
 
     def __init__(self, problem: Problem, config: PromptConfig, answers: int, name: str):
-        from vpo.embedded.dialects import DIALECTS
+        from vpo.embedded.dialects import open_dialect
 
         self.problem, self.config, self.answers, self.name = problem, config, answers, name
-        self.dialect = DIALECTS[name]
+        self.dialect = open_dialect(name)
         if not self.dialect.understands(problem):
             raise BadInput(
                 f"this policy only understands {self.dialect.speaks_of} and cannot search {problem.name}; name as "

@@ -17,7 +17,7 @@ from islands.errors import DatabaseUnavailable
 from problems.contract import Problem
 from vpo.policies.address import BUILT_IN, OF_ITS_PROMPTS, parse_address, parse_addresses
 from vpo.policies.checkpoint import find_checkpoint
-from vpo.policies.prompt_formats import TOKEN_FORMATS
+from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import PolicySettings, check_policy
 from vpo.policies.scripted import load_scripted
 
@@ -55,12 +55,12 @@ def check_reflection(config: RunConfig, problems: Sequence[Problem]) -> None:
     reflecting = config.feedback.policy
     if reflecting is None:
         return
-    if prompt_format_at(reflecting) in TOKEN_FORMATS:
+    if is_token_format(prompt_format_at(reflecting)):
         raise BadInput(f"feedback.policy: {reflecting} has a token language of its own and says nothing in words")
     # a default policy for mazes is not asked for anything else
     asked = "policy" in config.model_fields_set or any(problem.answer_format == "route" for problem in problems)
     for address in parse_addresses(config.policy) if asked else ():
-        if prompt_format_at(str(address)) in TOKEN_FORMATS:
+        if is_token_format(prompt_format_at(str(address))):
             raise BadInput(f"policy {address} reads no words, so no reflection either: leave out --reflect")
 
 
@@ -94,7 +94,7 @@ def check_new_comparison(configs: Sequence[RunConfig], db: str, name: str | None
 def check_speaks(policy: str, config: RunConfig, problems: Sequence[Problem]) -> None:
     """BadInput where a policy cannot be asked for a problem, as far as its files tell."""
     prompt_format = prompt_format_at(policy)
-    if prompt_format in TOKEN_FORMATS:
+    if is_token_format(prompt_format):
         for problem in problems:
             open_format(problem, prompt_format, config.prompt, config.answers)
 

@@ -25,7 +25,7 @@ from problems.contract import Problem, ScorerFault
 from problems.identity import identity
 from problems.scoring import Scorer
 from problems.types import ScoredAnswer
-from vpo.policies.prompt_formats import TOKEN_FORMATS
+from vpo.policies.prompt_formats import is_token_format
 
 SEED_SEQUENCE = -1
 """A seed comes before the run's first group."""
@@ -36,7 +36,7 @@ def check_together(config: RunConfig, problems: Sequence[Problem], operators: Se
     for operator in operators:
         if operator.prompt.prefill and not operator.policy.continues:
             raise BadInput(f"policy {operator.address} cannot go on from the beginning of an answer: leave out prefill")
-        if config.feedback.policy and operator.policy.prompt_format in TOKEN_FORMATS:
+        if config.feedback.policy and is_token_format(operator.policy.prompt_format):
             raise BadInput(f"policy {operator.address} reads no words, so no reflection either: leave out --reflect")
         for problem in problems:
             open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)

@@ -17,7 +17,7 @@ from problems.scoring import Scorer
 from vpo.policies.address import OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
-from vpo.policies.prompt_formats import TOKEN_FORMATS
+from vpo.policies.prompt_formats import is_token_format
 
 
 class Resources:
@@ -87,7 +87,7 @@ class Resources:
         key = f"{policy_key(own)} reflects" if config.train else policy_key(own)
         if key not in self._policies:
             self._policies[key] = open_policy(own, problems)
-        if self._policies[key].prompt_format in TOKEN_FORMATS:
+        if is_token_format(self._policies[key].prompt_format):
             raise BadInput(f"feedback.policy: {address} has a token language of its own and says nothing in words")
         return self._policies[key]
 

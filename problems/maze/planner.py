@@ -80,6 +80,11 @@ def moves_between(maze: Maze, cells: Sequence[int]) -> str:
     return "".join(letters)
 
 
+def draw_route(maze: Maze, rng: random.Random) -> str:
+    """The moves of a planner's route, which reaches E."""
+    return moves_between(maze, Planner(maze).route(rng))
+
+
 def tries_to_reach(maze: Maze, target: float, tries: int, rng: random.Random) -> int | None:
     """Which of the planner's first `tries` routes, from 1, earns at least `target`; None where none does."""
     planner = Planner(maze)

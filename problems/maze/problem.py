@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,8 @@ from problems.contract import Problem, Score
 from problems.fingerprint import fingerprint_of
 from problems.maze.board import Maze, Walk, fitness_of, simulate
 from problems.maze.moves import UnreadableRoute, parse_moves
+from problems.maze.optimum import best_route
+from problems.maze.planner import draw_route
 from problems.maze.rules import NAMES, PAPER, PLURALS
 
 TOLERANCE = 1e-9
@@ -43,6 +46,11 @@ class MazeProblem(Problem):
     def fingerprint(self) -> str:
         scored = () if self.maze.rules == PAPER else self.objectives
         return fingerprint_of(self.maze.tiles, self.maze.budget, self.maze.size, *scored)
+
+    def known_answers(self, seed: int) -> list[str]:
+        """The best route, then three of a planner."""
+        rng = random.Random(seed)
+        return [best_route(self.maze), *(draw_route(self.maze, rng) for _ in range(3))]
 
     def statement(self) -> str:
         maze, rules = self.maze, self.maze.rules

@@ -47,6 +47,10 @@ class ProgramProblem(Problem):
     def __repr__(self) -> str:
         return f"ProgramProblem({self.name!r}, {len(self.objectives)} cases)"
 
+    def known_answers(self, seed: int) -> list[str]:
+        """The data set's solution, if it has one."""
+        return [self.task.reference] if self.task.reference else []
+
     def statement(self) -> str:
         """Task, signature and a public example or two; and where cases share the last component, that they do."""
         cases, components = len(self.task.cases), self.task.components

@@ -20,7 +20,7 @@ from problems.programs.humaneval import humaneval_task, is_humaneval
 from problems.programs.leetcode import is_leetcode, leetcode_task
 from problems.programs.livecodebench import is_livecodebench, livecodebench_task
 from problems.programs.mbpp import is_mbpp, mbpp_task
-from problems.text.files import read_rows
+from problems.rows import read_rows
 
 Row = Mapping[str, Any]
 Shape = tuple[Callable[[Row], bool], Callable[[Row], Task]]

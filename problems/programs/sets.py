@@ -20,7 +20,7 @@ from problems.address_options import parse_options
 from problems.contract import BadAddress
 from problems.programs.problem import ProgramProblem
 from problems.programs.reader import PRIVATE_TESTS, Row, Window, read_tasks, rows_of, tasks_of
-from problems.text.files import read_hub
+from problems.rows import read_hub
 from problems.user_path import user_path
 
 if TYPE_CHECKING:

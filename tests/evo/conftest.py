@@ -80,12 +80,6 @@ class DigitsPolicy:
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
 def search_with(monkeypatch):
     """search(problems, policy, db, name=..., resume=..., **config) -> Launched, after the search has run."""
 

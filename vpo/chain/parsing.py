@@ -10,7 +10,7 @@ from vpo.chain import blocks, edits, responses, tags
 from vpo.chain.fences import MOST
 from vpo.chain.syntax import essence, limit_parsing, parse_code
 from vpo.chain.wording import check_request
-from vpo.policies.prompt_formats import TOKEN_FORMATS
+from vpo.policies.prompt_formats import is_token_format
 
 MOST_CHARACTERS = 65_536
 """A longer text, its thinking aside, is not read: some 16,000 tokens, far beyond the limits that rollouts have."""
@@ -54,13 +54,13 @@ def parse(
     """
     check_request(answer_format, answers, diff=diff_parent is not None)
     complaint = ""
-    if prompt_format not in TOKEN_FORMATS:
+    if not is_token_format(prompt_format):
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if answer_format != "tagged":  # a tagged answer may have its thoughts as a field
             text, complaint = _spoken(text)
     if len(text) > MOST_CHARACTERS:
         return Chain((), f"{len(text)} characters written where at most {MOST_CHARACTERS} are read; write less")
-    if prompt_format in TOKEN_FORMATS:
+    if is_token_format(prompt_format):
         return _distinct(*_compact(text, prompt_format, prompt), answer_format, answers)
     with limit_parsing():
         return _read(text, answer_format, answers, diff_parent, truncated, complaint)
@@ -137,9 +137,9 @@ def _tag(name: str, number: str) -> str:
 
 
 def _compact(text: str, prompt_format: str, prompt: str) -> tuple[list[str], str]:
-    from vpo.embedded.dialects import DIALECTS
+    from vpo.embedded.dialects import open_dialect
 
-    dialect = DIALECTS[prompt_format]
+    dialect = open_dialect(prompt_format)
     found = dialect.read(text, prompt)
     return found, "" if found else f"no {'route' if dialect.answer_format == 'route' else 'answer'} in it"
 

@@ -6,7 +6,7 @@ import ast
 
 from problems.contract import ANSWER_FORMATS
 from vpo.chain.syntax import DEFINITIONS, parse_code
-from vpo.policies.prompt_formats import TOKEN_FORMATS
+from vpo.policies.prompt_formats import is_token_format
 
 _SPREAD = (
     "Make the {m} answers spread over the trade-offs: each should be the best of the {m} at something, so where the "
@@ -127,9 +127,9 @@ def default_max_tokens(answer_format: str, answers: int, prompt_format: str = "c
     the batch. In a compact prompt_format the language itself bounds an answer's length.
     """
     check_request(answer_format, answers, diff=False)
-    if prompt_format in TOKEN_FORMATS:
-        from vpo.embedded.dialects import DIALECTS
+    if is_token_format(prompt_format):
+        from vpo.embedded.dialects import open_dialect
 
-        return DIALECTS[prompt_format].most_tokens(answers)
+        return open_dialect(prompt_format).most_tokens(answers)
     each, once = _TOKENS[answer_format]
     return each * answers + once

@@ -1,8 +1,8 @@
 """The embedded policies: small Llamas that write answers in token languages of their own, and how they are made.
 
-For a prompt builder and a chain parser:  DIALECTS[name] (vpo.embedded.dialects), one of TOKEN_FORMATS
+For a prompt builder and a chain parser:  open_dialect(name) (vpo.embedded.dialects)
 For a policy loader:   checkpoint_path("embedded:base") -> a transformers folder
-                       dialect_of(folder) -> "maze-compact", "maze-edit" or "musique-facts"
+                       dialect_of(folder) -> "maze-compact" or "maze-edit", or a plug-in's
 For mazes by hand:     prompt_text(problem, parent=moves, parent_rewards=vector, answers=m) -> the prompt's token string
                        draw_prefill(problem, parent, rng) -> the beginning of a parent's route, to go on from
                        routes(rollout.text, prompt) -> the chain's answers as move lists (letters U, D, L, R), in order
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vpo.embedded.checkpoint import checkpoint_path as checkpoint_path
     from vpo.embedded.checkpoint import dialect_of as dialect_of
     from vpo.embedded.checkpoint import shipped as shipped
-    from vpo.embedded.dialects import DIALECTS as DIALECTS
+    from vpo.embedded.dialects import open_dialect as open_dialect
     from vpo.embedded.words import DIALECT as DIALECT
     from vpo.embedded.words import EDIT_DIALECT as EDIT_DIALECT
     from vpo.embedded.words import MOST_ANSWERS as MOST_ANSWERS
@@ -31,6 +31,6 @@ else:
         __name__,
         by_hand="draw_prefill prompt_text routes",
         checkpoint="checkpoint_path dialect_of shipped",
-        dialects="DIALECTS",
+        dialects="open_dialect",
         words="DIALECT EDIT_DIALECT MOST_ANSWERS most_tokens",
     )

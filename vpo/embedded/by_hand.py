@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from problems.maze import MazeProblem
 from vpo.embedded.decoding import decode_chain
-from vpo.embedded.dialects import DIALECTS
+from vpo.embedded.dialects import open_dialect
 from vpo.embedded.words import DIALECT
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ def prompt_text(
     dialect: one of MAZE_FORMATS
     Raises ValueError for a board the language has no words for, and for too many answers.
     """
-    return DIALECTS[dialect].prompt(problem, parent or "", parent_rewards, answers)
+    return open_dialect(dialect).prompt(problem, parent or "", parent_rewards, answers)
 
 
 def draw_prefill(problem: MazeProblem, parent: str, rng: np.random.Generator) -> str:
     """A chain that has come as far as some step inside its first answer, which walks as `parent` does until there; ""
     where the parent cannot be read or is too short to be cut."""
-    return DIALECTS[DIALECT].prefill(problem, parent, rng)
+    return open_dialect(DIALECT).prefill(problem, parent, rng)
 
 
 def routes(text: str, prompt: str = "") -> list[str]:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vpo.embedded.checkpoint import PREFIX, SHIPPED
-from vpo.embedded.pretrain_config import LANGUAGES, PretrainConfig, Pretraining
-from vpo.embedded.words import EDIT_DIALECT
-from vpo.policies.prompt_formats import MUSIQUE_FORMAT
+from vpo.embedded.dialects import open_dialect
+from vpo.embedded.pretrain_config import PretrainConfig, Pretraining
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
@@ -20,35 +19,21 @@ def card(config: PretrainConfig, model: LlamaForCausalLM, done: Pretraining) -> 
     history = done.history
     size = sum(p.numel() for p in model.parameters())
     settings = ", ".join(f"{name} {value}" for name, value in (asdict(config) | {"start": _origin(config)}).items())
-    language = next(name for name, dialect in LANGUAGES.items() if dialect == config.dialect)
+    dialect = open_dialect(config.dialect)
     shown = history[:: max(1, len(history) // 8)]
     if shown[-1] is not history[-1]:
         shown.append(history[-1])
     curve = "\n".join(f"| {p.step} | {p.tokens} | {p.seconds:.0f} | {p.loss:.4f} |" for p in shown)
-    return f"""# A base policy, `{language}`
+    return f"""# A base policy, `{dialect.language}`
 
-A Llama decoder of {size:,} parameters {_does(config)}
+A Llama decoder of {size:,} parameters {dialect.describe_policy(config.large_share > 0)}
 
-Made by `evo pretrain {language}` with: {settings}.
+Made by `evo pretrain {dialect.language}` with: {settings}.
 
 | step | chain tokens | seconds | loss (nats a token) |
 |---|---|---|---|
 {curve}
 {fidelity_table(done)}"""
-
-
-def _does(config: PretrainConfig) -> str:
-    if config.dialect == MUSIQUE_FORMAT:
-        return f"""that answers questions over made-up facts (musique:synthetic), in the
-`{config.dialect}` language (`vpo/embedded/musique/language.py`). It imitates a hasty reader, who looks up three
-steps of ten and else takes a paragraph that has the relation or the name, or any; training by reward starts from it.
-Drills between the lessons ask for one step each and are answered right. The reader's questions are of the levels easy
-and medium, the drills' paragraphs of all; all are drawn anew, with the names of both splits."""
-    boards = "9x9 and 13x13" if config.large_share else "9x9"
-    edits = "or edits of the route that it is shown, " if config.dialect == EDIT_DIALECT else ""
-    return f"""that writes routes {edits}through {boards} mazes, in the
-`{config.dialect}` language (`vpo/embedded/language.py`). It imitates a planner that walks random shortest paths
-through random way-points and knows nothing of gold, diamonds or lava; training by reward starts from it."""
 
 
 def _origin(config: PretrainConfig) -> str | None:

@@ -2,19 +2,19 @@
 
 A checkpoint is config.json, model.safetensors, tokenizer.json, tokenizer_config.json, generation_config.json and a
 card, README.md; AutoModelForCausalLM and AutoTokenizer load it like any other. config.json carries `evo_dialect`, which
-says which language it speaks (vpo.policies.contract.DIALECTS).
+names its token language (vpo.embedded.dialects).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from problems.close_names import did_you_mean
 from problems.contract import BadAddress
-from vpo.embedded.words import DIALECT, MOST_ANSWERS, PAD, SIZES, STOP, UNKNOWN, cell_of
+from vpo.embedded.dialects import all_dialects, open_dialect
+from vpo.embedded.words import DIALECT, MOST_ANSWERS, PAD, STOP, UNKNOWN
 
 if TYPE_CHECKING:
     from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
@@ -29,14 +29,21 @@ LARGEST_MB = 12.0
 
 
 def shipped() -> list[str]:
-    """Names of the policies that ship in the package, `base` for embedded:base."""
-    return sorted(path.parent.name for path in SHIPPED.glob("*/config.json"))
+    """Names of the policies in the package and its plug-ins, `base` for embedded:base."""
+    return sorted([*(path.parent.name for path in SHIPPED.glob("*/config.json")), *_of_plugins()])
+
+
+def _of_plugins() -> dict[str, Path]:
+    brought = [dialect.checkpoints for dialect in all_dialects().values()]
+    return {name: folder for checkpoints in brought for name, folder in checkpoints.items()}
 
 
 def checkpoint_path(name: str) -> Path:
     """The folder of an embedded policy, named `base` or `embedded:base`. BadAddress where it does not ship."""
     short = name.removeprefix(PREFIX)
-    if short not in shipped():
+    if short in (path.parent.name for path in SHIPPED.glob("*/config.json")):
+        return SHIPPED / short
+    if (folder := _of_plugins().get(short)) is None:
         known = [PREFIX + other for other in shipped()]
         if short in RETIRED:
             raise BadAddress(
@@ -46,7 +53,7 @@ def checkpoint_path(name: str) -> Path:
         have = ", ".join(known) or "none; make one with: evo pretrain maze"
         hint = did_you_mean(PREFIX + short, known, most=1, like=0.8)
         raise BadAddress(f"no policy {PREFIX}{short} ships with this version; there is {have}{hint}")
-    return SHIPPED / short
+    return folder
 
 
 def dialect_of(folder: str | Path) -> str:
@@ -66,9 +73,7 @@ def build_tokenizer(dialect: str = DIALECT) -> PreTrainedTokenizerFast:
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    from vpo.embedded.dialects import DIALECTS
-
-    words = DIALECTS[dialect].vocabulary()
+    words = open_dialect(dialect).vocabulary()
     core = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNKNOWN))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
@@ -83,15 +88,12 @@ def build_tokenizer(dialect: str = DIALECT) -> PreTrainedTokenizerFast:
 
 
 def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = DIALECT) -> LlamaForCausalLM:
-    """A fresh Llama of `width` with `layers` layers in float32; of a maze language the cell tokens are placed on the
-    board, of that of questions the heads that look up."""
+    """A fresh Llama of `width` with `layers` layers in float32, whose starting weights the language has placed."""
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
-    from vpo.embedded.dialects import DIALECTS
-    from vpo.embedded.musique.placing import THETA, place_heads
-
-    words = DIALECTS[dialect].vocabulary()
+    language = open_dialect(dialect)
+    words = language.vocabulary()
     config = LlamaConfig(
         vocab_size=len(words),
         hidden_size=width,
@@ -105,22 +107,19 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = D
         bos_token_id=None,
         eos_token_id=words.index(STOP),
         initializer_range=0.5 * width**-0.5,
-        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0 if dialect in SIZES else THETA},
+        rope_parameters={"rope_type": "default", "rope_theta": language.rope_theta},
     )
     setattr(config, DIALECT_KEY, dialect)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config)
-        if dialect in SIZES:
-            _place_cells(model, words, SIZES[dialect][-1])
-        else:
-            place_heads(model, words)
+        language.place(model)
     model.generation_config = GenerationConfig(
         do_sample=True,
         temperature=1.0,
         top_k=0,
         top_p=1.0,
-        max_new_tokens=DIALECTS[dialect].most_tokens(MOST_ANSWERS),
+        max_new_tokens=language.most_tokens(MOST_ANSWERS),
         pad_token_id=config.pad_token_id,
         eos_token_id=config.eos_token_id,
     )
@@ -135,16 +134,14 @@ def fill(model: LlamaForCausalLM, folder: str | Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from vpo.embedded.dialects import DIALECTS
-
     source = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    words = DIALECTS[getattr(model.config, DIALECT_KEY)].vocabulary()
+    words = open_dialect(getattr(model.config, DIALECT_KEY)).vocabulary()
     own, others = model.state_dict(), source.state_dict()
     tables = ("model.embed_tokens.weight", "lm_head.weight")
     if own.keys() != others.keys() or any(own[n].shape[1:] != others[n].shape[1:] for n in own):
         raise ValueError(f"{folder}: its model is of another size")
     # a checkpoint of before a language grew has the words that it began with
-    known = {word: i for i, word in enumerate(DIALECTS[dialect_of(folder)].vocabulary()[: len(others[tables[0]])])}
+    known = {word: i for i, word in enumerate(open_dialect(dialect_of(folder)).vocabulary()[: len(others[tables[0]])])}
     with torch.no_grad():
         for name, tensor in own.items():
             if name not in tables:
@@ -153,28 +150,3 @@ def fill(model: LlamaForCausalLM, folder: str | Path) -> None:
             for i, word in enumerate(words):
                 if word in known:
                     tensor[i] = others[name][known[word]]
-
-
-def _place_cells(model: LlamaForCausalLM, words: Sequence[str], size: int) -> None:
-    """Start the tokens of one cell from a common vector, and those of near cells from near ones.
-
-    Wall, gold, diamond, lava and visit tokens are five words for the same 81 places; from independent random vectors
-    training would have to find that out 81 times over. Afterwards they are free like all other weights.
-    size: of the largest board that the words are for
-    """
-    import torch
-
-    waves = torch.arange(size)[:, None] * torch.pi * torch.tensor([1.0, 2.0, 4.0]) / size
-    line = torch.cat([waves.sin(), waves.cos(), torch.eye(size)], dim=1)  # (size, size + 6), of a row or a column
-    features = torch.cat([line[:, None].expand(size, size, -1), line[None].expand(size, size, -1)], dim=2)
-    features = torch.cat([features.reshape(size * size, -1), torch.eye(size * size)], dim=1)
-    tables: list[torch.nn.Parameter] = [model.model.embed_tokens.weight, model.lm_head.weight]
-    for table in tables:
-        spread = table.detach().std()
-        places = features @ torch.randn(features.shape[1], table.shape[1])
-        places = places / places.std() * spread
-        with torch.no_grad():
-            for i, word in enumerate(words):
-                cell = cell_of(word, size)
-                if cell is not None:
-                    table[i] = 0.6 * table[i] + 0.8 * places[cell]

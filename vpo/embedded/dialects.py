@@ -1,26 +1,36 @@
-"""The token languages of the embedded policies behind one interface: what is asked in them, and how it is read."""
+"""The token languages of the embedded policies behind one interface: prompts, parsing, and what a base policy learns.
+
+The maze languages stand here. Others are named by entry points of the group "evo.dialects", whose name is that of the
+language's prompt format.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from problems.contract import Problem
+from problems.contract import BadAddress, Problem
+from problems.entry_points import find_entry_points, load_entry_point
 from problems.maze.board import simulate
 from problems.maze.moves import UnreadableRoute, parse_moves
 from problems.maze.problem import MazeProblem
-from problems.musique.problem import MusiqueProblem
 from vpo.embedded import words as maze
 from vpo.embedded.decoding import decode_chain
 from vpo.embedded.language import encode_prompt, encode_walk
-from vpo.embedded.musique import language as musique
-from vpo.embedded.musique import words as musique_words
 from vpo.embedded.writing import write_routes
-from vpo.policies.prompt_formats import MAZE_FORMATS, MUSIQUE_FORMAT
+from vpo.policies.prompt_formats import DIALECT_ENTRY_POINTS
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     import numpy as np
+    import torch
+    from transformers import LlamaForCausalLM
+
+    from vpo.embedded.lesson import Teacher
 
 _P = TypeVar("_P", bound=Problem)
 
@@ -31,11 +41,34 @@ class Dialect(Protocol):
     name: its prompt format
     speaks_of: what its problems are, in the plural
     answer_format: of its problems
+    example: the address of one of its problems; searched: of a set to search
+    language: its name in `evo pretrain`
+    pretraining: the settings of PretrainConfig that differ from its defaults
+    checkpoints: embedded policies that a plug-in brings, by name
+    rope_theta: base of the rotation of the model's positions
     """
 
     name: str
     speaks_of: str
     answer_format: str
+    example: str
+    searched: str
+    language: str
+    pretraining: Mapping[str, Any]
+    checkpoints: Mapping[str, Path]
+    rope_theta: float
+
+    def teacher(self, seed: int, held_out: Container[str] | None, large_share: float) -> Teacher:
+        """The lessons of a base policy. held_out: tiles of boards that no lesson may show; None: those of all sets"""
+        ...
+
+    def place(self, model: LlamaForCausalLM) -> None:
+        """Change the starting weights, by torch's random numbers, so that related words start near each other."""
+        ...
+
+    def describe_policy(self, large_boards: bool) -> str:
+        """What a pretrained policy does, as the end of the sentence "A Llama decoder of N parameters"."""
+        ...
 
     def understands(self, problem: Problem) -> bool:
         """Whether it is of the kind that this language is about."""
@@ -72,8 +105,30 @@ class Dialect(Protocol):
 @dataclass
 class MazeDialect:
     name: str
+    language: str
+    pretraining: Mapping[str, Any] = field(default_factory=dict)
     speaks_of: str = "mazes"
     answer_format: str = "route"
+    example: str = "maze:test/0"
+    searched: str = "maze:test"
+    checkpoints: Mapping[str, Path] = field(default_factory=dict)
+    rope_theta: float = 10_000.0
+
+    def teacher(self, seed: int, held_out: Container[str] | None, large_share: float) -> Teacher:
+        from problems.maze.sets import held_out_tiles
+        from vpo.embedded.lessons import Lessons
+
+        return Lessons(seed, held_out_tiles() if held_out is None else held_out, self.name, large_share)
+
+    def place(self, model: LlamaForCausalLM) -> None:
+        _place_cells(model, self.vocabulary(), maze.SIZES[self.name][-1])
+
+    def describe_policy(self, large_boards: bool) -> str:
+        boards = "9x9 and 13x13" if large_boards else "9x9"
+        edits = "or edits of the route that it is shown, " if self.name == maze.EDIT_DIALECT else ""
+        return f"""that writes routes {edits}through {boards} mazes, in the
+`{self.name}` language (`vpo/embedded/language.py`). It imitates a planner that walks random shortest paths
+through random way-points and knows nothing of gold, diamonds or lava; training by reward starts from it."""
 
     def understands(self, problem: Problem) -> bool:
         return isinstance(problem, MazeProblem)
@@ -85,7 +140,7 @@ class MazeDialect:
         return maze.most_tokens(answers)
 
     def prompt(self, problem: Problem, parent: str, rewards: Sequence[float] | None, answers: int) -> str:
-        board = _a(problem, MazeProblem, self).maze
+        board = require(problem, MazeProblem, self).maze
         try:
             moves = parse_moves(parent) if parent else None
         except UnreadableRoute:
@@ -95,7 +150,7 @@ class MazeDialect:
     def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
         """A chain that has come as far as some step inside its first answer, which walks as `parent` does until there;
         "" where the parent is too short to be cut."""
-        board = _a(problem, MazeProblem, self).maze
+        board = require(problem, MazeProblem, self).maze
         try:
             moves = parse_moves(parent)
         except UnreadableRoute:
@@ -107,56 +162,63 @@ class MazeDialect:
         return decode_chain(text, prompt)
 
     def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
-        return write_routes(_a(problem, MazeProblem, self).maze, answers, prompt, self.name)
+        return write_routes(require(problem, MazeProblem, self).maze, answers, prompt, self.name)
 
 
-@dataclass
-class MusiqueDialect:
-    name: str = MUSIQUE_FORMAT
-    speaks_of: str = "made-up questions (musique:synthetic)"
-    answer_format: str = "tagged"
-
-    def understands(self, problem: Problem) -> bool:
-        return isinstance(problem, MusiqueProblem)
-
-    def vocabulary(self) -> tuple[str, ...]:
-        return musique_words.WORDS
-
-    def most_tokens(self, answers: int) -> int:
-        return musique_words.most_tokens(answers)
-
-    def prompt(self, problem: Problem, parent: str, rewards: Sequence[float] | None, answers: int) -> str:
-        asked = _a(problem, MusiqueProblem, self)
-        facts = musique.facts_of(asked)
-        shown = musique.encode_parent(parent, facts) if parent else []
-        marks = problem.score(parent).rewards if shown and rewards is None else rewards or ()
-        return musique.encode_prompt(musique.question_of(asked), facts, shown, marks, answers)
-
-    def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
-        """The first answer as far as some word of it."""
-        asked = _a(problem, MusiqueProblem, self)
-        words = musique.encode_answer(parent, musique.question_of(asked), musique.facts_of(asked))
-        return " ".join([musique_words.ANSWER, *words[: rng.integers(1, len(words))]]) if words else ""
-
-    def read(self, text: str, prompt: str) -> list[str]:
-        return musique.decode_chain(text, prompt)
-
-    def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
-        asked = _a(problem, MusiqueProblem, self)
-        question, facts = musique.question_of(asked), musique.facts_of(asked)
-        said = (musique.encode_answer(text, question, facts) for text in answers)
-        words = [word for answer in said for word in (musique_words.ANSWER, *answer)]
-        text = " ".join(words)
-        return text if self.read(text, prompt) == list(answers) else None
-
-
-def _a(problem: Problem, kind: type[_P], dialect: Dialect) -> _P:
+def require(problem: Problem, kind: type[_P], dialect: Dialect) -> _P:
+    """The problem, if it is of the kind that a language is about. Raises ValueError."""
     if not isinstance(problem, kind):
         raise ValueError(f"{problem.name}: {dialect.name} is about {dialect.speaks_of}")
     return problem
 
 
-DIALECTS: Mapping[str, Dialect] = {
-    **{name: MazeDialect(name) for name in MAZE_FORMATS},
-    MUSIQUE_FORMAT: MusiqueDialect(),
+def _place_cells(model: LlamaForCausalLM, words: Sequence[str], size: int) -> None:
+    """Start the tokens of one cell from a common vector, and those of near cells from near ones.
+
+    Wall, gold, diamond, lava and visit tokens are five words for the same 81 places; from independent random vectors
+    training would have to find that out 81 times over. Afterwards they are free like all other weights.
+    size: of the largest board that the words are for
+    """
+    import torch
+
+    waves = torch.arange(size)[:, None] * torch.pi * torch.tensor([1.0, 2.0, 4.0]) / size
+    line = torch.cat([waves.sin(), waves.cos(), torch.eye(size)], dim=1)  # (size, size + 6), of a row or a column
+    features = torch.cat([line[:, None].expand(size, size, -1), line[None].expand(size, size, -1)], dim=2)
+    features = torch.cat([features.reshape(size * size, -1), torch.eye(size * size)], dim=1)
+    tables: list[torch.nn.Parameter] = [model.model.embed_tokens.weight, model.lm_head.weight]
+    for table in tables:
+        spread = table.detach().std()
+        places = features @ torch.randn(features.shape[1], table.shape[1])
+        places = places / places.std() * spread
+        with torch.no_grad():
+            for i, word in enumerate(words):
+                cell = maze.cell_of(word, size)
+                if cell is not None:
+                    table[i] = 0.6 * table[i] + 0.8 * places[cell]
+
+
+MAZE_DIALECTS: Mapping[str, Dialect] = {
+    maze.DIALECT: MazeDialect(maze.DIALECT, "maze"),
+    maze.EDIT_DIALECT: MazeDialect(maze.EDIT_DIALECT, "maze-edit", {"large_share": 0.5}),
 }
+
+
+@cache
+def open_dialect(name: str) -> Dialect:
+    """The token language of this prompt format. Raises BadAddress if nothing installed has it."""
+    if name in MAZE_DIALECTS:
+        return MAZE_DIALECTS[name]
+    point = find_entry_points(DIALECT_ENTRY_POINTS).get(name)
+    dialect: Dialect | None = None if point is None else load_entry_point(point, f"dialect {name!r}")
+    if dialect is None:
+        raise BadAddress(f"the token language {name!r} is not installed (entry points {DIALECT_ENTRY_POINTS})")
+    return dialect
+
+
+def all_dialects() -> dict[str, Dialect]:
+    """Every token language, by the name of its prompt format."""
+    found = dict(MAZE_DIALECTS)
+    for name, point in find_entry_points(DIALECT_ENTRY_POINTS).items():
+        if load_entry_point(point, f"dialect {name!r}") is not None:
+            found[name] = open_dialect(name)
+    return found

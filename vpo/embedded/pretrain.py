@@ -1,6 +1,6 @@
 """`evo pretrain`: an embedded base policy, from nothing or from one that there is, on one core, in minutes.
 
-Next-token training on a teacher's lessons (vpo.embedded.lessons, vpo.embedded.musique.lessons): a Llama decoder, AdamW
+Next-token training on the lessons of the language's teacher (vpo.embedded.lessons for mazes): a Llama decoder, AdamW
 with a short warm-up and a linear decay to 5%, loss on the chain's tokens alone. One seed and one number of steps give
 one checkpoint on one machine and torch version; with a budget of seconds the schedule follows the clock and no two runs
 are the same. The card of a maze policy says how faithful it is to the parents that it is shown (vpo.embedded.fidelity).
@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING
 
 from vpo.embedded.card import card
 from vpo.embedded.checkpoint import build_model, build_tokenizer, fill
-from vpo.embedded.dialects import DIALECTS
+from vpo.embedded.dialects import open_dialect
 from vpo.embedded.fidelity import KINDS, Comparison, compare
 from vpo.embedded.lesson import Lesson, Teacher
-from vpo.embedded.lessons import Lessons
-from vpo.embedded.musique.lessons import Lessons as MusiqueLessons
 from vpo.embedded.pretrain_config import PretrainConfig, Pretraining, Progress
-from vpo.policies.prompt_formats import MUSIQUE_FORMAT
 
 if TYPE_CHECKING:
     import torch
@@ -48,10 +45,6 @@ def pretrain(
     config = config or PretrainConfig()
     if config.steps < 1 or config.batch < 1 or config.width % config.heads or config.width // config.heads % 2:
         raise ValueError("steps and batch must be at least 1, width an even multiple of heads")
-    if held_out is None and config.dialect != MUSIQUE_FORMAT:
-        from problems.maze.sets import held_out_tiles
-
-        held_out = held_out_tiles()
     threads = torch.get_num_threads()
     torch.set_num_threads(config.threads)
     try:
@@ -101,8 +94,8 @@ def _train(
         fused=True,
     )
     mixed = multiplies_in_bf16(config.precision, "cpu")
-    lessons = _teacher(config, held_out)
-    ids = {word: i for i, word in enumerate(DIALECTS[config.dialect].vocabulary())}
+    lessons = open_dialect(config.dialect).teacher(config.seed, held_out, config.large_share)
+    ids = {word: i for i, word in enumerate(open_dialect(config.dialect).vocabulary())}
     history: list[Progress] = []
     waiting: list[list[Lesson]] = []
     losses: list[torch.Tensor] = []
@@ -134,12 +127,6 @@ def _train(
         losses.append(loss_now.detach().float())
         tokens += count
         step += 1
-
-
-def _teacher(config: PretrainConfig, held_out: Container[str] | None) -> Teacher:
-    if config.dialect == MUSIQUE_FORMAT:
-        return MusiqueLessons(config.seed)
-    return Lessons(config.seed, held_out or (), config.dialect, config.large_share)
 
 
 def _sorted_batches(lessons: Teacher, config: PretrainConfig) -> list[list[Lesson]]:

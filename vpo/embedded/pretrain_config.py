@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vpo.embedded.checkpoint import PREFIX, checkpoint_path, dialect_of
+from vpo.embedded.dialects import Dialect, all_dialects, open_dialect
 from vpo.embedded.fidelity import Comparison
 from vpo.embedded.words import DIALECT, EDIT_DIALECT
-from vpo.policies.prompt_formats import MUSIQUE_FORMAT, TOKEN_FORMATS
+from vpo.policies.prompt_formats import is_token_format
 
 if TYPE_CHECKING:
     from vpo.training.config import Precision
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class PretrainConfig:
     """Size and schedule; the defaults made the shipped base.
 
-    dialect: one of TOKEN_FORMATS
+    dialect: a token language (vpo.embedded.dialects)
     start: folder of the embedded policy whose weights training starts from, of this size; None = from nothing
     large_share: of the lessons that are on large boards, which maze-edit alone has words for
     seconds: stop after this long instead of after `steps`; the schedule then follows the clock
@@ -72,31 +73,28 @@ class Pretraining:
     fidelity: Mapping[str, Comparison] = field(default_factory=dict)
 
 
-LANGUAGES: Mapping[str, str] = {"maze": DIALECT, "maze-edit": EDIT_DIALECT, "musique": MUSIQUE_FORMAT}
-"""What `evo pretrain` can teach, by the name it has there."""
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "maze-edit": {"large_share": 0.5},
-    "musique": {"width": 96, "layers": 3, "batch": 32, "steps": 600, "warm_up": 30},
-}
-"""Where the defaults of a language are not those of PretrainConfig."""
+def languages() -> dict[str, Dialect]:
+    """What `evo pretrain` can teach, by its name there."""
+    return {dialect.language: dialect for dialect in all_dialects().values()}
 
 
 def make_config(language: str, start: str | None = None, lr: float | None = None, **given: Any) -> PretrainConfig:
-    """The configuration of a pretraining of one of LANGUAGES, with settings of PretrainConfig.
+    """The configuration of a pretraining of one of `languages`, with settings of PretrainConfig.
 
     start: embedded:NAME or a folder
     Raises ValueError, in one line, for settings that make no sense, BadAddress for a `start` that does not ship.
     """
+    dialect = languages()[language]
     if start is not None:
         folder = checkpoint_path(start) if start.startswith(PREFIX) else Path(start)
-        if dialect_of(folder) not in TOKEN_FORMATS:
+        if not is_token_format(dialect_of(folder)):
             raise ValueError(f"{start} is no embedded policy; name embedded:base or a folder of one")
-        if (dialect_of(folder) == MUSIQUE_FORMAT) != (language == "musique"):
+        if open_dialect(dialect_of(folder)).speaks_of != dialect.speaks_of:
             raise ValueError(f"{start} speaks {dialect_of(folder)}, of which nothing serves {language}")
         given["start"] = str(folder)
     if lr is not None:
         given["learning_rate"] = lr
-    config = PretrainConfig(dialect=LANGUAGES[language], **{**DEFAULTS.get(language, {}), **given})
+    config = PretrainConfig(dialect=dialect.name, **{**dialect.pretraining, **given})
     if config.large_share and config.dialect != EDIT_DIALECT:
         raise ValueError("large boards have words in maze-edit alone")
     if config.width % config.heads or config.width // config.heads % 2:

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from problems.close_names import did_you_mean
 from problems.contract import BadAddress
-from problems.plugins import find_entry_points
+from problems.entry_points import find_entry_points
 from problems.user_path import user_path
 
 ENTRY_POINTS = "evo.policies"

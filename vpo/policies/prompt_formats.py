@@ -1,18 +1,28 @@
-"""The names of prompt formats: how a policy is to be asked. Building and reading them is evo.prompts' affair."""
+"""The names of prompt formats: how to sample a policy. evo.prompts builds and reads them."""
 
 from __future__ import annotations
 
-from problems.plugins import find_entry_points
+from functools import cache
+
+from problems.entry_points import find_entry_points
 
 ENTRY_POINTS = "evo.prompt_formats"
+DIALECT_ENTRY_POINTS = "evo.dialects"
+CHAT = "chat"
+"""Messages for ordinary models."""
 MAZE_FORMATS = ("maze-compact", "maze-edit")
-MUSIQUE_FORMAT = "musique-facts"
-TOKEN_FORMATS = (*MAZE_FORMATS, MUSIQUE_FORMAT)
-"""The token languages of the embedded policies (vpo.embedded.dialects)."""
-BUILT_IN = ("chat", *TOKEN_FORMATS)
-"""Messages for ordinary models, and the token languages."""
+
+
+def is_token_format(name: str) -> bool:
+    """Whether it is a token language of embedded policies (vpo.embedded.dialects): a maze's, or an entry point's."""
+    return name in MAZE_FORMATS or (name != CHAT and name in _of_entry_points())
+
+
+@cache
+def _of_entry_points() -> frozenset[str]:
+    return frozenset(find_entry_points(DIALECT_ENTRY_POINTS))  # rollouts are parsed by the thousand
 
 
 def is_known(name: str) -> bool:
     """Whether prompts of this format can be built here."""
-    return name in BUILT_IN or name in find_entry_points(ENTRY_POINTS)
+    return name == CHAT or is_token_format(name) or name in find_entry_points(ENTRY_POINTS)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 
 from problems.contract import BadAddress
-from problems.plugins import find_entry_points, load_entry_point
+from problems.entry_points import find_entry_points, load_entry_point
 from vpo.policies.address import BUILT_IN, CHECKS, ENTRY_POINTS, OF_ITS_PROMPTS, PolicyAddress, parse_address
 from vpo.policies.contract import Policy
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from problems.types import ScoredRollout
 from vpo.chain import blocks, tags
-from vpo.policies.prompt_formats import TOKEN_FORMATS
+from vpo.policies.prompt_formats import is_token_format
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -36,7 +36,7 @@ def answer_of_tokens(
     text = rollout.rollout.text
     starts = _token_starts(ids, tokenizer)
     starts += max(0, len(text) - len(_decoded(ids, tokenizer)))  # what a prefill put before them
-    compact = prompt_format in TOKEN_FORMATS
+    compact = is_token_format(prompt_format)
     prompt = _decoded(rollout.rollout.prompt_ids, tokenizer) if compact else ""
     if compact:
         cuts = [match.start() for match in _COMPACT_START.finditer(text)]
@@ -53,10 +53,10 @@ def answer_of_tokens(
 
 
 def _holds(section: str, answer: str, prompt_format: str, prompt: str) -> bool:
-    if prompt_format in TOKEN_FORMATS:
-        from vpo.embedded.dialects import DIALECTS
+    if is_token_format(prompt_format):
+        from vpo.embedded.dialects import open_dialect
 
-        return DIALECTS[prompt_format].read(section, prompt)[:1] == [answer]
+        return open_dialect(prompt_format).read(section, prompt)[:1] == [answer]
     whole, written = _bare(answer), _bare(section)
     if whole in written:
         return True

@@ -1,0 +1,1 @@
+"""`musique-facts`, the language of the small policies for questions over made-up facts."""

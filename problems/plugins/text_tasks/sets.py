@@ -1,0 +1,135 @@
+"""Sets of text tasks by address: a file, the hub, or a generator.
+
+KIND:FILE  KIND:FILE/12           rows of a file, counted from 0
+KIND:hf  KIND:hf-train            the published data, where the hub can be reached
+KIND:synthetic                    our generator's test set; KIND:synthetic-train to learn from
+KIND:synthetic-LEVEL              the same at a level, and KIND:synthetic-LEVEL-train
+KIND:PLACE?NAME=NUMBER            with an option of the kind
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from problems.close_names import did_you_mean, files_beside
+from problems.contract import BadAddress
+from problems.plugins.text_tasks.address import parse_text_address
+from problems.plugins.text_tasks.problem import TextProblem
+from problems.rows import read_hub, read_rows
+from problems.user_path import user_path
+
+Row = Mapping[str, Any]
+SIZES = {"test": 100, "train": 1000}
+"""Problems of a generated set."""
+OWN = ("own generator", "Apache-2.0")
+FROM_FILE = ("the file's", "as the file's source says")
+
+
+@dataclass(frozen=True)
+class Published:
+    """The data that was published for a task.
+
+    instead: what to do where it cannot be had from the hub, as the end of a sentence
+    data_set: on the hub; None where it is published elsewhere alone
+    splits: what stands after the kind, as in KIND:hf -> the splits that it is made from
+    part: (that name, the rows of each split) -> its rows
+    """
+
+    source: str
+    licence: str
+    instead: str
+    splits: Mapping[str, tuple[str, ...]]
+    data_set: str | None = None
+    part: Callable[[str, Sequence[Sequence[Row]]], Sequence[Row]] = lambda name, splits: splits[0]
+
+    def rows(self, name: str) -> Sequence[Row]:
+        """Raises BadAddress with the remedy, one line, where the data cannot be had."""
+        if self.data_set is None:
+            raise BadAddress(f"{self.source} is not on the hub; {self.instead}")
+        return self.part(name, [read_hub(self.data_set, split, self.instead) for split in self.splits[name]])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One text task.
+
+    levels: name -> description; "" is the whole distribution
+    draw: (random numbers, level, split) -> a row of the task's own schema
+    make: called with (name, row, where it stands, source, licence); BadAddress for a row that is not of the schema
+    select: (rows, options) -> those that the options leave, changed as they say
+    """
+
+    name: str
+    levels: Mapping[str, str]
+    draw: Callable[[random.Random, str, str], Row]
+    make: type[TextProblem]
+    published: Published
+    options: tuple[str, ...] = ()
+    select: Callable[[Sequence[Row], Mapping[str, int]], Sequence[Row]] = lambda rows, options: rows
+
+
+def problem_set(kind: Kind, rest: str, limit: int | None = None) -> list[TextProblem]:
+    """The problems that KIND:`rest` names, the first `limit` of them. Raises BadAddress."""
+    address = parse_text_address(kind.name, rest, kind.options)
+    place, index = address.place, address.index
+    path = user_path(place)
+    rows: Sequence[Row]
+    if path.is_file():
+        place, rows, terms = str(path.resolve()), read_rows(path), FROM_FILE
+    elif place in kind.published.splits:
+        rows, terms = kind.published.rows(place), (kind.published.source, kind.published.licence)
+    elif place in set_names(kind):
+        wanted = None if limit is None or address.options else limit
+        rows, terms = _drawn(kind, place, index if not address.options else None, wanted), OWN
+    else:
+        known = [f"{kind.name}:{name}" for name in set_names(kind)]
+        beside = [f"{kind.name}:{file}" for file in files_beside(place)]
+        hint = did_you_mean(f"{kind.name}:{rest}", [*known, *beside]) or f"; there are {', '.join(known)}"
+        raise BadAddress(f"{kind.name}:{rest}: there is no such file or set{hint}, or name a file")
+    rows = kind.select(rows, address.options) if address.options else rows
+    options = "&".join(f"{name}={value}" for name, value in address.options.items())
+    stem = f"{kind.name}:{place}" + (f"?{options}" if options else "")
+    if index is not None:
+        if index >= len(rows):
+            raise BadAddress(f"{kind.name}:{rest} names no problem; {stem}/0 to {stem}/{len(rows) - 1} do")
+        return [_made(kind, stem, index, rows[index], terms)]
+    return [_made(kind, stem, i, row, terms) for i, row in enumerate(rows[:limit])]
+
+
+def set_names(kind: Kind) -> list[str]:
+    """Its generated sets."""
+    stems = ["synthetic" + (f"-{level}" if level else "") for level in kind.levels]
+    return [name for stem in stems for name in (stem, f"{stem}-train")]
+
+
+def _drawn(kind: Kind, place: str, index: int | None, limit: int | None) -> list[Row]:
+    """The first `limit` rows of a generated set, or as many as an index needs (the others before it left empty)."""
+    split = "train" if place.endswith("-train") else "test"
+    level = place.removesuffix("-train").removeprefix("synthetic").removeprefix("-")
+    if index is not None:
+        row = [_draw(kind, level, split, index)] if index < SIZES[split] else []
+        return [*([{}] * min(index, SIZES[split])), *row]
+    return [_draw(kind, level, split, i) for i in range(SIZES[split] if limit is None else min(limit, SIZES[split]))]
+
+
+def _draw(kind: Kind, level: str, split: str, index: int) -> Row:
+    return kind.draw(random.Random(f"{kind.name} {level} {split} {index}"), level, split)
+
+
+def _made(kind: Kind, stem: str, index: int, row: Row, terms: tuple[str, str]) -> TextProblem:
+    return kind.make(f"{stem}/{index}", row, f"{stem}, row {index}", *terms)
+
+
+def describe_kind(kind: Kind) -> list[tuple[str, str, int, tuple[str, ...], str, str]]:
+    """Name, description, size, objectives, source and licence of each generated set."""
+    rows = []
+    for level, told in kind.levels.items():
+        for split, size in SIZES.items():
+            name = f"{kind.name}:synthetic{f'-{level}' if level else ''}{'-train' if split == 'train' else ''}"
+            rows.append(
+                (name, told + (", to learn from" if split == "train" else ""), size, kind.make.objectives, *OWN)
+            )
+    return rows

@@ -1,0 +1,121 @@
+"""The reward vector of the VPO paper for ToolRL: [format, tool_name, arg_key, arg_value], each in [0, 1].
+
+It differs from ToolRL's own reward (format 0 or 1 by strict order, correctness in [-3, 3]). The deployment scalar is
+the mean of the four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from problems.plugins.text_tasks.toolrl.calls import Call, ToolAnswer, parse_tool_answer
+from problems.plugins.text_tasks.words import multiset_f1, normalise, set_f1, token_f1
+
+OBJECTIVES = ("format", "tool_name", "arg_key", "arg_value")
+EMPTY_THOUGHT = "<think>\n\n</think>\n\n"
+"""What Qwen3's template puts into the prompt where thinking is off. At evaluation the paper puts it before the answers
+of single-answer rollouts, which would have no thought otherwise; those of a chain are scored as they are."""
+_CLOSE = 1e-9
+_SAME_NAME = 100
+
+
+@dataclass(frozen=True)
+class ToolReward:
+    """rewards: in the order of OBJECTIVES; answer: as it was parsed; pairs: (wanted, found) as aligned, either None
+    where it has no partner"""
+
+    rewards: tuple[float, float, float, float]
+    answer: ToolAnswer
+    pairs: tuple[tuple[Call | None, Call | None], ...]
+
+
+def score_tools(text: str, wanted: Sequence[Call]) -> ToolReward:
+    """text: one answer, as it was written; wanted: the calls of the reference, in order"""
+    answer = parse_tool_answer(text)
+    pairs = align(wanted, answer.calls)
+    if not text.strip():
+        return ToolReward((0.0, 0.0, 0.0, 0.0), answer, pairs)
+    form = float(has_format(answer, bool(wanted)))
+    if not pairs:
+        return ToolReward((form, 1.0, 1.0, 1.0), answer, pairs)
+    names = multiset_f1([normalise(call.name) for call in answer.calls], [normalise(call.name) for call in wanted])
+    keys = values = 0.0
+    for gold, found in pairs:
+        if gold is not None and found is not None:
+            keys += set_f1(found.parameters, gold.parameters)
+            values += share_of_values(found.parameters, gold.parameters)
+    return ToolReward((form, names, keys / len(pairs), values / len(pairs)), answer, pairs)
+
+
+def has_format(answer: ToolAnswer, calls_wanted: bool) -> bool:
+    """A thought; and at least one call that can be read where calls are wanted, else nothing in the calls' tag."""
+    if answer.thought is None:
+        return False
+    return bool(answer.calls) if calls_wanted else not (answer.calls_text or "").strip()
+
+
+def align(wanted: Sequence[Call], found: Sequence[Call]) -> tuple[tuple[Call | None, Call | None], ...]:
+    """Each wanted call in turn takes the call not yet taken that is most like it (100 for its name, 1 for each key
+    that they share), the first of equals; then what is left of `found`."""
+    left = list(range(len(found)))
+    pairs: list[tuple[Call | None, Call | None]] = []
+    for gold in wanted:
+        name = normalise(gold.name)
+        likeness = {
+            i: _SAME_NAME * (normalise(found[i].name) == name)
+            + len(found[i].parameters.keys() & gold.parameters.keys())
+            for i in left
+        }
+        best = max(likeness, key=lambda i: likeness[i], default=None)  # max keeps the first of equals
+        pairs.append((gold, None if best is None else found[best]))
+        if best is not None:
+            left.remove(best)
+    return (*pairs, *((None, found[i]) for i in left))
+
+
+def share_of_values(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> float:
+    """The matches over wanted keys that are there, by the number of wanted keys; 1 where none is wanted."""
+    if not wanted:
+        return 1.0
+    return sum(match_value(found[key], value) for key, value in wanted.items() if key in found) / len(wanted)
+
+
+def match_value(found: Any, wanted: Any) -> float:
+    """How far a value is the wanted one, from 0 to 1, by the type of the wanted one: equal truth values; equal numbers,
+    also as text; F1 of a list's normalised items, of an object's keys, of a text's words."""
+    if isinstance(wanted, bool):
+        return float(isinstance(found, bool) and found == wanted)
+    if isinstance(wanted, (int, float)):
+        return float(_same_number(found, wanted))
+    if isinstance(wanted, list):
+        return multiset_f1(_items(found), _items(wanted)) if isinstance(found, list) else 0.0
+    if isinstance(wanted, dict):
+        return set_f1(found, wanted) if isinstance(found, dict) else 0.0
+    if isinstance(wanted, str) and isinstance(found, str):
+        return token_f1(found, wanted)
+    return float(normalise(_said(found)) == normalise(_said(wanted)))
+
+
+def _items(values: list[Any]) -> list[str]:
+    return [normalise(_said(value)) for value in values]
+
+
+def _same_number(found: Any, wanted: int | float) -> bool:
+    if isinstance(found, (int, float)) and not isinstance(found, bool) and found == wanted:
+        return True
+    said = _said(found)
+    try:
+        if abs(float(said) - wanted) <= _CLOSE:
+            return True
+    except (ValueError, OverflowError):  # no number; one too large for a float
+        pass
+    return normalise(said) == normalise(_said(wanted))
+
+
+def _said(value: Any) -> str:
+    try:
+        return str(value)
+    except (ValueError, RecursionError):  # an int too long to print, nesting too deep
+        return ""
