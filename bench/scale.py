@@ -65,20 +65,6 @@ class Case:
     slow_seconds: float = 0.0
 
 
-class _Shared(Resources):
-    """The run's parts, simulated. The policy's address in the configuration is never opened."""
-
-    def __init__(self, problems: list[Any], policy: SimulatedPolicy, scorer: SimulatedScorer) -> None:
-        super().__init__()
-        self._held, self._policy, self.scorer = problems, policy, scorer
-
-    def problems(self, config: RunConfig) -> list[Any]:
-        return self._held
-
-    def policy(self, config: RunConfig, problems: Any) -> Any:
-        return self._policy
-
-
 def measure(case: Case, folder: Path) -> dict[str, Any]:
     """One search of the case, and the same rollouts without one."""
     base, slope, slots = MEASURED[case.engine]
@@ -106,7 +92,8 @@ async def _search(
 ) -> dict[str, Any]:
     policy = SimulatedPolicy(shape, case.replicas, Lengths(case.tokens, case.spread), clock)
     scorer = SimulatedScorer(case.score_seconds, case.workers, clock, case.slow, case.slow_seconds)
-    shared = _Shared(simulated_problems(case.problems), policy, scorer)
+    problems = simulated_problems(case.problems)  # the policy's address in the configuration is never opened
+    shared = Resources(lambda config: problems, lambda config, problems: policy, scorer)
     window = {"parallel": max(2, round(case.window * filling))} if case.window else {}
     config = RunConfig.model_validate(
         {

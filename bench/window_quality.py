@@ -104,21 +104,6 @@ class DelayedPolicy:
         """The policy is its owner's."""
 
 
-class _Parts(Resources):
-    """The run's parts, its policy behind a simulated engine."""
-
-    def __init__(self, problems: list[Problem], policy: Any) -> None:
-        super().__init__()
-        self._held, self._policy = problems, policy
-
-    def problems(self, config: RunConfig) -> list[Problem]:
-        return self._held
-
-    def policy(self, config: RunConfig, problems: Sequence[Problem]) -> Policy:
-        found: Policy = self._policy
-        return found
-
-
 def search(arm: str, seed: int, options: argparse.Namespace, problems: list[Problem]) -> float:
     """One run of the arm, stored under its name; the seconds that the simulated engine takes for it."""
     groups, lag = ARMS[arm]
@@ -143,7 +128,7 @@ def search(arm: str, seed: int, options: argparse.Namespace, problems: list[Prob
         plain = Resources()
         policy = DelayedPolicy(plain.policy(config, problems), engine, Lengths(512, 1.0, seed))
         name = run_name(arm, seed)
-        parts = _Parts(problems, policy)
+        parts = Resources(lambda config: problems, lambda config, problems: policy)
         launched = await launching.launch(config, db=options.db, name=name, command="window_quality", resources=parts)
         await launched.search.run()
         launched.finish("done", "", {"seconds": clock.now()})

@@ -18,19 +18,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evo.api.background import Interrupted as Interrupted
+    from evo.api.background import ScorerWarning as ScorerWarning
     from evo.api.compare import compare as compare
     from evo.api.compare import load_comparison as load_comparison
     from evo.api.comparison_result import ComparisonResult as ComparisonResult
-    from evo.api.errors import Interrupted as Interrupted
-    from evo.api.errors import ScorerWarning as ScorerWarning
     from evo.api.evaluate import EvaluateResult as EvaluateResult
     from evo.api.evaluate import evaluate as evaluate
     from evo.api.load import load_policy as load_policy
     from evo.api.load import load_problems as load_problems
     from evo.api.result import Answer as Answer
     from evo.api.result import RunResult as RunResult
-    from evo.api.resume import resume as resume
     from evo.api.run import load_run as load_run
+    from evo.api.run import resume as resume
     from evo.api.run import run as run
     from evo.api.train import TrainResult as TrainResult
     from evo.api.train import train as train
@@ -42,12 +42,11 @@ else:
     _HOMES = {
         "evo.api.compare": "compare load_comparison",
         "evo.api.comparison_result": "ComparisonResult",
-        "evo.api.errors": "Interrupted ScorerWarning",
+        "evo.api.background": "Interrupted ScorerWarning",
         "evo.api.evaluate": "EvaluateResult evaluate",
         "evo.api.load": "load_policy load_problems",
         "evo.api.result": "Answer RunResult",
-        "evo.api.resume": "resume",
-        "evo.api.run": "load_run run",
+        "evo.api.run": "load_run resume run",
         "evo.api.train": "TrainResult train",
         "evo.errors": "BadInput",
         "evo.version": "__version__",

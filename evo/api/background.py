@@ -1,8 +1,8 @@
-"""Runs work on an event loop in a thread of its own, while the caller waits, shows progress and minds Ctrl-C.
+"""Runs work on an event loop in a thread of its own, while the caller waits, shows progress and obeys Ctrl-C.
 
 A notebook's cell runs inside an event loop already, which asyncio.run refuses; a thread works everywhere alike. The
-first Ctrl-C asks the work to finish what is in flight, a second one stops it at once. The handler is set in the main
-thread alone, which is the only one that may, and the one before is put back.
+first Ctrl-C lets the work finish what is in flight, a second one stops it at once. Only the main thread may set a
+signal's handler; the handler before it is put back.
 """
 
 from __future__ import annotations
@@ -11,90 +11,144 @@ import asyncio
 import contextlib
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextvars import copy_context
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from evo.api.progress import Display, Progress
+from evo.api.drive import Controls, Job
+from evo.api.progress import Progress, open_display
+from evo.comparison.load import planned
+from evo.search.status import SearchStatus
+from evo.search.stop import FINISHING, Stop
+from islands.db.store import Store
+from islands.errors import DatabaseUnavailable
+from islands.types import RunRecord
 
 T = TypeVar("T")
 SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_READS = 1.0
 
 
-@dataclass
-class Job:
-    """What work says of itself while it runs. Set from its own thread.
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, or a notebook's stop button, after everything that was in flight is committed. Says how to continue.
 
-    progress: how far it is, called from the caller's thread; None while it loads
-    stop: ends it gently, called on its event loop; None while there is nothing to commit, and then it is cancelled
-    name: of what is stored, once it is
+    name: of the run or comparison, or the directory of a training; None if nothing was stored yet
     """
 
-    progress: Callable[[], Progress | None] = lambda: None
-    stop: Callable[[], None] | None = None
-    name: str | None = None
+    def __init__(self, message: str, name: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
 
 
-@dataclass(frozen=True)
-class Ended(Generic[T]):
-    """value: what the work gave; None where it was cancelled. interrupts: how often Ctrl-C was pressed."""
-
-    value: T | None
-    interrupts: int
+class ScorerWarning(UserWarning):
+    """A scorer failed on some problems of a run; the others continued."""
 
 
-def run_in_background(work: Callable[[Job], Coroutine[Any, Any, T]], display: Display) -> tuple[Job, Ended[T]]:
-    """Wait for the work. Raises what it raises."""
-    job = Job()
-    thread = _Thread(work, job)
-    context = copy_context()
-    runner = threading.Thread(target=context.run, args=(thread.run,), name="evo", daemon=True)
-    with thread.minding_interrupts(), display:
-        runner.start()
-        while not thread.ended.is_set():
-            try:
-                thread.ended.wait(SECONDS_BETWEEN_LOOKS)
-                display.update(job.progress(), stopping=thread.interrupts > 0)
-            except KeyboardInterrupt:  # of a handler that is not ours, as in a debugger
-                thread.interrupt()
-        runner.join()
-        display.update(job.progress(), stopping=thread.interrupts > 0)
-    if thread.error is not None:
-        raise thread.error
-    return job, Ended(thread.value, thread.interrupts)
+def resumes(name: str) -> str:
+    return f"{name}: interrupted with everything committed; evo.resume({name!r}) continues it"
 
 
-class _Thread(Generic[T]):
-    """The loop and its task, as both threads see them."""
+class Background:
+    """A driver (evo.api.drive) for Python callers, and the job that its work sees. Used once.
 
-    def __init__(self, work: Callable[[Job], Coroutine[Any, Any, T]], job: Job) -> None:
-        self._work, self._job = work, job
+    name: of what is stored, once it is
+    interrupts: how often Ctrl-C was pressed
+    progress: how far the work is, called from the caller's thread; gives None while it loads
+    """
+
+    def __init__(
+        self,
+        shown: bool,
+        after: Callable[[str], str] = resumes,
+        before: str = "interrupted before anything was stored",
+    ) -> None:
+        """shown: whether to show progress
+
+        after, before: what to report of an interrupt: after something was stored, by its name, and before that
+        """
+        self._after, self._before = after, before
+        self.name: str | None = None
+        self.interrupts = 0
+        self.progress: Callable[[], Progress | None] = lambda: None
+        self._display = open_display(shown)
+        self._interrupt: Callable[[Stop], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
-        self.ended = threading.Event()
-        self.interrupts = 0
-        self.value: T | None = None
-        self.error: BaseException | None = None
+        self._ended = threading.Event()
 
-    def run(self) -> None:
-        """The thread's body."""
+    def drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
+        """What the work gives. Raises what it raises; Interrupted after a Ctrl-C, once it has ended."""
+        outcome: list[T] = []
+        errors: list[BaseException] = []
+
+        async def main() -> T:
+            self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+            if self.interrupts:  # before there was a loop to tell
+                raise asyncio.CancelledError
+            return await work(self)
+
+        def run() -> None:
+            try:
+                outcome.append(asyncio.run(main()))
+            except asyncio.CancelledError:
+                pass
+            except BaseException as error:  # raised in the caller's thread
+                errors.append(error)
+            finally:
+                self._ended.set()
+
+        context = copy_context()
+        thread = threading.Thread(target=context.run, args=(run,), name="evo", daemon=True)
+        with self._handling_interrupts(), self._display:
+            thread.start()
+            while not self._ended.is_set():
+                try:
+                    self._ended.wait(SECONDS_BETWEEN_LOOKS)
+                    self._show()
+                except KeyboardInterrupt:  # of a handler that is not ours, as in a debugger
+                    self._press()
+            thread.join()
+            self._show()
+        if errors:
+            raise errors[0]
+        if self.interrupts or not outcome:
+            raise self._interrupted()
+        return outcome[0]
+
+    @contextlib.contextmanager
+    def interruptible(self, interrupt: Callable[[Stop], None]) -> Iterator[None]:
+        self._interrupt = interrupt
         try:
-            self.value = asyncio.run(self._main())
-        except asyncio.CancelledError:
-            pass
-        except BaseException as error:  # raised in the caller's thread
-            self.error = error
+            yield
         finally:
-            self.ended.set()
+            self._interrupt = None
 
-    async def _main(self) -> T:
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        if self.interrupts:  # before there was a loop to tell
-            raise asyncio.CancelledError
-        return await self._work(self._job)
+    @contextlib.asynccontextmanager
+    async def showing(
+        self,
+        db: str,
+        name: str,
+        controls: Controls,
+        *,
+        status: SearchStatus | None = None,
+        against: str | None = None,
+        comparison: bool = False,
+    ) -> AsyncIterator[None]:
+        self.name = name
+        if status is not None:
+            self.progress = lambda: progress_of(status)
+            yield
+            return
+        stored = StoredProgress(db, name, comparison)
+        self.progress = stored
+        yield
+        stored.expire()  # the last figures are shown too
 
-    def interrupt(self) -> None:
+    def _show(self) -> None:
+        self._display.update(self.progress(), stopping=self.interrupts > 0)
+
+    def _press(self) -> None:
         """One Ctrl-C, in the caller's thread."""
         self.interrupts += 1
         if self._loop is not None:
@@ -102,19 +156,76 @@ class _Thread(Generic[T]):
                 self._loop.call_soon_threadsafe(self._obey, self.interrupts)
 
     def _obey(self, count: int) -> None:
-        if count == 1 and self._job.stop is not None:
-            self._job.stop()
-        elif self._task is not None:
+        if count == 1 and self._interrupt is not None:
+            self._interrupt(FINISHING)
+        elif self._task is not None and (count > 1 or self.name is None):  # else it is ending already
             self._task.cancel()
 
+    def _interrupted(self) -> Interrupted:
+        if self.name is None:
+            return Interrupted(self._before)
+        return Interrupted(self._after(self.name), self.name)
+
     @contextlib.contextmanager
-    def minding_interrupts(self) -> Iterator[None]:
-        """Ctrl-C comes to `interrupt`, where this is the main thread."""
+    def _handling_interrupts(self) -> Iterator[None]:
+        """Ctrl-C comes to `_press`, if this is the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGINT, lambda *_: self.interrupt())
+        before = signal.signal(signal.SIGINT, lambda *_: self._press())
         try:
             yield
         finally:
             signal.signal(signal.SIGINT, before or signal.default_int_handler)
+
+
+def progress_of(status: SearchStatus) -> Progress:
+    """A search's own counters. Read while another thread writes them."""
+    known = sum(problem.target is not None for problem in status.problem_runs)
+    best = [problem.best for problem in status.problem_runs if problem.best is not None]
+    parts = [f"{status.solved} of {known} solved" if known else ""]
+    if best:
+        title = "best" if len(status.problem_runs) == 1 else "mean best"
+        parts.append(f"{title} {sum(best) / len(best):.4g}")
+    parts.append(f"{status.answers:,} answers")
+    return Progress(status.run, status.groups, status.planned, "iterations", ", ".join(filter(None, parts)))
+
+
+class StoredProgress:
+    """Called for how far a comparison or a run is, by what its runs keep on record about once a second. The database
+    is read at most once a second."""
+
+    def __init__(self, db: str, name: str, comparison: bool) -> None:
+        """comparison: whether `name` is a comparison's, and not one run's"""
+        self._db, self._name, self._comparison = db, name, comparison
+        self._read = 0.0
+        self._last: Progress | None = None
+
+    def expire(self) -> None:
+        """Read again at the next call."""
+        self._read = 0.0
+
+    def __call__(self) -> Progress | None:
+        now = time.monotonic()
+        if now - self._read >= SECONDS_BETWEEN_READS:
+            self._read = now
+            try:
+                with Store.open(self._db, read_only=True) as store:
+                    runs = store.runs(comparison=self._name) if self._comparison else [store.run(self._name)]
+                    self._last = self._of(runs)
+            except DatabaseUnavailable:
+                pass  # busy for a moment; if it is gone, the searches report that
+        return self._last
+
+    def _of(self, runs: list[RunRecord]) -> Progress:
+        plans = [planned(run) * len(run.config.get("problems", ())) for run in runs]
+        done = sum(
+            plan if run.status == "done" else int(run.summary.get("groups", 0))
+            for run, plan in zip(runs, plans, strict=True)
+        )
+        solved: dict[str, int] = {}
+        for run in runs:
+            arm = str(run.arm or run.name)
+            solved[arm] = solved.get(arm, 0) + int(run.summary.get("solved", 0))
+        by_arm = ", ".join(f"{arm} {count}" for arm, count in solved.items()) if any(solved.values()) else ""
+        return Progress(self._name, done, sum(plans), "iterations", f"solved: {by_arm}" if by_arm else "")

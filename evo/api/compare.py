@@ -11,17 +11,21 @@ from evo.api.arguments import (
     OF_RUNS,
     OF_SCORERS,
     Problems,
+    Score,
     call_text,
+    check_by_name,
     check_names,
     database,
+    open_function,
     plain,
     settings_of_run,
     split_problems,
+    take_scorer_settings,
 )
-from evo.api.cluster import check_by_name
+from evo.api.background import Background
 from evo.api.comparison_result import ComparisonResult, read_comparison
-from evo.api.scorer import Score, open_function, take_scorer_settings
-from evo.api.search import search_comparison
+from evo.api.drive import run_comparison
+from evo.api.run import comparison_result_of
 from evo.comparison.plan import begin, planned_runs
 from evo.config.compare import OF_EACH_ARM, OWN
 from evo.config.compare import load_comparison as load_settings
@@ -33,7 +37,7 @@ from islands.db.names import check_name
 from problems.registry import given
 
 Arm = str | PathLike[str] | Mapping[str, Any]
-"""A policy's address, or a mapping with `policy` and settings of the arm's own."""
+"""A policy's address, or a mapping with `policy` and settings of this arm."""
 
 
 def compare(
@@ -58,27 +62,26 @@ def compare(
         address: what to search, as for `evo.run`.
         arms: name -> policy, or name -> {"policy": ..., "answers": 3, "temperature": 0.8, "fresh": ..., "population":
             {...}, "train": METHOD}.
-        iterations: prompt groups per problem, 100 by default. Every arm is asked for the same number of answers in
-            each, in chains of its own length.
-        seeds: how many, from `seed` on; 3 by default.
+        iterations: iterations per problem, 100 by default. In each, every arm is asked for the same number of answers,
+            in chains of its own length.
+        seeds: how many seeds, from `seed` on; 3 by default.
         baselines: "best-of-n" (the default), "hill", "scs", each of the first arm or as in "hill=ARM", and "classic"
             for mazes; [] for none.
-        score: a function of your own in the place of the address, as for `evo.run`, with the same settings. All arms
-            then search in this process.
-        name: of the comparison; a readable one is made up.
+        score: your own function instead of the address, as for `evo.run`, with the same settings. All arms then search
+            in this process.
+        name: the comparison's name; by default a readable one is made up.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         config: a YAML file with the same settings, which arguments override.
-        progress: off shows nothing.
+        progress: False shows nothing.
         ray: a Ray cluster that searches the runs, as for `evo.run`.
         settings: every other flag of `evo compare` by its name: against (the reference arm), answers_per_iteration,
             processes, limit, seed, answers, temperature, until_solved, max_answers, islands ...
 
     Returns:
-        The verdict, the figures and tables; everything is in the database.
+        The verdict, with the figures and tables; everything is in the database.
 
     Raises:
-        ValueError, TypeError, Interrupted: as `evo.run`, and so the others.
-        SearchFailed: a run of an arm failed.
+        SearchFailed: a run of an arm failed. The others as `evo.run`.
 
     Example:
         found = evo.compare("maze:hard", arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"},
@@ -123,25 +126,26 @@ def compare(
     check_new_comparison(configs, db, name)
     if ray is not None:
         check_by_name(objects)
-    return search_comparison(
-        lambda: begin(db, name, runs, configs, command),
-        configs,
-        objects,
-        db=db,
-        progress=progress,
-        processes=processes,
-        against=planned.against,
-        ray=ray,
-    )
+    with given(objects):
+        outcome = run_comparison(
+            lambda: begin(db, name, runs, configs, command),
+            configs,
+            Background(progress),
+            db,
+            processes=processes,
+            ray=ray,
+        )
+    assert outcome is not None  # the driver raises Interrupted
+    return comparison_result_of(outcome, db, planned.against)
 
 
 def load_comparison(name: str, *, db: str | None = None, against: str | None = None) -> ComparisonResult:
     """A stored comparison, finished or not.
 
     Args:
-        name: of the comparison.
+        name: the comparison's name.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
-        against: the arm to measure the others against; "grpo" or the first by default.
+        against: the arm that the others are measured against; "grpo" or the first by default.
 
     Raises:
         UnknownRun: with close names. DatabaseUnavailable: there is no such database. ValueError: an unknown arm.
@@ -153,7 +157,7 @@ def load_comparison(name: str, *, db: str | None = None, against: str | None = N
 
 
 def _arms(arms: Mapping[str, Arm]) -> dict[str, Any]:
-    """As a comparison's settings take them. Raises TypeError for what is no mapping."""
+    """Arms as a comparison's settings take them. Raises TypeError for anything but a mapping."""
     if not isinstance(arms, Mapping):
         raise TypeError(f'arms maps names to policies, as in arms={{"vpo": "embedded:vpo"}}, not {arms!r}')
     return {str(name): plain(arm) if isinstance(arm, Mapping) else {"policy": plain(arm)} for name, arm in arms.items()}

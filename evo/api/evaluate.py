@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evo.api.arguments import Problems, call_text, check_names, plain, split_problems
-from evo.api.background import Job, run_in_background
-from evo.api.errors import Interrupted, ScorerWarning
+from evo.api.background import Background, ScorerWarning
+from evo.api.drive import Job
 from evo.api.frames import data_frame
-from evo.api.progress import Progress, open_display
+from evo.api.progress import Progress
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import RunConfig
@@ -116,7 +116,7 @@ def evaluate(
             title = f"{config.policy} on {' '.join(config.problems[:3])}"
 
             def report(done: int, of: int) -> None:
-                job.progress = lambda: Progress(title, done, of, "problems")
+                driver.progress = lambda: Progress(title, done, of, "problems")
 
             yield report
 
@@ -124,13 +124,11 @@ def evaluate(
 
     with given(objects):
         request = prepare_evaluation(request_settings, plain(output))
-        _, ended = run_in_background(work, open_display(progress))
-    if ended.interrupts:
-        raise Interrupted("interrupted; nothing was written")
-    assert ended.value is not None
-    for name, reason in ended.value.evaluation.faults.items():
+        driver = Background(progress, before="interrupted; nothing was written")
+        evaluated = driver.drive(work)
+    for name, reason in evaluated.evaluation.faults.items():
         warnings.warn(f"{name} is left out: {' '.join(reason.split())}", ScorerWarning, stacklevel=2)
-    return _result(ended.value)
+    return _result(evaluated)
 
 
 def _result(found: Evaluated) -> EvaluateResult:

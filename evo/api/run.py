@@ -1,31 +1,55 @@
-"""`evo.run`: search problems with a policy."""
+"""`evo.run`, `evo.resume`, `evo.load_run`: search problems with a policy, and continue a stored search."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from evo.api.arguments import (
     FLAGS,
     OF_RUNS,
     OF_SCORERS,
+    BatchScorer,
     Problems,
+    Score,
     call_text,
+    check_by_name,
     check_names,
+    choose_scorer,
     database,
+    open_function,
     plain,
+    reopen_function,
     settings_of_run,
     split_problems,
+    take_scorer_settings,
 )
-from evo.api.cluster import check_by_name, search_on_cluster
+from evo.api.background import Background, ScorerWarning
+from evo.api.comparison_result import ComparisonResult, read_comparison
+from evo.api.drive import (
+    ComparisonOutcome,
+    SearchOutcome,
+    run_comparison,
+    run_search,
+    run_search_on_cluster,
+)
 from evo.api.result import RunResult, read_run
-from evo.api.scorer import BatchScorer, Score, choose_scorer, open_function, take_scorer_settings
-from evo.api.search import search
+from evo.comparison.resume import plan_resume
 from evo.config.parse import OPTIONS, parse
 from evo.config.run import RunConfig, load_config
-from evo.errors import BadInput
+from evo.errors import BadInput, SearchFailed
 from evo.runs.launch import launch, plan_run
 from evo.runs.preflight import check_new_run
+from evo.runs.resume import relaunch
 from evo.search.resources import Resources
+from problems.contract import Problem, ScorerFault
+from problems.registry import given
+
+OF_RESUMES = (
+    *("policy", "rollouts", "answers", "iterations", "max_answers", "max_tokens", "max_cost", "max_seconds"),
+    "processes",
+)
 
 
 def run(
@@ -47,22 +71,22 @@ def run(
     Args:
         address: what to search: "maze:hard", "programs:easy", "my_scorer.py", an OpenEvolve directory, a problem
             object, or several of these. Or leave it out and give `score`.
-        score: a function of your own: an answer (text) -> a number, or a mapping of names to numbers, higher is
-            better. A closure is fine. It runs in a sandboxed process of its own. Say more of it by `statement` (the
-            task in English), `seed_answer` (where the search starts), `target` (the fitness that solves it),
-            `answer_format` ("text" or "python"), `objectives`, `directions` (name -> "min" or "max"), `weights`,
-            `timeout` (seconds an answer, 30), `readable` (files it reads), `isolated=False` (trusted, no sandbox),
-            `resources` (what it takes, as in {"gpus": 1}).
-        batch_scorer: in the place of `score`, a function of a list of answers that gives a list of scores: it may hand
-            them to a queue of jobs or a service, and take its time. It runs without a sandbox.
-        policy: who answers: a hub id or directory, "vllm:ID", "openai:MODEL@URL", "embedded:NAME" (mazes alone),
-            "scripted:mutate" (no model: random changes of what scored well). By default "embedded:base" for mazes,
+        score: your own function: an answer (text) -> a number, or a mapping of names to numbers, higher is better. It
+            may be a closure. It runs in a sandboxed process. Describe it by `statement` (the task in English),
+            `seed_answer` (where the search starts), `target` (the fitness that solves it), `answer_format` ("text" or
+            "python"), `objectives`, `directions` (name -> "min" or "max"), `weights`, `timeout` (seconds per answer,
+            30), `readable` (files it reads), `isolated=False` (trusted, no sandbox), `resources` (what it takes, as in
+            {"gpus": 1}).
+        batch_scorer: instead of `score`, a function from a list of answers to a list of scores. It may pass them to a
+            job queue or a service, and take its time. It runs without a sandbox.
+        policy: what answers: a hub id or directory, "vllm:ID", "openai:MODEL@URL", "embedded:NAME" (only mazes),
+            "scripted:mutate" (random edits of what scored well, no model). By default "embedded:base" for mazes,
             "scripted:mutate" for everything else.
-        iterations: prompt groups per problem, 100 by default.
-        name: of the run; a readable one is made up.
+        iterations: iterations per problem, 100 by default.
+        name: the run's name; by default a readable one is made up.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         config: a YAML file with the same settings, which arguments override.
-        progress: off shows nothing.
+        progress: False shows nothing.
         ray: a Ray cluster that does the work: "local", "auto" or "HOST:PORT", with "?cpus=2&shards=8" and the like.
         settings: every other flag of `evo run` by its name: answers, rollouts, seed, limit, temperature, until_solved,
             max_answers, max_tokens, max_cost, max_seconds (of searching), islands, strategy, fresh, prefill, reflect,
@@ -70,15 +94,15 @@ def run(
             feedback, train, as mappings.
 
     Returns:
-        What it has come to; everything is in the database.
+        The run's result; everything is in the database.
 
     Raises:
-        ValueError: something given cannot be used; one line, the command line's.
+        ValueError: an argument cannot be used; one line, the same as the command line's.
         TypeError: an unknown argument.
-        ScorerFault: the scorer itself failed (not on an answer's account), on all problems; with its line.
-        Interrupted: a KeyboardInterrupt, after what was in flight is committed; `evo.resume(name)` goes on.
-        SearchFailed, PolicyUnavailable, DatabaseUnavailable, RunExists: the policy or the database is gone, the name
-            is taken.
+        ScorerFault: the scorer itself failed (not because of an answer) on all problems; with the line.
+        Interrupted: a KeyboardInterrupt, after what was in flight is committed; `evo.resume(name)` continues.
+        SearchFailed, PolicyUnavailable, DatabaseUnavailable, RunExists: the policy or the database is gone, or the
+            name is taken.
 
     Example:
         def near(answer):
@@ -89,37 +113,52 @@ def run(
         result.best_answer.text, result.frame()
     """
     check_names("run", settings, OF_RUNS | FLAGS.keys() | OF_SCORERS)
-    given = batch_scorer if score is None else score
-    command = call_text("run", address, score=given, policy=policy, iterations=iterations, config=config, **settings)
-    addresses, objects = split_problems(address)
+    scored_by = batch_scorer if score is None else score
+    command = call_text(
+        "run", address, score=scored_by, policy=policy, iterations=iterations, config=config, **settings
+    )
     score = choose_scorer("run", score, batch_scorer, settings)
-    declared = take_scorer_settings("run", score, settings)
-    overrides = settings_of_run({**settings, "policy": policy, "iterations": iterations})
-    loaded = load_config(plain(config), {**overrides, "problems": addresses or None})
+    overrides = {**settings, "policy": policy, "iterations": iterations}
+    loaded, objects = configure("run", address, score, config, overrides)
+    db, resources = database(db), Resources()
+    if ray is not None:
+        check_by_name(objects)
+    with given(objects):
+        driver = Background(progress)
+        check_new_run(loaded, resources, db, name)
+        if ray is None:
+            return result_of(
+                run_search(lambda: launch(loaded, db=db, name=name, command=command, resources=resources), driver, db),
+                db,
+            )
+        outcome = run_search_on_cluster(
+            lambda: plan_run(loaded, resources, db=db, name=name, command=command), [loaded], ray, driver, db
+        )
+    assert outcome is not None  # the driver raises Interrupted
+    return result_of(outcome, db)
+
+
+def configure(
+    function: str, address: Problems | None, score: Score | None, config: str | None, settings: dict[str, Any]
+) -> tuple[RunConfig, list[Problem]]:
+    """A run's configuration, and the problems among those given that are objects. Raises as `evo.run` does."""
+    addresses, objects = split_problems(address)
+    declared = take_scorer_settings(function, score, settings)
+    loaded = load_config(plain(config), {**settings_of_run(settings), "problems": addresses or None})
     if score is not None:
         if loaded.problems:
             raise BadInput("give an address or score=, not both")
-        problem = open_function(score, declared or {}, loaded.sandbox)
-        objects = [problem]
-        of_function = {"problems": [problem.name], "scorer": declared}
+        objects = [open_function(score, declared or {}, loaded.sandbox)]
+        of_function = {"problems": [objects[0].name], "scorer": declared}
         loaded = parse(RunConfig, {**loaded.model_dump(exclude_unset=True), **of_function}, OPTIONS)
-    db = database(db)
-    if ray is not None:
-        check_by_name(objects)
-        parts = Resources()
-        check_new_run(loaded, parts, db, name)
-        return search_on_cluster(
-            lambda: plan_run(loaded, parts, db=db, name=name, command=command),
-            [loaded], ray, db=db, progress=progress,
-        )  # fmt: skip
-    return search(lambda: launch(loaded, db=db, name=name, command=command), objects, db=db, progress=progress)
+    return loaded, objects
 
 
 def load_run(name: str, *, db: str | None = None) -> RunResult:
     """A stored run, finished or not.
 
     Args:
-        name: of the run; a comparison's are NAME/ARM/sSEED.
+        name: the run's name; a comparison's runs are NAME/ARM/sSEED.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
 
     Raises:
@@ -129,3 +168,95 @@ def load_run(name: str, *, db: str | None = None) -> RunResult:
         evo.load_run("calm-otter").best
     """
     return read_run(name, database(db))
+
+
+def resume(
+    name: str,
+    *,
+    score: Score | None = None,
+    problems: Problem | Sequence[Problem] | None = None,
+    rescore: bool = False,
+    accept_change: bool = False,
+    db: str | None = None,
+    progress: bool = True,
+    ray: str | None = None,
+    **settings: Any,
+) -> RunResult | ComparisonResult:
+    """Continue a stored run or comparison after its last committed group, on the same seed, as `evo resume` does.
+
+    Args:
+        name: the name of a run, or of a comparison, all of whose runs continue.
+        score: the function that scored the run, which no database holds.
+        problems: the problem objects that the run was given, if their names are not addresses.
+        rescore: score everything that is stored again, as after an edit of the scorer.
+        accept_change: continue although the scorer was edited; old scores stay as they are.
+        db: the database, "sqlite:///evo.db" by default, or EVO_DB.
+        progress: False shows nothing.
+        ray: a Ray cluster that does the work, as for `evo.run`.
+        settings: new budgets, which include what is already spent: iterations (per problem), max_answers, max_tokens,
+            max_cost, max_seconds; processes (of a comparison); policy, rollouts, answers for a run that was imported.
+
+    Returns:
+        A RunResult, or a ComparisonResult for a comparison.
+
+    Raises:
+        ValueError: a budget below what is spent, a scorer that was edited, a function that has to be given again.
+        UnknownRun: nothing has that name; and as `evo.run`.
+
+    Example:
+        result = evo.resume("calm-otter", iterations=200)
+    """
+    check_names("resume", settings, OF_RESUMES)
+    db, processes = database(db), settings.pop("processes", None)
+    plan = plan_resume(name, db, settings_of_run(settings), rescore=rescore, accept_change=accept_change)
+    objects = [*reopen_function(score, plan.runs[0], name), *split_problems(problems)[1]]
+    if ray is not None:
+        check_by_name(objects)
+    driver = Background(progress)
+    with given(objects):
+        if plan.is_comparison:
+            configs = plan.configs()
+            batches = plan.batches(configs)
+            compared = run_comparison(
+                lambda: (name, batches),
+                list(configs.values()),
+                driver,
+                db,
+                processes=1 if objects else processes,
+                changes=plan.changes,
+                ray=ray,
+            )
+            assert compared is not None  # the driver raises Interrupted
+            return comparison_result_of(compared, db)
+        if ray is None:
+            return result_of(run_search(lambda: relaunch(name, db=db, changes=plan.changes), driver, db), db)
+        outcome = run_search_on_cluster(lambda: name, [], ray, driver, db, plan.changes)
+    assert outcome is not None
+    return result_of(outcome, db)
+
+
+def result_of(outcome: SearchOutcome, db: str) -> RunResult:
+    """The result of a search. Raises what failed it."""
+    if outcome.failure is not None:
+        raise outcome.failure
+    warn_of_faults(outcome.faults, outcome.outcome == "failed", outcome.run)
+    return read_run(outcome.run, db)
+
+
+def comparison_result_of(outcome: ComparisonOutcome, db: str, against: str | None = None) -> ComparisonResult:
+    """The result of a comparison. Raises SearchFailed if a run of it failed, unless its scorer did."""
+    for run_ended in outcome.failed:
+        if not run_ended.faults:
+            raise SearchFailed(f"{run_ended.run}: {run_ended.reason}; evo.resume({outcome.name!r}) continues")
+    all_failed = bool(outcome.failed) and len(outcome.failed) == len(outcome.ended)
+    warn_of_faults(outcome.faults, all_failed, outcome.name)
+    return read_comparison(outcome.name, db, against)
+
+
+def warn_of_faults(faults: Sequence[str], all_failed: bool, name: str) -> None:
+    """Scorers that failed: raised as ScorerFault if all problems failed, else a warning for each."""
+    messages = [fault.removeprefix("failed: ") for fault in faults]
+    if messages and all_failed:
+        raise ScorerFault(f"{messages[0]} (run {name})")
+    for message in messages:
+        warnings.warn(message, ScorerWarning, stacklevel=4)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evo.api.arguments import Problems, call_text, check_names, plain, split_problems
-from evo.api.background import Job, run_in_background
-from evo.api.cluster import check_by_name
-from evo.api.cluster_training import train_on_cluster
-from evo.api.errors import Interrupted
+from evo.api.arguments import Problems, call_text, check_by_name, check_names, plain, split_problems
+from evo.api.background import Background
+from evo.api.drive import Job
 from evo.api.frames import data_frame
-from evo.api.progress import Progress, open_display
+from evo.api.progress import Progress
+from evo.cluster import cluster_training
 from evo.config.train import TrainRun, check_resumable, plan_training
-from evo.errors import BadInput
+from evo.errors import BadInput, SearchFailed
+from evo.exit_status import describe_exit
 from evo.runs.preflight import check_new_training
 from evo.search.status import clock
-from evo.search.stop import FINISHING
+from evo.search.stop import StopReason
 from evo.training.display import format_metrics, summarize
 from evo.training.run_directory import TrainingRecord
 from problems.contract import Problem
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from evo.training.setup import Training
 
+_STEP = re.compile(r"step (\d+)  (.*)")
 SHOWN = ("fitness", "best_of_rollout", "kl", "nll", "grad_norm")
 OF_TRAINING = frozenset(TrainRun.model_fields) - {"method", "problems"}
 
@@ -38,12 +42,12 @@ OF_TRAINING = frozenset(TrainRun.model_fields) - {"method", "problems"}
 class TrainResult:
     """A training run that has ended.
 
-    policy: the directory of the trained policy, a Hugging Face checkpoint with its card: an address for
-        `policy=`, `arms=` and `evo.load_policy`, as this object is itself (it is a path)
-    outcome, reason: "done", and why it ended before its steps where it did
-    steps, answers, tokens: how many; seconds: of training, held-out evaluations left out
+    policy: the directory of the trained policy, a Hugging Face checkpoint with its card: an address for `policy=`,
+        `arms=` and `evo.load_policy`, as is this object itself (it is a path)
+    outcome, reason: "done", and why it ended early if it did
+    steps, answers, tokens: how many; seconds: of training, without held-out evaluations
     figures: metrics of the last step; held_out: of the last held-out evaluation, {} without one
-    log: one record a step or evaluation, as in metrics.jsonl
+    log: one record per step or evaluation, as in metrics.jsonl
 
     Example:
         trained = evo.train("vpo", "maze:train", steps=20, output="runs/vpo")
@@ -103,23 +107,23 @@ def train(
         policy: where training starts: "embedded:base" (the default), a hub id or directory.
         steps: optimiser steps, 200 by default.
         output: the directory of the run and of the trained policy; it must hold neither yet.
-        resume: a directory to go on with, in the place of method, address and output; budgets alone may change.
+        resume: a directory to continue, instead of method, address and output; only budgets may change.
         config: a YAML file with the same settings, which arguments override.
-        ray: a Ray cluster on which it is one task, as for `evo.run`; the directory has to be one that its nodes share.
-            A node that dies costs the steps since the newest checkpoint.
-        progress: off shows nothing.
-        settings: every other flag of `evo train` by its name: prompts (groups a step), rollouts, answers, lr, kl, seed,
-            evaluate (held-out addresses), evaluate_every, max_seconds, max_answers, from_traces (names of runs), db ...
+        ray: a Ray cluster that runs the training as one task, as for `evo.run`; its nodes must share the directory. A
+            node that dies costs the steps since the newest checkpoint.
+        progress: False shows nothing.
+        settings: every other flag of `evo train` by its name: prompts (groups per step), rollouts, answers, lr, kl,
+            seed, evaluate (held-out addresses), evaluate_every, max_seconds, max_answers, from_traces (names of runs),
+            db ...
 
     Returns:
-        Where the policy lies and how the training went.
+        Where the policy is and how the training went.
 
     Raises:
-        ValueError: something given cannot be used; one line, the command line's.
+        ValueError: an argument cannot be used; one line, the same as the command line's.
         TypeError: an unknown argument.
-        Interrupted: a KeyboardInterrupt, after the step under way is done and saved; `evo.train(resume=DIR)` goes on.
-        TrainingDiverged: the weights are no numbers any more; on a cluster SearchFailed, for this and what else goes
-            wrong there.
+        Interrupted: a KeyboardInterrupt, after the current step is done and saved; `evo.train(resume=DIR)` continues.
+        TrainingDiverged: the weights are not numbers any more; on a cluster SearchFailed, for this and other failures.
 
     Example:
         evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")
@@ -134,7 +138,7 @@ def train(
         fixed = "method, address, output and config"
         check_resumable(named, fixed, any(one is not None for one in (method, address, output, config)))
     elif output is None:
-        raise BadInput("where to? name a directory with output=DIR")
+        raise BadInput("Missing output directory: pass output=DIR")
     run = None if resume is not None else plan_training(plain(config), named, method, addresses)
     folder = os.fspath(resume if resume is not None else output)  # type: ignore[arg-type]
     with given(objects):
@@ -144,7 +148,7 @@ def train(
             check_new_training(run, folder)
     if ray is not None:
         check_by_name(objects)
-        return TrainResult.of(*train_on_cluster(ray, run, folder, named, command, progress))
+        return TrainResult.of(*_train_on_cluster(ray, run, folder, named, command, progress))
 
     def prepare() -> Training:
         from evo.training import setup  # torch
@@ -157,30 +161,66 @@ def train(
 def _train(prepare: Callable[[], Training], objects: list[Problem], folder: str, progress: bool) -> TrainResult:
     async def work(job: Job) -> TrainResult:
         training = prepare()
-        loop = training.loop
-        job.name, job.progress = folder, lambda: _progress(training)
-        job.stop = lambda: loop.stop(FINISHING)
-        try:
-            await asyncio.sleep(0)  # a Ctrl-C while it loaded ends it here
-            stop = await loop.run()
-            found = summarize(training, stop)
-            if found["outcome"] == "done":
-                training.finish()
-            return TrainResult.of(found, training.record.lines)
-        finally:
-            await training.close()
+        driver.name, driver.progress = folder, lambda: _progress(training)
+        await asyncio.sleep(0)  # a Ctrl-C while it loaded ends it here
+        summary = await train_to_end(training, job)
+        return TrainResult.of(summary, training.record.lines)
 
+    driver = Background(progress, lambda name: f"{name}: interrupted; evo.train(resume={name!r}) continues it")
     with given(objects):
-        job, ended = run_in_background(work, open_display(progress))
-    if ended.interrupts:
-        raise Interrupted(f"{folder}: interrupted; evo.train(resume={folder!r}) goes on", job.name)
-    assert ended.value is not None
-    return ended.value
+        return driver.drive(work)
+
+
+async def train_to_end(training: Training, job: Job) -> dict[str, Any]:
+    """Train to the end or to an interrupt, and write the policy at the end; how it ended (evo.training.display)."""
+    try:
+        with job.interruptible(training.loop.stop):
+            stop = await training.loop.run()
+        if stop.reason is not StopReason.INTERRUPTED:
+            training.finish()
+        return summarize(training, stop)
+    finally:
+        await training.close()
+
+
+def _train_on_cluster(
+    ray: str, run: TrainRun | None, folder: str, named: Mapping[str, Any], command: str, progress: bool
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The training's summary and what it logged. Raises as evo.train does, and SearchFailed if it failed on its
+    node."""
+    training = cluster_training(ray, run, folder, named, command, as_json=True)
+    printed: list[str] = []
+    driver = Background(progress, lambda name: f"{name}: interrupted; evo.train(resume={name!r}, ray=...) continues it")
+    title, steps = f"training on {training.place}", run.steps if run is not None else 0
+
+    def write(stream: str, line: str) -> None:
+        if stream == "out":
+            printed.append(line)
+        elif reported := _STEP.match(line):
+            step = int(reported[1])
+            shown = Progress(title, step, max(step, steps), "steps", reported[2])
+            driver.progress = lambda: shown
+        elif "warning: " in line:
+            print(line, file=sys.stderr)
+
+    async def work(job: Job) -> Any:
+        driver.name = folder
+        with job.interruptible(lambda stop: training.interrupt(str(stop))):
+            return await training.work(write)
+
+    outcome = driver.drive(work)
+    if outcome.code == 2:
+        raise BadInput(outcome.word)
+    if outcome.code or not printed:
+        raise SearchFailed(f"{folder}: {outcome.word or describe_exit(outcome.code)}")
+    record = TrainingRecord(folder)
+    record.read_lines()
+    return json.loads(printed[-1]), record.lines
 
 
 def _progress(training: Training) -> Progress:
     status, run = training.loop.status, training.run
-    figures = dict(status.metrics)  # a copy: the other thread goes on
+    figures = dict(status.metrics)  # a copy: the other thread continues
     detail = format_metrics(figures, SHOWN)
     return Progress(f"{run.method} from {training.about['start']}", status.step, status.steps, "steps", detail)
 

@@ -6,9 +6,19 @@ from typing import Any
 
 import click
 
-from evo.cli.execute_comparison import conduct
+from evo.api.drive import run_comparison
 from evo.cli.flags import collect_given, flag
-from evo.cli.options import Manner, command_line, db_option, json_option, plain_option, ray_option
+from evo.cli.live import foreground, name_configs
+from evo.cli.options import (
+    OutputOptions,
+    check_processes,
+    command_line,
+    db_option,
+    json_option,
+    plain_option,
+    ray_option,
+)
+from evo.cli.outcome import report_comparison
 from evo.cli.search_flags import shared_search_flags
 from evo.comparison.plan import begin, planned_runs
 from evo.config.compare import CompareOptions, load_comparison, parse_arm
@@ -106,8 +116,19 @@ def compare(
     runs = planned_runs(config)
     configs = [parse(RunConfig, run.config, run.arm) for run in runs]
     check_new_comparison(configs, db, name)
-    manner = Manner(db, plain, as_json, config.processes, config.against, ray)
-    return conduct(lambda: begin(db, name, runs, configs, command_line()), configs, manner)
+    check_processes(config.processes, ray)
+    output = OutputOptions(db, plain, as_json)
+    console, driver = foreground(output, name_configs(configs))
+    outcome = run_comparison(
+        lambda: begin(db, name, runs, configs, command_line()),
+        configs,
+        driver,
+        db,
+        processes=config.processes,
+        against=config.against,
+        ray=ray,
+    )
+    return report_comparison(outcome, output, console, against=config.against)
 
 
 def _named(given: tuple[str, ...]) -> list[str] | None:

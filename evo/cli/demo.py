@@ -10,8 +10,10 @@ from typing import Any
 import click
 from rich.console import Console
 
-from evo.cli.execute_comparison import conduct
-from evo.cli.options import Manner, db_option, db_suffix, plain_option
+from evo.api.drive import run_comparison
+from evo.cli.live import foreground, name_configs
+from evo.cli.options import OutputOptions, db_option, db_suffix, plain_option
+from evo.cli.outcome import report_comparison
 from evo.cli.train import drive_training
 from evo.comparison.plan import begin, planned_runs
 from evo.config.compare import load_comparison
@@ -94,7 +96,10 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
         _report(name, folder, db, console)
         _next(name, iterations, db, console)
 
-    return conduct(lambda: begin(db, None, runs, configs, command), configs, Manner(db, plain), ending=ending)
+    shown = OutputOptions(db, plain)
+    console, driver = foreground(shown, name_configs(configs))
+    outcome = run_comparison(lambda: begin(db, None, runs, configs, command), configs, driver, db)
+    return report_comparison(outcome, shown, console, ending=ending)
 
 
 def _train(method: str, place: Path, steps: int, seed: int, console: Console, plain: bool) -> int:

@@ -1,48 +1,86 @@
-"""What runs, shown while it runs: the screen on a terminal, else a line for every arm now and then.
+"""Runs work in the foreground and shows it: a live screen on a terminal, else a line per arm now and then.
 
-Either is loaded when it is shown: both draw on everything that a comparison has to tell, which takes longer to import
-than a short run to search.
+Both are imported when they are shown. They draw everything that a comparison has to show, which takes longer to import
+than a short run takes to search.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import select
-from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 
-from evo.cli.options import arguments_for
+from evo.cli.options import OutputOptions, arguments_for
+from evo.search.stop import FINISHING, Stop
 from evo.tui.detection import can_show
 
 if TYPE_CHECKING:
+    from evo.api.drive import Controls, Job
     from evo.config.run import RunConfig
-    from evo.tui.screen import Controls, LiveScreen
+    from evo.search.status import SearchStatus
+    from evo.tui.screen import LiveScreen
 
+T = TypeVar("T")
 FIRST_LINES_SECONDS = 5.0
+INTERRUPTED = 130
+"""The exit code of what was interrupted with everything committed."""
 
 
-class Live:
-    """How a run is shown. screen: None where lines are printed."""
+class Foreground:
+    """A driver (evo.api.drive) for commands, and the job that its work sees. Used once."""
 
-    def __init__(self, console: Console, screen: LiveScreen | None) -> None:
-        self._console, self._screen = console, screen
+    def __init__(self, console: Console, plain: bool, loading: str) -> None:
+        """loading: what the screen shows until something is stored"""
+        self._console, self._plain, self._loading = console, plain, loading
+        self._screen: LiveScreen | None = None
+
+    def drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
+        gc.freeze()  # the database's library and what draws the screen, imported since the command was
+        return asyncio.run(self._drive(work))
+
+    async def _drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
+        try:
+            if self._plain or not can_show(self._console):
+                return await work(self)
+            from evo.tui.screen import open_screen
+
+            async with open_screen(self._console, self._loading) as screen:
+                self._screen = screen
+                return await work(self)
+        finally:
+            _leave_closed_terminal()
+
+    @contextlib.contextmanager
+    def interruptible(self, interrupt: Callable[[Stop], None]) -> Iterator[None]:
+        with handling_interrupts(interrupt):
+            yield
 
     @contextlib.asynccontextmanager
-    async def showing(self, db: str, name: str, controls: Controls, against: str | None = None) -> AsyncIterator[None]:
-        """Show the run or comparison `name` until the block ends. Both ways read the database, as a watcher would."""
+    async def showing(
+        self,
+        db: str,
+        name: str,
+        controls: Controls,
+        *,
+        status: SearchStatus | None = None,
+        against: str | None = None,
+        comparison: bool = False,
+    ) -> AsyncIterator[None]:
+        """Screen and lines read the database, as a watcher would."""
         if self._screen is not None:
             self._screen.watch(db, name, controls, against)
             yield
             return
-        self._console.print(
-            f"{name} begins; another terminal can look on: evo watch {arguments_for(name, db)}",
-            soft_wrap=True, markup=False,
-        )  # fmt: skip
-        lines = asyncio.create_task(_lines(db, name, self._console, against))
+        hint = f"Started {name}. Watch it with: evo watch {arguments_for(name, db)}"
+        self._console.print(hint, soft_wrap=True, markup=False)
+        lines = asyncio.create_task(_print_lines(db, name, self._console, against))
         try:
             yield
         finally:
@@ -50,32 +88,53 @@ class Live:
             await asyncio.gather(lines, return_exceptions=True)
 
 
-@contextlib.asynccontextmanager
-async def open_live(console: Console, plain: bool, loading: str) -> AsyncIterator[Live]:
-    """From before anything is loaded: a screen is there at once and says what it waits for."""
+def foreground(output: OutputOptions, loading: str) -> tuple[Console, Foreground]:
+    """(where the outcome is printed, the driver of the command's work)"""
+    console = Console(stderr=output.as_json, highlight=False, emoji=False)
+    return console, Foreground(console, output.plain, f"loading {loading}")
+
+
+@contextlib.contextmanager
+def handling_interrupts(interrupt: Callable[[Stop], None]) -> Iterator[None]:
+    """First Ctrl-C (or a TERM signal): finish what is in flight. Second: stop at once. A terminal that was closed: as
+    the first, unless nohup or the like ignores that signal."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    seen = [0]
+
+    def interrupted() -> None:
+        seen[0] += 1
+        if seen[0] == 1:
+            interrupt(Stop(FINISHING.reason, f"{FINISHING} (again to stop at once)"))
+        else:
+            task.cancel()
+
+    handlers = {signal.SIGINT: interrupted, signal.SIGTERM: interrupted}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        handlers[signal.SIGHUP] = lambda: interrupt(FINISHING)  # never the second: several may send it
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
     try:
-        if plain or not can_show(console):
-            yield Live(console, None)
-            return
-        from evo.tui.screen import open_screen
-
-        async with open_screen(console, loading) as screen:
-            yield Live(console, screen)
+        yield
     finally:
-        _leave_closed_terminal()
+        for number in handlers:
+            loop.remove_signal_handler(number)
 
 
-def say_loading(configs: Sequence[RunConfig]) -> str:
+def name_configs(configs: Sequence[RunConfig]) -> str:
     """Which policies and problems are loaded, in a few words."""
     policies = list(dict.fromkeys(config.policy for config in configs))
     problems = list(dict.fromkeys(name for config in configs for name in config.problems))
-    shown = [", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "") for names in
-             (policies, problems)]  # fmt: skip
-    return f"loading {shown[0]} for {shown[1]}"
+    shown = [
+        ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        for names in (policies, problems)
+    ]
+    return f"{shown[0]} for {shown[1]}"
 
 
 def _leave_closed_terminal() -> None:
-    """What is still to be said goes nowhere, where the terminal is gone: writing to it is an error."""
+    """Send what is still to be printed nowhere if the terminal is gone: writing to it is an error."""
     poll = select.poll()
     for descriptor in (1, 2):
         poll.register(descriptor, 0)
@@ -86,7 +145,7 @@ def _leave_closed_terminal() -> None:
     os.close(nowhere)
 
 
-async def _lines(db: str, name: str, console: Console, against: str | None) -> None:
+async def _print_lines(db: str, name: str, console: Console, against: str | None) -> None:
     began = asyncio.get_running_loop().time()
     await asyncio.sleep(FIRST_LINES_SECONDS)
     from evo.cli.lines import print_lines

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 from rich.console import Console
 
+from evo.errors import BadInput
 from islands.db.address import DEFAULT_DB, hide_in_argument, hide_password
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -19,16 +20,15 @@ WIDE = 1000
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How a comparison is driven and shown. against: the reference arm; processes: None where the policies decide; ray:
-    the cluster that does the work"""
+class OutputOptions:
+    """The database that a command reads and writes, and how it shows what it does.
+
+    plain: lines instead of the live screen; as_json: print the outcome as JSON on stdout, the rest on stderr
+    """
 
     db: str
     plain: bool = False
     as_json: bool = False
-    processes: int | None = None
-    against: str | None = None
-    ray: str | None = None
 
 
 def db_option(command: F) -> F:
@@ -55,6 +55,12 @@ def json_option(command: F) -> F:
 
 def plain_option(command: F) -> F:
     return click.option("--plain", is_flag=True, help="no live screen, plain lines")(command)
+
+
+def check_processes(processes: int | None, ray: str | None) -> None:
+    """BadInput if processes of this machine are named for work on a cluster."""
+    if processes is not None and ray is not None:
+        raise BadInput("--processes are of this machine, and --ray has its own; name one of them")
 
 
 def wide_console(**settings: Any) -> Console:

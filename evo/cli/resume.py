@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from evo.cli.execute_comparison import conduct
-from evo.cli.execute_run import drive
+from evo.api.drive import SearchOutcome, run_comparison, run_search, run_search_on_cluster
 from evo.cli.flags import flag
-from evo.cli.options import Manner, db_option, json_option, plain_option, ray_option
+from evo.cli.live import foreground, name_configs
+from evo.cli.options import OutputOptions, check_processes, db_option, json_option, plain_option, ray_option
+from evo.cli.outcome import report_comparison, report_search
 from evo.comparison.resume import plan_resume
 from evo.config.compare import CompareOptions
 from evo.config.run import RunConfig
@@ -50,20 +51,27 @@ def resume(
     comparison: all its runs go on, and those begin that have not. A run that evo import made is given a policy. A run
     whose scorer or data was edited is refused without --rescore or --accept-change."""
     changed = {key: value for key, value in settings.items() if value is not None}
-    planned = plan_resume(name, db, changed, rescore=rescore, accept_change=accept_change)
-    if planned.is_comparison:
-        configs = planned.configs()
-        manner = Manner(db, plain, as_json, processes, ray=ray)
-        order = planned.batches(configs)
-        return conduct(lambda: (name, order), list(configs.values()), manner, changes=planned.changes)
-    if ray is not None:
-        from evo.cli.execute_cluster import drive_on_cluster
-
-        return drive_on_cluster(lambda: name, [], ray, db=db, plain=plain, as_json=as_json, changes=planned.changes)
-    return drive(
-        lambda: relaunch(name, db=db, changes=planned.changes),
-        db=db,
-        plain=plain,
-        as_json=as_json,
-        loading=f"run {name}",
-    )
+    plan = plan_resume(name, db, changed, rescore=rescore, accept_change=accept_change)
+    output = OutputOptions(db, plain, as_json)
+    if plan.is_comparison:
+        configs = plan.configs()
+        check_processes(processes, ray)
+        console, driver = foreground(output, name_configs(list(configs.values())))
+        batches = plan.batches(configs)
+        compared = run_comparison(
+            lambda: (name, batches),
+            list(configs.values()),
+            driver,
+            db,
+            processes=processes,
+            changes=plan.changes,
+            ray=ray,
+        )
+        return report_comparison(compared, output, console)
+    console, driver = foreground(output, f"run {name}")
+    outcome: SearchOutcome | None
+    if ray is None:
+        outcome = run_search(lambda: relaunch(name, db=db, changes=plan.changes), driver, db)
+    else:
+        outcome = run_search_on_cluster(lambda: name, [], ray, driver, db, plan.changes)
+    return report_search(outcome, output, console)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from evo.cli.flags import collect_given
-from evo.cli.options import command_line, db_option, json_option, plain_option, ray_option
+from evo.cli.options import OutputOptions, command_line, db_option, json_option, plain_option, ray_option
 from evo.cli.search_flags import search_flags
 from evo.config.run import load_config
 from evo.runs.preflight import check_new_run
@@ -43,27 +43,24 @@ def run(
     evo run my_scorer.py --policy scripted:mutate        no model, no network: random changes of what scored well
     """
     config = load_config(config_path, {**collect_given(options), "problems": problems})
-    command, parts = command_line(), Resources()
-    check_new_run(config, parts, db, name)
-    if ray is not None:
-        from evo.cli.execute_cluster import drive_on_cluster
-        from evo.runs.launch import plan_run
-
-        return drive_on_cluster(
-            lambda: plan_run(config, parts, db=db, name=name, command=command),
-            [config],
-            ray,
-            db=db,
-            plain=plain,
-            as_json=as_json,
-        )
-    from evo.cli.execute_run import drive  # the database's library, and what draws the screen
-    from evo.runs.launch import launch
-
-    return drive(
-        lambda: launch(config, db=db, name=name, command=command, resources=parts),
-        db=db,
-        plain=plain,
-        as_json=as_json,
-        loading=f"{config.policy} for {' '.join(config.problems)}",
+    command, resources = command_line(), Resources()
+    check_new_run(config, resources, db, name)
+    from evo.api.drive import (  # the database's library, and what draws the screen
+        SearchOutcome,
+        run_search,
+        run_search_on_cluster,
     )
+    from evo.cli.live import foreground
+    from evo.cli.outcome import report_search
+    from evo.runs.launch import launch, plan_run
+
+    output = OutputOptions(db, plain, as_json)
+    console, driver = foreground(output, f"{config.policy} for {' '.join(config.problems)}")
+    outcome: SearchOutcome | None
+    if ray is None:
+        outcome = run_search(lambda: launch(config, db=db, name=name, command=command, resources=resources), driver, db)
+    else:
+        outcome = run_search_on_cluster(
+            lambda: plan_run(config, resources, db=db, name=name, command=command), [config], ray, driver, db
+        )
+    return report_search(outcome, output, console)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from evo.cli.execute_run import handling_interrupts
 from evo.cli.flags import collect_given, flag, together
+from evo.cli.live import INTERRUPTED, handling_interrupts
 from evo.cli.options import command_line, json_option, plain_option
+from evo.cluster import cluster_training
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
+from evo.exit_status import describe_exit
 from evo.runs.preflight import check_new_training
 from evo.search.stop import StopReason
 from evo.training.display import Display
@@ -83,7 +85,7 @@ def train(
             training = resume(folder, named, display.log)
     else:
         if not output:
-            raise BadInput("where to? name a directory with -o DIR")
+            raise BadInput("Missing output directory: pass -o DIR")
         run = plan_training(config_file, named, method, problems)
         check_new_training(run, output)
         if ray is not None:
@@ -96,9 +98,24 @@ def train(
 
 
 def _on_cluster(ray: str, run: TrainRun | None, folder: str, named: dict[str, Any], as_json: bool) -> int:
-    from evo.cli.execute_training import train_on_cluster
+    training = cluster_training(ray, run, folder, named, command_line(), as_json=as_json)
 
-    return train_on_cluster(ray, run, folder, named, as_json=as_json)
+    async def drive() -> int:
+        with handling_interrupts(lambda stop: training.interrupt(str(stop))):
+            return (await training.work(_write_line)).code
+
+    try:
+        code = asyncio.run(drive())
+    except asyncio.CancelledError:  # a second Ctrl-C
+        return INTERRUPTED
+    if code < 0:
+        print(f"evo: {describe_exit(code)}", file=sys.stderr)
+    return code if code >= 0 else 1
+
+
+def _write_line(stream: str, line: str) -> None:
+    """A line of a command elsewhere, where it would have been written here."""
+    print(line, file=sys.stdout if stream == "out" else sys.stderr, flush=True)
 
 
 async def drive_training(training: Training, display: Display, *, as_json: bool) -> int:
@@ -113,8 +130,8 @@ async def drive_training(training: Training, display: Display, *, as_json: bool)
             summary = display.summary(training, stop)
             if as_json:
                 sys.stdout.write(json.dumps(summary) + "\n")
-        return 130 if interrupted else 0
+        return INTERRUPTED if interrupted else 0
     except asyncio.CancelledError:
-        return 130
+        return INTERRUPTED
     finally:
         await training.close()

@@ -6,7 +6,6 @@ known kinds are answers, not exceptions: Ray would wrap them in classes of its o
 
 from __future__ import annotations
 
-import asyncio
 import traceback
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +23,7 @@ from evo.comparison.workers import portable
 from evo.config.run import RunConfig
 from evo.exit_status import exit_code_of
 from evo.runs.launch import Launched
-from evo.runs.problem_runs import check_together
+from evo.runs.problem_runs import load_runs
 from evo.runs.result import run_to_end
 from evo.runs.resume import check_divisible, relaunch, relaunch_shard
 from evo.runs.scorer_change import Changes
@@ -60,10 +59,7 @@ class Worker:
         """Load what these need, to find what is wrong with it."""
 
         async def load() -> None:
-            for config in configs:
-                problems = self._shared.problems(config)
-                check_together(config, problems, self._shared.operators(config, problems))
-                await asyncio.sleep(0)
+            await load_runs(configs, self._shared)
 
         return await _answered(load)
 
@@ -95,9 +91,9 @@ class Worker:
             try:
                 self._launched = launched
                 if self._paused:
-                    launched.search.pause()
+                    launched.pause()
                 if self._stopping:
-                    launched.search.interrupt(self._stopping)
+                    launched.interrupt(self._stopping)
                 found = await run_to_end(launched)
                 return Ended(launched.run.name, found.outcome, found.why, found.faults)
             finally:
@@ -121,12 +117,12 @@ class Worker:
         self._stopping = Stop(StopReason.INTERRUPTED, reason)
         self._command.interrupt()
         if self._launched is not None:
-            self._launched.search.interrupt(self._stopping)
+            self._launched.interrupt(self._stopping)
 
     async def pause(self, paused: bool) -> None:
         self._paused = paused
         if self._launched is not None:
-            (self._launched.search.pause if paused else self._launched.search.resume)()
+            (self._launched.pause if paused else self._launched.resume)()
 
     async def close(self) -> None:
         await self._shared.close()

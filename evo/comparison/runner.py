@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from evo.config.run import RunConfig
 from evo.runs.launch import Launched
-from evo.runs.problem_runs import check_together
+from evo.runs.problem_runs import load_runs
 from evo.runs.result import run_to_end
 from evo.runs.resume import relaunch
 from evo.runs.scorer_change import UNCHANGED, Changes
@@ -44,10 +44,7 @@ class Runner:
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Load what these need: problems, policies. Raises what is wrong with them."""
-        for config in configs:
-            problems = self._shared.problems(config)
-            check_together(config, problems, self._shared.operators(config, problems))
-            await asyncio.sleep(0)
+        await load_runs(configs, self._shared)
 
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> list[Ended]:
         """Run the stored runs of each batch together; how each ended. A search that fails leaves the others running."""
@@ -70,13 +67,13 @@ class Runner:
         try:
             self._running.append(launched)
             if self.paused:
-                launched.search.pause()
+                launched.pause()
             if self.stopping:
-                launched.search.interrupt(self.stopping)
-            found = await run_to_end(launched)
-            if found.cancelled:
+                launched.interrupt(self.stopping)
+            conclusion = await run_to_end(launched)
+            if conclusion.cancelled:
                 raise asyncio.CancelledError
-            return Ended(launched.run.name, found.outcome, found.why, found.faults)
+            return Ended(launched.run.name, conclusion.outcome, conclusion.why, conclusion.faults)
         finally:
             self._running.remove(launched)
             await launched.close()
@@ -84,18 +81,18 @@ class Runner:
     def pause(self) -> None:
         self.paused = True
         for launched in self._running:
-            launched.search.pause()
+            launched.pause()
 
     def resume(self) -> None:
         self.paused = False
         for launched in self._running:
-            launched.search.resume()
+            launched.resume()
 
     def interrupt(self, stop: Stop) -> None:
         """Finish what the policies have begun with, commit it, and end; begin no further batch."""
         self.stopping = stop
         for launched in self._running:
-            launched.search.interrupt(stop)
+            launched.interrupt(stop)
 
     def stop(self) -> None:
         self.interrupt(FINISHING)

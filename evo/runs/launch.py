@@ -14,7 +14,7 @@ from evo.checks.record import warn_of_budget, warn_of_records
 from evo.config.run import RunConfig
 from evo.runs.learner import open_learner
 from evo.runs.preflight import check_new_run
-from evo.runs.problem_runs import add_problems, check_together
+from evo.runs.problem_runs import add_problems, open_operators
 from evo.search.core import SearchCore
 from evo.search.defaults import (
     iterations_for,
@@ -31,6 +31,7 @@ from evo.search.reflection import Reflector
 from evo.search.resources import Resources
 from evo.search.schedule import CountedSchedule, Scheduler, Shard, in_flight
 from evo.search.status import ProblemStatus, SearchStatus, describe_machine
+from evo.search.stop import FINISHING, Stop
 from islands.db.reflections import read_reflections
 from islands.db.shards import write_shard
 from islands.db.store import Store
@@ -82,6 +83,23 @@ class Launched:
         """The policy that searches, the first of several."""
         return self.core.operators[0].policy
 
+    @property
+    def paused(self) -> bool:
+        return self.search.paused
+
+    def pause(self) -> None:
+        self.search.pause()
+
+    def resume(self) -> None:
+        self.search.resume()
+
+    def interrupt(self, stop: Stop) -> None:
+        self.search.interrupt(stop)
+
+    def stop(self) -> None:
+        """Finish what is in flight, and end."""
+        self.interrupt(FINISHING)
+
     def finish(self, outcome: str, reason: str, summary: dict[str, Any]) -> None:
         """Record how the run ended, and which problems have had all their iterations."""
         with self.store.begin() as transaction:
@@ -122,8 +140,7 @@ async def launch(
         problems = resources.problems(config)
         config = resolve_run(config, problems)
         # 2) load the policies
-        operators = resources.operators(config, problems)
-        check_together(config, problems, operators)
+        operators = open_operators(config, problems, resources)
         reflecting = resources.reflecting(config, problems)
         # 3) create the run and become its writer
         store = store or Store.open(db)

@@ -8,7 +8,7 @@ from evo.config.run import RunConfig
 from evo.errors import BadInput, not_trainable
 from evo.search.core import SearchCore
 from evo.search.operator_selection import Operator
-from evo.search.resources import check_apart, problems_at
+from evo.search.resources import check_apart
 from evo.search.sampler import FrozenLearner, Learner
 from islands.types import RunRecord
 from problems.contract import Problem
@@ -19,7 +19,9 @@ from vpo.policies.contract import Policy, TrainablePolicy
 from vpo.training.config import BY_EXAMPLES
 
 
-def check_trainable(config: RunConfig, problems: Sequence[Problem], operators: Sequence[Operator]) -> None:
+def check_trainable(
+    config: RunConfig, problems: Sequence[Problem], operators: Sequence[Operator], held_out: Sequence[Problem]
+) -> None:
     """BadInput where this search cannot train its policy by the method that it names."""
     if config.train is None:
         return
@@ -56,7 +58,6 @@ def check_trainable(config: RunConfig, problems: Sequence[Problem], operators: S
         raise BadInput(f"{config.train.method} compares the rollouts of a prompt group: --rollouts must be 2 or more")
     if policy.temperature == 0:
         raise BadInput("at temperature 0 all rollouts of a group are alike, and nothing can be learned from them")
-    held_out = problems_at(config.train.check, config.train.check_limit)
     check_apart((problem.name for problem in problems), held_out, "searched and checked on; problems of train.check")
 
 

@@ -11,7 +11,6 @@ from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
 from evo.search.resources import Resources, check_one_policy, problems_at
-from evo.training.run_directory import TrainingRecord
 from islands.db.names import check_name
 from islands.errors import DatabaseUnavailable
 from problems.contract import Problem
@@ -142,7 +141,9 @@ def check_storage(db: str, name: str | None) -> None:
 
 
 def check_new_training(run: TrainRun, output: str) -> None:
-    """Raises BadInput or BadAddress, one line."""
+    """What can be wrong with a new training. Raises BadInput or BadAddress, one line."""
+    from evo.training.run_directory import TrainingRecord  # a search does without it
+
     TrainingRecord(output).check_new()
     problems_at([*run.problems, *run.evaluate], 1)
     check_one_policy(run.policy, "evo train trains")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from evo.config.run import RunConfig
 from evo.errors import BadInput
@@ -14,6 +14,7 @@ from evo.search.core import SearchCore
 from evo.search.defaults import iterations_for, population_config
 from evo.search.operator_selection import KEPT, Operator
 from evo.search.problem_run import ProblemRun
+from evo.search.resources import Resources
 from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.population.population import Population
@@ -31,8 +32,10 @@ SEED_SEQUENCE = -1
 """A seed comes before the run's first group."""
 
 
-def check_together(config: RunConfig, problems: Sequence[Problem], operators: Sequence[Operator]) -> None:
-    """BadInput where a policy cannot be asked for these problems, or not trained on them."""
+def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Resources) -> list[Operator]:
+    """The policies that search. Raises BadInput if one cannot be prompted with these problems, or not be trained on
+    them."""
+    operators = resources.operators(config, problems)
     for operator in operators:
         if operator.prompt.prefill and not operator.policy.continues:
             raise BadInput(f"policy {operator.address} cannot go on from the beginning of an answer: leave out prefill")
@@ -40,7 +43,15 @@ def check_together(config: RunConfig, problems: Sequence[Problem], operators: Se
             raise BadInput(f"policy {operator.address} reads no words, so no reflection either: leave out --reflect")
         for problem in problems:
             open_format(problem, operator.policy.prompt_format, operator.prompt, operator.answers)
-    check_trainable(config, problems, operators)
+    check_trainable(config, problems, operators, resources.held_out(config))
+    return operators
+
+
+async def load_runs(configs: Iterable[RunConfig], resources: Resources) -> None:
+    """Load the problems and policies of these runs, to find what is wrong with them. Raises BadInput."""
+    for config in configs:
+        open_operators(config, resources.problems(config), resources)
+        await asyncio.sleep(0)
 
 
 def open_problem_run(

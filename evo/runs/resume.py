@@ -16,7 +16,7 @@ from evo.errors import BadInput
 from evo.runs.launch import Launched, assemble, open_core
 from evo.runs.problem_runs import (
     add_problems,
-    check_together,
+    open_operators,
     open_problem_run,
     recall_groups,
     restore_problem_run,
@@ -71,8 +71,7 @@ async def relaunch(
         # 2) resolve the problems, load the policies
         problems = parts.problems(config)
         of_policies = own if config.train else parts
-        operators = of_policies.operators(config, problems)
-        check_together(config, problems, operators)
+        operators = open_operators(config, problems, of_policies)
         reflecting = of_policies.reflecting(config, problems)
         scorer = parts.scorer_for(config, problems)
         # 3) become its writer; its problems must be what they were, and so must what scores them
@@ -131,8 +130,7 @@ async def relaunch_shard(
         config = parse(RunConfig, complete_run(run.config), f"run {name}")
         check_divisible(config, f"run {name}")
         problems = parts.problems(config)
-        operators = parts.operators(config, problems)
-        check_together(config, problems, operators)
+        operators = open_operators(config, problems, parts)
         reflecting = parts.reflecting(config, problems)
         scorer = parts.scorer_for(config, problems)
         take_shard(store, run.id, number, node)

@@ -1,8 +1,8 @@
-"""What a search is put together from, opened once however many searches ask: problems, policies, the scorer."""
+"""What a search is built from, opened once for all searches that share it: problems, policies, the scorer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from evo.config.parse import parse
@@ -19,21 +19,45 @@ from vpo.policies.checkpoint import trained_answers
 from vpo.policies.contract import Policy
 from vpo.policies.prompt_formats import is_token_format
 
+OpenProblems = Callable[[RunConfig], list[Problem]]
+"""Every problem that a configuration names."""
+OpenPolicy = Callable[[RunConfig, Sequence[Problem]], Policy]
+"""The policy that a configuration names, ready for these problems."""
+
 
 class Resources:
-    """What searches of the same problems that run side by side have in common: the problems, one scorer, and each
-    policy once, however many arms ask it."""
+    """What one search uses, or several side by side share: the problems, one scorer, and each policy once, however many
+    arms sample it. `close` closes the policies and the scorer.
 
-    def __init__(self) -> None:
-        self.scorer: Scorer | None = None
-        self._problems: dict[tuple[str, ...], list[Problem]] = {}
+    scorer: None until `scorer_for` makes it
+    """
+
+    def __init__(
+        self,
+        open_problems: OpenProblems | None = None,
+        open_policy: OpenPolicy | None = None,
+        scorer: Scorer | None = None,
+    ) -> None:
+        """How problems and policies are opened; by default, by their addresses."""
+        self.scorer = scorer
+        self._open_problems = open_problems or _open_problems
+        self._open_policy = open_policy or _open_policy
+        self._problems: dict[tuple[str | int | None, ...], list[Problem]] = {}
         self._policies: dict[str, Policy] = {}
 
     def problems(self, config: RunConfig) -> list[Problem]:
-        key = tuple(config.problems)
+        key = (*config.problems, config.limit)
         if key not in self._problems:
-            self._problems[key] = resolve_problems(config)
+            self._problems[key] = self._open_problems(config)
         return self._problems[key]
+
+    def held_out(self, config: RunConfig) -> list[Problem]:
+        """The problems on which a policy that trains during the search is checked; [] without training."""
+        if config.train is None or not config.train.check:
+            return []
+        return self.problems(
+            config.model_copy(update={"problems": config.train.check, "limit": config.train.check_limit})
+        )
 
     def scorer_for(self, config: RunConfig, problems: Sequence[Problem]) -> Scorer:
         if self.scorer is None:
@@ -44,23 +68,24 @@ class Resources:
     def policy(self, config: RunConfig, problems: Sequence[Problem]) -> Policy:
         key = policy_key(config)
         if key not in self._policies:
-            self._policies[key] = open_policy(config, problems)
+            self._policies[key] = self._open_policy(config, problems)
         return self._policies[key]
 
     def opened(self) -> list[Policy]:
-        """Every policy that was asked for so far."""
+        """Every policy that was opened so far."""
         return list(self._policies.values())
 
     def operators(self, config: RunConfig, problems: Sequence[Problem]) -> list[Operator]:
-        """The policy, or the policies that the configuration lists, each asked for as many answers a group."""
+        """The policy, or the policies that the configuration lists, each asked for the same number of answers per
+        group."""
         addresses = parse_addresses(config.policy)
         return [self._operator(address, config, problems, alone=len(addresses) == 1) for address in addresses]
 
     def _operator(
         self, address: PolicyAddress, config: RunConfig, problems: Sequence[Problem], alone: bool
     ) -> Operator:
-        """One policy as it is asked: with the shares of fresh prompts and of begun answers that its address names, and,
-        beside others, in chains as it was trained to write."""
+        """One policy with its settings: the shares of fresh prompts and of begun answers that its address names, and,
+        together with others, chains of the length that it was trained to write."""
         asked = address.without(*OF_ITS_PROMPTS)
         changes: dict[str, Any] = {"policy": str(asked)}
         named = address.common.model_dump(include=set(OF_ITS_PROMPTS), exclude_none=True)
@@ -78,17 +103,17 @@ class Resources:
         return Operator(str(address), self.policy(own, problems), own.rollouts, own.answers, own.prompt)
 
     def reflecting(self, config: RunConfig, problems: Sequence[Problem]) -> Policy | None:
-        """The policy that reflects on parents, the search's own where that is named; one of its own beside a policy
-        that learns, whose weights change. Raises BadInput where it cannot be asked in words."""
+        """The policy that reflects on parents. It is shared with the search if they name the same one, unless that
+        learns: its weights change. Raises BadInput if it cannot be asked in words."""
         if config.feedback.policy is None:
             return None
         address = parse_address(config.feedback.policy).without(*OF_ITS_PROMPTS)
         own = config.model_copy(update={"policy": str(address), "train": None})
         key = f"{policy_key(own)} reflects" if config.train else policy_key(own)
         if key not in self._policies:
-            self._policies[key] = open_policy(own, problems)
+            self._policies[key] = self._open_policy(own, problems)
         if is_token_format(self._policies[key].prompt_format):
-            raise BadInput(f"feedback.policy: {address} has a token language of its own and says nothing in words")
+            raise BadInput(f"feedback.policy: {address} has its own token language and cannot reflect in words")
         return self._policies[key]
 
     async def close(self) -> None:
@@ -98,16 +123,23 @@ class Resources:
             self.scorer.close()
 
 
+def _open_problems(config: RunConfig) -> list[Problem]:
+    return resolve_problems(config)
+
+
+def _open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
+    return open_policy(config, problems)
+
+
 def policy_key(config: RunConfig) -> str:
-    """What decides a policy: runs that agree in it can ask one and the same."""
+    """Everything that decides a policy: runs with equal keys can share it."""
     asked = (config.policy, config.temperature, config.top_p, config.device, config.dtype)
     tokens = config.max_new_tokens or f"for {config.answers}"
     return repr((*asked, tokens))
 
 
 def check_one_policy(policy: str, told: str) -> None:
-    """BadInput where several policies are named, which only a search can mix. told: as in
-    "evo train trains" """
+    """BadInput if several policies are named, which only a search can mix. told: as in "evo train trains" """
     if len(parse_addresses(policy)) > 1:
         raise BadInput(f"{told} one policy, not {policy}; several with commas are the operators of one search")
 
@@ -125,7 +157,7 @@ def check_apart(
     held_out: Iterable[Problem],
     told: str = "trained on and evaluated on; held-out problems",
 ) -> None:
-    """BadInput where a problem is learned from (by name) and held out too."""
+    """BadInput if a problem is both learned from (by name) and held out."""
     if both := {problem.name for problem in held_out}.intersection(learned):
         raise BadInput(f"{min(both)} would be {told} must be others")
 
@@ -142,7 +174,7 @@ def problems_at(addresses: Sequence[str], limit: int | None = None) -> list[Prob
 
 
 def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
-    """The configured policy; the token limit follows the problems where the user names none."""
+    """The configured policy; without a token limit of the user's, the problems decide it."""
     from vpo.policies.registry import load_policy
 
     policy = load_policy(

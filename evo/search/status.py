@@ -213,33 +213,26 @@ def describe_usage(tokens: int, prompt_tokens: int, cost: float) -> str:
     return f"{tokens:,} tokens" + (f", {prompt_tokens:,} of prompts, cost {cost:.4g}" if cost else "")
 
 
-def describe_metrics(status: SearchStatus) -> str:
-    """Throughput in one line."""
+def describe_metrics(metrics: Mapping[str, Any]) -> str:
+    """Throughput and what went wrong, in one line. metrics: as SearchStatus.metrics gives them"""
+    repeats = metrics["repeats"]
     parts = [
-        f"{status.answers_per_second:,.0f} answers/s",
-        f"{status.tokens_per_second:,.0f} tokens/s",
-        f"policy busy {status.policy_busy:.0%}",
-        f"{status.repeats:,} repeats",
+        f"{metrics['answers_per_second']:,.0f} answers/s",
+        f"{metrics['tokens_per_second']:,.0f} tokens/s",
+        f"waiting for the model {metrics['policy_busy']:.0%} of the time",
+        f"{repeats:,} repeat{'s' * (repeats != 1)}",
     ]
-    if status.training_seconds:
-        parts.append(
-            f"training {status.training_seconds / status.elapsed:.0%}, "
-            f"syncing {status.syncing_seconds / status.elapsed:.1%}"
-        )
-    if status.errors:
-        parts.append("errors: " + ", ".join(f"{kind} {n:,}" for kind, n in status.errors.most_common(3)))
-    return "  ".join(parts)
-
-
-def problem_row(problem_run: ProblemStatus) -> tuple[str, str, str, str, str]:
-    state = f"solved at {problem_run.solved_at}" if problem_run.solved_at is not None else str(problem_run.stop or "")
-    return (
-        problem_run.name,
-        f"{problem_run.done}/{problem_run.iterations}",
-        "-" if problem_run.best is None else f"{problem_run.best:.4g}",
-        "-" if problem_run.target is None else f"{problem_run.target:.4g}",
-        state,
-    )
+    if metrics["training_seconds"]:
+        training, syncing = metrics["training_seconds"], metrics["syncing_seconds"]
+        seconds = max(metrics["seconds"], 1e-9)
+        parts.append(f"training {training / seconds:.0%}, syncing {syncing / seconds:.1%}")
+    errors = Counter(metrics["errors"])
+    if unread := errors.pop(FORMAT, 0):
+        parts.append(f"{unread:,} {'reply' if unread == 1 else 'replies'} held no usable answer")
+    if failed := errors.total():
+        kinds = ", ".join(f"{kind} {count:,}" for kind, count in errors.most_common(3))
+        parts.append(f"{failed:,} answer{'s' * (failed != 1)} failed ({kinds})")
+    return "; ".join(parts)
 
 
 LIBRARIES = ("torch", "transformers", "vllm", "peft", "openai", "openevolve", "numpy")

@@ -34,7 +34,8 @@ PROGRAM = (sys.executable, "-m", "evo.tui.live_process")
 class Controls(Protocol):
     """What a live search lets its screen do. Called on the event loop that the screen was opened on."""
 
-    paused: bool
+    @property
+    def paused(self) -> bool: ...
 
     def pause(self) -> None: ...
 

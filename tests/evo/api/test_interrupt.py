@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 import evo
-from evo.api import search
-from evo.api.background import run_in_background
-from evo.api.progress import Silent
+from evo.api import drive
+from evo.api.background import Background
 from evo.comparison import runner
 from evo.training import setup
 
@@ -25,7 +24,7 @@ def interrupted_after(monkeypatch):
     """interrupted_after(groups): Ctrl-C once so many prompt groups are committed."""
 
     def arrange(groups):
-        launched_by = search.run_to_end
+        launched_by = drive.run_to_end
 
         async def run_to_end(launched):
             seen = []
@@ -38,7 +37,7 @@ def interrupted_after(monkeypatch):
             launched.search.on_commit = committed
             return await launched_by(launched)
 
-        monkeypatch.setattr(search, "run_to_end", run_to_end)
+        monkeypatch.setattr(drive, "run_to_end", run_to_end)
 
     return arrange
 
@@ -46,7 +45,7 @@ def interrupted_after(monkeypatch):
 def test_everything_is_committed_and_a_resume_goes_on(quick, vowels, interrupted_after):
     before = signal.getsignal(signal.SIGINT)
     interrupted_after(5)
-    with pytest.raises(KeyboardInterrupt, match=r"evo.resume\('stopped'\) goes on") as stopped:
+    with pytest.raises(KeyboardInterrupt, match=r"evo.resume\('stopped'\) continues it") as stopped:
         quick("stopped", iterations=200, policy="scripted:mutate?latency=0.05")
     assert isinstance(stopped.value, evo.Interrupted) and stopped.value.name == "stopped"
     assert signal.getsignal(signal.SIGINT) is before
@@ -80,7 +79,7 @@ def test_a_comparison_is_stopped_and_resumed(vowels, monkeypatch):
     monkeypatch.setattr(runner, "run_to_end", run_to_end)
     slow = "scripted:mutate?latency=0.05"
     given = {"arms": {"a": slow, "b": "scripted:echo?latency=0.05"}, "baselines": [], "answers": 1, "seeds": 1}
-    with pytest.raises(evo.Interrupted, match=r"evo.resume\('both'\) goes on"):
+    with pytest.raises(evo.Interrupted, match=r"evo.resume\('both'\) continues it"):
         evo.compare(score=vowels, seed_answer="a b", iterations=500, name="both", progress=False, **given)
     frame = evo.load_comparison("both").frame()
     assert set(frame.status) == {"interrupted"} and 0 < frame.iterations.max() < 500
@@ -93,7 +92,7 @@ def test_a_training_is_stopped_saved_and_resumed(one_thread, monkeypatch):
         return begin(run, output, command, lambda line: _thread.interrupt_main() if line["kind"] == "step" else None)
 
     monkeypatch.setattr(setup, "begin", interrupted)
-    with pytest.raises(evo.Interrupted, match=r"evo.train\(resume='stopped'\) goes on"):
+    with pytest.raises(evo.Interrupted, match=r"evo.train\(resume='stopped'\) continues it"):
         evo.train("vpo", "maze:train", steps=400, prompts=2, rollouts=2, limit=10, output="stopped", progress=False)
     saved = sorted(Path("stopped", "checkpoints").glob("step-*"))
     done = int(saved[-1].name.removeprefix("step-"))
@@ -103,13 +102,14 @@ def test_a_training_is_stopped_saved_and_resumed(one_thread, monkeypatch):
 
 def test_a_second_one_stops_at_once():
     async def stubborn(job):
-        job.name, job.stop = "stubborn", lambda: _thread.interrupt_main()  # the second, as soon as the first is heard
-        _thread.interrupt_main()
-        await asyncio.sleep(60)
+        with job.interruptible(lambda stop: _thread.interrupt_main()):  # the second, as soon as the first is heard
+            _thread.interrupt_main()
+            await asyncio.sleep(60)
 
-    began = time.monotonic()
-    _, ended = run_in_background(stubborn, Silent())
-    assert ended.value is None and ended.interrupts == 2 and time.monotonic() - began < 50
+    began, driver = time.monotonic(), Background(False)
+    with pytest.raises(evo.Interrupted, match="before anything was stored"):
+        driver.drive(stubborn)
+    assert driver.interrupts == 2 and time.monotonic() - began < 50
 
 
 def test_before_anything_is_stored_the_work_is_cancelled():
@@ -117,8 +117,23 @@ def test_before_anything_is_stored_the_work_is_cancelled():
         _thread.interrupt_main()
         await asyncio.sleep(60)
 
-    job, ended = run_in_background(loading, Silent())
-    assert ended.interrupts == 1 and ended.value is None and job.name is None
+    driver = Background(False)
+    with pytest.raises(evo.Interrupted, match="before anything was stored") as stopped:
+        driver.drive(loading)
+    assert driver.interrupts == 1 and stopped.value.name is None
+
+
+def test_after_the_work_is_stored_and_ends_one_interrupt_cuts_nothing_short():
+    async def ending(job):
+        driver.name = "stored"
+        _thread.interrupt_main()
+        await asyncio.sleep(0.5)
+        ended.append(True)
+
+    driver, ended = Background(False), []
+    with pytest.raises(evo.Interrupted, match="evo.resume"):
+        driver.drive(ending)
+    assert ended == [True]
 
 
 def test_what_the_work_raises_is_raised_in_the_caller_s_thread():
@@ -127,7 +142,7 @@ def test_what_the_work_raises_is_raised_in_the_caller_s_thread():
         raise LookupError("lost")
 
     with pytest.raises(LookupError, match="lost"):
-        run_in_background(failing, Silent())
+        Background(False).drive(failing)
 
 
 SCRIPT = """
@@ -148,6 +163,6 @@ def test_a_script_that_gets_a_real_signal(own_folder):
             break
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
-    assert process.returncode not in (0, None) and "evo.resume('script') goes on" in error
+    assert process.returncode not in (0, None) and "evo.resume('script') continues it" in error
     kept = evo.load_run("script")
     assert kept.outcome == "interrupted" and len(kept.frame()) >= 1

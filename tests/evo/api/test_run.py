@@ -195,7 +195,7 @@ def test_inside_a_running_loop_and_in_a_thread(quick):
 def test_progress_is_a_plain_line_where_there_is_no_terminal(quick, capsys):
     quick("told", progress=True)
     captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.splitlines()[-1].startswith("told: 4/4 prompt groups, best ")
+    assert captured.out == "" and captured.err.splitlines()[-1].startswith("told: 4/4 iterations, best ")
 
 
 def test_the_package_loads_nothing_before_it_is_used():

@@ -109,7 +109,7 @@ def test_where_a_trained_policy_was_saved_is_said_and_kept(here, capsys):
 
 def test_that_nothing_was_trained_is_said(here, capsys):
     code, out, _ = evo(capsys, "run", *FEW, "--train", "vpo", "--rollouts", "2", "--name", "short")
-    assert code == 0 and "nothing was trained: a step takes 16 prompt groups" in out
+    assert code == 0 and "nothing was trained: a step takes 16 iterations" in out
 
 
 def test_a_candidate_that_a_run_lacks_is_answered_by_those_it_has(compared, capsys):

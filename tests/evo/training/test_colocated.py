@@ -281,7 +281,7 @@ def test_engines_that_the_tasks_of_a_cluster_share_are_not_trained():
     asked = RunConfig.model_validate({"policy": "vllm:m?replicas=2", "train": {"method": "vpo"}})
     engines = SimpleNamespace(takes_weights=False)
     with pytest.raises(BadInput, match=r"where others ask them too; .* leave out --ray, or \?replicas="):
-        check_trainable(asked, [], [Operator(asked.policy, engines, 2, 1, asked.prompt)])
+        check_trainable(asked, [], [Operator(asked.policy, engines, 2, 1, asked.prompt)], [])
 
 
 def _runs():

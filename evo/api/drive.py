@@ -1,0 +1,218 @@
+"""Drives searches and comparisons to their end, whoever watches: a Python caller or the command line.
+
+A driver runs the work on an event loop and shows it: evo.api.background in a thread while the caller waits, and
+evo.cli.live in the foreground with a live screen. What came of it is an outcome, which the Python functions make into a
+result or an exception, and the command line into lines and an exit code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from evo.cluster import cluster_runner, runner_of_a_run
+from evo.config.run import RunConfig
+from evo.errors import SearchFailed
+from evo.runs.launch import Launched
+from evo.runs.result import run_to_end
+from evo.runs.scorer_change import UNCHANGED, Changes
+from evo.search.status import SearchStatus
+from evo.search.stop import Stop
+from islands.db.store import Store
+from islands.queries.training import checkpoints
+
+if TYPE_CHECKING:
+    from evo.comparison.runner import Ended, SeedBatch
+
+T = TypeVar("T")
+
+
+class Controls(Protocol):
+    """What a viewer may do to a search, on the event loop that runs it."""
+
+    @property
+    def paused(self) -> bool: ...
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Job(Protocol):
+    """What work tells its driver while it runs."""
+
+    def interruptible(self, interrupt: Callable[[Stop], None]) -> AbstractContextManager[None]:
+        """In this block a first Ctrl-C calls `interrupt`, on the event loop of the work, and a second one cancels the
+        work. Outside it the first one cancels."""
+        ...
+
+    def showing(
+        self,
+        db: str,
+        name: str,
+        controls: Controls,
+        *,
+        status: SearchStatus | None = None,
+        against: str | None = None,
+        comparison: bool = False,
+    ) -> AbstractAsyncContextManager[None]:
+        """In this block the run or comparison `name`, which is stored, is shown.
+
+        status: its counters, if it is searched in this process
+        against: the reference arm of a comparison
+        """
+        ...
+
+
+class Driver(Protocol):
+    """Runs work to its end."""
+
+    def drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
+        """What the work gives. Raises what it raises, and `asyncio.CancelledError` if it was cancelled."""
+        ...
+
+
+@dataclass(frozen=True)
+class SearchOutcome:
+    """A search that has ended.
+
+    outcome, reason: done, interrupted or failed, and why if there is more to say
+    summary: as its run keeps it; faults: of scorers, each of which stopped a problem
+    failure: what failed the search
+    config, status, checkpoints: of a search in this process: its settings, counters and trained policies; None and []
+        for one on a cluster
+    """
+
+    run: str
+    outcome: str
+    reason: str
+    summary: dict[str, Any]
+    faults: tuple[str, ...]
+    failure: Exception | None = None
+    config: RunConfig | None = None
+    status: SearchStatus | None = None
+    checkpoints: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class ComparisonOutcome:
+    """A comparison whose runs have ended, in the order of `ended`. cancelled: it was stopped in the middle of them"""
+
+    name: str
+    ended: list[Ended]
+    cancelled: bool
+    interrupted: bool
+
+    @property
+    def failed(self) -> list[Ended]:
+        return [run for run in self.ended if run.outcome == "failed"]
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Of scorers, each once."""
+        return tuple(dict.fromkeys(fault for run in self.ended for fault in run.faults))
+
+
+def run_search(prepare: Callable[[], Coroutine[Any, Any, Launched]], driver: Driver, db: str) -> SearchOutcome:
+    """Launch a search and run it to its end. Raises what `prepare` raises."""
+
+    async def work(job: Job) -> SearchOutcome:
+        launched = await prepare()
+        try:
+            async with job.showing(db, launched.run.name, launched, status=launched.status):
+                with job.interruptible(launched.interrupt):
+                    ended = await run_to_end(launched)
+            trains = launched.config.train is not None
+            saved = checkpoints(launched.store, launched.run.id) if trains and ended.failure is None else []
+            return SearchOutcome(
+                launched.run.name,
+                ended.outcome,
+                ended.why,
+                ended.summary,
+                ended.faults,
+                ended.failure,
+                launched.config,
+                launched.status,
+                saved,
+            )
+        finally:
+            await launched.close()
+
+    return driver.drive(work)
+
+
+def run_search_on_cluster(
+    begin: Callable[[], str],
+    configs: Sequence[RunConfig],
+    ray: str,
+    driver: Driver,
+    db: str,
+    changes: Changes = UNCHANGED,
+) -> SearchOutcome | None:
+    """Search one run on a cluster; None if it was interrupted before it was stored. begin: stores it, its name;
+    configs: of a new one, to be checked before that."""
+    runner = runner_of_a_run(ray, db, configs)
+
+    async def work(job: Job) -> SearchOutcome | None:
+        try:
+            with job.interruptible(runner.interrupt):
+                await runner.prepare(configs)
+                if runner.stopping:
+                    return None
+                name = begin()
+                async with job.showing(db, name, runner):
+                    ended = await runner.search_run(name, changes)
+        finally:
+            await runner.close()
+        with Store.open(db, read_only=True) as store:
+            summary = dict(store.run(ended.run).summary)
+        failed = ended.outcome == "failed" and not ended.faults
+        failure = SearchFailed(f"{ended.run}: {ended.reason}") if failed else None
+        return SearchOutcome(ended.run, ended.outcome, ended.reason, summary, ended.faults, failure)
+
+    return driver.drive(work)
+
+
+def run_comparison(
+    begin: Callable[[], tuple[str, Sequence[SeedBatch]]],
+    configs: Sequence[RunConfig],
+    driver: Driver,
+    db: str,
+    *,
+    processes: int | None = None,
+    against: str | None = None,
+    changes: Changes = UNCHANGED,
+    ray: str | None = None,
+) -> ComparisonOutcome | None:
+    """Load what the runs' configurations need, then begin and search all seed batches; None if it was interrupted
+    before it was stored. Wrong input is found before `begin` is called, and everything committed stays.
+
+    processes: how many search side by side; None lets the policies decide
+    """
+    from evo.comparison.runner_choice import runner_for  # worker processes: a single search does without
+
+    runner = runner_for(configs, processes) if ray is None else cluster_runner(ray, db)
+
+    async def work(job: Job) -> ComparisonOutcome | None:
+        ended: list[Ended] = []
+        cancelled = False
+        try:
+            with job.interruptible(runner.interrupt):
+                await runner.prepare(configs)
+                if runner.stopping:
+                    return None
+                name, batches = begin()
+                async with job.showing(db, name, runner, against=against, comparison=True):
+                    try:
+                        ended = await runner.search(db, batches, changes)
+                    except asyncio.CancelledError:
+                        cancelled = True
+        finally:
+            await runner.close()
+        interrupted = cancelled or bool(runner.stopping) or any(run.outcome == "interrupted" for run in ended)
+        return ComparisonOutcome(name, ended, cancelled, interrupted)
+
+    return driver.drive(work)

@@ -1,0 +1,138 @@
+"""What `run`, `resume`, `compare` and `demo` print at the end, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from evo.api.drive import ComparisonOutcome, SearchOutcome
+from evo.cli.live import INTERRUPTED
+from evo.cli.options import OutputOptions, arguments_for
+from evo.cli.tables import print_table
+from evo.search.status import clock, describe_metrics, describe_usage
+from islands.db.store import Store
+
+SHOWN_PROBLEMS = 30
+ENDED = {"done": "Done", "interrupted": "Interrupted", "failed": "Failed"}
+
+
+def report_search(outcome: SearchOutcome | None, output: OutputOptions, console: Console) -> int:
+    """Print how a search ended; the exit code. Raises what failed it. outcome: None if nothing was stored"""
+    if outcome is None:
+        return INTERRUPTED
+    if output.as_json:
+        sys.stdout.write(json.dumps(outcome.summary) + "\n")
+    else:
+        _print_search(outcome, output.db, console)
+    _print_faults(outcome.faults)
+    if outcome.failure is not None:
+        raise outcome.failure
+    return INTERRUPTED if outcome.outcome == "interrupted" else 1 if outcome.faults else 0
+
+
+def _print_search(outcome: SearchOutcome, db: str, console: Console) -> None:
+    summary, named = outcome.summary, arguments_for(outcome.run, db)
+    problems = summary.get("problems", [])
+    rows = [_problem_row(problem, outcome) for problem in problems[:SHOWN_PROBLEMS]]
+    print_table(console, ("problem", "iterations", "best", "target", ""), rows, right=("iterations", "best", "target"))
+    if len(problems) > SHOWN_PROBLEMS:
+        left = len(problems) - SHOWN_PROBLEMS
+        console.print(f"... and {left} more (evo show {named})", soft_wrap=True, markup=False)
+    why = f" ({escape(outcome.reason)})" if outcome.reason and outcome.outcome != "interrupted" else ""
+    known = sum(problem["target"] is not None for problem in problems)
+    solved = f"{summary['solved']} of {known} solved, " if known else ""
+    usage = describe_usage(summary["tokens"], summary["prompt_tokens"], summary["cost"])
+    console.print(
+        f"\n[bold]{ENDED[outcome.outcome]}[/bold]{why}: run [bold]{escape(outcome.run)}[/bold], {solved}"
+        f"{summary['groups']:,} iterations, {summary['answers']:,} answers, {usage} in {clock(summary['seconds'])}"
+    )
+    console.print(describe_metrics(summary), style="dim")
+    if summary.get("sandbox") == "none":
+        console.print("warning: --sandbox none: the policy's code ran without isolation", style="yellow")
+    _print_training(outcome, console)
+    if outcome.outcome != "done":
+        console.print(f"continue with: evo resume {named}", soft_wrap=True, markup=False)
+    console.print(f"look at it: evo show {named}   evo best {named}", soft_wrap=True, markup=False)
+
+
+def _print_training(outcome: SearchOutcome, console: Console) -> None:
+    """The policy that was trained during the search, or why none was."""
+    config = outcome.config
+    if config is None or config.train is None:
+        return
+    if outcome.checkpoints:
+        saved = outcome.checkpoints[-1]
+        again = shlex.join(["evo", "run", *config.problems[:1], "--policy", saved])
+        console.print(f"the trained policy: {saved}   try: {again}", soft_wrap=True, markup=False)
+    elif not outcome.summary["training_seconds"]:
+        hint = f"nothing was trained: a step takes {config.train.every} iterations (--train-every)"
+        console.print(hint, style="yellow", soft_wrap=True, markup=False)
+
+
+def _problem_row(problem: dict[str, Any], outcome: SearchOutcome) -> tuple[str, str, str, str, str]:
+    planned = {shown.name: shown.iterations for shown in outcome.status.problem_runs} if outcome.status else {}
+    of = f"/{planned[problem['name']]}" if problem["name"] in planned else ""
+    state = problem["stopped"]
+    if problem["solved_at"] is not None:
+        state = f"solved at {problem['solved_at']}"
+    elif state.startswith("failed"):
+        state = "its scorer failed"  # how it failed is printed at the end
+    best, target = ("-" if problem[key] is None else f"{problem[key]:.4g}" for key in ("best", "target"))
+    return problem["name"], f"{problem['iterations']}{of}", best, target, state
+
+
+def report_comparison(
+    outcome: ComparisonOutcome | None,
+    output: OutputOptions,
+    console: Console,
+    *,
+    against: str | None = None,
+    ending: Callable[[Console, str], None] | None = None,
+) -> int:
+    """Print where the arms of a comparison are; the exit code. outcome: None if nothing was stored
+
+    ending: prints something more after a comparison that is done
+    """
+    if outcome is None:
+        return INTERRUPTED
+    print_standings(outcome.name, output, console, against)
+    if not output.as_json:
+        named = arguments_for(outcome.name, output.db)
+        if outcome.interrupted or outcome.failed:
+            console.print(f"continue with: evo resume {named}", soft_wrap=True, markup=False)
+        console.print(f"look at it: evo watch {named}   evo report {named}", soft_wrap=True, markup=False)
+        if ending is not None and not outcome.interrupted and not outcome.failed:
+            ending(console, outcome.name)
+    _print_faults(f"{run.run}: {run.reason}" for run in outcome.failed)
+    _print_faults(outcome.faults)
+    return INTERRUPTED if outcome.interrupted else 1 if outcome.failed or outcome.faults else 0
+
+
+def print_standings(name: str, output: OutputOptions, console: Console, against: str | None = None) -> None:
+    """Solve rates, differences and the verdict of a comparison, as tables or as JSON."""
+    from evo.comparison.load import gather, load_results  # verdicts: scipy
+    from evo.comparison.operators import load_operators
+    from evo.comparison.table import as_dict, costs_of, print_summary
+    from evo.comparison.verdict import summarise
+
+    with Store.open(output.db, read_only=True) as store:
+        comparison = gather(store, name, against)
+        results = load_results(store, comparison)
+        costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
+        operators = load_operators(store, comparison)
+    summary = summarise(results, comparison.reference, crossed_seeds=comparison.crossed_seeds) if results else None
+    if output.as_json:
+        sys.stdout.write(json.dumps(as_dict(comparison, summary, costs, operators)) + "\n")
+    else:
+        print_summary(console, comparison, summary, costs, operators)
+
+
+def _print_faults(faults: Iterable[str]) -> None:
+    for fault in faults:
+        print(f"evo: {fault}", file=sys.stderr)
