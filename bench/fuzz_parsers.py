@@ -17,11 +17,10 @@ from problems.contract import Problem
 from problems.identity import identity
 from problems.maze.moves import UnreadableRoute, parse_moves
 from problems.openevolve.evolve_block import NotSpliceable, splice
-from problems.plugins.text_tasks.fields import first_field, without_thoughts
 from problems.programs.comparison import same_output
 from problems.python_syntax import code_features
 from problems.redaction import redact
-from problems.registry import resolve
+from problems.registry import families, resolve
 from vpo.chain import draw_prefill, parse, write_edits
 from vpo.embedded.dialects import all_dialects
 from vpo.openai.response import Unreadable, read_reply
@@ -127,13 +126,8 @@ def parsers() -> list[Parser]:
     edits = (_EDIT, write_edits(PARENT, PARENT.replace("total", "s")), _PROGRAM)
     found.append(Parser("edits of a program", _chain("python", 1, diff_parent=PARENT), edits))
     found.append(Parser("edits of a text", _chain("text", 1, diff_parent=PARENT), edits))
-    for address in (
-        "maze:test/0",
-        "maze:compromise/0",
-        "musique:synthetic/0",
-        "eureqa:synthetic/0",
-        "toolrl:synthetic/0",
-    ):
+    examples = [family.example for family in families() if family.example]
+    for address in ("maze:compromise/0", *examples):
         problem = resolve(address)[0]
         seeds = (problem.seed_answer() or "RRDD", *_FIELDS, "RRDDLLUU")
         found.append(Parser(f"answers of {address.split('/')[0]}", _scored(problem), seeds))
@@ -152,11 +146,11 @@ def parsers() -> list[Parser]:
             "identities", lambda text: [identity(text, kind) for kind in ("python", "text", "route", "tagged")], marked
         ),
         Parser("moves of a route", _refusing(parse_moves, UnreadableRoute), ("RRDD", "right, down", "R\nD")),
-        Parser("fields", lambda text: (first_field(text, "answer", any_case=True), without_thoughts(text)), _FIELDS),
         Parser("reflections", read_reflection, ("It fails on 0. Try a guard. More.", _PROGRAM)),
         Parser("beginnings", lambda text: draw_prefill(text, "python", np.random.default_rng(1)), marked),
         Parser("outputs of programs", lambda text: same_output(text, "1 2.50\nyes\n"), ("1 2.5\nYES", "0.1\n" * 9)),
         Parser("replies of servers", _reply, (_REPLY, '{"error": {"message": "no"}}', "[]")),
         Parser("hidden secrets", redact, ("postgresql://u:p@h/d http://a@b?key=c Bearer aaaaaaaaaaaaaaaaaaaa", _REPLY)),
     ]
-    return found
+    readers = {reader.name: reader for family in families() for reader in family.readers()}
+    return [*found, *(Parser(reader.name, reader.read, reader.seeds) for reader in readers.values())]

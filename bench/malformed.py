@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.malformed_files import makers
+from bench.malformed_files import FILE_KINDS, makers
 from bench.malformed_folders import folder_makers
 from evo.cli import invoke
 
@@ -81,7 +81,7 @@ def main() -> None:
         with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
             file.write('{"text": "' + "x" * (options.long_line << 20))
             file.flush()
-            for kind in ("programs", "livecodebench", "musique", "eureqa", "toolrl", "list"):
+            for kind in (*FILE_KINDS, "list"):
                 print(f"one line of {options.long_line} MiB, {kind:14}", *try_one(["problems", f"{kind}:{file.name}"]))
 
 

@@ -19,7 +19,7 @@ import yaml
 from bench.fuzz import flip, mutate
 from bench.fuzz_parsers import WORDS
 from evo.cli import invoke
-from problems.registry import resolve
+from problems.registry import families, resolve
 
 ROOT = Path(__file__).resolve().parents[1]
 STRANGE: tuple[Any, ...] = (
@@ -95,10 +95,16 @@ def as_yaml(rng: random.Random, value: Any) -> bytes:
     return yaml.safe_dump(changed(rng, value), allow_unicode=False).encode("utf-8", "replace")
 
 
+_INSTALLED = {family.name: family.example for family in families() if family.reads_files and family.example}
+"""Families of plug-ins that read files of rows, with the address of a problem of each."""
+FILE_KINDS = ("programs", "livecodebench", *_INSTALLED)
+
+
 def rows_of(kind: str) -> list[Any]:
     """Rows of a good file of problems."""
-    if kind in ("musique", "eureqa", "toolrl"):
-        return [dict(resolve(f"{kind}:synthetic/{place}")[0].row) for place in (0, 1)]  # type: ignore[attr-defined]
+    if kind in _INSTALLED:
+        stem = _INSTALLED[kind].rpartition("/")[0]
+        return [dict(resolve(f"{stem}/{place}")[0].row) for place in (0, 1)]  # type: ignore[attr-defined]
     files = {"programs": "problems/programs/shipped/easy.jsonl", "livecodebench": "examples/livecodebench/test.jsonl"}
     return [json.loads(line) for line in (ROOT / files[kind]).read_text().splitlines()[:2]]
 
@@ -109,7 +115,7 @@ Maker = Callable[[random.Random, Path], list[str]]
 def makers(folder: Path, only: str = "") -> dict[str, Maker]:
     """By kind, those whose name holds `only`: writes a file into a folder, and says what `evo` is asked of it."""
     found: dict[str, Maker] = {}
-    for kind in ("programs", "livecodebench", "musique", "eureqa", "toolrl"):
+    for kind in FILE_KINDS:
         found[f"problems: {kind}"] = _rows_maker(kind, rows_of(kind))
     run = {
         "iterations": 3,

@@ -1,7 +1,9 @@
-"""What installed packages and the plug-ins of this one add, by entry points."""
+"""Entry points: what installed packages add to the problems, policies, prompt formats and token languages."""
 
 from __future__ import annotations
 
+import importlib.util
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 from problems.contract import BadAddress
@@ -9,28 +11,37 @@ from problems.contract import BadAddress
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-PLUGINS = "problems.plugins."
-"""Packages in this repository that register as any other would, and whose folders can be deleted."""
-
 
 def find_entry_points(group: str) -> dict[str, EntryPoint]:
-    """Those installed, by name."""
-    from importlib.metadata import entry_points  # 15 ms, of which most commands have no use
+    """The entry points of a group by name. An entry point whose module is missing is left out: its folder was deleted
+    from a checkout that still lists it."""
+    from importlib.metadata import entry_points  # 15 ms, which most commands do not need
 
-    return {point.name: point for point in entry_points(group=group)}
+    return {point.name: point for point in entry_points(group=group) if _is_there(point.value.partition(":")[0])}
 
 
 def load_entry_point(point: EntryPoint, what: str) -> Any:
-    """What it names; None if its module is not there, since the folder of a plug-in may be deleted. Raises BadAddress,
-    which begins with `what`, for anything else that its import raises."""
+    """The object that an entry point names. Raises BadAddress, which begins with `what`, whatever the import raises."""
     try:
         return point.load()
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and point.module.startswith(PLUGINS) and _is_part(error.name, point):
-            return None
         raise BadAddress(f"{what}: {point.value} cannot be loaded: {error}") from error
 
 
-def _is_part(missing: str | None, point: EntryPoint) -> bool:
-    """Whether a module that is missing is that of an entry point, or a package around it."""
-    return missing is not None and f"{point.module}.".startswith(f"{missing}.")
+def _is_there(module: str) -> bool:
+    """Whether the module exists; nothing is imported. Only a module that its package lacks counts as missing: what is
+    wrong with a package is better told by its import."""
+    top, *names = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+        place = top
+        for name in names:
+            if spec is None or spec.submodule_search_locations is None:
+                return True
+            place = f"{place}.{name}"
+            spec = PathFinder.find_spec(place, spec.submodule_search_locations)
+            if spec is None:
+                return False
+    except (ImportError, ValueError):
+        pass
+    return True

@@ -14,10 +14,10 @@
     PATH/directory/program.py                    the same, where several files may be its initial program
     score:NAME                                   a Python function, where the caller gives it (see `given`)
     NAME  NAME:REST                              registered with @problems.register("NAME"), or under the entry point
-                                                 group "evo.problems"
+                                                 group "evo.problems", as the families in problems/plugins are
 
-What is registered is a Problem, or a class or function that makes one or a list of them. If it takes an argument, it is
-called with the text after NAME:. An entry point may also name ProblemSets, a family of sets (problems.plugins.maths).
+A registered object is a ProblemFamily (problems.family), a Problem, or a class or function that makes one or a list of
+them; it is called with REST if it takes an argument.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -35,7 +38,7 @@ from problems.address_list import addresses_in
 from problems.close_names import did_you_mean, files_beside
 from problems.contract import MEMBERS, BadAddress, Problem, complete_problem
 from problems.entry_points import find_entry_points, load_entry_point
-from problems.problem_sets import ProblemSets, built_in_sets, describe_set
+from problems.family import ProblemFamily, ProblemSet
 from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shared_sandbox
 from problems.user_path import user_path
 
@@ -43,9 +46,7 @@ if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
 
 __all__ = [
-    "ProblemSets",
     "close_shared_sandbox",
-    "describe_set",
     "describe_sets",
     "given",
     "register",
@@ -55,22 +56,27 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "evo.problems"
-_BUILT_IN = ("maze", "programs", "livecodebench", "list")
-_PART = re.compile(r"(([^:/]+):.+)/([0-9]+)-([0-9]+)")
-_MAZES = ("test", "hard", "compromise", "large", "train", "compromise-train", "large-train")
-_PROGRAMS = ("shipped", "easy", "medium", "hard")
+BUILT_IN = {
+    "maze": "problems.maze.sets:MAZES",
+    "programs": "problems.programs.sets:PROGRAMS",
+    "livecodebench": "problems.programs.sets:LIVECODEBENCH",
+    "list": "problems.registry:LISTS",
+}
+"""The families of this package (problems.family), which load when they are first named."""
+_RESERVED = (*BUILT_IN, "score")
+_PART = re.compile(r"(.+)/([0-9]+)-([0-9]+)")
 _NAMED = (".py", ".yaml", ".yml")
-"""Files that are problems by their path alone."""
+"""Files that are problems by their path only."""
 _registered: dict[str, Any] = {}
 _given: ContextVar[Mapping[str, Problem]] = ContextVar("problems given by name", default=MappingProxyType({}))
 _Made = TypeVar("_Made")
 
 
 def register(name: str) -> Callable[[_Made], _Made]:
-    """Decorator: `name` is an address of what the decorated class or function makes."""
+    """Decorator: `name` becomes an address of what the decorated class or function makes."""
     if not name or any(mark in name for mark in ":/ "):
         raise ValueError(f"{name!r} cannot be registered: a name has no colon, slash or space")
-    if name in (*_BUILT_IN, "score") or isinstance(_find_entry_point(name), ProblemSets):
+    if name in _RESERVED:
         raise ValueError(f"{name!r} is built in")
 
     def remember(made: _Made) -> _Made:
@@ -94,86 +100,105 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
     """The problems that an address names, at most the first `limit`.
 
     sandbox: where hostile code runs; by default the process's own, opened when a problem first needs it
-    Raises BadAddress, one line with what would work. A custom scorer's own fault is told when it scores.
+    Raises BadAddress, one line with what would work. A custom scorer's own fault shows when it scores.
     """
     if limit is not None and limit < 1:
         raise BadAddress(f"a limit of {limit} leaves no problems")
     if (problem := _given.get().get(address)) is not None:
         return [problem]
-    source = sandbox or shared_sandbox
-    part = _PART.fullmatch(address)
-    if part and (part[2] in _BUILT_IN or isinstance(_find_named(part[2]), ProblemSets)):
-        first, last = int(part[3]), int(part[4])
-        if first > last:
-            raise BadAddress(f"{address!r} goes from {first} down to {last}; {part[1]}/{last}-{first} names that part")
-        whole = resolve(part[1], last + 1, sandbox)
-        if len(whole) <= last:
-            raise BadAddress(f"{address!r} is no part of {part[1]}, which has problems 0 to {len(whole) - 1}")
-        return whole[first:][:limit]
     kind, colon, rest = address.partition(":")
-    found: list[Any]
-    if kind == "maze" and colon:
-        from problems.maze import problem_set
-
-        found = list(problem_set(address, limit))
-    elif kind == "programs" and colon:
-        found = _programs(rest, limit, source)
-    elif kind == "livecodebench" and colon:
-        from problems.programs.sets import from_livecodebench, parse_place
-
-        found = list(from_livecodebench(parse_place(kind, rest), source, limit))
-    elif kind == "list" and colon:
-        found = [problem for one in addresses_in(rest) for problem in resolve(one, sandbox=sandbox)]
+    made = _find_named(kind)
+    if isinstance(made, ProblemFamily) and colon:
+        if part := _PART.fullmatch(rest):
+            return _part_of(f"{kind}:{part[1]}", int(part[2]), int(part[3]), limit, sandbox)
+        problems = list(made.resolve(rest, limit, sandbox or shared_sandbox))
     elif kind == "score" and colon:
         raise BadAddress(
             f"{address} is a function that was given in Python, and has to be given again: "
-            f'evo.resume("RUN", score={rest}) in Python goes on with its run'
+            f'evo.resume("RUN", score={rest}) in Python continues its run'
         )
-    elif isinstance(made := _find_named(kind), ProblemSets) and colon:
-        found = list(made.load(rest, limit, source))
-    elif made is not None and not isinstance(made, ProblemSets):
-        found = _make(kind, made, rest if colon else None)
+    elif made is not None and not isinstance(made, ProblemFamily):
+        problems = _make(kind, made, rest if colon else None)
     else:
-        found = [_at_path(address, source)]
-    return found[:limit]
+        problems = [_at_path(address, sandbox or shared_sandbox)]
+    return problems[:limit]
+
+
+def families() -> list[ProblemFamily]:
+    """Every family that can be named here: the built-in ones, then those of entry points by name."""
+    installed = sorted({*_registered, *find_entry_points(ENTRY_POINTS)} - set(BUILT_IN))
+    found = []
+    for name in [*BUILT_IN, *installed]:
+        with contextlib.suppress(BadAddress):  # describe_sets shows what is wrong with it
+            found.append(_find_named(name))
+    return [made for made in found if isinstance(made, ProblemFamily)]
+
+
+def has_best_known(address: str) -> bool:
+    """Whether looking up the problem at an address may show a best value known; a look-up of a large set takes long."""
+    return _kind_has_best_known(address.partition(":")[0]) if ":" in address else True
 
 
 def describe_sets() -> list[dict[str, Any]]:
-    """Every named set: name, count (None where only making it would tell), objectives, description, source, licence."""
-    sets = built_in_sets()
-    for name, made in sorted(_registered.items()):
-        sets.append(describe_set(name, _first_line(made), None))
-    for name in sorted(set(find_entry_points(ENTRY_POINTS)) - set(_registered)):
-        made = _find_entry_point(name)
-        if isinstance(made, ProblemSets):
-            sets += made.describe()
-        elif made is not None:
-            sets.append(describe_set(name, f"entry point {ENTRY_POINTS}", None))
-    return sets
+    """Every named set as a dict of problems.family.ProblemSet's fields, then every other registered name."""
+    rows: list[ProblemSet] = []
+    for name in (*BUILT_IN, *sorted({*_registered, *find_entry_points(ENTRY_POINTS)} - set(BUILT_IN))):
+        try:
+            made = _find_named(name)
+        except BadAddress as error:
+            rows.append(ProblemSet(name, str(error)))
+            continue
+        if isinstance(made, ProblemFamily):
+            rows += made.sets()
+        elif name in _registered:
+            rows.append(ProblemSet(name, (inspect.getdoc(made) or "").partition("\n")[0]))
+        else:
+            rows.append(ProblemSet(name, f"entry point {ENTRY_POINTS}"))
+    return [{**asdict(row), "objectives": list(row.objectives)} for row in rows]
 
 
-def _programs(rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> list[Any]:
-    from problems.programs.sets import SUFFIXES, from_file, load_shipped, parse_place
+def _part_of(
+    whole: str, first: int, last: int, limit: int | None, sandbox: Callable[[], Sandbox] | None
+) -> list[Problem]:
+    part = f"'{whole}/{first}-{last}'"
+    if first > last:
+        raise BadAddress(f"{part} goes from {first} down to {last}; {whole}/{last}-{first} names that part")
+    problems = resolve(whole, last + 1, sandbox)
+    if len(problems) <= last:
+        raise BadAddress(f"{part} is no part of {whole}, which has problems 0 to {len(problems) - 1}")
+    return problems[first:][:limit]
 
-    name, slash, index = rest.partition("/")
-    if name in _PROGRAMS:
-        found = load_shipped(name, sandbox)
-        if not slash:
-            return found[:limit]
-        chosen = index.split(",")
-        if not all(one.isdecimal() and int(one) < len(found) for one in chosen):
-            raise BadAddress(
-                f"programs:{rest} names no problem; programs:{name}/0 to programs:{name}/{len(found) - 1} do"
-            )
-        return [found[int(one)] for one in chosen][:limit]
-    place = parse_place("programs", rest)
-    if user_path(place.path).is_file() and all(index.isdecimal() for index in place.chosen):
-        return list(from_file(place, sandbox, limit))
-    if place.path.endswith(SUFFIXES) or any(f"{suffix}/" in rest for suffix in SUFFIXES):
-        raise BadAddress(f"programs:{rest}: there is no such file")
-    known = [f"programs:{name}" for name in _PROGRAMS]
-    hint = did_you_mean(f"programs:{rest}", known)
-    raise BadAddress(f"there is no set programs:{rest}{hint}; there are {', '.join(known)} and programs:FILE.jsonl")
+
+@cache
+def _kind_has_best_known(kind: str) -> bool:
+    try:
+        made = _find_named(kind)
+    except BadAddress:
+        return True
+    return made.has_best_known if isinstance(made, ProblemFamily) else True
+
+
+def _find_named(name: str) -> Any | None:
+    """What a name is registered as, here, by the caller or by an entry point; None for an unknown name."""
+    if name in BUILT_IN:
+        return load_entry_point(EntryPoint(name, BUILT_IN[name], ENTRY_POINTS), name)
+    if name in _registered:
+        return _registered[name]
+    point = find_entry_points(ENTRY_POINTS).get(name)
+    return None if point is None else load_entry_point(point, name)
+
+
+class _Lists(ProblemFamily):
+    """`list:FILE`: the addresses in a file, one a line."""
+
+    name = "list"
+    reads_files = True
+
+    def resolve(self, rest: str, limit: int | None, sandbox: Callable[[], Sandbox]) -> list[Problem]:
+        return [problem for address in addresses_in(rest) for problem in resolve(address, sandbox=sandbox)]
+
+
+LISTS = _Lists()
 
 
 def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
@@ -208,7 +233,7 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
     if is_file:
         raise BadAddress(f"{address} is no Python file with score(answer), and no OpenEvolve directory")
     beside = [file for file in files_beside(address) if file.endswith(_NAMED) or Path(file).is_dir()]
-    known = [*_set_names(), *_registered, *find_entry_points(ENTRY_POINTS), *beside]
+    known = [*(row["name"] for row in describe_sets()), *beside]
     hint = did_you_mean(address, known, like=0.5)
     raise BadAddress(
         f"there is no problem {address!r}; `evo problems` lists the sets, and a path to a scorer file or an OpenEvolve "
@@ -230,19 +255,6 @@ def _refuse_folder(address: str, folder: Path) -> NoReturn:
     if found := [*scorers, *tasks]:
         raise BadAddress(f"{address} {what}; did you mean {' or '.join(found[:3])}?")
     raise BadAddress(f"{address} {what}; a problem can also be a file with score(answer)")
-
-
-def _set_names() -> list[str]:
-    return [*(f"maze:{name}" for name in _MAZES), *(f"programs:{name}" for name in _PROGRAMS)]
-
-
-def _find_named(name: str) -> Any | None:
-    return _registered[name] if name in _registered else _find_entry_point(name)
-
-
-def _find_entry_point(name: str) -> Any | None:
-    point = find_entry_points(ENTRY_POINTS).get(name)
-    return None if point is None else load_entry_point(point, name)
 
 
 def _make(name: str, made: Any, rest: str | None) -> list[Problem]:
@@ -272,7 +284,3 @@ def _takes_argument(made: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return any(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL) for p in parameters)
-
-
-def _first_line(made: Any) -> str:
-    return (inspect.getdoc(made) or "").partition("\n")[0]

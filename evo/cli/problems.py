@@ -16,13 +16,9 @@ from evo.cli.fuzz import fuzz
 from evo.cli.options import json_option
 from evo.cli.pick import pick
 from problems.contract import Problem
-from problems.registry import describe_sets, resolve
+from problems.registry import describe_sets, families, resolve
 
 WIDEST, INDENT = 110, 4
-ALSO = (
-    "Also: programs:FILE, livecodebench:FILE, list:FILE (an address a line), a plug-in's files (toolrl:FILE), "
-    "a scorer file (PATH.py), an OpenEvolve directory (PATH)."
-)
 WHO_SEARCHES = (
     "The embedded policies that ship search mazes. Other problems take a hub id, a directory or openai:MODEL@URL, or "
     "scripted:mutate, which needs no model and learns nothing: it changes text, numbers and programs at random."
@@ -56,7 +52,7 @@ def problems(context: click.Context, address: str | None, limit: int | None, as_
             return
         for line in draw_sets(sets, min(console.width, WIDEST)):
             console.print(line, soft_wrap=True)
-        for text in (ALSO, WHO_SEARCHES):
+        for text in (_files(), WHO_SEARCHES):
             console.print("\n".join(textwrap.wrap(text, min(console.width, WIDEST))), soft_wrap=True)
         return
     found = resolve(address, limit=limit)
@@ -97,6 +93,12 @@ def draw_sets(sets: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
         if terms:
             yield from _hanging(" " * INDENT, terms, width)
         yield ""
+
+
+def _files() -> str:
+    names = sorted({family.name for family in families() if family.reads_files} - {"list"})
+    read = ", ".join(f"{name}:FILE" for name in names)
+    return f"Also: {read}, list:FILE (an address a line), a scorer file (PATH.py), an OpenEvolve directory (PATH)."
 
 
 def _hanging(head: str, text: str, width: int) -> list[str]:

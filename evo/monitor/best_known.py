@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 from evo.monitor.statement import problem_of
 from islands.types import ProblemRecord
+from problems.registry import has_best_known
 
-_MEMBER = re.compile(r"[^:/]+:.*/\d+")
-"""A member of a set of many problems, none of which has such a value: looking each of them up takes long."""
 EQUAL = 1e-9
 """Two polished copies of one optimum differ by less than this share of it."""
 
 
 def best_known_of(record: ProblemRecord) -> float | None:
     """The fitness of the best answer known to a problem that is looked up by its address; None where nobody says."""
-    if _MEMBER.fullmatch(record.address):
+    if not has_best_known(record.address):
         return None
     found = problem_of(record)
     return None if found is None else found.best_known

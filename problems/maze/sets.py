@@ -22,6 +22,7 @@ from pathlib import Path
 
 from problems.close_names import did_you_mean
 from problems.contract import BadAddress
+from problems.family import ProblemFamily, ProblemSet, Sandboxes
 from problems.maze import generator, large
 from problems.maze.board import Maze
 from problems.maze.optimum import optimum
@@ -50,6 +51,17 @@ SIZES = {
 HARD_TRIES = 600
 ONE_ZONE = 0.75
 """What a route earns at most that collects in one zone: E, the zone emptied, no lava, none of the other zone."""
+_PAPER = "generator of the VPO paper's mazes"
+_DESCRIPTIONS = {
+    "test": ("9x9 mazes with conflicting goals, held out (the VPO paper's generator, its seed 4242)", _PAPER),
+    "hard": (f"9x9 mazes whose optimum a planner without learning misses in {HARD_TRIES} tries", _PAPER),
+    "compromise": ("9x9 mazes whose optimum takes items of both zones and leaves some", "own"),
+    "large": ("13x13 mazes, four zones of which a walk can have two or three, seven objectives", "own"),
+    "train": ("9x9 mazes to learn from (seed 42)", _PAPER),
+    "compromise-train": ("mazes of the kind of maze:compromise, to learn from", "own"),
+    "large-train": ("mazes of the kind of maze:large, to learn from", "own"),
+}
+"""Of each set a description and its source."""
 INSTANCES = Path(__file__).parent / "instances.json"
 
 
@@ -68,6 +80,25 @@ def problem_set(address: str, limit: int | None = None) -> list[MazeProblem]:
     if not index.isdecimal() or int(index) >= SIZES[name]:
         raise BadAddress(f"{address!r} names no maze; maze:{name}/0 to maze:{name}/{SIZES[name] - 1} do")
     return [_problem(name, int(index))]
+
+
+class MazeFamily(ProblemFamily):
+    """`maze:SET` and `maze:SET/INDEX`."""
+
+    name = "maze"
+    example = "maze:test/0"
+
+    def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> list[MazeProblem]:
+        return problem_set(f"{self.name}:{rest}", limit)
+
+    def sets(self) -> list[ProblemSet]:
+        return [
+            ProblemSet(f"maze:{name}", description, SIZES[name], rules_of(name).objectives, source, "Apache-2.0")
+            for name, (description, source) in _DESCRIPTIONS.items()
+        ]
+
+
+MAZES = MazeFamily()
 
 
 def rules_of(name: str) -> Rules:

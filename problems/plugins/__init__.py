@@ -1,1 +1,5 @@
-"""Families of problems that few users need. Each folder registers by entry points and can be deleted alone."""
+"""Problems that few users need, one folder for each plug-in. A folder can be deleted: nothing else imports it.
+
+Each registers by entry points in pyproject.toml, as a package of anyone else would: its problems in the group
+"evo.problems" (problems.family), a token language in "evo.dialects" (vpo.embedded.dialects).
+"""

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from problems.address_options import parse_options
+from problems.close_names import did_you_mean
 from problems.contract import BadAddress
+from problems.family import ProblemFamily, ProblemSet, Sandboxes
 from problems.programs.problem import ProgramProblem
 from problems.programs.reader import PRIVATE_TESTS, Row, Window, read_tasks, rows_of, tasks_of
 from problems.rows import read_hub
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
 
 DIFFICULTIES = ("easy", "medium", "hard")
+_NAMES = ("shipped", *DIFFICULTIES)
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet", ".json")
 _HUB = ("livecodebench/code_generation_lite", "test", "refs/pr/6")
 _SOURCE = ("LiveCodeBench (livecodebench/code_generation_lite)", "CC BY 4.0")
@@ -161,3 +164,53 @@ def set_sizes() -> dict[str, int]:
 
 def _file(level: str) -> Path:
     return Path(__file__).parent / "shipped" / f"{level}.jsonl"
+
+
+class ProgramFamily(ProblemFamily):
+    """`programs:SET`, `programs:FILE` and parts of them."""
+
+    name = "programs"
+    reads_files = True
+
+    def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> list[ProgramProblem]:
+        name, slash, index = rest.partition("/")
+        if name in _NAMES:
+            problems = load_shipped(name, sandbox)
+            if not slash:
+                return problems[:limit]
+            chosen = index.split(",")
+            if not all(number.isdecimal() and int(number) < len(problems) for number in chosen):
+                raise BadAddress(
+                    f"programs:{rest} names no problem; programs:{name}/0 to programs:{name}/{len(problems) - 1} do"
+                )
+            return [problems[int(number)] for number in chosen][:limit]
+        place = parse_place(self.name, rest)
+        if user_path(place.path).is_file() and all(index.isdecimal() for index in place.chosen):
+            return from_file(place, sandbox, limit)
+        if place.path.endswith(SUFFIXES) or any(f"{suffix}/" in rest for suffix in SUFFIXES):
+            raise BadAddress(f"programs:{rest}: there is no such file")
+        known = [f"programs:{name}" for name in _NAMES]
+        hint = did_you_mean(f"programs:{rest}", known)
+        raise BadAddress(f"there is no set programs:{rest}{hint}; there are {', '.join(known)} and programs:FILE.jsonl")
+
+    def sets(self) -> list[ProblemSet]:
+        described = []
+        for name, size in set_sizes().items():
+            level = "all three difficulties" if name == "shipped" else f"the {name} ones"
+            text = f"Python functions and stdin programs judged by test cases, {level}"
+            described.append(ProblemSet(f"programs:{name}", text, size, ("case_1", "..."), "own", "Apache-2.0"))
+        return described
+
+
+class LiveCodeBenchFamily(ProblemFamily):
+    """`livecodebench:PATH` and `livecodebench:PATH/ID`."""
+
+    name = "livecodebench"
+    reads_files = True
+
+    def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> list[ProgramProblem]:
+        return from_livecodebench(parse_place(self.name, rest), sandbox, limit)
+
+
+PROGRAMS = ProgramFamily()
+LIVECODEBENCH = LiveCodeBenchFamily()

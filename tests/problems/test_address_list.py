@@ -46,7 +46,7 @@ def test_what_is_no_problem_of_one_file_is_left_alone(tmp_path):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
     apart = [f"livecodebench:{tmp_path}/a", f"livecodebench:{tmp_path}/b", "programs:x.jsonl", "programs:y.jsonl"]
-    apart += ["programs:easy/0-1", "programs:easy/2-3", "musique:synthetic/1", "musique:synthetic/2"]
+    apart += ["programs:easy/0-1", "programs:easy/2-3", "other:synthetic/1", "other:synthetic/2"]
     assert list(grouped(apart)) == apart
 
 

@@ -82,7 +82,7 @@ def test_names_that_cannot_be_registered(name):
 class Point:
     """An installed entry point."""
 
-    name, value = "installed", "package.module:Own"
+    name, value = "installed", "json.decoder:Own"
 
     def __init__(self, made):
         self.made = made
@@ -100,7 +100,7 @@ def test_entry_points(monkeypatch):
     assert [p.name for p in resolve("installed:x")] == ["own:x"]
     assert "installed" in {entry["name"] for entry in describe_sets()}
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Point(ImportError("not there"))])
-    with pytest.raises(BadAddress, match="package.module:Own cannot be loaded: not there"):
+    with pytest.raises(BadAddress, match="json.decoder:Own cannot be loaded: not there"):
         resolve("installed")
 
 

@@ -1,14 +1,15 @@
-"""What every problem of a text task is: its row, its statement, answers as tagged fields."""
+"""The base class of the text tasks, and the fields of a tagged answer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from problems.contract import Problem
 from problems.fingerprint import fingerprint_of
-from problems.plugins.text_tasks.fields import without_thoughts
 
+_THOUGHT = re.compile(r"<(/?)think>")
 TOLERANCE = 1e-9
 """The target lies this far under 1, so that a sum in another order still reaches it."""
 
@@ -40,3 +41,24 @@ class TextProblem(Problem):
     def fingerprint(self) -> str:
         """Of the row and of the rules."""
         return fingerprint_of(self.rules, self.row)
+
+
+def first_field(text: str, name: str, *, any_case: bool = False) -> str | None:
+    """What stands in the first tag of this name that is closed, as it is; None where there is none."""
+    flags = re.IGNORECASE if any_case else re.NOFLAG
+    begin = re.compile(re.escape(f"<{name}>"), flags).search(text)
+    end = re.compile(re.escape(f"</{name}>"), flags).search(text, begin.end()) if begin else None
+    return text[begin.end() : end.start()] if begin and end else None
+
+
+def without_thoughts(text: str) -> str:
+    """The text less its `<think>` blocks; all of it where such a block never ends."""
+    kept: list[str] = []
+    begin, thinking = 0, False
+    for mark in _THOUGHT.finditer(text):
+        if mark[1]:
+            thinking, begin = False, mark.end()
+        elif not thinking:
+            kept.append(text[begin : mark.start()])
+            thinking, begin = True, mark.start()
+    return "".join([*kept, text[begin:]]).strip()

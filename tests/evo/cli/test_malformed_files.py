@@ -7,6 +7,7 @@ import sqlite3
 import pytest
 
 from bench.malformed import try_all, try_one
+from bench.malformed_files import FILE_KINDS
 
 
 @pytest.mark.parametrize(
@@ -66,7 +67,7 @@ def made(tmp_path_factory) -> bytes:
     return (folder / "one.db").read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["programs", "livecodebench", "musique", "eureqa", "toolrl", "list"])
+@pytest.mark.parametrize("kind", [*FILE_KINDS, "list"])
 @pytest.mark.parametrize(
     "data", [b"\0" * 9, b"\xef\xbb\xbf", b"\xff\xfe{\0", b"[" * 10**5, b'{"text": "' + b"x" * (1 << 22)]
 )
@@ -74,19 +75,6 @@ def test_a_file_that_is_none(tmp_path, kind, data) -> None:
     (tmp_path / "x.jsonl").write_bytes(data)
     outcome, said = try_one(["problems", f"{kind}:{tmp_path}/x.jsonl"], longest=10**8)
     assert outcome == "refused" and len(said) < 700, said[:1000]
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ('{"paragraphs": ["x"], "question": "q", "answer": "a", "question_decomposition": [STEP]}', "object"),
-        ('{"paragraphs": [], "question": "q", "answer": "a", "answer_aliases": 5, "question_decomposition": []}', ""),
-    ],
-)
-def test_rows_of_questions(tmp_path, row, said) -> None:
-    (tmp_path / "x.jsonl").write_text(row.replace("STEP", '{"paragraph_support_idx": 0}'))
-    outcome, told = try_one(["problems", f"musique:{tmp_path}/x.jsonl"])
-    assert outcome == "refused" and said in told
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,6 @@ def here(here, monkeypatch):
         (["run", "scoer.py"], "did you mean scorer.py?"),
         (["run", "maze:tset"], "did you mean maze:test"),
         (["run", "programs:eazy"], "did you mean programs:easy"),
-        (["run", "musique:syntetic"], "did you mean musique:synthetic"),
         (["run", "maze:test", "--policy", "embedded:vop"], "did you mean embedded:vpo?"),
         (["run", "maze:test", "--policy", "embeded:vpo"], "did you mean embedded:vpo?"),
         (["run", "maze:test", "--policy", "scripted:mutat"], "did you mean mutate?"),

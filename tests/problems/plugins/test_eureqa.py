@@ -8,12 +8,11 @@ import pytest
 
 from evo.testing import ProblemContract
 from problems import BadAddress, describe_sets, resolve
-from problems.plugins.text_tasks import sets
+from problems.plugins.text_tasks import family
 from problems.plugins.text_tasks.eureqa.generator import prove
 from problems.plugins.text_tasks.eureqa.known import draw_known_walk, known
-from problems.plugins.text_tasks.eureqa.rewards import OBJECTIVES, parse_names, score_names
-from problems.plugins.text_tasks.eureqa.selection import mix
-from problems.plugins.text_tasks.kinds import KINDS
+from problems.plugins.text_tasks.eureqa.problem import OBJECTIVES, mix, parse_names, score_names
+from problems.plugins.text_tasks.tasks import TASKS
 from problems.plugins.text_tasks.world import RELATIONS, Fact, read_facts
 
 LEVELS = ("", "-easy", "-hard", "-closed")
@@ -187,7 +186,7 @@ def test_the_hub_s_splits_are_read(monkeypatch):
         asked.append((data_set, split))
         return [ROW] * (3 if split == "questions_hard_5" else 4)
 
-    monkeypatch.setattr(sets, "read_hub", read)
+    monkeypatch.setattr(family, "read_hub", read)
     for place, size in {"hf": 2, "hf-train": 5, "hf-normal": 4, "hf-hard": 3}.items():
         found = resolve(f"eureqa:{place}")
         assert len(found) == size and found[-1].name == f"eureqa:{place}/{size - 1}"
@@ -196,7 +195,7 @@ def test_the_hub_s_splits_are_read(monkeypatch):
 
 
 def test_what_is_published_elsewhere_is_told_in_one_line():
-    for place in KINDS["toolrl"].published.splits:
+    for place in TASKS["toolrl"].published.splits:
         with pytest.raises(BadAddress, match="name them toolrl:FILE.parquet") as raised:
             resolve(f"toolrl:{place}")
         assert "\n" not in str(raised.value)

@@ -8,7 +8,7 @@ import pytest
 
 from problems import resolve
 from problems.plugins.maths.circles import outside, overlapping
-from problems.plugins.maths.sets import TASKS
+from problems.plugins.maths.family import TASKS
 from problems.plugins.maths.task import Unfit
 from problems.plugins.maths.values import read_numbers
 

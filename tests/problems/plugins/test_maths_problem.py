@@ -12,8 +12,8 @@ from evo.cli import invoke
 from evo.cli.problems import problems as problems_command
 from evo.testing import ProblemContract
 from problems import BadAddress, describe_sets, resolve
+from problems.plugins.maths.family import TASKS
 from problems.plugins.maths.problem import MathsProblem
-from problems.plugins.maths.sets import TASKS
 from problems.plugins.maths.task import Best
 from problems.sandbox.shared import shared_sandbox
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from problems.plugins.maths.sets import TASKS
+from problems.plugins.maths.family import TASKS
 from problems.plugins.maths.uncertainty import bound_of_hermite, bound_of_roots
 
 PUBLISHED = json.loads(

@@ -8,6 +8,7 @@ import pytest
 from command_line import evo
 from training_samples import tiny_model, tiny_tokenizer
 
+from bench.malformed import try_one
 from evo.config.run import PromptConfig
 from evo.prompts.chat import ChatFormat
 from evo.search.score import AnswerScores, score_rollouts
@@ -118,3 +119,31 @@ def test_a_training_step_is_taken(here, capsys, task):
     )  # fmt: skip
     assert code == 0, err + out
     assert (here / "trained").is_dir()
+
+
+def test_a_mistyped_set_is_answered_with_a_known_one(here, capsys):
+    code, _, err = evo(capsys, "run", "musique:syntetic")
+    assert code == 2 and "did you mean musique:synthetic" in err
+
+
+def test_a_text_task_is_checked(capsys, here):
+    code, out, _ = evo(capsys, "check", "toolrl:synthetic", "--limit", "1", "--plain", "--mutants", "16")
+    assert code == 0 and out.count("no fault found") == 1 and "never executed" in out
+
+
+def test_every_family_that_reads_files_is_named_in_the_list(here, capsys):
+    code, out, _ = evo(capsys, "problems")
+    assert code == 0 and all(f"{task}:FILE" in " ".join(out.split()) for task in TASKS)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ('{"paragraphs": ["x"], "question": "q", "answer": "a", "question_decomposition": [STEP]}', "object"),
+        ('{"paragraphs": [], "question": "q", "answer": "a", "answer_aliases": 5, "question_decomposition": []}', ""),
+    ],
+)
+def test_rows_of_questions(tmp_path, row, said) -> None:
+    (tmp_path / "x.jsonl").write_text(row.replace("STEP", '{"paragraph_support_idx": 0}'))
+    outcome, told = try_one(["problems", f"musique:{tmp_path}/x.jsonl"])
+    assert outcome == "refused" and said in told

@@ -1,15 +1,24 @@
-"""One riddle of EUREQA as a Problem."""
+"""One riddle of EUREQA as a Problem.
+
+The reward vector is that of the VPO paper: [entity_A, ..., entity_E], each 1 or 0; its scalar is the mean. `mix` is the
+paper's split: it trains on the normal riddles and half of the hard ones, and tests on the rest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from problems.contract import BadAddress, Score
-from problems.plugins.text_tasks.eureqa.rewards import LETTERS, OBJECTIVES, parse_names, score_names
-from problems.plugins.text_tasks.problem import TextProblem
+from problems.plugins.text_tasks.problem import TextProblem, first_field
+from problems.plugins.text_tasks.words import normalise
 from problems.rows import field_of
 
+LETTERS = "ABCDE"
+OBJECTIVES = tuple(f"entity_{letter}" for letter in LETTERS)
+SEED = 0
+"""Of the split."""
 _TASK = """\
 In the narrative below the names of {number} things are hidden behind masks. Each can be found from what is said of it \
 and from the one that it leads to; the last of them leads to a name that is told.
@@ -85,3 +94,33 @@ def _texts(row: Mapping[str, Any], name: str, where: str, fewest: int) -> tuple[
     if len(found) < fewest or not all(isinstance(text, str) for text in found):
         raise BadAddress(f"{where}: {name} is no list of {fewest} texts or more")
     return tuple(found)
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """What stands in the first <entity_A> to <entity_E>, in any case of letters, without white space around it; ""
+    where there is none."""
+    return tuple((first_field(text, name, any_case=True) or "").strip() for name in OBJECTIVES)
+
+
+def score_names(found: Sequence[str], wanted: Sequence[str]) -> tuple[float, ...]:
+    """1 where a name is the wanted one as Wikipedia writes it (underscores are blanks, articles, case and punctuation
+    do not count), 0 where either is empty."""
+    return tuple(
+        float(bool(name := _plain(one)) and name == _plain(gold)) for one, gold in zip(found, wanted, strict=True)
+    )
+
+
+def _plain(name: str) -> str:
+    return normalise(name, articles=True, underscores=True)
+
+
+def mix(name: str, splits: Sequence[Sequence[Mapping[str, Any]]]) -> Sequence[Mapping[str, Any]]:
+    """The rows of eureqa:`name`; of the hard riddles, the last of `splits`, the test has those in the second half of a
+    shuffle (682 of 1,363). The paper does not say which generator of random numbers shuffled, so that ours need not be
+    the same."""
+    if name not in ("hf", "hf-train"):
+        return splits[0]
+    hard = list(splits[-1])
+    random.Random(SEED).shuffle(hard)
+    half = len(hard) // 2
+    return hard[half:] if name == "hf" else [*splits[0], *hard[:half]]

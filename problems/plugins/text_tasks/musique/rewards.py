@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from problems.plugins.text_tasks.fields import first_field
+from problems.plugins.text_tasks.problem import first_field
 from problems.plugins.text_tasks.words import token_f1
 
 HOPS = 4

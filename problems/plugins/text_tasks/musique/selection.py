@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from problems.contract import BadAddress
+from problems.plugins.text_tasks.family import Row
 from problems.plugins.text_tasks.musique.problem import gold_indices
-from problems.plugins.text_tasks.sets import Row
 
 SEED = 42
 OPTIONS = ("stratified", "seed", "distractors")

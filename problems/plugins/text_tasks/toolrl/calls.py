@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from problems.plugins.text_tasks.fields import first_field
+from problems.plugins.text_tasks.problem import first_field
 
 _DECODER = json.JSONDecoder()
 _BETWEEN = " \t\r\n,"

@@ -8,8 +8,8 @@ import pytest
 from evo.monitor import best_known
 from evo.monitor.best_known import best_known_of, describe_best_known, verify_best
 from islands.types import ProblemRecord
+from problems.plugins.maths.family import TASKS
 from problems.plugins.maths.problem import MathsProblem
-from problems.plugins.maths.sets import TASKS
 from problems.plugins.maths.task import Best, Measured
 from problems.registry import shared_sandbox
 

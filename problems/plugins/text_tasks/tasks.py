@@ -1,25 +1,22 @@
-"""The text tasks by the kind of their addresses, and where the data is that was published for them."""
+"""The families `musique:`, `eureqa:` and `toolrl:`, and the data that was published for each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from problems.plugins.text_tasks.eureqa.generator import LEVELS as EUREQA_LEVELS
 from problems.plugins.text_tasks.eureqa.generator import draw_riddle
-from problems.plugins.text_tasks.eureqa.problem import EureqaProblem
-from problems.plugins.text_tasks.eureqa.selection import mix
+from problems.plugins.text_tasks.eureqa.problem import EureqaProblem, mix
+from problems.plugins.text_tasks.family import Published, TextFamily
 from problems.plugins.text_tasks.musique.generator import LEVELS as MUSIQUE_LEVELS
 from problems.plugins.text_tasks.musique.generator import draw_question
 from problems.plugins.text_tasks.musique.problem import MusiqueProblem
 from problems.plugins.text_tasks.musique.selection import OPTIONS, select
-from problems.plugins.text_tasks.problem import TextProblem
-from problems.plugins.text_tasks.sets import Kind, Published, describe_kind, problem_set
 from problems.plugins.text_tasks.toolrl.generator import LEVELS as TOOLRL_LEVELS
 from problems.plugins.text_tasks.toolrl.generator import draw_dialogue
 from problems.plugins.text_tasks.toolrl.problem import ToolProblem
-from problems.problem_sets import ProblemSets, describe_set
 
-MUSIQUE = Kind(
+MUSIQUE = TextFamily(
     name="musique",
     levels=MUSIQUE_LEVELS,
     draw=draw_question,
@@ -34,7 +31,7 @@ MUSIQUE = Kind(
     options=OPTIONS,
     select=select,
 )
-EUREQA = Kind(
+EUREQA = TextFamily(
     name="eureqa",
     levels=EUREQA_LEVELS,
     draw=draw_riddle,
@@ -54,7 +51,7 @@ EUREQA = Kind(
         "eureqa:synthetic needs nothing",
     ),
 )
-TOOLRL = Kind(
+TOOLRL = TextFamily(
     name="toolrl",
     levels=TOOLRL_LEVELS,
     draw=draw_dialogue,
@@ -67,15 +64,4 @@ TOOLRL = Kind(
         "github.com/qiancheng0/ToolRL and name them toolrl:FILE.parquet",
     ),
 )
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (MUSIQUE, EUREQA, TOOLRL)}
-
-
-def _sets(kind: Kind) -> ProblemSets:
-    def load(rest: str, limit: int | None, sandbox: object) -> Sequence[TextProblem]:
-        return problem_set(kind, rest, limit)
-
-    return ProblemSets(load, lambda: [describe_set(*row) for row in describe_kind(kind)])
-
-
-MUSIQUE_SETS, EUREQA_SETS, TOOLRL_SETS = map(_sets, (MUSIQUE, EUREQA, TOOLRL))
-"""What the entry points of "evo.problems" name."""
+TASKS: Mapping[str, TextFamily] = {task.name: task for task in (MUSIQUE, EUREQA, TOOLRL)}

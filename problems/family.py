@@ -1,0 +1,85 @@
+"""Problem families: all problems whose addresses begin with one name and a colon, such as `maze:test/3`.
+
+A package adds a family with an entry point of the group "evo.problems", whose name is the family's:
+
+    [project.entry-points."evo.problems"]
+    knots = "my_package.knots:KNOTS"
+
+    class Knots(ProblemFamily):
+        name = "knots"
+        def resolve(self, rest, limit, sandbox): return [KnotProblem(...)]
+        def sets(self): return [ProblemSet("knots:small", "knots of up to 9 crossings", 84)]
+
+    KNOTS = Knots()
+
+`knots:small/0-9` is then a part of a set, `evo problems` lists it, and a mistyped name is answered with a known one.
+The built-in families are written the same way (problems.registry.BUILT_IN); those below problems/plugins are installed
+by entry points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from problems.contract import Problem
+
+if TYPE_CHECKING:
+    from problems.sandbox.pool import Sandbox
+
+Sandboxes = Callable[[], "Sandbox"]
+"""Opens the sandbox in which answers are executed."""
+
+
+@dataclass(frozen=True)
+class ProblemSet:
+    """A set of problems as `evo problems` lists it.
+
+    name: its address
+    count: how many problems it has; None if only making them would tell
+    objectives: the names of the reward vector's components
+    """
+
+    name: str
+    description: str
+    count: int | None = None
+    objectives: Sequence[str] = ()
+    source: str = ""
+    licence: str = ""
+
+
+@dataclass(frozen=True)
+class AnswerReader:
+    """A function that reads what a model wrote, for fuzzing. read: never raises; seeds: texts that it accepts."""
+
+    name: str
+    read: Callable[[str], object]
+    seeds: tuple[str, ...]
+
+
+class ProblemFamily:
+    """Base class of a family. Subclasses define `name`, `resolve` and `sets`; the rest has a default.
+
+    name: what stands before the colon
+    reads_files: `NAME:FILE` is an address too
+    has_best_known: its problems have a best value known, which displays look up
+    example: the address of one problem that resolves without files or network; "" if there is none
+    """
+
+    name: str
+    reads_files: bool = False
+    has_best_known: bool = False
+    example: str = ""
+
+    def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> Sequence[Problem]:
+        """The problems that `NAME:rest` names, at most the first `limit`. Raises BadAddress in one line."""
+        raise NotImplementedError
+
+    def sets(self) -> Sequence[ProblemSet]:
+        """The named sets, in the order in which they are listed."""
+        return ()
+
+    def readers(self) -> Sequence[AnswerReader]:
+        """The parsers behind its scorers, for bench.fuzz_parsers."""
+        return ()
