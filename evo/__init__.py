@@ -18,6 +18,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evo.api.ask_tell import Search as Search
+    from evo.api.ask_tell import SearchPrompt as SearchPrompt
+    from evo.api.ask_tell import TellResult as TellResult
     from evo.api.background import Interrupted as Interrupted
     from evo.api.background import ScorerWarning as ScorerWarning
     from evo.api.compare import compare as compare
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from problems.custom.scorer_file import AnswerError as AnswerError
 else:
     _HOMES = {
+        "evo.api.ask_tell": "Search SearchPrompt TellResult",
         "evo.api.compare": "compare load_comparison",
         "evo.api.comparison_result": "ComparisonResult",
         "evo.api.background": "Interrupted ScorerWarning",

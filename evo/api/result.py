@@ -131,10 +131,14 @@ def read_run(name: str, db: str) -> RunResult:
     """The run as the database has it now. Raises UnknownRun, DatabaseUnavailable."""
     with Store.open(db, read_only=True) as store:
         run = store.run(name)
-        found = best(store, run.id)
-    answers = [_answer(problem, candidate) for problem, candidate in found if candidate is not None]
-    problems = {problem.name: problem.status for problem, _ in found}
+        answers = best_answers(store, run.id)
+        problems = {problem.name: problem.status for problem in store.problems(run.id)}
     return RunResult(run.name, db, run.status, run.reason, answers, problems, dict(run.summary))
+
+
+def best_answers(store: Store, run_id: int) -> list[Answer]:
+    """The best valid answer of every problem that has one, in the problems' order."""
+    return [_answer(problem, candidate) for problem, candidate in best(store, run_id) if candidate is not None]
 
 
 def _answer(problem: ProblemRecord, candidate: Candidate) -> Answer:

@@ -41,6 +41,9 @@ from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.contract import Policy
 
+ASK_TELL = "ask-tell"
+"""The policy on record of a run whose answers come from a caller of `evo.Search`."""
+
 
 @dataclass
 class Launched:
@@ -221,7 +224,8 @@ def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     that `evo check` found."""
     config = resolve_rollouts(resolve_policy(resolve_settings(config, problems), problems))
     warn_of_records(problems)
-    warn_of_budget(min(iterations_for(config, problem) for problem in problems))
+    if config.policy != ASK_TELL:
+        warn_of_budget(min(iterations_for(config, problem) for problem in problems))
     return config
 
 

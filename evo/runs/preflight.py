@@ -42,6 +42,17 @@ def check_new_run(config: RunConfig, resources: Resources, db: str | None, name:
         check_storage(db, name)
 
 
+def check_new_search(config: RunConfig, resources: Resources, db: str | None, name: str | None) -> None:
+    """What can be wrong with a new search that has no policy. Raises as check_new_run does."""
+    if not config.problems:
+        raise BadInput("no problem named; give an address, a problem or score=")
+    if name is not None:
+        check_name(name)
+    resources.problems(config)
+    if db is not None:
+        check_storage(db, name)
+
+
 def check_policies(policies: Iterable[str]) -> None:
     """policies: an address each, or several with commas between. Raises BadAddress."""
     for policy in dict.fromkeys(policies):

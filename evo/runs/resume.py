@@ -13,7 +13,7 @@ from typing import Any
 from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
-from evo.runs.launch import Launched, assemble, open_core
+from evo.runs.launch import ASK_TELL, Launched, assemble, open_core
 from evo.runs.problem_runs import (
     add_problems,
     open_operators,
@@ -68,6 +68,8 @@ async def relaunch(
         config = parse(RunConfig, {**complete_run(run.config), **changes.settings}, f"run {name}")
         if config.policy == IMPORTED:
             raise BadInput(f"run {name} was imported; name the policy that continues it: evo resume {name} --policy P")
+        if config.policy == ASK_TELL and shared is None:
+            raise BadInput(f"run {name} gets its answers from a Python program: evo.Search.resume({name!r})")
         # 2) resolve the problems, load the policies
         problems = parts.problems(config)
         of_policies = own if config.train else parts

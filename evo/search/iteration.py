@@ -16,7 +16,7 @@ from evo.search.problem_run import ProblemRun
 from evo.search.sampler import Sampled
 from evo.search.score import NOTHING_SHOWN, score_rollouts
 from islands.types import Candidate, Selection
-from problems.types import Prompt, Reflection, ScoredGroup
+from problems.types import Prompt, Reflection, ScoredGroup, ScoredRollout
 
 STREAMS_PER_PROBLEM = 1 << 32
 """Each problem owns a block of random streams, so its rollouts do not depend on which other problems are searched."""
@@ -92,6 +92,32 @@ async def score_group(
     started = time.perf_counter()
     choice = proposal.choice
     scored = await score_rollouts(choice.prompt_format, rollouts, choice.problem_run.scores, proposal.selection)
+    scoring_seconds = time.perf_counter() - started
+    return make_group(
+        proposal,
+        scored,
+        version,
+        answers=answers,
+        seed=seed,
+        temperature=temperature,
+        sampling_seconds=sampling_seconds,
+        scoring_seconds=scoring_seconds,
+    )
+
+
+def make_group(
+    proposal: Proposal,
+    rollouts: tuple[ScoredRollout, ...],
+    version: str,
+    *,
+    answers: int,
+    seed: int,
+    temperature: float,
+    sampling_seconds: float,
+    scoring_seconds: float,
+) -> ScoredGroup:
+    """The scored rollouts of a proposal with everything that goes on record. version: of what wrote them"""
+    choice = proposal.choice
     shown = choice.prompt_format.select_shown(proposal.selection)
     return ScoredGroup(
         problem=choice.problem_run.record.id,
@@ -105,9 +131,9 @@ async def score_group(
         answers=answers,
         seed=seed,
         temperature=temperature,
-        rollouts=scored,
+        rollouts=rollouts,
         sampling_seconds=sampling_seconds,
-        scoring_seconds=time.perf_counter() - started,
+        scoring_seconds=scoring_seconds,
         operator=choice.operator,
         reflection=proposal.reflection,
     )

@@ -58,6 +58,13 @@ class AnswerScores:
         future.set_result((score, seconds))
         return ScoredAnswer(text, key, score, seconds)
 
+    def take(self, text: str, score: Score) -> ScoredAnswer:
+        """An answer that was scored elsewhere; the stored score wins if the run has the answer already. Raises
+        ScorerFault for a score that does not fit the problem."""
+        text = self.problem.canonical(text)
+        key = identity(text, self.problem.answer_format)
+        return self._stored(text, key) or ScoredAnswer(text, key, score.check(self.problem))
+
     def release(self, key: bytes) -> None:
         """Forget an answer: the store answers for it now."""
         self._known.pop(key, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,32 @@ def open_engines(url: URL, read_only: bool, must_exist: bool = False, remembered
         return reader, reader
     # whatever the server's default is: a stricter level may refuse transactions, which are not tried again
     return create_engine(url, connect_args=options, pool_size=2, isolation_level="READ COMMITTED"), reader
+
+
+class _MemoryDatabase:
+    """A new SQLite database in memory, which is gone with its last connection. It keeps one open."""
+
+    def __init__(self) -> None:
+        self.name = f"file:evo-{uuid.uuid4().hex}?mode=memory&cache=shared"
+        self.kept = self.connect()
+
+    def connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.name, uri=True, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA read_uncommitted=ON")  # a reader waits for no writer, as with a file
+        return connection
+
+
+def memory_engines() -> tuple[Engine, Engine]:
+    """(writer, reader) of a new database in memory, which only these two can open."""
+    database = _MemoryDatabase()
+    writer, reader = (create_engine("sqlite://", creator=database.connect, poolclass=QueuePool) for _ in range(2))
+
+    @event.listens_for(writer, "begin")
+    def take_the_lock(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return writer, reader
 
 
 def _check_file(url: URL, must_exist: bool, read_only: bool) -> None:

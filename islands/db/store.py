@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, Row, Select, insert, select, update
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
-from islands.db.engine import ensure_schema, mask_url, open_engines, parse_address, unavailable
+from islands.db.engine import ensure_schema, mask_url, memory_engines, open_engines, parse_address, unavailable
 from islands.db.lease import RENEWAL, Lease
 from islands.db.names import check_name, readable_name
 from islands.db.policy_versions import policy_version_id
@@ -55,6 +55,14 @@ class Store:
             reader.dispose()
             raise
         return cls(url, writer, reader, read_only)
+
+    @classmethod
+    def in_memory(cls) -> Store:
+        """A new database in memory, which nobody else can open and which is gone once it is closed."""
+        url = URL.create("sqlite", database=":memory:")
+        writer, reader = memory_engines()
+        ensure_schema(url, writer, reader, read_only=False)
+        return cls(url, writer, reader, read_only=False)
 
     @property
     def address(self) -> str:

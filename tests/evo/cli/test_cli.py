@@ -25,7 +25,7 @@ def finished(here, capsys):
 
 def test_a_run_ends_with_a_summary_and_what_to_do_next(finished):
     assert "Done: run first" in finished
-    assert "18 groups" in finished
+    assert "18 iterations" in finished
     assert "maze:test/2" in finished
     assert "evo show first" in finished
 
