@@ -19,7 +19,7 @@ from rich.console import Console
 
 from evo.cli.options import OutputOptions, arguments_for
 from evo.search.stop import FINISHING, Stop
-from evo.tui.detection import can_show
+from evo.tui.terminal import can_show
 
 if TYPE_CHECKING:
     from evo.api.drive import Controls, Job

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from evo.cli.options import db_option, plain_option
 from evo.errors import BadInput
-from evo.tui.detection import can_show
+from evo.tui.terminal import can_show
 
 
 @click.command()

@@ -1,21 +1,72 @@
-"""The screen itself: a board of widgets (evo.tui.board), and what keys, clicks and the wheel do."""
+"""The screen, by Textual: a widget for each part that evo.tui.arrange writes, and what keys, clicks and the wheel do.
+
+Modules that read the database and draw are loaded in a thread, so that the screen appears at once and shows what it
+waits for.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from textual import on
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
 from textual.driver import Driver
 from textual.widgets import Input
 
-from evo.tui.board import Board
-from evo.tui.help_screen import HelpScreen
-from evo.tui.widgets import LinesView, RowsView
+from evo.tui.help import HelpScreen
+from evo.tui.line import Line, wrap
+from evo.tui.palette import DIM, STRONG
+from evo.tui.screen import Act
+from evo.tui.widgets import Column, LinesView, RowsView
+
+if TYPE_CHECKING:
+    from evo.monitor.snapshot import Snapshot
+    from evo.tui.pages import Pages
+    from evo.tui.problem_table import ProblemTable
+
+CLOCK_SECONDS = 1.2
+"""A snapshot comes every second while anything goes on, and shows the clock too; this is for when none comes."""
+LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 
 
-class ScreenApp(Board):
-    """A board that can be driven."""
+class Source(Protocol):
+    """Keeps a snapshot current (evo.tui.watcher.Watcher). `changed` is called from any thread."""
+
+    snapshot: Snapshot
+    failure: Exception | None
+    changed: Callable[[], None]
+
+    def start(self) -> None: ...
+
+    def look(self, problem: int, arm: str | None) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class ScreenApp(App[None]):
+    """act: called with what the viewer asks of a live search; None for a screen that only looks on.
+
+    failure: why the source gave up, or what broke the screen; None for neither
+    """
+
+    CSS = """
+    Screen { background: ansi_default; color: ansi_default; layout: vertical }
+    #body { height: 1fr }
+    #left { width: 1fr }
+    #side { width: 1fr; margin-left: 2 }
+    #search { height: 1; border: none; padding: 0; background: ansi_default; display: none }
+    #search:focus { border: none }
+    """
+    ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False
+    AUTO_FOCUS = None
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+q", "leave", priority=False),
@@ -45,12 +96,178 @@ class ScreenApp(Board):
         Binding("b", "step(-1)"),
     ]
 
+    def __init__(
+        self,
+        open_source: Callable[[], Source] | None = None,
+        *,
+        loading: str = "loading",
+        act: Callable[[Act], None] | None = None,
+        paused: bool = False,
+        encoding: str | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(ansi_color=True)
+        self.source: Source | None = None
+        self.failure: Exception | None = None
+        self._open_source, self._loading, self._act = open_source, loading, act
+        self._paused, self._encoding, self._now = paused, encoding, now
+        self._opening: asyncio.Task[None] | None = None
+        self._pages: Pages | None = None
+        self._held: Snapshot | None = None
+        self._painted: Any = None
+        self._painted_at = 0.0
+        self._search_before = ""
+
+    def compose(self) -> ComposeResult:
+        LinesView.encoding = self._encoding
+        yield LinesView(id="head", fixed=True)
+        with Horizontal(id="body"):
+            with Column(id="left"):
+                yield LinesView(id="curves", fixed=True)
+                yield LinesView(id="titles", fixed=True)
+                yield RowsView(id="table")
+                yield LinesView(id="panel")
+                yield Input(id="search", placeholder="part of a name")
+            yield LinesView(id="side")
+        yield LinesView(id="footer", fixed=True)
+
+    def on_mount(self) -> None:
+        self.query_one(Input).cursor_blink = False
+        self.set_interval(CLOCK_SECONDS, self.refresh_board)
+        self.refresh_board()
+        if self._open_source is not None:
+            self.watch_source(self._open_source)
+
+    def say_loading(self, text: str) -> None:
+        """What it waits for, until there is a source."""
+        self._loading = text
+        self.refresh_board()
+
+    def watch_source(self, open_source: Callable[[], Source], paused: bool = False) -> None:
+        """Show what this opens, in a thread: it may take as long as it takes."""
+        self._paused = paused
+        self._opening = asyncio.create_task(self._load(open_source))
+
+    async def _load(self, open_source: Callable[[], Source]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def loaded() -> tuple[Source, Pages]:
+            from evo.tui.pages import Pages  # and with it numpy, SQLAlchemy and all that a comparison has to tell
+
+            return open_source(), Pages(self._act is not None, self._paused)
+
+        try:
+            source, self._pages = await asyncio.to_thread(loaded)
+        except Exception as error:  # the caller says it: a mistyped name is one line, not a picture
+            self.failure = error
+            self.exit()
+            return
+
+        def changed() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self.call_later, self.refresh_board)
+
+        self.source = source
+        source.changed = changed
+        source.start()
+        self.call_later(self.refresh_board)
+
+    async def opened(self) -> None:
+        """Returns once the source was opened, or could not be."""
+        while self._opening is None:
+            await asyncio.sleep(0.01)
+        await self._opening
+
+    def close_source(self) -> None:
+        """End what was opened. Blocks until its thread has ended."""
+        if self.source is not None:
+            self.source.close()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Ends the screen. Textual would print every local variable, addresses with passwords among them."""
+        if self.failure is None:
+            self.failure = self._exception = error
+            self._exception_event.set()
+        self._return_code = 1
+        self._close_messages_no_wait()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.refresh_board)
+
+    def refresh_board(self) -> None:
+        """Show what is known now, where it is different from what is shown."""
+        if not self.is_running:
+            return
+        width, height = self.size
+        if self.source is None or self._pages is None:
+            loading = wrap(f"{self._loading} …", max(10, width - 2), height, words=True)
+            waiting = [
+                Line(width).add("evo", STRONG),
+                Line(width),
+                *(Line(width).gap(2).add(one, DIM) for one in loading),
+            ]
+            self._apply(waiting, footer=Line(width).add("q", STRONG).add(" stop" if self._act else " quit", DIM))
+            return
+        if self.source.failure is not None and self.failure is None:
+            self.failure = self.source.failure
+            self.exit()
+            return
+        snapshot = self.shown_snapshot()
+        assert snapshot is not None
+        now = self._now()
+        seen = (self._held or snapshot, snapshot.details, self._pages.view, width, height)
+        # a run that has ended gives the same snapshot again and again; its clock stands
+        if self._painted == seen and (snapshot.ended or now - self._painted_at < CLOCK_SECONDS):
+            return
+        self._painted, self._painted_at = seen, now
+        if width < LEAST_WIDTH or height < LEAST_HEIGHT:
+            lines = [
+                Line(width).add(snapshot.name, STRONG),
+                Line(width).add(f"{snapshot.groups:,}/{snapshot.planned:,}"),
+            ]
+            self._apply([*lines, Line(width).add("too small", DIM)])
+            return
+        made = self._pages.draw(snapshot, width, height, now)
+        self._apply(made.head, made.curves, made.titles, made.panel, made.side, made.footer, made.left, made.table)
+
+    def _apply(
+        self,
+        head: Sequence[Line],
+        curves: Sequence[Line] = (),
+        titles: Sequence[Line] = (),
+        panel: Sequence[Line] = (),
+        side: Sequence[Line] = (),
+        footer: Line | None = None,
+        left: int = 0,
+        table: ProblemTable | None = None,
+    ) -> None:
+        for id, lines in (("head", head), ("curves", curves), ("titles", titles), ("footer", [footer or Line(1)])):
+            view = self.query_one(f"#{id}", LinesView)
+            view.fit(len(lines))
+            view.show(lines)
+        for id, lines in (("panel", panel), ("side", side)):
+            view = self.query_one(f"#{id}", LinesView)
+            view.appear(bool(lines))
+            view.show(lines)
+        rows = self.query_one(RowsView)
+        rows.appear(table is not None)
+        if table is not None:
+            rows.show_rows(table.row, len(table.rows))
+        self.query_one(Column).fit(left if side else "1fr")
+
+    def shown_snapshot(self) -> Snapshot | None:
+        """What the picture is of: where it is held, that of then, with the answers that were asked for since."""
+        if self.source is None:
+            return None
+        newest = self.source.snapshot
+        return newest if self._held is None else replace(self._held, details=newest.details)
+
     @on(Driver.SignalResume)
     def _paint_after_suspension(self) -> None:
         self.action_repaint()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._do("find", event.value)
+        self._do(lambda pages, snapshot: pages.find(snapshot, event.value))
 
     def on_input_submitted(self) -> None:
         self._close_search()
@@ -62,7 +279,7 @@ class ScreenApp(Board):
         if field.display:  # names have slashes too
             field.insert_text_at_cursor("/")
             return
-        self._do("show_panel", "problems")
+        self._do(lambda pages, snapshot: pages.show_panel(snapshot, "problems"))
         self._search_before = self._pages.view.choice.search
         field.value = self._search_before
         field.display = True
@@ -74,14 +291,14 @@ class ScreenApp(Board):
 
     def action_step_back(self) -> None:
         if self.query_one(Input).display:
-            self._do("find", self._search_before)
+            self._do(lambda pages, snapshot: pages.find(snapshot, self._search_before))
             self._close_search()
         else:
-            self._do("back")
+            self._do(lambda pages, snapshot: pages.back(snapshot))
 
     def action_help(self) -> None:
         if self._pages is not None and len(self.screen_stack) == 1:  # once, however fast the key is pressed
-            self.push_screen(HelpScreen(self._pages, self.action_leave))
+            self.push_screen(HelpScreen(self._pages.view.live, self.action_leave))
 
     def action_repaint(self) -> None:
         self._painted = None
@@ -92,24 +309,24 @@ class ScreenApp(Board):
         if self._act is None:
             self.exit()
         elif self._pages is None or not self._pages.view.stopping:
-            self._do("stop")
-            self._act("stop")
+            self._do(lambda pages, snapshot: pages.stop(snapshot))
+            self._act(Act.STOP)
 
     def action_interrupt(self) -> None:
         """Ctrl-C where the terminal sends it as a key: what its signal does elsewhere."""
         if self._act is None:
             self.exit(return_code=130)
         else:
-            self._do("stop")
-            self._act("interrupt")
+            self._do(lambda pages, snapshot: pages.stop(snapshot))
+            self._act(Act.INTERRUPT)
 
     def action_hold(self) -> None:
         snapshot = self.shown_snapshot()
         if self._pages is None or self._pages.view.stopping or snapshot is None:
             return
-        self._do("hold")
+        self._do(lambda pages, snapshot: pages.hold(snapshot))
         if self._act is not None:
-            self._act("pause" if self._pages.view.paused else "resume")
+            self._act(Act.PAUSE if self._pages.view.paused else Act.RESUME)
         else:
             self._held = snapshot if self._pages.view.paused else None
             self._painted = None
@@ -121,59 +338,59 @@ class ScreenApp(Board):
             if panel.display:
                 panel.scroll_to(y=panel.scroll_offset.y + by, animate=False, immediate=True)
                 return
-        self._do("move", by)
+        self._do(lambda pages, snapshot: pages.move(snapshot, by))
 
     def action_page(self, by: int) -> None:
         shown = next((v for v in (self.query_one("#panel"), self.query_one("#table")) if v.display), None)
         self.action_move(by * max(1, (shown.size.height if shown else 10) - 1))
 
     def action_open_chosen(self) -> None:
-        self._do("open")
+        self._do(lambda pages, snapshot: pages.open(snapshot))
 
     def action_choose(self, problem: int) -> None:
-        self._do("choose", problem)
+        self._do(lambda pages, snapshot: pages.choose(snapshot, problem))
 
     def action_open(self, problem: int, arm: int) -> None:
-        self._do("choose", problem, arm)
+        self._do(lambda pages, snapshot: pages.choose(snapshot, problem, arm))
 
     def action_arm(self, arm: int) -> None:
-        self._do("show_arm", arm)
+        self._do(lambda pages, snapshot: pages.show_arm(snapshot, arm))
 
     def action_turn(self, by: int) -> None:
-        self._do("turn", by)
+        self._do(lambda pages, snapshot: pages.turn(snapshot, by))
 
     def action_step(self, by: int) -> None:
-        self._do("step", by)
+        self._do(lambda pages, snapshot: pages.step(snapshot, by))
 
     def action_panel(self, name: str) -> None:
-        self._do("show_panel", name)
+        self._do(lambda pages, snapshot: pages.show_panel(snapshot, name))
 
     def action_next_panel(self, by: int) -> None:
         if len(self.screen_stack) == 1:
-            self._do("next_panel", by)
+            self._do(lambda pages, snapshot: pages.next_panel(snapshot, by))
 
     def action_narrow(self, which: str) -> None:
-        self._do("toggle", which)
+        self._do(lambda pages, snapshot: pages.toggle(snapshot, which))
 
     def action_next_part(self) -> None:
-        self._do("next_part")
+        self._do(lambda pages, snapshot: pages.next_part(snapshot))
 
     def action_next_order(self) -> None:
-        self._do("next_order")
+        self._do(lambda pages, snapshot: pages.next_order(snapshot))
 
     def action_reverse(self) -> None:
-        self._do("reverse")
+        self._do(lambda pages, snapshot: pages.reverse(snapshot))
 
     def action_sort(self, order: int) -> None:
-        self._do("sort", order)
+        self._do(lambda pages, snapshot: pages.sort(snapshot, order))
 
-    def _do(self, what: str, *values: Any) -> None:
-        """Change what is chosen, tell the source, show it."""
+    def _do(self, change: Callable[[Pages, Snapshot], None]) -> None:
+        """Change what is chosen, tell the source, and show it."""
         snapshot = self.shown_snapshot()
         if self._pages is None or snapshot is None or self.source is None:
             return
         before = self._pages.view
-        getattr(self._pages, what)(snapshot, *values)
+        change(self._pages, snapshot)
         view = self._pages.view
         if (before.problem, before.arm, before.detail) != (view.problem, view.arm, view.detail):
             self.query_one("#panel", LinesView).scroll_to(y=0, animate=False, immediate=True)

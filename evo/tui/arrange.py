@@ -15,12 +15,10 @@ from evo.monitor.snapshot import Snapshot
 from evo.tui import head, side_panels
 from evo.tui.detail import draw_detail, draw_detail_head
 from evo.tui.line import Line, Lines, fit
-from evo.tui.links import link
-from evo.tui.operators_panel import draw_operators
-from evo.tui.palette import BAD, DIM, SELECTED, STRONG, look
+from evo.tui.palette import BAD, DIM, SELECTED, STRONG, link, look
 from evo.tui.plot import Drawn, draw_plot
-from evo.tui.problem_table import ProblemTable, describe
-from evo.tui.standings import StandingsCache
+from evo.tui.problem_table import ProblemTable, StandingsCache, describe
+from evo.tui.side_panels import draw_operators
 from evo.tui.view import View, panels
 
 WIDE, TALL = 116, 34

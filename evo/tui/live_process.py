@@ -19,9 +19,8 @@ from typing import Any
 from rich.console import Console
 
 from evo.encoding import prepare_streams
-from evo.tui.app import ScreenApp
-from evo.tui.board import Source
-from evo.tui.given_terminal import silent_input
+from evo.tui.app import ScreenApp, Source
+from evo.tui.terminal import silent_input
 
 
 async def serve(connection: socket.socket) -> int:

@@ -6,11 +6,8 @@ from dataclasses import replace
 
 from evo.monitor.snapshot import Snapshot
 from evo.tui.arrange import Arranged, arrange
-from evo.tui.help_page import draw_help
-from evo.tui.line import Lines
-from evo.tui.selection import parts_of, select
-from evo.tui.standings import StandingsCache
-from evo.tui.view import NAME, WON, Choice, View, panels
+from evo.tui.problem_table import StandingsCache
+from evo.tui.view import NAME, WON, Choice, View, panels, parts_of, select
 
 
 class Pages:
@@ -23,9 +20,6 @@ class Pages:
     def draw(self, snapshot: Snapshot, width: int, height: int, now: float) -> Arranged:
         """The parts of a screen of that size."""
         return arrange(snapshot, self.view, width, height, now, self._standings)
-
-    def help(self, width: int) -> Lines:
-        return draw_help(self.view, width)
 
     def rows(self, snapshot: Snapshot) -> list[int]:
         """Numbers of the problems shown, in order."""

@@ -1,9 +1,9 @@
-"""Styles of text, of the colours of evo.monitor.arm_style. Nothing is told by colour alone."""
+"""Styles of text, in the colours of evo.monitor.arm_style. Nothing is told by colour alone."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from rich.style import Style
 
@@ -35,3 +35,9 @@ def look(number: int) -> Look:
     """Of the arm of that number."""
     its = style_of(number)
     return Look(its.mark, Style(color=its.rich), Style(color=its.rich, dim=True))
+
+
+@lru_cache(maxsize=4_096)
+def link(style: Style, action: str) -> Style:
+    """The style, and what a click on it does: an action of the screen, as `choose(3)`."""
+    return style + Style.from_meta({"@click": f"app.{action}"})

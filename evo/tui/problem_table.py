@@ -8,15 +8,54 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evo.comparison.standings import Standings
-from evo.monitor.snapshot import Snapshot
+from evo.comparison.results import Results
+from evo.comparison.standings import LEVEL, Standings, standings
+from evo.monitor.snapshot import ArmSnapshot, Snapshot
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
-from evo.tui.links import link
-from evo.tui.numbers import common_prefix, fitness, sparkcurve
-from evo.tui.palette import BAD, DIM, GOOD, SELECTED, STRONG, look
-from evo.tui.selection import select
-from evo.tui.standings import gap_text, outcome_text
-from evo.tui.view import NAME, View
+from evo.tui.numbers import common_prefix, fitness, signed, sparkcurve
+from evo.tui.palette import BAD, DIM, GOOD, SELECTED, STRONG, link, look
+from evo.tui.view import NAME, View, select
+
+
+class StandingsCache:
+    """Standings made anew only where some arm's results are others; and the curves drawn of them (ProblemTable)."""
+
+    def __init__(self) -> None:
+        self.curves: dict[object, str] = {}
+        self._of: tuple[Results | None, ...] = ()
+        self._made: Standings | None = None
+
+    def of(self, snapshot: Snapshot) -> Standings:
+        results = tuple(arm.results for arm in snapshot.arms)
+        same = len(results) == len(self._of) and all(a is b for a, b in zip(results, self._of, strict=True))
+        if self._made is None or not same:
+            reference = next((row for row, arm in enumerate(snapshot.arms) if arm.name == snapshot.reference), None)
+            self._made, self._of = standings(results, reference, len(snapshot.problems)), results
+        return self._made
+
+
+def outcome_text(found: Standings, arm: int, problem: int, seeds: int) -> str:
+    """@12: solved after 12 iterations; 1/3@12: by one seed of three; else the best fitness; "-" before any."""
+    share = found.solved[arm, problem]
+    if not share > 0:  # NaN too
+        return fitness(float(found.best[arm, problem]))
+    at = f"@{found.took[arm, problem]:.0f}"
+    return at if share == 1.0 else f"{round(share * seeds)}/{seeds}{at}"
+
+
+def gap_text(found: Standings, arm: int, problem: int) -> str:
+    """+12it: twelve iterations sooner than the reference; -.250: a best fitness that much lower; = for level."""
+    sign, gap = found.sign[arm, problem], found.gap[arm, problem]
+    if sign != sign:
+        return ""
+    if sign == 0:
+        return "="
+    mark, size = "+" if sign > 0 else "-", abs(float(gap))
+    if found.timed[arm, problem]:
+        return f"{mark}{size:.0f}it"
+    # more seeds have solved it, and the mean of the best fitnesses does not say so
+    return mark + signed(size).lstrip("+") if sign * gap >= LEVEL else mark
+
 
 OUTCOME, GAP, MOST_BAR, LEAST_BAR = 8, 7, 24, 5
 TARGET, ITERATIONS = 9, 14
@@ -251,9 +290,9 @@ def describe(view: View, snapshot: Snapshot, shown: int) -> str:
     return " · ".join(parts)
 
 
-def _order_name(order: int | None, arms: Sequence[object]) -> str:
+def _order_name(order: int | None, arms: Sequence[ArmSnapshot]) -> str:
     if order is None:
         return "number"
     if order == NAME:
         return "name"
-    return getattr(arms[order], "name", "") if 0 <= order < len(arms) else "won"
+    return arms[order].name if 0 <= order < len(arms) else "won"

@@ -19,16 +19,25 @@ import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
+from enum import StrEnum
 from typing import Any, Protocol
 
 from rich.console import Console
 
-from evo.tui.detection import descriptor
-from evo.tui.given_terminal import GivenTerminal, held_output
+from evo.tui.terminal import GivenTerminal, descriptor, held_output
 
 END_SECONDS = 5.0
 """For the screen to end by itself."""
 PROGRAM = (sys.executable, "-m", "evo.tui.live_process")
+
+
+class Act(StrEnum):
+    """What a viewer asks of a live search."""
+
+    STOP = "stop"
+    INTERRUPT = "interrupt"
+    PAUSE = "pause"
+    RESUME = "resume"
 
 
 class Controls(Protocol):
@@ -93,13 +102,17 @@ class LiveScreen:
             self.up = self.up or "up" in message
             self.failed = message.get("failed", self.failed)
             if "act" in message:
-                self._act(message["act"])
+                self._act(Act(message["act"]))
 
-    def _act(self, what: str) -> None:
-        if what == "interrupt" or self._controls is None:
+    def _act(self, act: Act) -> None:
+        if act is Act.INTERRUPT or self._controls is None:
             os.kill(os.getpid(), signal.SIGINT)  # what Ctrl-C does, where the terminal sent it as a key
-        elif what in ("stop", "pause", "resume"):
-            getattr(self._controls, what)()
+        elif act is Act.STOP:
+            self._controls.stop()
+        elif act is Act.PAUSE:
+            self._controls.pause()
+        else:
+            self._controls.resume()
 
     async def close(self) -> int:
         """End it; what it left with, 0 where it cleaned up. Takes at most END_SECONDS."""

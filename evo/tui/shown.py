@@ -9,10 +9,8 @@ import signal
 
 from rich.console import Console
 
-from evo.tui.app import ScreenApp
-from evo.tui.board import Source
-from evo.tui.detection import SERVED, descriptor
-from evo.tui.given_terminal import GivenTerminal, silent_input
+from evo.tui.app import ScreenApp, Source
+from evo.tui.terminal import SERVED, GivenTerminal, descriptor, silent_input
 
 FAULT_SECONDS = 10.0
 """A database that does not answer for so long has gone away."""

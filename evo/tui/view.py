@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from evo.comparison.standings import Standings
 from evo.monitor.snapshot import Snapshot
 
 PANELS = ("problems", "curves", "population", "operators", "improvements", "training", "errors")
@@ -56,3 +61,52 @@ def panels(snapshot: Snapshot) -> list[str]:
     if not any(arm.telemetry.errors or arm.failed for arm in snapshot.arms):
         none.add("errors")
     return [panel for panel in PANELS if panel not in none]
+
+
+def select(snapshot: Snapshot, found: Standings, choice: Choice) -> list[int]:
+    """Numbers of problems, in the order to be shown."""
+    names = [problem.name for problem in snapshot.problems]
+    rows = np.ones(len(names), dtype=bool)
+    if choice.unsolved:
+        rows &= found.unsolved
+    if choice.differing:
+        rows &= found.differing
+    wanted = choice.search.casefold()
+    kept = [
+        row
+        for row in np.flatnonzero(rows).tolist()
+        if wanted in names[row].casefold() and (not choice.part or part_of(names[row]) == choice.part)
+    ]
+    if choice.order == NAME:
+        kept.sort(key=lambda row: natural(names[row]))
+    elif choice.order == WON:
+        ahead = np.nan_to_num(found.sign, nan=0.0).sum(axis=0)
+        kept.sort(key=lambda row: -ahead[row])
+    elif choice.order is not None and choice.order < len(snapshot.arms):
+        kept.sort(key=lambda row: _outcome_order(found, choice.order or 0, row))
+    return kept[::-1] if choice.reverse else kept
+
+
+def parts_of(names: Sequence[str]) -> list[str]:
+    """The sets that the problems come from, in the order in which they first come."""
+    return list(dict.fromkeys(map(part_of, names)))
+
+
+def part_of(name: str) -> str:
+    """maze:hard of maze:hard/5; the whole name where it is of no set."""
+    return name.rpartition("/")[0] or name
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key by which maze:hard/9 comes before maze:hard/10."""
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name) if piece]
+
+
+def _outcome_order(found: Standings, arm: int, row: int) -> tuple[float, float, float]:
+    """Solved by most seeds first, of those the soonest, and the unsolved by best fitness, the highest first."""
+    share, best = float(found.solved[arm, row]), float(found.best[arm, row])
+    return (
+        -share if share > 0 else 0.0,
+        float(found.took[arm, row]) if share > 0 else 0.0,
+        -best if best == best else np.inf,
+    )

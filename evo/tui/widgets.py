@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rich.segment import Segment
+from textual.containers import Vertical
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -40,6 +41,18 @@ class LinesView(ScrollView, can_focus=False):
         self.auto_links = False
         self._lines: Sequence[Line] = ()
         self._shown: dict[int, Segments] = {}
+        self._fitted: int | None = None
+
+    def fit(self, height: int) -> None:
+        """Take so many rows, none for 0. Setting a height lays the screen out again, so an equal one is not set."""
+        if self._fitted != height:
+            self.styles.height = self._fitted = height
+            self.display = height > 0
+
+    def appear(self, display: bool) -> None:
+        """Be there or not; as with `fit`, only a change is set."""
+        if self.display != display:
+            self.display = display
 
     def show(self, lines: Sequence[Line]) -> None:
         """Show these; the place that was scrolled to stays."""
@@ -102,3 +115,14 @@ class RowsView(LinesView):
             assert self._draw is not None
             self._drawn[place] = self._draw(place).segments
         return self._drawn[place]
+
+
+class Column(Vertical):
+    """A column of views."""
+
+    _fitted: int | str | None = None
+
+    def fit(self, width: int | str) -> None:
+        """Be so wide, in cells or as `1fr`; only a change is set."""
+        if self._fitted != width:
+            self.styles.width = self._fitted = width

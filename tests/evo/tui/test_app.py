@@ -12,7 +12,7 @@ from rich.console import Console
 from textual import events
 
 from evo.tui.app import ScreenApp
-from evo.tui.help_screen import HelpScreen
+from evo.tui.help import HelpScreen
 from evo.tui.picture import save_svg
 from evo.tui.widgets import LinesView, RowsView
 from islands.errors import DatabaseUnavailable, UnknownRun

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from evo.comparison.operators import OperatorShares
 from evo.monitor.snapshot import ArmSnapshot, Snapshot, Walk
 from evo.tui.arrange import arrange
-from evo.tui.help_page import draw_help
+from evo.tui.help import draw_help
 from evo.tui.line import text_of
 from evo.tui.pages import Pages
 from evo.tui.picture import draw_text
@@ -171,9 +171,9 @@ def test_an_empty_comparison_is_drawn_too():
 
 
 def test_every_word_of_the_screen_stands_in_the_help():
-    for view in (View(), View(live=True)):
+    for live in (False, True):
         for width in (79, 159):
-            lines = draw_help(view, width)
+            lines = draw_help(live, width)
             assert all(cell_len(text_of(line.segments)) <= width for line in lines)
     text = "\n".join(line.text() for line in lines)
     words = "area half L1 busy queue cells repeats format kept copies alone rate reference lineage vector seed island"

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
 
-from evo.tui.braille import NOBODY, SEVERAL, Canvas
 from evo.tui.palette import look
-from evo.tui.plot import Drawn, draw_plot
+from evo.tui.plot import NOBODY, SEVERAL, Canvas, Drawn, draw_plot
 
 
 def cells(canvas):

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from terminal_program import ENTERED, LEFT, Program
 
-from evo.tui.detection import can_show
+from evo.tui.terminal import can_show
 from islands.db.store import Store
 from islands.queries.live import newest_sequence
 

@@ -5,10 +5,10 @@ import pytest
 import screen_samples as samples
 
 from evo.comparison.results import Results
+from evo.comparison.standings import standings
 from evo.monitor.snapshot import ArmSnapshot, ProblemLine, Snapshot
-from evo.tui.selection import natural, part_of, parts_of, select
-from evo.tui.standings import StandingsCache, gap_text, outcome_text, standings
-from evo.tui.view import NAME, WON, Choice
+from evo.tui.problem_table import StandingsCache, gap_text, outcome_text
+from evo.tui.view import NAME, WON, Choice, natural, part_of, parts_of, select
 
 INF = np.inf
 
@@ -34,7 +34,7 @@ def board(names=("maze:hard/9", "maze:hard/10", "maze:test/0", "maze:test/1", "m
 
 
 def found_of(snapshot):
-    return standings(snapshot.arms, snapshot.reference, len(snapshot.problems))
+    return StandingsCache().of(snapshot)
 
 
 def test_outcomes_against_the_reference():
@@ -47,7 +47,7 @@ def test_outcomes_against_the_reference():
 def test_solved_by_more_seeds_wins_whatever_the_fitness_says():
     ref = arm("ref", [[INF, INF, INF]], [[0.9, 0.9, 0.9]])
     own = arm("own", [[2, INF, INF]], [[1.0, 0.1, 0.1]])
-    found = standings([ref, own], "ref", 1)
+    found = standings([ref.results, own.results], 0, 1)
     assert found.sign[1, 0] == 1 and gap_text(found, 1, 0) == "+"
 
 
@@ -60,13 +60,14 @@ def test_what_has_not_begun_has_neither_won_nor_lost():
 
 def test_without_targets_the_fitness_alone_counts():
     nan = [[np.nan], [np.nan]]
-    found = standings([arm("ref", nan, [[0.5], [0.5]]), arm("own", nan, [[0.5003], [0.4]])], "ref", 2)
+    results = [arm("ref", nan, [[0.5], [0.5]]).results, arm("own", nan, [[0.5003], [0.4]]).results]
+    found = standings(results, 0, 2)
     assert found.sign[1].tolist() == [0, -1] and gap_text(found, 1, 1) == "-.100"
     assert not found.unsolved.any() and found.differing.tolist() == [False, True]
 
 
 def test_without_a_reference_nothing_is_won():
-    found = standings([arm("own", [[2]], [[1.0]])], None, 1)
+    found = standings([arm("own", [[2]], [[1.0]]).results], None, 1)
     assert np.isnan(found.sign).all() and not found.differing.any()
 
 

@@ -1,4 +1,4 @@
-"""The terminal while somebody paints on it: what else is written is held back, and it is given back as it was."""
+"""The terminal that the screen is painted on: whether there is one, and how it is given back as it was."""
 
 from __future__ import annotations
 
@@ -9,10 +9,34 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
 
+from rich.console import Console
+
 try:
     import termios
 except ImportError:  # not there on every system
     termios = None  # type: ignore[assignment]
+
+SERVED = "TEXTUAL_DRIVER"
+"""Set where the screen is shown in a browser (evo.tui.serve): it then needs no terminal."""
+
+
+def can_show(console: Console) -> bool:
+    """Whether the console is a terminal that a screen can be painted on, or a browser shows it."""
+    if os.environ.get(SERVED):
+        return True
+    if not console.is_terminal or console.is_dumb_terminal:
+        return False
+    fd = descriptor(console.file)
+    return fd is not None and os.isatty(fd)
+
+
+def descriptor(file: IO[str]) -> int | None:
+    """The file's descriptor; None if it has none, as a stream that was replaced or closed."""
+    try:
+        return file.fileno()
+    except (AttributeError, OSError, ValueError):
+        return None
+
 
 HELD_BYTES = 64 * 1024
 LEAVE = (
@@ -71,7 +95,7 @@ def held_output() -> Iterator[None]:
 @contextlib.contextmanager
 def silent_input() -> Iterator[None]:
     """Where stdin is no terminal, nothing: what reads keys would take the end of a file for a key that is held down."""
-    if _terminal_input() is not None or _descriptor(sys.stdin) != 0:
+    if _terminal_input() is not None or descriptor(sys.stdin) != 0:
         yield
         return
     before = os.dup(0)
@@ -90,16 +114,9 @@ def _flush(stream: IO[str]) -> None:
         stream.flush()
 
 
-def _descriptor(stream: Any) -> int | None:
-    try:
-        return int(stream.fileno())
-    except (AttributeError, OSError, ValueError):
-        return None
-
-
 def _terminal_input() -> int | None:
     """stdin, where it is a terminal that sends keys one by one."""
-    fd = _descriptor(sys.stdin)
+    fd = descriptor(sys.stdin)
     return fd if fd is not None and os.isatty(fd) else None
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import ModalScreen
+
 from evo.tui.line import Line, Lines, wrap
 from evo.tui.palette import STRONG
-from evo.tui.view import View
+from evo.tui.widgets import LinesView
 
 KEYS = (
     ("up down, k j", "another problem; in the detail: scroll. The wheel scrolls what it is over"),
@@ -78,13 +84,13 @@ WORDS = (
 )  # fmt: skip
 
 
-def draw_help(view: View, width: int) -> Lines:
-    """As many lines as it takes."""
+def draw_help(live: bool, width: int) -> Lines:
+    """As many lines as it takes. live: whether the screen can pause and stop the search."""
     own: tuple[tuple[str, str], ...] = (
-        ("p", "hold back new proposals; what is in flight is finished" if view.live else "hold the picture"),
-        ("q", "stop: finish what is in flight, then end; resume goes on" if view.live else "leave; the run goes on"),
+        ("p", "hold back new proposals; what is in flight is finished" if live else "hold the picture"),
+        ("q", "stop: finish what is in flight, then end; resume goes on" if live else "leave; the run goes on"),
     )
-    if view.live:
+    if live:
         own += (("ctrl+c", "the same as q; a second time: stop at once"),)
     lines = [Line(width).add("Keys", STRONG)]
     for word, meaning in (*own, *KEYS):
@@ -97,3 +103,43 @@ def draw_help(view: View, width: int) -> Lines:
 def _entry(word: str, meaning: str, width: int) -> Lines:
     pieces = wrap(meaning, max(12, width - 24), 9, words=True)
     return [Line(width).gap(2).add(" " if at else word, STRONG, 20).gap().add(piece) for at, piece in enumerate(pieces)]
+
+
+class HelpScreen(ModalScreen[None]):
+    """The page behind `?`, scrolling; any other key goes back."""
+
+    CSS = "HelpScreen { background: ansi_default }"
+
+    def __init__(self, live: bool, leave: Callable[[], None]) -> None:
+        super().__init__()
+        self._live, self._leave = live, leave
+
+    def compose(self) -> ComposeResult:
+        yield LinesView(id="help")
+
+    def on_mount(self) -> None:
+        self._show()
+
+    def on_resize(self) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        self.query_one(LinesView).show(draw_help(self._live, self.app.size.width - 1))
+
+    def on_key(self, event: events.Key) -> None:
+        view, page = self.query_one(LinesView), max(1, self.app.size.height - 2)
+        steps = {"down": 1, "j": 1, "up": -1, "k": -1, "pagedown": page, "space": page, "pageup": -page}
+        steps |= {"home": -(10**6), "g": -(10**6), "end": 10**6, "G": 10**6}
+        if event.key == "ctrl+c":
+            return
+        event.stop()
+        event.prevent_default()
+        step = steps.get("G" if event.character == "G" else event.key)
+        if not self.is_current:
+            return  # the key before this one has closed the page already
+        if step is None:
+            self.dismiss()
+            if event.key in ("q", "ctrl+q"):  # a page over the screen hides its keys from it
+                self._leave()
+        else:
+            view.scroll_to(y=view.scroll_offset.y + step, animate=False)
