@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,15 +18,17 @@ import numpy as np
 from evo.comparison.load import Comparison, gather, planned
 from evo.comparison.operators import pooled_counts
 from evo.comparison.survival import answer_axis
-from evo.monitor.candidate_detail import best_answer
+from evo.monitor.best_known import best_known_of
 from evo.monitor.cluster import read_cluster
 from evo.monitor.live_cache import LiveCache, RunCache
 from evo.monitor.live_metrics import LiveMetrics
-from evo.monitor.snapshot import ArmSnapshot, Detail, Snapshot, TrainingCurve
-from evo.monitor.telemetry import sum_telemetry
+from evo.monitor.snapshot import Ancestor, ArmSnapshot, Detail, Snapshot, Telemetry, TrainingCurve
+from evo.monitor.statement import statement_of, walk_of
 from evo.search.active_time import active_periods, union
+from islands.db.reflections import reflections_on
 from islands.db.store import Store
-from islands.queries import live
+from islands.queries import lineage, live
+from islands.queries.runs import candidate
 from islands.types import RunRecord
 
 RATE_SECONDS = 30.0
@@ -222,3 +224,117 @@ def _training(own: Sequence[RunCache]) -> TrainingCurve | None:
     newest = trained[-1]
     metrics = {n: tuple(v) for n, v in newest.metrics.items() if any(x == x for x in v)}
     return TrainingCurve(newest.record.name, tuple(newest.steps), metrics, newest.version)
+
+
+ANCESTORS = 12
+"""As many as a screen names; a long search's line has thousands."""
+
+
+def best_answer(store: Store, arm: str, problem: int, searches: Mapping[int, RunRecord]) -> Detail:
+    """The fittest of an arm's searches of one problem. searches: problem id -> its run, one per seed."""
+    if not searches:
+        return Detail(arm, problem)
+    with store.read() as connection:
+        place = lineage.fittest(connection, list(searches))
+        problem_id = next(iter(searches)) if place is None else place[0]
+        run = searches[problem_id]
+        first = lineage.first_prompt(connection, run.id, problem_id) or lineage.Origin("", "", "", 0)
+    if place is None:
+        return _unanswered(store, arm, problem, run, problem_id, first)
+    with store.read() as connection:
+        id = place[1]
+        line = lineage.ancestors(connection, id, ANCESTORS)
+        origin = lineage.origin(connection, id)
+    found = candidate(store, run.id, id)
+    parent = candidate(store, run.id, line[1][0]).candidate if len(line) > 1 else None
+    answer = found.candidate
+    said = reflections_on(store, [one for one, _ in line[:2]])
+    stated = statement_of(found.problem)
+    asked = first if origin is None else origin
+    return Detail(
+        arm,
+        problem,
+        answer.id,
+        run.seed,
+        None if found.iteration is None else found.iteration + 1,
+        answer.fitness,
+        answer.rewards,
+        dict(answer.features),
+        found.policy_version or "the seed answer",
+        answer.island,
+        answer.generation,
+        found.found,
+        answer.text,
+        answer.feedback or answer.error or "",
+        found.problem.answer_format,
+        tuple(Ancestor(id, fitness) for id, fitness in line),
+        None if parent is None else parent.text,
+        () if parent is None else parent.rewards,
+        stated.text,
+        None if stated.board is None else walk_of(stated.board, answer.text),
+        asked.system,
+        asked.user,
+        asked.chain,
+        asked.place,
+        best_known_of(found.problem),
+        said.get(id, ""),
+        "" if parent is None else said.get(parent.id, ""),
+    )
+
+
+def _unanswered(store: Store, arm: str, problem: int, run: RunRecord, problem_id: int, first: lineage.Origin) -> Detail:
+    """What a problem asks for, as long as nothing valid has answered it."""
+    stated = statement_of(next(record for record in store.problems(run.id) if record.id == problem_id))
+    walk = None if stated.board is None else walk_of(stated.board, "")
+    return Detail(arm, problem, statement=stated.text, walk=walk, system=first.system, prompt=first.user)
+
+
+def sum_telemetry(records: Sequence[RunRecord]) -> Telemetry:
+    """One arm's runs together. Every key may be missing, or be something else in a run of another version."""
+    running = [record for record in records if record.status == "running"]
+    errors: dict[str, int] = {}
+    for record in records:
+        counts = record.summary.get("errors")
+        for kind, count in counts.items() if isinstance(counts, dict) else ():
+            if isinstance(count, int):
+                errors[str(kind)] = errors.get(str(kind), 0) + count
+    seconds = _sum(records, "seconds")
+    busy = [value for record in running or records if (value := _number(record, "policy_busy")) is not None]
+    return Telemetry(
+        answers_per_second=_rate(running, records, "answers", seconds),
+        tokens_per_second=_rate(running, records, "tokens", seconds),
+        policy_busy=sum(busy) / len(busy) if busy else None,
+        scoring_queue=_whole(_sum(running, "scoring_queue")),
+        answers=_whole(_sum(records, "answers")),
+        tokens=_whole(_sum(records, "tokens")),
+        migrations=_whole(_sum(records, "migrations")),
+        repeats=_whole(_sum(records, "repeats")),
+        missing_answers=_whole(_sum(records, "missing_answers")),
+        errors=dict(sorted(errors.items(), key=lambda item: (-item[1], item[0]))),
+        in_flight=_whole(_sum(running, "in_flight")),
+        sampled_ahead=_whole(_sum(running, "sampled_ahead")),
+    )
+
+
+def _rate(running: Sequence[RunRecord], records: Sequence[RunRecord], what: str, seconds: float | None) -> float | None:
+    """The sum over runs under way; the mean rate of those that have ended where none is."""
+    if running:
+        return _sum(running, f"{what}_per_second")
+    total = _sum(records, what)
+    if seconds and total is not None and len(records) > 1:
+        return total / seconds
+    return _sum(records, f"{what}_per_second")
+
+
+def _number(record: RunRecord, key: str) -> float | None:
+    value = record.summary.get(key)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _sum(records: Sequence[RunRecord], key: str) -> float | None:
+    values = [value for record in records if (value := _number(record, key)) is not None]
+    return sum(values) if values else None
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)

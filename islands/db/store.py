@@ -14,11 +14,10 @@ from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 from islands.db.engine import ensure_schema, mask_url, memory_engines, open_engines, parse_address, unavailable
 from islands.db.lease import RENEWAL, Lease
 from islands.db.names import check_name, readable_name
-from islands.db.policy_versions import policy_version_id
 from islands.db.prepared import Statements
-from islands.db.rows import problem_record, run_record
-from islands.db.schema import Problem, Run, TrainingStep
+from islands.db.schema import PolicyVersion, Problem, Run, TrainingStep
 from islands.db.transaction import Transaction
+from islands.db.upsert import insert_or
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord, check_status
 from problems.close_names import did_you_mean
@@ -305,3 +304,31 @@ class Store:
             created=time.time(),
         )  # fmt: skip
         tx.connection.execute(insert(TrainingStep).values(**values))
+
+
+def policy_version_id(run_id: int, version: str, tx: Transaction) -> int:
+    """The id of a run's policy version. Another shard of the run may store it at the same time."""
+    query = select(PolicyVersion.c.id).where(PolicyVersion.c.run_id == run_id, PolicyVersion.c.version == version)
+    found = tx.connection.execute(query).scalar()
+    if found is None:
+        row = dict(run_id=run_id, version=version, address="", created=time.time())
+        new = insert_or(PolicyVersion, tx.connection.dialect.name)
+        tx.connection.execute(new.values(**row).on_conflict_do_nothing())
+        found = tx.connection.execute(query).scalar_one()
+    return int(found)
+
+
+def run_record(row: Row[Any]) -> RunRecord:
+    """From a row of the table `runs`."""
+    values = dict(row._mapping)
+    del values["owner"]
+    return RunRecord(**values)
+
+
+def problem_record(row: Row[Any]) -> ProblemRecord:
+    """From a row of the table `problems`."""
+    values = dict(row._mapping)
+    values["objectives"] = tuple(values["objectives"])
+    if values["dimensions"] is not None:
+        values["dimensions"] = tuple(values["dimensions"])
+    return ProblemRecord(**values)

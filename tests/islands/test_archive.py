@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from islands.population.archipelago import HallOfFame
 from islands.population.archive import ParetoArchive, cell_name
 from islands.population.columns import Columns
-from islands.population.hall_of_fame import HallOfFame
 
 vector = st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])] * 3)
 

@@ -7,9 +7,9 @@ import pytest
 from problems.maze import problem_set
 from problems.maze.planner import Planner, moves_between
 from vpo.embedded import prompt_text, routes
+from vpo.embedded.dialects import write_routes
 from vpo.embedded.lessons import edit
 from vpo.embedded.words import DIALECT, EDIT_DIALECT, MOST_NEW
-from vpo.embedded.writing import write_routes
 
 
 @pytest.mark.parametrize("name", ["maze:train/3", "maze:large-train/1"])

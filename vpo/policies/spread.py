@@ -1,4 +1,4 @@
-"""One model in several places: servers (vpo.openai.spread), replicas of an engine (vpo.vllm.replicas).
+"""One model in several places: servers (vpo.openai.policy), replicas of an engine (vpo.vllm.replicas).
 
 A request goes to the place that its prompt's beginning belongs to, whose prefix cache knows it, unless that place has
 more under way than the least loaded one by a group or so. Beginnings belong to places by rendezvous hashing (Thaler

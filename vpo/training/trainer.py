@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from problems.types import Rollout, ScoredGroup
 from vpo.hf.cache import is_windowed
@@ -32,12 +34,9 @@ from vpo.training.adapters import (
     set_adapter_weights,
     without_adapter,
 )
-from vpo.training.attention import training_attention, use_attention
-from vpo.training.batches import micro_batches, minibatches
 from vpo.training.config import DPO, TrainConfig
 from vpo.training.contract import TrainingDiverged, TrainStats
 from vpo.training.distribution import Batch, Replicated, ShardSettings
-from vpo.training.divergence import save_diverged
 from vpo.training.examples import (
     Archive,
     Example,
@@ -48,7 +47,6 @@ from vpo.training.examples import (
     token_weights,
 )
 from vpo.training.forward import Packed, completion_logprobs, flat, pack, starts
-from vpo.training.group_metrics import group_metrics
 from vpo.training.memory import give_back
 from vpo.training.optimizer import make_optimizer
 from vpo.training.precision import multiplies_in_bf16
@@ -297,3 +295,160 @@ class PolicyTrainer:
         self.steps, self.versions = state["steps"], list(state["versions"])
         self._over_processes.restore_optimizer(self.optimizer, state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
+
+
+_SMALL = 20_000_000
+"""Parameters below which eager attention trains faster on a CPU than the fused kernel."""
+
+
+def training_attention(model: PreTrainedModel, config: TrainConfig) -> str | None:
+    """The implementation to train with: the configured one, "eager" for a small model on a CPU, else None, which keeps
+    the model's own."""
+    if config.attention is None and model.device.type == "cpu" and sum(p.numel() for p in model.parameters()) < _SMALL:
+        return "eager"
+    return config.attention
+
+
+@contextlib.contextmanager
+def use_attention(model: PreTrainedModel, implementation: str | None, *, recompute: bool) -> Iterator[None]:
+    """Switch the model's attention within the block, which must hold the backward pass too: that pass runs layers again
+    where activations are recomputed.
+
+    implementation: None keeps the model's own; recompute: whether activations are recomputed (gradient checkpointing)
+    """
+    config, usual = model.config, model.config._attn_implementation
+    # transformers recomputes a layer that is in training mode; its parts stay out of it, so that nothing drops out
+    layers = [part for part in model.modules() if isinstance(part, GradientCheckpointingLayer)]
+    try:
+        config._attn_implementation = implementation or usual
+        for layer in layers:
+            layer.training = recompute
+        yield
+    finally:
+        config._attn_implementation = usual
+        for layer in layers:
+            layer.training = False
+
+
+# Cutting a batch into minibatches, one for each optimiser step, and those into micro-batches by a budget of tokens.
+# Gradients of micro-batches add up, so that cut changes nothing but memory.
+
+
+def minibatches(groups: Sequence[ExampleGroup], config: TrainConfig, step: int) -> list[list[ExampleGroup]]:
+    """The groups of each optimiser step: the whole batch, or its minibatches in an order drawn per epoch.
+
+    step: number of the training step, which with config.seed fixes the order
+    """
+    parts = []
+    for epoch in range(config.epochs):
+        order = np.arange(len(groups))
+        if config.minibatches > 1:
+            order = np.random.default_rng([config.seed, step, epoch]).permutation(order)
+        parts += [[groups[i] for i in some] for some in np.array_split(order, config.minibatches)]
+    # a process without groups takes part with empty hands, since every process must come to every sum
+    return parts
+
+
+def micro_batches(
+    groups: Sequence[ExampleGroup],
+    token_weights: Sequence[Sequence[float]],
+    budget: int,
+    *,
+    shared: bool = True,
+    together: int = 1,
+) -> list[list[tuple[ExampleGroup, Sequence[float]]]]:
+    """Groups with their rollouts' token weights, in batches of at most `budget` padded tokens; a group that is larger
+    alone is split over its rollouts, each part with the prompt. A single rollout that is larger stands alone.
+
+    shared: the prompt is run once a group; else once a rollout, and counts as often
+    together: rollouts in a row that are never split: a pair's two
+    Groups of like length go together, so that little of a batch is padding.
+    """
+    parts = [
+        part
+        for group, weights in zip(groups, token_weights, strict=True)
+        for part in _split(group, weights, budget, shared, together)
+    ]
+    parts.sort(key=lambda part: (_longest(part[0]), len(part[0].prompt_ids)))
+    batches: list[list[tuple[ExampleGroup, Sequence[float]]]] = []
+    for part in parts:
+        if batches and _cost([*(group for group, _ in batches[-1]), part[0]], shared) <= budget:
+            batches[-1].append(part)
+        else:
+            batches.append([part])
+    return batches
+
+
+def _split(
+    group: ExampleGroup, weights: Sequence[float], budget: int, shared: bool, together: int
+) -> list[tuple[ExampleGroup, Sequence[float]]]:
+    prompt, longest = len(group.prompt_ids), _longest(group)
+    fitting = (budget - prompt) // longest if shared else budget // (prompt + longest)
+    rows = max(together, fitting - fitting % together)
+    return [
+        (replace(group, examples=group.examples[i : i + rows]), weights[i : i + rows])
+        for i in range(0, len(group.examples), rows)
+    ]
+
+
+def _longest(group: ExampleGroup) -> int:
+    return max(len(example.token_ids) for example in group.examples)
+
+
+def _cost(groups: Sequence[ExampleGroup], shared: bool) -> int:
+    """Padded tokens that the model computes."""
+    rows = sum(len(group.examples) for group in groups)
+    prompts = len(groups) if shared else rows
+    return prompts * max(len(group.prompt_ids) for group in groups) + rows * max(map(_longest, groups))
+
+
+def save_diverged(
+    folder: Path,
+    step: int,
+    groups: Sequence[ExampleGroup],
+    values: Mapping[str, float],
+    config: TrainConfig,
+    *,
+    process: int | None = None,
+) -> str:
+    """Save the batch of the step that failed into `folder`; returns the message that says so and what to try.
+
+    values: the step's metrics, some of them not finite; process: its index where several train together
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    suffix = "" if process is None else f"-process-{process}"
+    file = folder / f"diverged-step-{step}{suffix}.pt"
+    torch.save({"step": step, "values": dict(values), "config": config, "groups": list(groups)}, file)
+    bad = ", ".join(f"{name} {value}" for name, value in values.items() if not np.isfinite(value))
+    return (
+        f"training stopped at step {step}: {bad}. The weights are those of step {step - 1}; the batch is in {file}. "
+        "Try a smaller learning rate, or precision fp32"
+    )
+
+
+def group_metrics(
+    groups: Sequence[ScoredGroup],
+    fresh: Sequence[ScoredGroup],
+    examples: Sequence[ExampleGroup],
+    add_up: Callable[[float], float],
+) -> dict[str, float]:
+    """Mean fitness of an answer and of a rollout's best, the sampled tokens and their mean negative log-likelihood
+    (nats), and how many groups were left out.
+
+    groups: all of the step; fresh: those that are not stale; examples: those that teach something
+    add_up: adds a number up over all processes
+    """
+    rollouts = [rollout for group in fresh for rollout in group.rollouts]
+    fitness = [[answer.score.fitness for answer in rollout.answers] for rollout in rollouts]
+    asked = add_up(sum(max(group.answers, 1) * len(group.rollouts) for group in fresh))
+    tokens = add_up(sum(len(rollout.rollout.token_ids) for rollout in rollouts))
+    best = add_up(sum(max(row, default=0.0) for row in fitness))
+    return {
+        "fitness": add_up(sum(map(sum, fitness))) / max(asked, 1),
+        "best_of_rollout": best / max(add_up(len(rollouts)), 1),
+        "nll": -add_up(sum(float(rollout.rollout.logprobs.sum()) for rollout in rollouts)) / max(tokens, 1),
+        "tokens": float(tokens),
+        "groups": float(add_up(len(groups))),
+        "stale": float(add_up(len(groups) - len(fresh))),
+        "spreadless": float(add_up(len(fresh) - len(examples))),
+    }

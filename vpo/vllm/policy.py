@@ -28,17 +28,18 @@ import numpy.typing as npt
 from problems import held_folder
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
+from vpo.hf.progress_bars import without_bars
 from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import default_limit
 from vpo.policies.spread import Gone, together
 from vpo.policies.turns import Turns
+from vpo.vllm.address import EngineSettings
 from vpo.vllm.engine import Engine
 from vpo.vllm.leases import release, reload_engine
 from vpo.vllm.messages import Call, Drawn, Group, Row
 from vpo.vllm.replicas import Replica, Replicas, answer
 from vpo.vllm.text import load_tokenizer
 from vpo.vllm.transfer import export_weights
-from vpo.vllm.weights import check_weights, model_of, write_weights
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -261,3 +262,49 @@ def row_seed(seed: int, stream: int, place: int) -> int:
     """63 bits for the request of one rollout."""
     key = [number & (1 << 64) - 1 for number in (seed, stream, place)]
     return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def model_of(settings: EngineSettings, device: str) -> Any:
+    """The model that an engine of these settings serves, in float32 on `device`, an adapter merged into it. Raises
+    BadAddress where peft is missing for one."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with without_bars():
+        model = AutoModelForCausalLM.from_pretrained(settings.model, dtype=torch.float32)
+        if settings.adapter is not None:
+            try:
+                from peft import PeftModel
+            except ImportError as error:
+                raise BadAddress("training from a LoRA adapter needs peft: pip install 'evo-search[lora]'") from error
+            model = PeftModel.from_pretrained(model, settings.adapter.folder).merge_and_unload()
+    return torch.nn.Module.to(model, device)
+
+
+def _shape_of(settings: EngineSettings, dtype: str = "float32") -> Any:
+    """The settings' model without weights: its shapes, at no cost of memory."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(settings.model), dtype=getattr(torch, dtype))
+
+
+def check_weights(weights: Mapping[str, Any], settings: EngineSettings) -> None:
+    """Raises ValueError where they are not those of the settings' model."""
+    own = _shape_of(settings).state_dict()
+    wrong = own.keys() ^ weights.keys()
+    wrong |= {name for name in own.keys() & weights.keys() if own[name].shape != weights[name].shape}
+    if wrong:
+        raise ValueError(f"not this model's weights: {min(wrong)} and {len(wrong) - 1} more differ")
+
+
+def write_weights(weights: Mapping[str, Any], settings: EngineSettings, dtype: str, folder: Path) -> None:
+    """A checkpoint of the settings' model with other weights, in the engine's own precision."""
+    import torch
+
+    model, kind = _shape_of(settings, dtype), getattr(torch, dtype)
+    model.load_state_dict({name: weights[name].detach().to("cpu", kind) for name in model.state_dict()}, assign=True)
+    model.tie_weights()
+    with without_bars():
+        model.save_pretrained(folder)

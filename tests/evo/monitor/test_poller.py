@@ -218,7 +218,7 @@ def test_trainers_steps(address, search):
 
 
 def test_telemetry_is_added_up_and_anything_may_be_missing(address, search):
-    from evo.monitor.telemetry import sum_telemetry
+    from evo.monitor.poller import sum_telemetry
 
     search("base", 0, 3)
     search("base", 1, 3)

@@ -379,7 +379,7 @@ def test_figures_stand_beside_the_groups_and_a_resume_carries_them_on(
 def test_while_the_oldest_group_is_waited_for_the_record_tells_how_many_are_there(
     search_with, digits, digits_policy, tmp_path, monkeypatch
 ):
-    from evo.monitor.telemetry import sum_telemetry
+    from evo.monitor.poller import sum_telemetry
     from evo.search import loop as searching
     from islands.db.store import Store
 

@@ -12,7 +12,7 @@ from scipy import stats
 from evo.comparison.results import Results
 from evo.comparison.survival import solve_curve
 from evo.stats import difference, mean_interval, ratio_difference, ratio_interval, verdict
-from evo.stats.one_problem import exchange_test, splits
+from evo.stats.differences import exchange_test, splits
 
 
 def test_a_mean_over_several_seeds_has_students_interval_over_them() -> None:

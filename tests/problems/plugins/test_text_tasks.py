@@ -16,7 +16,7 @@ from islands.types import Selection
 from problems import resolve
 from problems.scoring import Scorer
 from problems.types import Rollout
-from vpo.training.spans import answer_of_tokens
+from vpo.training.examples import answer_of_tokens
 
 TASKS = ("toolrl", "musique", "eureqa")
 

@@ -13,8 +13,7 @@ from completion_server import CompletionServer, completion_server, send
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.openai.address import endpoint
-from vpo.openai.policy import OpenAIPolicy
-from vpo.openai.spread import Spread
+from vpo.openai.policy import OpenAIPolicy, Spread
 from vpo.policies import spread
 from vpo.policies.address import parse_address, parse_addresses
 from vpo.policies.contract import PolicyUnavailable

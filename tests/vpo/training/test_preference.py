@@ -10,10 +10,9 @@ import pytest
 import torch
 from training_samples import gradients, logprobs_of, relative_error, tiny_model, tiny_tokenizer, tokens
 
-from vpo.training.batches import micro_batches
 from vpo.training.config import TrainConfig
 from vpo.training.examples import Example, ExampleGroup, token_weights
-from vpo.training.trainer import PolicyTrainer
+from vpo.training.trainer import PolicyTrainer, micro_batches
 
 CONFIG = TrainConfig(method="dpo", kl=0.0, lr=1e-3, grad_clip=1e9, precision="fp32", beta=0.3, aggregation="sequence")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vpo.training.batches import micro_batches
 from vpo.training.examples import Example, ExampleGroup
+from vpo.training.trainer import micro_batches
 
 
 def group_of(prompt: int, *lengths: int) -> ExampleGroup:

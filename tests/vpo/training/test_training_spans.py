@@ -8,7 +8,7 @@ import pytest
 from problems.contract import Score
 from problems.types import Rollout, ScoredAnswer, ScoredRollout
 from vpo.embedded.checkpoint import build_tokenizer
-from vpo.training.spans import answer_of_tokens
+from vpo.training.examples import answer_of_tokens
 
 
 class Letters:
