@@ -12,26 +12,20 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO
 
 import yaml
-from ray.exceptions import RayError
 
-from evo.cluster.task import Order, Outcome, Task
+from evo.cluster.task import Order, Outcome
 from evo.command_process import start_command
 from evo.errors import BadInput
-
-if TYPE_CHECKING:
-    from evo.cluster.seats import Seats
 
 Write = Callable[[str, str], None]
 """Told of every line: "out" or "err", and the line without its end."""
 INTERRUPTED = 130
-LOOK_SECONDS, ROOM_SECONDS = 0.5, 30.0
 """Between looks whether a node has taken a process; after which it is said that none has."""
 MOST_WAITING = 10_000
 """Lines that wait to be read; where the driver is slower, the oldest go."""
@@ -121,51 +115,3 @@ class Command:
             self._word = line.strip().removeprefix("evo: ")
         self._lines.append((stream, line))
         self._changed.set()
-
-
-async def run_command(seats: Seats, name: str, order: Callable[[], Order], write: Write) -> Outcome:
-    """Have an order carried out by a process of the cluster, its lines written here. order: what is left to do, asked
-    again where the process is lost. Raises what the order's own input is at fault for, and SearchFailed where process
-    after process is lost."""
-
-    async def read(actor: Any) -> None:
-        with contextlib.suppress(RayError):  # of its loss the other call tells
-            while lines := await actor.lines.remote():
-                for stream, line in lines:
-                    write(stream, line)
-
-    async def carry_out(actor: Any, task: Task) -> Outcome:
-        if not await _placed(seats, actor, name):
-            return Outcome(INTERRUPTED)
-        reading = asyncio.create_task(read(actor))
-        try:
-            outcome: Outcome = await seats.ask(actor, "command", order())
-            await reading
-            return outcome
-        finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
-
-    found = await seats.work([Task(name)], carry_out)
-    return found[0] if found else Outcome(INTERRUPTED)
-
-
-async def _placed(seats: Seats, actor: Any, name: str) -> bool:
-    """Until a node has room for the process; False where it is interrupted before. Raises RayError where it is lost."""
-    began, told = time.monotonic(), False
-    located = asyncio.ensure_future(_whereabouts(actor))
-    try:
-        while not (await asyncio.wait({located}, timeout=LOOK_SECONDS))[0]:
-            if seats.stopping is not None:
-                return False
-            if not told and time.monotonic() - began > ROOM_SECONDS:
-                told = True
-                seats.tell(f"{name} waits for a node with room for it ({seats.place.options.describe_task()})")
-        await located
-        return True
-    finally:
-        located.cancel()
-
-
-async def _whereabouts(actor: Any) -> str:
-    return str(await actor.whereabouts.remote())

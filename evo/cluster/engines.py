@@ -142,7 +142,7 @@ class ActorReplica:
             raise _lost(error) from None
 
 
-class Fleet:
+class EnginePool:
     """All engines that a driver has started. taken: resources that they hold"""
 
     def __init__(self) -> None:

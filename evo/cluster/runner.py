@@ -10,9 +10,9 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
+from evo.cluster.actor_pool import ActorPool
 from evo.cluster.connection import check_database, check_room, connect, leave
-from evo.cluster.scoring import start_judges
-from evo.cluster.seats import Seats
+from evo.cluster.scoring import start_scorer_actors
 from evo.cluster.summary import merge_problems, merge_shards, outcome_of
 from evo.cluster.task import Task
 from evo.comparison.runner import Ended, SeedBatch
@@ -40,8 +40,8 @@ class ClusterRunner:
         self.place, self.db = place, db
         self.paused = False
         self.stopping: Stop | None = None
-        self._seats = Seats(place, self._committed)
-        self._seats.warning = lambda text: warnings.warn(text, stacklevel=2)
+        self._pool = ActorPool(place, self._committed)
+        self._pool.warning = lambda text: warnings.warn(text, stacklevel=2)
         self._ours = self._connected = False
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
@@ -50,13 +50,13 @@ class ClusterRunner:
         self._connected = True
         check_database(self.db, self.place)
         await self._start_engines(configs)
-        check_room(self.place, self._seats.fleet.taken)
+        check_room(self.place, self._pool.engine_pool.taken)
         different = list({policy_key(config): config for config in configs}.values())
-        actor = self._seats.start()
+        actor = self._pool.start()
         try:
-            await self._seats.ask(actor, "prepare", different)
+            await self._pool.ask(actor, "prepare", different)
         finally:
-            self._seats.drop(actor)
+            self._pool.drop(actor)
 
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> list[Ended]:
         """Every run is a task of its own; how each ended. A search that fails leaves the others running."""
@@ -66,7 +66,7 @@ class ClusterRunner:
         self._start_judges(task.run for task in tasks)
         with Store.open(db) as store:
             async with self._reporting(store, name, None):
-                found: list[Ended] = await self._seats.work(tasks, self._searching(changes))
+                found: list[Ended] = await self._pool.work(tasks, self._searching(changes))
         return found
 
     async def search_run(self, name: str, changes: Changes = UNCHANGED) -> Ended:
@@ -78,22 +78,22 @@ class ClusterRunner:
             return (await self.search(self.db, [[(name, RunConfig())]], changes))[0]
         await self._start_engines([self._stored(name)])
         self._start_judges([name])
-        actor = self._seats.start()
+        actor = self._pool.start()
         try:
-            problems = await self._seats.ask(actor, "open", name, self.db, changes, self._mode(name))
+            problems = await self._pool.ask(actor, "open", name, self.db, changes, self._mode(name))
         finally:
-            self._seats.drop(actor)
+            self._pool.drop(actor)
         with Store.open(self.db) as store:
             run = store.run(name)
             store.lease(run.id)
-            count = plan_shards(store, run.id, min(problems, options.shards or self._seats.slots()))
+            count = plan_shards(store, run.id, min(problems, options.shards or self._pool.slots()))
             revoke_shards(store, run.id)
             left = [one.number for one in read_shards(store, run.id) if changes or one.status != "done"]
-            self._seats.tell(f"{name}: {problems} problems in {count} shards, {len(left)} of them unfinished")
+            self._pool.tell(f"{name}: {problems} problems in {count} shards, {len(left)} of them unfinished")
             async with self._reporting(store, name, run.id):
                 tasks = [Task(name, number) for number in left]
                 try:
-                    ended: list[Ended] = await self._seats.work(tasks, self._searching(changes))
+                    ended: list[Ended] = await self._pool.work(tasks, self._searching(changes))
                 except SearchFailed as error:
                     store.finish_run(run.id, "failed", str(error), summary=run.summary)
                     raise
@@ -106,7 +106,7 @@ class ClusterRunner:
 
     async def _start_engines(self, configs: Iterable[RunConfig]) -> None:
         """Engines with replicas, before anything that asks them."""
-        await asyncio.to_thread(self._seats.fleet.start, list(configs), self._seats.tell)
+        await asyncio.to_thread(self._pool.engine_pool.start, list(configs), self._pool.tell)
 
     def _stored(self, name: str) -> RunConfig:
         with Store.open(self.db, read_only=True) as store:
@@ -116,44 +116,44 @@ class ClusterRunner:
         """The scoring processes, which take what these runs' scorers say unless the address says otherwise."""
         with Store.open(self.db, read_only=True) as store:
             taken = most_of(store.run(name).config.get("scoring_resources") or {} for name in runs)
-        self.place = self._seats.place = self.place.for_scorers(taken)
+        self.place = self._pool.place = self.place.for_scorers(taken)
         options = self.place.options
         named = taken.keys() - {CPUS, GPUS, *options.resources}
         if not options.scorers and (named or taken.get(GPUS, 0) > options.gpus):
-            self._seats.tell(
+            self._pool.tell(
                 f"scoring takes {describe_resources(taken)}, which the tasks, who score, do not ask for: ?scorers=N "
                 "starts scoring processes that do"
             )
-        check_room(self.place, self._seats.fleet.taken)
-        self._seats.judges = start_judges(options)
+        check_room(self.place, self._pool.engine_pool.taken)
+        self._pool.scorer_actors = start_scorer_actors(options)
 
     def _searching(self, changes: Changes) -> Callable[[Any, Task], Awaitable[Ended]]:
         async def search(actor: Any, task: Task) -> Ended:
             order = (task.run, task.shard, self.db, changes, task.lost > 0, self._mode(task.run))
-            found: Ended = await self._seats.ask(actor, "search", *order)
+            found: Ended = await self._pool.ask(actor, "search", *order)
             return found
 
         return search
 
     def pause(self) -> None:
         self.paused = True
-        self._seats.pause(True)
+        self._pool.pause(True)
 
     def resume(self) -> None:
         self.paused = False
-        self._seats.pause(False)
+        self._pool.pause(False)
 
     def interrupt(self, stop: Stop) -> None:
         """Finish what is in flight, commit it, and end; begin no further task."""
         self.stopping = stop
-        self._seats.interrupt(str(stop))
+        self._pool.interrupt(str(stop))
 
     def stop(self) -> None:
         self.interrupt(FINISHING)
 
     async def close(self) -> None:
         if self._connected:
-            self._seats.close()
+            self._pool.close()
             if self._ours:
                 await asyncio.to_thread(leave)
 
@@ -163,7 +163,7 @@ class ClusterRunner:
 
         def report() -> None:
             with contextlib.suppress(DatabaseUnavailable):  # the workers wait for it, and so does this
-                write_cluster_state(store, name, self._seats.state())
+                write_cluster_state(store, name, self._pool.state())
                 summary = merge_shards(read_shards(store, run_id), time.time()) if run_id is not None else {}
                 if run_id is not None and summary:
                     with store.begin() as tx:

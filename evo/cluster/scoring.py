@@ -30,7 +30,7 @@ EACH = 2
 """Answers that a search has at one process: one that is scored, and one that waits beside it."""
 
 
-class Judge:
+class ScorerActor:
     """Scores answers on a node, one at a time. Problems are opened by their addresses."""
 
     def __init__(self, folder: str, path: Sequence[str]) -> None:
@@ -57,9 +57,9 @@ class Judge:
             return Answer("fault", portable(error))
 
 
-def start_judges(options: ClusterOptions) -> list[Any]:
+def start_scorer_actors(options: ClusterOptions) -> list[Any]:
     """The processes, which Ray restarts where they are lost."""
-    remote = ray.remote(Judge).options(
+    remote = ray.remote(ScorerActor).options(
         num_cpus=options.scorer_cpus,
         num_gpus=options.scorer_gpus,
         resources=options.scorer_resources or None,
@@ -72,9 +72,9 @@ def start_judges(options: ClusterOptions) -> list[Any]:
 class ClusterScorer(Scorer):
     """A Scorer whose answers are judged by processes on other nodes, in turn."""
 
-    def __init__(self, judges: Sequence[Any], mode: Mode) -> None:
-        super().__init__(EACH * len(judges))
-        self._judges, self._mode = itertools.cycle(judges), mode
+    def __init__(self, scorer_actors: Sequence[Any], mode: Mode) -> None:
+        super().__init__(EACH * len(scorer_actors))
+        self._scorer_actors, self._mode = itertools.cycle(scorer_actors), mode
         self._turn = threading.Lock()
 
     def check(self, problem: Problem, answer: str) -> Score:
@@ -86,9 +86,9 @@ class ClusterScorer(Scorer):
 
     def _ask(self, method: str, problem: Problem, answer: str) -> Any:
         with self._turn:
-            judge = next(self._judges)
+            scorer_actor = next(self._scorer_actors)
         try:
-            found: Answer = ray.get(getattr(judge, method).remote(problem.name, answer, self._mode))
+            found: Answer = ray.get(getattr(scorer_actor, method).remote(problem.name, answer, self._mode))
         except RayError as error:
             reason = " ".join(str(error).split())[:200]
             raise SandboxFault(f"{problem.name}: no process of the cluster can score it ({reason})") from None

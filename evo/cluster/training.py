@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evo.cluster.command import Write, run_command
+from evo.cluster.actor_pool import ActorPool, run_command
+from evo.cluster.command import Write
 from evo.cluster.connection import connect, leave
-from evo.cluster.seats import Seats
 from evo.cluster.task import Order, Outcome
 from evo.config.cluster import ClusterAddress
 from evo.config.train import TrainRun
@@ -47,8 +47,8 @@ class ClusterTraining:
         self._options = ["--plain", *(["--json"] if as_json else [])]
         self._resumes = run is None
         self._witness = self.record.folder / (SETTINGS if run is None else f".shared-{uuid.uuid4().hex[:8]}")
-        self._seats = Seats(place, lambda _: self.record.newest_step(), "steps")
-        self._seats.warning = lambda text: print(f"evo: warning: {text}", file=sys.stderr)
+        self._pool = ActorPool(place, lambda _: self.record.newest_step(), "steps")
+        self._pool.warning = lambda text: print(f"evo: warning: {text}", file=sys.stderr)
 
     async def work(self, write: Write) -> Outcome:
         """Train to the end or to an interrupt. Raises BadInput where the cluster or the directory cannot be used,
@@ -61,20 +61,20 @@ class ClusterTraining:
                 folder.mkdir(parents=True, exist_ok=True)
                 self._witness.touch()
             try:
-                return await run_command(self._seats, str(folder), self._order, write)
+                return await run_command(self._pool, str(folder), self._order, write)
             finally:
                 if not self._resumes:
                     self._witness.unlink(missing_ok=True)
                     if made and not any(folder.iterdir()):
                         folder.rmdir()
         finally:
-            self._seats.close()
+            self._pool.close()
             if ours:
                 await asyncio.to_thread(leave)
 
     def interrupt(self, reason: str) -> None:
         """As Ctrl-C: the step under way is done and saved."""
-        self._seats.interrupt(reason)
+        self._pool.interrupt(reason)
 
     def _order(self) -> Order:
         """What is left to do: all of it, or from the newest checkpoint on."""

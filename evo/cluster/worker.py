@@ -30,30 +30,31 @@ from evo.runs.scorer_change import Changes
 from evo.search.resources import Resources
 from evo.search.stop import Stop, StopReason
 from problems.sandbox.contract import Mode
-from vpo.vllm.leases import ELSEWHERE
+from vpo.policies.contract import OnServers
+from vpo.vllm.leases import ENGINE_REGISTRY
 
 
 class Worker:
     """Searches one thing at a time.
 
     folder, path: the driver's working directory, which relative names are of, and where it imports from
-    judges: processes that score its answers (evo.cluster.scoring); none where it does that itself
+    scorer_actors: processes that score its answers (evo.cluster.scoring); none where it does that itself
     engines: of policies with replicas (evo.cluster.engines)
     """
 
-    def __init__(self, folder: str, path: Sequence[str], judges: Sequence[Any], engines: Engines) -> None:
+    def __init__(self, folder: str, path: Sequence[str], scorer_actors: Sequence[Any], engines: Engines) -> None:
         take_on(folder, path)
-        self._shared, self._judges = Resources(), list(judges)
+        self._shared, self._scorer_actors = Resources(), list(scorer_actors)
         self._name = uuid.uuid4().hex
-        ELSEWHERE.update(engines)
+        ENGINE_REGISTRY.update(engines)
         self._stopping: Stop | None = None
         self._paused = False
         self._launched: Launched | None = None
         self._command = Command()
 
     def _use_judges(self, mode: Mode) -> None:
-        if self._judges and self._shared.scorer is None:
-            self._shared.scorer = ClusterScorer(self._judges, mode)
+        if self._scorer_actors and self._shared.scorer is None:
+            self._shared.scorer = ClusterScorer(self._scorer_actors, mode)
 
     async def prepare(self, configs: Sequence[RunConfig]) -> Answer:
         """Load what these need, to find what is wrong with it."""
@@ -131,8 +132,8 @@ class Worker:
         """What the policies that are spread over servers say of them, each with this process's name."""
         found: list[dict[str, Any]] = []
         for policy in self._shared.opened():
-            state = getattr(getattr(policy, "server", None), "state", None)
-            found += [{**one, "address": policy.version, "task": self._name} for one in (state() if state else [])]
+            servers = policy.servers() if isinstance(policy, OnServers) else []
+            found += [{**server, "address": policy.version, "task": self._name} for server in servers]
         return found
 
     async def whereabouts(self) -> str:

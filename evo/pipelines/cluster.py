@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from evo.cluster import cluster_place
-from evo.cluster.command import run_command
+from evo.cluster.actor_pool import ActorPool, run_command
 from evo.cluster.connection import address_of, check_database, connect, leave
-from evo.cluster.seats import Seats
 from evo.cluster.task import Order
 from evo.config.cluster import ClusterAddress
 from evo.pipelines.plan import Planned
@@ -35,7 +34,7 @@ class ClusterStages:
 
     def __init__(self, address: ClusterAddress, ray: str, place: Place) -> None:
         self._address, self._ray, self._place = address, ray, place
-        self._seats: dict[str, Seats] = {}
+        self._pools: dict[str, ActorPool] = {}
         self._interrupted = False
         self._writing = threading.Lock()
 
@@ -46,10 +45,10 @@ class ClusterStages:
         return ["--ray", self._ray] if kind in SEARCHES else []
 
     def run(self, stage: str, arguments: Callable[[], list[str]]) -> tuple[int, str]:
-        seats = self._seats[stage] = Seats(self._address, lambda _: 0, "steps")
-        seats.warning = lambda text: self.write(stage, f"warning: {text}")
+        pool = self._pools[stage] = ActorPool(self._address, lambda _: 0, "steps")
+        pool.warning = lambda text: self.write(stage, f"warning: {text}")
         if self._interrupted:
-            seats.interrupt("interrupted")
+            pool.interrupt("interrupted")
 
         def order() -> Order:
             words = arguments()
@@ -58,10 +57,10 @@ class ClusterStages:
             return Order((*words, *shown), witness, database=self._place.db)
 
         try:
-            outcome = asyncio.run(run_command(seats, stage, order, lambda _, line: self.write(stage, line)))
+            outcome = asyncio.run(run_command(pool, stage, order, lambda _, line: self.write(stage, line)))
             return outcome.code, outcome.word
         finally:
-            seats.close()
+            pool.close()
 
     def write(self, stage: str, line: str) -> None:
         with self._writing:
@@ -69,8 +68,8 @@ class ClusterStages:
 
     def interrupt(self) -> None:
         self._interrupted = True
-        for seats in list(self._seats.values()):
-            seats.interrupt("interrupted")
+        for pool in list(self._pools.values()):
+            pool.interrupt("interrupted")
 
 
 @contextmanager

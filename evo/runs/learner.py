@@ -15,7 +15,7 @@ from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
-from vpo.policies.contract import Policy, TrainablePolicy
+from vpo.policies.contract import Policy, SharedEngines, TakesAdapters, TrainablePolicy
 from vpo.training.config import BY_EXAMPLES
 
 
@@ -43,9 +43,9 @@ def check_trainable(
             f"policy {config.policy} has its weights on a server: it can search and compare, not train, unless a copy "
             f"of them is named (?weights=ID&adapters=DIR); {later}"
         )
-    if hasattr(policy, "update_adapter"):
+    if isinstance(policy, TakesAdapters):
         _check_adapter(config, policy)
-    if not getattr(policy, "takes_weights", True):
+    if isinstance(policy, SharedEngines) and not policy.takes_weights:
         raise BadInput(
             f"policy {config.policy} has its engines on the cluster, where others ask them too; to train it beside its "
             "search leave out --ray, or ?replicas="

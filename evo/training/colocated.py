@@ -33,7 +33,7 @@ from islands.queries.groups import read_groups
 from islands.queries.training import TrainingStepRecord, training_steps
 from problems.types import Rollout, ScoredGroup
 from vpo.metrics import diversity
-from vpo.policies.contract import TrainablePolicy
+from vpo.policies.contract import RunningTransfer, SeveralEngines, TakesAdapters, TrainablePolicy
 
 if TYPE_CHECKING:
     from vpo.training.trainer import PolicyTrainer
@@ -171,9 +171,10 @@ class CoLocated:
         if self._probe is None:
             return 0.0
         gap = await self._gap(*self._probe)
-        if not gap <= self.settings.tolerance and getattr(self.policy, "transfers", False):
+        policy = self.policy
+        if not gap <= self.settings.tolerance and isinstance(policy, RunningTransfer) and policy.transfers:
             warnings.warn(f"weights put into the running engine are off by {gap:.3g} nats; it is rebuilt", stacklevel=2)
-            self.policy.transfers = False  # type: ignore[attr-defined]  # of engines that take weights as they run
+            policy.transfers = False
             await update()
             gap = await self._gap(*self._probe)
         if not gap <= self.settings.tolerance:
@@ -186,17 +187,19 @@ class CoLocated:
     async def _update_to(self, version: str) -> Callable[[], Awaitable[None]]:
         """What gives the policy the learner's weights as they are now: all of them, or to a policy that takes adapters
         the adapter alone."""
-        if (update_adapter := getattr(self.policy, "update_adapter", None)) is not None:
+        if isinstance(self.policy, TakesAdapters):
             from vpo.training.adapters import save_adapter
 
-            return partial(update_adapter, partial(save_adapter, self.trainer.model), version)
+            return partial(self.policy.update_adapter, partial(save_adapter, self.trainer.model), version)
         weights = await self.policy.between(self.trainer.weights)
         return partial(self.policy.update, weights, version)
 
     async def _gap(self, rollouts: list[Rollout], temperature: float) -> float:
         """The mean difference of the two models' log-probabilities, in nats a token; of several engines the largest."""
-        of_each = getattr(self.policy, "logprobs_of_each", None)  # of a policy with several engines
-        theirs = [await self.policy.logprobs(rollouts)] if of_each is None else await of_each(rollouts)
+        if isinstance(self.policy, SeveralEngines):
+            theirs = await self.policy.logprobs_of_each(rollouts)
+        else:
+            theirs = [await self.policy.logprobs(rollouts)]
         ours = np.concatenate(await self.policy.between(partial(self.trainer.logprobs, rollouts, temperature)))
         return float(np.max([np.mean(np.abs(ours - np.concatenate(one))) for one in theirs]))  # not a number: that
 

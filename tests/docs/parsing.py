@@ -23,7 +23,7 @@ from evo.pipelines.settings import read_settings
 from vpo.policies.address import parse_addresses
 from vpo.policies.registry import check_policy
 
-ELSEWHERE = {
+ENGINE_REGISTRY = {
     *("pip", "pytest", "ruff", "mypy", "lint-imports", "mkdocs", "accelerate", "git", "docker", "nvidia-smi", "ray"),
     *("vllm", "openevolve-run", "python", "tensorboard", "wandb", "ssh", "export", "createdb", ".ci/run", "pip-audit"),
 }
@@ -77,7 +77,7 @@ def check_words(words: Sequence[str]) -> None:
     if arguments is not None:
         check_arguments(arguments)
         return
-    if words[0] not in ELSEWHERE:
+    if words[0] not in ENGINE_REGISTRY:
         raise KeyError(f"{words[0]} is no program that tests/docs/parsing.py knows")
     if "-m" in words and words[0] == "python":
         module = words[list(words).index("-m") + 1]

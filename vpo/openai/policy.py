@@ -15,20 +15,15 @@ import hashlib
 import struct
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from problems.types import Prompt, Rollout, Usage
-from problems.user_path import user_path
-from vpo.openai.address import Endpoint, endpoint
-from vpo.openai.probe import probe_servers
+from vpo.openai.address import Endpoint
 from vpo.openai.response import NOTHING, Choice, Reply
 from vpo.openai.server import Server
 from vpo.policies import spread
-from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable
-from vpo.policies.registry import PolicySettings
 from vpo.policies.spread import Member, together
 
 _WARM, _LONG = 0.5, 16
@@ -50,7 +45,7 @@ class OpenAIPolicy:
     def __init__(
         self,
         place: Endpoint,
-        server: Server | Spread,
+        server: Server | ServerSpread,
         *,
         has_logprobs: bool,
         temperature: float,
@@ -75,6 +70,10 @@ class OpenAIPolicy:
             raise PolicyUnavailable(f"{self.version} is closed")
         limit = self.max_tokens or self._default_limit(answers)
         return await together([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
+
+    def servers(self) -> list[dict[str, object]]:
+        """Each server's state (vpo.policies.contract.OnServers)."""
+        return self.server.state() if isinstance(self.server, ServerSpread) else []
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""
@@ -146,44 +145,13 @@ def first_seed(seed: int, stream: int) -> int:
     return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") % _SEEDS
 
 
-def load_openai(address: PolicyAddress, settings: PolicySettings) -> OpenAIPolicy:
-    """The policy at a server, or at several, which are asked what they serve. Raises BadAddress in one line."""
-    place = endpoint(address)
-    places = place.servers()
-    found, lost = probe_servers(places, settings.temperature, settings.top_p)
-    servers = [
-        Server(one, settings.temperature, settings.top_p, found.engine, found.with_ids, found.context) for one in places
-    ]
-    server = servers[0] if len(servers) == 1 else Spread(place, servers, lost)
-    options = place.options
-    given: dict[str, Any] = {
-        "has_logprobs": found.has_logprobs,
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "max_tokens": settings.max_tokens,
-        "batch": settings.batch,
-    }
-    if options.weights is None or options.adapters is None:
-        return OpenAIPolicy(place, server, **given)
-    from vpo.openai.trainable import AdaptedPolicy
-
-    return AdaptedPolicy(
-        place,
-        server,
-        weights=options.weights,
-        folder=user_path(options.adapters).absolute(),
-        device=settings.device,
-        **given,
-    )
-
-
 # One model on several servers: `openai:MODEL@URL1,URL2,...`, spread as vpo.policies.spread has it.
 #
 # A server that cannot be reached, fails or stays overloaded is lost. A search ends only where none has answered for as
 # long as one request may be retried.
 
 
-class Spread(spread.Spread[Server]):
+class ServerSpread(spread.Spread[Server]):
     """Asks for completions as a Server does, of whichever of several is best.
 
     members: every server that the address names; lost: those that did not answer at the start

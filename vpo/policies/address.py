@@ -33,7 +33,7 @@ BUILT_IN = {
     "embedded": "vpo.hf.load:load_transformers",
     TRANSFORMERS: "vpo.hf.load:load_transformers",
     "vllm": "vpo.vllm.load:load_vllm",
-    "openai": "vpo.openai.policy:load_openai",
+    "openai": "vpo.openai.load:load_openai",
     "scripted": "vpo.policies.scripted:load_scripted",
 }
 """The loader of each kind (vpo.policies.registry.Loader)."""

@@ -14,6 +14,7 @@ party can run on its own):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -113,6 +114,66 @@ class LocalPolicy(TrainablePolicy, Protocol):
     """
 
     model: PreTrainedModel
+
+
+@runtime_checkable
+class SharedEngines(Protocol):
+    """A policy whose engines may serve others too.
+
+    takes_weights: whether `update` may replace their weights
+    """
+
+    takes_weights: bool
+
+
+@runtime_checkable
+class RunningTransfer(Protocol):
+    """A policy whose engine can take new weights while it runs.
+
+    transfers: whether it does; set to False, the engine is built again for every update
+    """
+
+    transfers: bool
+
+
+@runtime_checkable
+class ParallelDecoding(Protocol):
+    """A policy whose engine decodes many rollouts at once.
+
+    slots: how many
+    """
+
+    slots: int
+
+
+@runtime_checkable
+class TakesAdapters(Protocol):
+    """A trainable policy that takes the weights of a LoRA adapter only."""
+
+    async def update_adapter(self, save: Callable[[Path], None], version: str) -> None:
+        """Sample with this adapter from now on, under this version. save: writes it into a directory, as peft does.
+
+        Raises PolicyUnavailable where no server, or one that answers, takes it; the adapter before then stays.
+        """
+        ...
+
+
+@runtime_checkable
+class SeveralEngines(Protocol):
+    """A trainable policy with several engines or servers."""
+
+    async def logprobs_of_each(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
+        """TrainablePolicy.logprobs by every engine that answers."""
+        ...
+
+
+@runtime_checkable
+class OnServers(Protocol):
+    """A policy on servers that may come and go."""
+
+    def servers(self) -> list[dict[str, object]]:
+        """One row a server for a display: url, in, load (rollouts in progress), answered, lost (times). [] for one."""
+        ...
 
 
 class Stream(Protocol):

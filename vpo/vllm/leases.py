@@ -13,7 +13,7 @@ from vpo.vllm.address import EngineSettings
 from vpo.vllm.engine import Engine, check_installed
 from vpo.vllm.replicas import Replica, Replicas, local_replicas
 
-ELSEWHERE: dict[EngineSettings, Sequence[Replica]] = {}
+ENGINE_REGISTRY: dict[EngineSettings, Sequence[Replica]] = {}
 """Replicas that run on other machines, put here by who started them (evo.cluster.engines)."""
 _LEASED: dict[EngineSettings, Engine | Replicas] = {}
 _LEASES = threading.Lock()
@@ -27,7 +27,7 @@ def lease(settings: EngineSettings) -> Engine | Replicas:
         if engine is not None and not engine.gone:
             engine.users += 1
             return engine
-        there = ELSEWHERE.get(settings)
+        there = ENGINE_REGISTRY.get(settings)
         if there is None:
             check_installed()
         engine = _begin(settings) if there is None else Replicas(settings, there)

@@ -49,7 +49,7 @@ def test_a_stored_runs_scorers_decide_what_its_scoring_processes_take(monkeypatc
     plan_run(config, Resources(), db=db, name="run", command="test")
     started: list[ClusterOptions] = []
     monkeypatch.setattr(running, "check_room", lambda place, beside: None)
-    monkeypatch.setattr(running, "start_judges", lambda options: started.append(options) or [])
+    monkeypatch.setattr(running, "start_scorer_actors", lambda options: started.append(options) or [])
     running.ClusterRunner(parse_cluster("local?scorers=2"), db)._start_judges(["run"])
     assert (started[0].scorers, started[0].scorer_gpus, started[0].scorer_cpus) == (2, 0.5, 1)
     with pytest.warns(UserWarning, match=r"scoring takes gpus 0.5, which the tasks, who score, do not ask for"):

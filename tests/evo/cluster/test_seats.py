@@ -7,7 +7,7 @@ import pytest
 from evo.config.cluster import parse_cluster
 from islands.errors import DatabaseUnavailable, RunBusy
 
-seats = pytest.importorskip("evo.cluster.seats", reason="ray is not installed")
+seats = pytest.importorskip("evo.cluster.actor_pool", reason="ray is not installed")
 
 
 def test_a_task_that_waits_says_once_for_whom(monkeypatch):
@@ -19,7 +19,7 @@ def test_a_task_that_waits_says_once_for_whom(monkeypatch):
             raise faults.pop(0)
         return task.run
 
-    one, told = seats.Seats(parse_cluster("local"), lambda task: 0), []
+    one, told = seats.ActorPool(parse_cluster("local"), lambda task: 0), []
     one.warning = told.append
     assert asyncio.run(one._until_free(None, seats.Task("big"), search)) == "big"
     assert told == [

@@ -13,7 +13,7 @@ from completion_server import CompletionServer, completion_server, send
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.openai.address import endpoint
-from vpo.openai.policy import OpenAIPolicy, Spread
+from vpo.openai.policy import OpenAIPolicy, ServerSpread
 from vpo.policies import spread
 from vpo.policies.address import parse_address, parse_addresses
 from vpo.policies.contract import PolicyUnavailable
@@ -106,7 +106,7 @@ def test_a_full_server_leaves_prompts_to_the_least_loaded(three: list[Completion
 def test_a_dead_server_costs_nothing_and_is_taken_back(three: list[CompletionServer]) -> None:
     alone = sample(opened(three[:1]))
     policy = opened(three, "?retries=2")
-    assert isinstance(policy.server, Spread)
+    assert isinstance(policy.server, ServerSpread)
     members, victim = policy.server.members, three[1]
 
     async def run() -> list[list[list[str]]]:
@@ -145,7 +145,7 @@ def test_one_that_is_not_up_yet_joins_later(three: list[CompletionServer]) -> No
         policy = opened(three, "?retries=1")
     late.manners.lists_models = 200
     late.list_models = original  # type: ignore[method-assign]
-    assert isinstance(policy.server, Spread)
+    assert isinstance(policy.server, ServerSpread)
     members = policy.server.members
 
     async def run() -> None:

@@ -209,7 +209,7 @@ def test_engines_that_others_ask_too_are_not_trained(qwen2: Path, monkeypatch: p
     monkeypatch.setattr("vpo.vllm.replicas.LocalReplica", type("Own", (), {}))
     address = parse_address(f"vllm:{qwen2}?replicas=1")
     settings = engine_settings(address, PolicySettings(threads=1, max_tokens=10))
-    monkeypatch.setitem(leases.ELSEWHERE, settings, [Elsewhere(settings, 0)])
+    monkeypatch.setitem(leases.ENGINE_REGISTRY, settings, [Elsewhere(settings, 0)])
     policy = loaded(str(address))
     try:
         assert not policy.takes_weights

@@ -17,17 +17,20 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
+from evo.cluster.command import INTERRUPTED, Write
 from evo.cluster.connection import describe_nodes, slots
-from evo.cluster.engines import Fleet
+from evo.cluster.engines import EnginePool
 from evo.cluster.paths import import_path
 from evo.cluster.summary import add_up_servers
-from evo.cluster.task import Answer, Task
+from evo.cluster.task import Answer, Order, Outcome, Task
 from evo.cluster.worker import Worker
 from evo.config.cluster import ClusterAddress
 from evo.errors import SearchFailed
 from islands.errors import DatabaseUnavailable, RunBusy
 from problems.redaction import redact
 
+LOOK_SECONDS, ROOM_SECONDS = 0.5, 30.0
+"""Between looks for a free node, and until a message says that none is free."""
 MOST_LOST = 5
 """Processes that a task may lose one after another without a group committed between."""
 BUSY_SECONDS, BUSY_TRIES = 5.0, 30
@@ -36,7 +39,7 @@ restarted comes back."""
 EVENTS_KEPT = 50
 
 
-class Seats:
+class ActorPool:
     """As many processes as fit, over the tasks that there are.
 
     stopping: a reason, once no further task is begun; lost, restarted: counts for those who watch
@@ -52,8 +55,8 @@ class Seats:
         self.done: list[Task] = []
         self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self.warning: Callable[[str], None] = lambda text: None
-        self.judges: list[Any] = []
-        self.fleet = Fleet()
+        self.scorer_actors: list[Any] = []
+        self.engine_pool = EnginePool()
         self._actors: list[Any] = []
         self._paused = False
         self._known: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -64,13 +67,13 @@ class Seats:
         remote = ray.remote(Worker).options(
             num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources or None, max_restarts=0
         )
-        actor = remote.remote(str(Path.cwd()), import_path(), self.judges, self.fleet.replicas)
+        actor = remote.remote(str(Path.cwd()), import_path(), self.scorer_actors, self.engine_pool.replicas)
         self._actors.append(actor)
         return actor
 
     def slots(self) -> int:
         """How many tasks can be under way at once."""
-        return slots(self.place, self.fleet.taken)
+        return slots(self.place, self.engine_pool.taken)
 
     async def ask(self, actor: Any, method: str, *arguments: Any) -> Any:
         """An order's result. Raises what the worker found at fault; RayError where the process is gone."""
@@ -175,8 +178,8 @@ class Seats:
             "done": len(self.done),
             "lost": self.lost,
             "restarted": self.restarted,
-            "scorers": len(self.judges),
-            "engines": [*self.fleet.state(), *self._servers()],
+            "scorers": len(self.scorer_actors),
+            "engines": [*self.engine_pool.state(), *self._servers()],
             "events": list(self.events),
         }
 
@@ -193,12 +196,60 @@ class Seats:
     def close(self) -> None:
         for actor in list(self._actors):
             self.drop(actor)
-        for judge in self.judges:
-            ray.kill(judge)
-        self.fleet.close()
+        for scorer_actor in self.scorer_actors:
+            ray.kill(scorer_actor)
+        self.engine_pool.close()
 
     def drop(self, actor: Any) -> None:
         """End a process."""
         if actor in self._actors:
             self._actors.remove(actor)
             ray.kill(actor)
+
+
+async def run_command(pool: ActorPool, name: str, order: Callable[[], Order], write: Write) -> Outcome:
+    """Have an order carried out by a process of the cluster, its lines written here. order: what is left to do, asked
+    again where the process is lost. Raises what the order's own input is at fault for, and SearchFailed where process
+    after process is lost."""
+
+    async def read(actor: Any) -> None:
+        with suppress(RayError):  # of its loss the other call tells
+            while lines := await actor.lines.remote():
+                for stream, line in lines:
+                    write(stream, line)
+
+    async def carry_out(actor: Any, task: Task) -> Outcome:
+        if not await _placed(pool, actor, name):
+            return Outcome(INTERRUPTED)
+        reading = asyncio.create_task(read(actor))
+        try:
+            outcome: Outcome = await pool.ask(actor, "command", order())
+            await reading
+            return outcome
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    found = await pool.work([Task(name)], carry_out)
+    return found[0] if found else Outcome(INTERRUPTED)
+
+
+async def _placed(pool: ActorPool, actor: Any, name: str) -> bool:
+    """Until a node has room for the process; False where it is interrupted before. Raises RayError where it is lost."""
+    began, told = time.monotonic(), False
+    located = asyncio.ensure_future(_whereabouts(actor))
+    try:
+        while not (await asyncio.wait({located}, timeout=LOOK_SECONDS))[0]:
+            if pool.stopping is not None:
+                return False
+            if not told and time.monotonic() - began > ROOM_SECONDS:
+                told = True
+                pool.tell(f"{name} waits for a node with room for it ({pool.place.options.describe_task()})")
+        await located
+        return True
+    finally:
+        located.cancel()
+
+
+async def _whereabouts(actor: Any) -> str:
+    return str(await actor.whereabouts.remote())
