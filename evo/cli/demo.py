@@ -22,7 +22,7 @@ from evo.config.run import RunConfig
 from evo.config.train import TrainRun
 from evo.errors import BadInput
 from evo.report.files import write_report
-from evo.training.display import Display
+from evo.training.display import TrainingDisplay
 from evo.training.run_directory import SETTINGS
 from islands.db.store import Store
 
@@ -109,7 +109,7 @@ def _train(method: str, place: Path, steps: int, seed: int, console: Console, pl
     if (place / "config.json").is_file():
         console.print(f"  was trained before: {place}", style="dim", soft_wrap=True)
         return 0
-    display = Display(console, plain)
+    display = TrainingDisplay(console, plain)
     with display.loading():
         if (place / SETTINGS).is_file():
             training = resume(str(place), {}, display.log)

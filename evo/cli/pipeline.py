@@ -21,7 +21,7 @@ from evo.pipelines.checks import check_pipeline
 from evo.pipelines.display import ProgressPrinter, plan_record, print_end, print_plan, summary
 from evo.pipelines.file import Pipeline, read_pipeline
 from evo.pipelines.plan import Planned, plan_stages
-from evo.pipelines.runner import Elsewhere, Runner
+from evo.pipelines.runner import Elsewhere, PipelineRunner
 from evo.pipelines.stage import Place
 from evo.pipelines.state import State, Status, load, lock_folder
 from islands.db.address import hide_password
@@ -102,7 +102,7 @@ def pipeline(
     with lock_folder(folder) as lock:
         state, plan = plan_now()
         with _cluster(ray, place, plan) as elsewhere:
-            runner = Runner(
+            runner = PipelineRunner(
                 place,
                 state,
                 lock,

@@ -14,7 +14,7 @@ from evo.config.parse import OPTIONS, parse
 from evo.config.pretrain import PretrainSettings
 from evo.errors import BadInput
 from vpo.embedded.pretrain import pretrain as train
-from vpo.embedded.pretrain_config import Progress as Report
+from vpo.embedded.pretrain_config import PretrainProgress as Report
 from vpo.embedded.pretrain_config import languages
 
 

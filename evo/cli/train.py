@@ -19,7 +19,7 @@ from evo.errors import BadInput
 from evo.exit_status import describe_exit
 from evo.runs.preflight import check_new_training
 from evo.search.stop import StopReason
-from evo.training.display import Display
+from evo.training.display import TrainingDisplay
 from evo.training.run_directory import TrainingRecord
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def train(
 
     named = collect_given(options)
     console = Console(highlight=False, stderr=as_json)
-    display = Display(console, plain)
+    display = TrainingDisplay(console, plain)
     if folder:
         check_resumable(named, "METHOD, PROBLEMSET, -o and --config", bool(method or problems or output or config_file))
         TrainingRecord.open(folder)
@@ -118,7 +118,7 @@ def _write_line(stream: str, line: str) -> None:
     print(line, file=sys.stdout if stream == "out" else sys.stderr, flush=True)
 
 
-async def drive_training(training: Training, display: Display, *, as_json: bool) -> int:
+async def drive_training(training: Training, display: TrainingDisplay, *, as_json: bool) -> int:
     """Train to the end or to an interrupt; the exit code."""
     try:
         with display.show(training), handling_interrupts(training.loop.stop):

@@ -22,8 +22,8 @@ from evo.cluster.connection import describe_nodes, slots
 from evo.cluster.engines import EnginePool
 from evo.cluster.paths import import_path
 from evo.cluster.summary import add_up_servers
-from evo.cluster.task import Answer, Order, Outcome, Task
-from evo.cluster.worker import Worker
+from evo.cluster.task import ClusterTask, CommandOrder, CommandOutcome, TaskAnswer
+from evo.cluster.worker import ClusterWorker
 from evo.config.cluster import ClusterAddress
 from evo.errors import SearchFailed
 from islands.errors import DatabaseUnavailable, RunBusy
@@ -31,6 +31,8 @@ from problems.redaction import redact
 
 LOOK_SECONDS, ROOM_SECONDS = 0.5, 30.0
 """Between looks for a free node, and until a message says that none is free."""
+Search = Callable[[Any, ClusterTask], Awaitable[Any]]
+"""(actor, task) -> what the task gives."""
 MOST_LOST = 5
 """Processes that a task may lose one after another without a group committed between."""
 BUSY_SECONDS, BUSY_TRIES = 5.0, 30
@@ -45,14 +47,14 @@ class ActorPool:
     stopping: a reason, once no further task is begun; lost, restarted: counts for those who watch
     """
 
-    def __init__(self, place: ClusterAddress, groups: Callable[[Task], int], unit: str = "groups") -> None:
+    def __init__(self, place: ClusterAddress, groups: Callable[[ClusterTask], int], unit: str = "groups") -> None:
         """groups: how many a task's run or shard has in the database; unit: what is counted where that is no group"""
         self.place, self._groups, self._unit = place, groups, unit
         self.stopping: str | None = None
         self.lost = self.restarted = 0
-        self.waiting: deque[Task] = deque()
-        self.running: dict[int, tuple[Task, Any]] = {}
-        self.done: list[Task] = []
+        self.waiting: deque[ClusterTask] = deque()
+        self.running: dict[int, tuple[ClusterTask, Any]] = {}
+        self.done: list[ClusterTask] = []
         self.events: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self.warning: Callable[[str], None] = lambda text: None
         self.scorer_actors: list[Any] = []
@@ -64,7 +66,7 @@ class ActorPool:
     def start(self) -> Any:
         """A new process somewhere on the cluster."""
         options = self.place.options
-        remote = ray.remote(Worker).options(
+        remote = ray.remote(ClusterWorker).options(
             num_cpus=options.cpus, num_gpus=options.gpus, resources=options.resources or None, max_restarts=0
         )
         actor = remote.remote(str(Path.cwd()), import_path(), self.scorer_actors, self.engine_pool.replicas)
@@ -78,7 +80,7 @@ class ActorPool:
     async def ask(self, actor: Any, method: str, *arguments: Any) -> Any:
         """An order's result. Raises what the worker found at fault; RayError where the process is gone."""
         try:
-            answer: Answer = await getattr(actor, method).remote(*arguments)
+            answer: TaskAnswer = await getattr(actor, method).remote(*arguments)
         except RayTaskError as error:
             raise RuntimeError(f"a worker failed in {method}: {error}") from None
         if answer.kind == "bug":
@@ -87,7 +89,7 @@ class ActorPool:
             raise answer.value
         return answer.value
 
-    async def work(self, tasks: Sequence[Task], search: Callable[[Any, Task], Awaitable[Any]]) -> list[Any]:
+    async def work(self, tasks: Sequence[ClusterTask], search: Search) -> list[Any]:
         """Do all tasks, in their order as seats become free; their results, of those that were begun."""
         self.waiting.extend(tasks)
         results: list[Any] = []
@@ -103,7 +105,7 @@ class ActorPool:
             raise
         return results
 
-    async def _serve(self, number: int, search: Callable[[Any, Task], Awaitable[Any]], results: list[Any]) -> None:
+    async def _serve(self, number: int, search: Search, results: list[Any]) -> None:
         actor: Any = None
         while self.waiting and self.stopping is None:
             task = self.waiting.popleft()
@@ -124,7 +126,7 @@ class ActorPool:
         if actor is not None:
             self.drop(actor)
 
-    async def _until_free(self, actor: Any, task: Task, search: Callable[[Any, Task], Awaitable[Any]]) -> Any:
+    async def _until_free(self, actor: Any, task: ClusterTask, search: Search) -> Any:
         told: type[Exception] | None = None
         for _ in range(BUSY_TRIES):
             try:
@@ -138,7 +140,7 @@ class ActorPool:
                 await asyncio.sleep(BUSY_SECONDS)
         return await search(actor, task)
 
-    def _lose(self, task: Task, error: RayError) -> None:
+    def _lose(self, task: ClusterTask, error: RayError) -> None:
         """Give the task to another process. Raises SearchFailed where that has been of no use before."""
         groups = self._groups(task)
         task.lost += 1
@@ -207,7 +209,7 @@ class ActorPool:
             ray.kill(actor)
 
 
-async def run_command(pool: ActorPool, name: str, order: Callable[[], Order], write: Write) -> Outcome:
+async def run_command(pool: ActorPool, name: str, order: Callable[[], CommandOrder], write: Write) -> CommandOutcome:
     """Have an order carried out by a process of the cluster, its lines written here. order: what is left to do, asked
     again where the process is lost. Raises what the order's own input is at fault for, and SearchFailed where process
     after process is lost."""
@@ -218,20 +220,20 @@ async def run_command(pool: ActorPool, name: str, order: Callable[[], Order], wr
                 for stream, line in lines:
                     write(stream, line)
 
-    async def carry_out(actor: Any, task: Task) -> Outcome:
+    async def carry_out(actor: Any, task: ClusterTask) -> CommandOutcome:
         if not await _placed(pool, actor, name):
-            return Outcome(INTERRUPTED)
+            return CommandOutcome(INTERRUPTED)
         reading = asyncio.create_task(read(actor))
         try:
-            outcome: Outcome = await pool.ask(actor, "command", order())
+            outcome: CommandOutcome = await pool.ask(actor, "command", order())
             await reading
             return outcome
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    found = await pool.work([Task(name)], carry_out)
-    return found[0] if found else Outcome(INTERRUPTED)
+    found = await pool.work([ClusterTask(name)], carry_out)
+    return found[0] if found else CommandOutcome(INTERRUPTED)
 
 
 async def _placed(pool: ActorPool, actor: Any, name: str) -> bool:

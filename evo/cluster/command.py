@@ -19,7 +19,7 @@ from typing import IO
 
 import yaml
 
-from evo.cluster.task import Order, Outcome
+from evo.cluster.task import CommandOrder, CommandOutcome
 from evo.command_process import start_command
 from evo.errors import BadInput
 
@@ -41,11 +41,11 @@ class Command:
         self._process: subprocess.Popen[bytes] | None = None
         self._word = ""
 
-    async def run(self, order: Order, node: str) -> Outcome:
+    async def run(self, order: CommandOrder, node: str) -> CommandOutcome:
         """Raises BadInput where the driver's files are not on this machine."""
         try:
             if self._interrupted:
-                return Outcome(INTERRUPTED)
+                return CommandOutcome(INTERRUPTED)
             if not Path(order.witness).exists():
                 raise BadInput(
                     f"{order.witness} is not on node {node} ({socket.gethostname()}): name a directory that all nodes "
@@ -74,7 +74,7 @@ class Command:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGINT)
 
-    async def _carry_out(self, order: Order, folder: Path) -> Outcome:
+    async def _carry_out(self, order: CommandOrder, folder: Path) -> CommandOutcome:
         arguments = list(order.arguments)
         if order.settings is not None:
             settings = folder / "settings.yaml"
@@ -104,7 +104,7 @@ class Command:
             reader.start()
         for reader in readers:
             await asyncio.to_thread(reader.join)
-        return Outcome(await asyncio.to_thread(process.wait), self._word)
+        return CommandOutcome(await asyncio.to_thread(process.wait), self._word)
 
     def _read(self, loop: asyncio.AbstractEventLoop, stream: str, pipe: IO[bytes]) -> None:
         for line in pipe:

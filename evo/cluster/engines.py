@@ -21,7 +21,7 @@ from ray.util import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from evo.cluster.paths import import_path, take_on
-from evo.cluster.task import Answer
+from evo.cluster.task import TaskAnswer
 from evo.comparison.workers import portable
 from evo.config.run import RunConfig
 from evo.errors import BadInput
@@ -50,10 +50,10 @@ class EngineHost:
         self._life = uuid.uuid4().hex
         self._asked = self._answered = 0
 
-    async def describe(self) -> Answer:
+    async def describe(self) -> TaskAnswer:
         return await self._answer(asyncio.to_thread(self._engine.describe))
 
-    async def ready(self) -> Answer:
+    async def ready(self) -> TaskAnswer:
         """What the engine came to, once it has loaded."""
 
         async def wait() -> Any:
@@ -62,7 +62,7 @@ class EngineHost:
 
         return await self._answer(wait())
 
-    async def ask(self, kind: str, content: Any) -> Answer:
+    async def ask(self, kind: str, content: Any) -> TaskAnswer:
         asked = self._engine.ask(kind, content)
         self._asked += 1
         try:
@@ -80,13 +80,13 @@ class EngineHost:
         node = str(ray.get_runtime_context().get_node_id())[:8]
         return {"node": node, "in": serves, "load": self._asked, "answered": self._answered, "life": self._life}
 
-    async def _answer(self, work: Any) -> Answer:
+    async def _answer(self, work: Any) -> TaskAnswer:
         try:
-            return Answer("done", await work)
+            return TaskAnswer("done", await work)
         except (PolicyUnavailable, BadAddress, PromptTooLong) as error:
             if isinstance(error, PolicyUnavailable):  # no engine: Ray starts both again
                 asyncio.get_running_loop().call_later(LAST_WORDS, os._exit, 1)
-            return Answer("fault", portable(error))
+            return TaskAnswer("fault", portable(error))
 
 
 class ActorReplica:
@@ -250,7 +250,7 @@ def _bundle(settings: EngineSettings) -> dict[str, float]:
     return {"CPU": float(settings.threads or 1)}
 
 
-def _value(answer: Answer) -> Any:
+def _value(answer: TaskAnswer) -> Any:
     if answer.kind == "fault":
         raise answer.value
     return answer.value

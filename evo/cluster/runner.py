@@ -14,7 +14,7 @@ from evo.cluster.actor_pool import ActorPool
 from evo.cluster.connection import check_database, check_room, connect, leave
 from evo.cluster.scoring import start_scorer_actors
 from evo.cluster.summary import merge_problems, merge_shards, outcome_of
-from evo.cluster.task import Task
+from evo.cluster.task import ClusterTask
 from evo.comparison.runner import Ended, SeedBatch
 from evo.config.cluster import ClusterAddress
 from evo.config.parse import parse
@@ -60,7 +60,7 @@ class ClusterRunner:
 
     async def search(self, db: str, seed_batches: Sequence[SeedBatch], changes: Changes = UNCHANGED) -> list[Ended]:
         """Every run is a task of its own; how each ended. A search that fails leaves the others running."""
-        tasks = [Task(name) for batch in seed_batches for name, _ in batch]
+        tasks = [ClusterTask(name) for batch in seed_batches for name, _ in batch]
         name = tasks[0].run.split("/")[0] if tasks else ""
         await self._start_engines(self._stored(task.run) for task in tasks)
         self._start_judges(task.run for task in tasks)
@@ -91,7 +91,7 @@ class ClusterRunner:
             left = [one.number for one in read_shards(store, run.id) if changes or one.status != "done"]
             self._pool.tell(f"{name}: {problems} problems in {count} shards, {len(left)} of them unfinished")
             async with self._reporting(store, name, run.id):
-                tasks = [Task(name, number) for number in left]
+                tasks = [ClusterTask(name, number) for number in left]
                 try:
                     ended: list[Ended] = await self._pool.work(tasks, self._searching(changes))
                 except SearchFailed as error:
@@ -127,8 +127,8 @@ class ClusterRunner:
         check_room(self.place, self._pool.engine_pool.taken)
         self._pool.scorer_actors = start_scorer_actors(options)
 
-    def _searching(self, changes: Changes) -> Callable[[Any, Task], Awaitable[Ended]]:
-        async def search(actor: Any, task: Task) -> Ended:
+    def _searching(self, changes: Changes) -> Callable[[Any, ClusterTask], Awaitable[Ended]]:
+        async def search(actor: Any, task: ClusterTask) -> Ended:
             order = (task.run, task.shard, self.db, changes, task.lost > 0, self._mode(task.run))
             found: Ended = await self._pool.ask(actor, "search", *order)
             return found
@@ -188,7 +188,7 @@ class ClusterRunner:
             mode: Mode = store.run(name).config.get("sandbox") or "auto"
         return mode
 
-    def _committed(self, task: Task) -> int:
+    def _committed(self, task: ClusterTask) -> int:
         """Groups of a task's run that the database holds; 0 while it cannot be asked."""
         try:
             with Store.open(self.db, read_only=True) as store:

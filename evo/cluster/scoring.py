@@ -16,7 +16,7 @@ import ray
 from ray.exceptions import RayError
 
 from evo.cluster.paths import import_path, take_on
-from evo.cluster.task import Answer
+from evo.cluster.task import TaskAnswer
 from evo.comparison.workers import portable
 from evo.config.cluster import ClusterOptions
 from evo.exit_status import exit_code_of
@@ -37,24 +37,24 @@ class ScorerActor:
         take_on(folder, path)
         self._problems: dict[str, Problem] = {}
 
-    def check(self, name: str, answer: str, mode: Mode) -> Answer:
+    def check(self, name: str, answer: str, mode: Mode) -> TaskAnswer:
         """The checked Score of an answer."""
         return self._answered(lambda problem: checked_score(problem, answer), name, mode)
 
-    def takes_seed(self, name: str, answer: str, mode: Mode) -> Answer:
+    def takes_seed(self, name: str, answer: str, mode: Mode) -> TaskAnswer:
         """Whether the scorer, having failed on `answer`, scores its seed."""
         return self._answered(lambda problem: scores_its_seed(problem, answer), name, mode)
 
-    def _answered(self, work: Any, name: str, mode: Mode) -> Answer:
+    def _answered(self, work: Any, name: str, mode: Mode) -> TaskAnswer:
         try:
             set_sandbox_mode(mode)
             if name not in self._problems:
                 (self._problems[name],) = resolve(name)
-            return Answer("done", work(self._problems[name]))
+            return TaskAnswer("done", work(self._problems[name]))
         except Exception as error:
             if exit_code_of(error) is None:
                 raise
-            return Answer("fault", portable(error))
+            return TaskAnswer("fault", portable(error))
 
 
 def start_scorer_actors(options: ClusterOptions) -> list[Any]:
@@ -88,7 +88,7 @@ class ClusterScorer(Scorer):
         with self._turn:
             scorer_actor = next(self._scorer_actors)
         try:
-            found: Answer = ray.get(getattr(scorer_actor, method).remote(problem.name, answer, self._mode))
+            found: TaskAnswer = ray.get(getattr(scorer_actor, method).remote(problem.name, answer, self._mode))
         except RayError as error:
             reason = " ".join(str(error).split())[:200]
             raise SandboxFault(f"{problem.name}: no process of the cluster can score it ({reason})") from None

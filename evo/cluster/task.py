@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass
-class Task:
+class ClusterTask:
     """A run, a shard of one, or a command.
 
     lost: how often the process that had it was lost; groups: that the database held when it was lost last, or
@@ -27,7 +27,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Answer:
+class TaskAnswer:
     """What a worker says of an order. kind: done, fault (of a known kind, to be raised) or bug (a traceback)"""
 
     kind: str
@@ -35,7 +35,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Order:
+class CommandOrder:
     """An `evo` command for a node.
 
     arguments: of `evo`; settings: of a --config file that is written there
@@ -52,7 +52,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandOutcome:
     """How a command ended: its exit code (negative: the signal that killed it) and its last word on stderr."""
 
     code: int

@@ -17,7 +17,7 @@ from typing import Any
 from evo.cluster.actor_pool import ActorPool, run_command
 from evo.cluster.command import Write
 from evo.cluster.connection import connect, leave
-from evo.cluster.task import Order, Outcome
+from evo.cluster.task import CommandOrder, CommandOutcome
 from evo.config.cluster import ClusterAddress
 from evo.config.train import TrainRun
 from evo.errors import BadInput
@@ -50,7 +50,7 @@ class ClusterTraining:
         self._pool = ActorPool(place, lambda _: self.record.newest_step(), "steps")
         self._pool.warning = lambda text: print(f"evo: warning: {text}", file=sys.stderr)
 
-    async def work(self, write: Write) -> Outcome:
+    async def work(self, write: Write) -> CommandOutcome:
         """Train to the end or to an interrupt. Raises BadInput where the cluster or the directory cannot be used,
         SearchFailed where node after node is lost."""
         ours = await asyncio.to_thread(connect, self.place)
@@ -76,18 +76,20 @@ class ClusterTraining:
         """As Ctrl-C: the step under way is done and saved."""
         self._pool.interrupt(reason)
 
-    def _order(self) -> Order:
+    def _order(self) -> CommandOrder:
         """What is left to do: all of it, or from the newest checkpoint on."""
         folder, witness = str(self.record.folder), str(self._witness)
         if self.run is not None and not self.record.begun():
             settings = self.run.model_dump(mode="json", exclude_unset=True, exclude={"db"})
-            return Order(("train", "-o", folder, *self._options), witness, settings, self.said, self._database())
+            return CommandOrder(("train", "-o", folder, *self._options), witness, settings, self.said, self._database())
         flags: list[str] = []
         for name, value in self.named.items():
             if name != "db":
                 for one in value if isinstance(value, list) else [value]:
                     flags += [f"--{name.replace('_', '-')}", str(one)]
-        return Order(("train", "--resume", folder, *flags, *self._options), witness, None, self.said, self._database())
+        return CommandOrder(
+            ("train", "--resume", folder, *flags, *self._options), witness, None, self.said, self._database()
+        )
 
     def _database(self) -> str | None:
         """The address as it was given, password and all, where traces are read from it."""

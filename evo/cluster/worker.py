@@ -17,7 +17,7 @@ from evo.cluster.command import Command
 from evo.cluster.engines import Engines
 from evo.cluster.paths import take_on
 from evo.cluster.scoring import ClusterScorer
-from evo.cluster.task import Answer, Order, Outcome
+from evo.cluster.task import CommandOrder, CommandOutcome, TaskAnswer
 from evo.comparison.runner import Ended
 from evo.comparison.workers import portable
 from evo.config.run import RunConfig
@@ -34,7 +34,7 @@ from vpo.policies.contract import OnServers
 from vpo.vllm.leases import ENGINE_REGISTRY
 
 
-class Worker:
+class ClusterWorker:
     """Searches one thing at a time.
 
     folder, path: the driver's working directory, which relative names are of, and where it imports from
@@ -56,7 +56,7 @@ class Worker:
         if self._scorer_actors and self._shared.scorer is None:
             self._shared.scorer = ClusterScorer(self._scorer_actors, mode)
 
-    async def prepare(self, configs: Sequence[RunConfig]) -> Answer:
+    async def prepare(self, configs: Sequence[RunConfig]) -> TaskAnswer:
         """Load what these need, to find what is wrong with it."""
 
         async def load() -> None:
@@ -64,7 +64,7 @@ class Worker:
 
         return await _answered(load)
 
-    async def open(self, run: str, db: str, changes: Changes, mode: Mode) -> Answer:
+    async def open(self, run: str, db: str, changes: Changes, mode: Mode) -> TaskAnswer:
         """Put a planned run's problems and seeds into the database, or a stored one's changes; how many problems."""
 
         async def put() -> int:
@@ -80,7 +80,7 @@ class Worker:
 
     async def search(
         self, run: str, shard: int | None, db: str, changes: Changes, take_over: bool, mode: Mode
-    ) -> Answer:
+    ) -> TaskAnswer:
         """Search to the end; how it ended."""
 
         async def search() -> Ended:
@@ -103,10 +103,10 @@ class Worker:
 
         return await _answered(search)
 
-    async def command(self, order: Order) -> Answer:
-        """Carry out an order, one in a process's life; its Outcome."""
+    async def command(self, order: CommandOrder) -> TaskAnswer:
+        """Carry out an order, one in a process's life; its outcome."""
 
-        async def carry_out() -> Outcome:
+        async def carry_out() -> CommandOutcome:
             return await self._command.run(order, node_id())
 
         return await _answered(carry_out)
@@ -144,10 +144,10 @@ def node_id() -> str:
     return str(ray.get_runtime_context().get_node_id())[:8]
 
 
-async def _answered(work: Callable[[], Awaitable[Any]]) -> Answer:
+async def _answered(work: Callable[[], Awaitable[Any]]) -> TaskAnswer:
     try:
-        return Answer("done", await work())
+        return TaskAnswer("done", await work())
     except Exception as error:
         if exit_code_of(error) is None:
-            return Answer("bug", traceback.format_exc())
-        return Answer("fault", portable(error))
+            return TaskAnswer("bug", traceback.format_exc())
+        return TaskAnswer("fault", portable(error))

@@ -40,7 +40,7 @@ class Workers:
     def __init__(self, count: int) -> None:
         self.paused = False
         self.stopping: Stop | None = None
-        self._workers = [Worker() for _ in range(count)]
+        self._workers = [RunnerProcess() for _ in range(count)]
 
     async def prepare(self, configs: Sequence[RunConfig]) -> None:
         """Start the processes and let them load every policy once between them, to find what is wrong."""
@@ -103,7 +103,7 @@ class Workers:
             await asyncio.to_thread(worker.join)
 
 
-class Worker:
+class RunnerProcess:
     """The parent's end of one process."""
 
     def __init__(self) -> None:

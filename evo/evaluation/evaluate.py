@@ -19,7 +19,7 @@ import numpy as np
 from evo.config.run import PromptConfig
 from evo.errors import BadInput
 from evo.evaluation.metrics import Evaluation, aggregate
-from evo.evaluation.sampled import ProblemAnswers, Sampled
+from evo.evaluation.sampled import ProblemAnswers, SampledAnswers
 from evo.prompts.contract import PromptFormat
 from evo.prompts.registry import open_format
 from evo.search.batching import Batcher
@@ -84,11 +84,11 @@ async def sample_answers(
     seed: int,
     scorer: Scorer,
     on_progress: Progress | None = None,
-) -> Sampled:
+) -> SampledAnswers:
     """`total` answers to each problem in chains of `answers`, scored. The policy and the scorer stay open.
 
     One seed gives one result, and a problem's answers do not depend on which others are asked.
-    A fault of one problem's scorer, or a prompt too long for the model, takes that problem out (Sampled.faults).
+    A fault of one problem's scorer, or a prompt too long for the model, takes that problem out (SampledAnswers.faults).
     Raises BadInput where policy and problems do not go together, ScorerFault or BadInput where no problem could be
     judged, and whatever concerns all of them (PolicyUnavailable, SandboxUnavailable, SandboxFault).
     """
@@ -96,7 +96,7 @@ async def sample_answers(
     styles = open_formats(problems, policy, answers)
     chains = -(-total // answers)
     batcher = Batcher(policy, chains, answers, seed, prompts_a_call(policy, chains))
-    sampled, started, scoring_before = Sampled(seed, answers), time.perf_counter(), scorer.busy_seconds
+    sampled, started, scoring_before = SampledAnswers(seed, answers), time.perf_counter(), scorer.busy_seconds
     overlapping = asyncio.Semaphore(OVERLAPPING)
     finished = 0
 
@@ -155,7 +155,7 @@ async def judge(
     answers: int,
     total: int,
     scorer: Scorer,
-    counts: Sampled,
+    counts: SampledAnswers,
 ) -> ProblemAnswers:
     """Parse one problem's chains and score what they hold, an answer that several hold once.
 

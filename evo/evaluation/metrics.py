@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evo.evaluation.sampled import ProblemAnswers, Sampled
+from evo.evaluation.sampled import ProblemAnswers, SampledAnswers
 from evo.stats import Difference, difference, mean_interval
 from problems.contract import ScorerFault
 from vpo.metrics import (
@@ -82,7 +82,7 @@ class Evaluation:
     per_seed: seed -> metric -> mean over problems, None likewise
     """
 
-    samples: tuple[Sampled, ...]
+    samples: tuple[SampledAnswers, ...]
     problems: tuple[ProblemAnswers, ...]
     per_problem: Mapping[str, Floats]
     metrics: Mapping[str, Interval | None]
@@ -131,7 +131,7 @@ class Evaluation:
         ]
 
 
-def aggregate(samples: Sequence[Sampled]) -> Evaluation:
+def aggregate(samples: Sequence[SampledAnswers]) -> Evaluation:
     """Several seeds on the same problems as one Evaluation. A problem that a seed could not judge is left out of all.
 
     Raises ScorerFault where no problem is left.

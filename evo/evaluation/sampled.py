@@ -42,7 +42,7 @@ class ProblemAnswers:
 
 
 @dataclass
-class Sampled:
+class SampledAnswers:
     """What one seed gave.
 
     problems: one entry per problem that could be judged, in order

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evo.monitor.snapshot import Population
+from evo.monitor.snapshot import PopulationView
 from islands.db.store import Store
 from islands.queries import live
 from vpo.metrics import diversity
@@ -27,7 +27,7 @@ class Survey:
         self._ids = [np.zeros((problems, n), dtype=np.int64) for n in seeds]
         self._read = [np.full((problems, n), -1, dtype=np.int64) for n in seeds]  # iterations done when it was read
         self._due, self._chosen = 0.0, -1
-        self._found: list[dict[tuple[int, int], Population]] = [{} for _ in seeds]
+        self._found: list[dict[tuple[int, int], PopulationView]] = [{} for _ in seeds]
 
     def enrol(self, arm: int, seed: int, ids: Sequence[int]) -> None:
         """A run's problems, by index, as the database numbers them."""
@@ -75,18 +75,18 @@ class Survey:
                 cells[problem][island] = cells[problem].get(island, 0) + 1
         for id, (arm, row, column) in at.items():
             filled = tuple(float(cells[id].get(island, 0)) for island in range(max(cells[id], default=-1) + 1))
-            self._found[arm][row, column] = Population(filled, diversity(rewards[id]) if rewards[id] else 0.0)
+            self._found[arm][row, column] = PopulationView(filled, diversity(rewards[id]) if rewards[id] else 0.0)
             self._read[arm][row, column] = done[arm][row, column]
 
     def read_of(self, arm: int) -> int:
         """How many of the arm's archives have been read."""
         return len(self._found[arm])
 
-    def mean(self, arm: int) -> Population | None:
+    def mean(self, arm: int) -> PopulationView | None:
         """Over everything that was read; None before the first."""
         return _mean(list(self._found[arm].values()))
 
-    def by_problem(self, arm: int, chosen: int) -> dict[int, Population]:
+    def by_problem(self, arm: int, chosen: int) -> dict[int, PopulationView]:
         """The chosen problem's, the mean over seeds; empty before it was read."""
         columns = range(self._ids[arm].shape[1])
         of = _mean([found for seed in columns if (found := self._found[arm].get((chosen, seed))) is not None])
@@ -100,11 +100,11 @@ def _largest(stale: np.ndarray, count: int = 40) -> tuple[np.ndarray, np.ndarray
     return np.unravel_index(order[flat[order] > 0], stale.shape)  # type: ignore[return-value]
 
 
-def _mean(found: Sequence[Population]) -> Population | None:
+def _mean(found: Sequence[PopulationView]) -> PopulationView | None:
     if not found:
         return None
     islands = max(len(one.cells) for one in found)
     cells = np.zeros((len(found), islands))
     for row, one in enumerate(found):
         cells[row, : len(one.cells)] = one.cells
-    return Population(tuple(cells.mean(axis=0).tolist()), float(np.mean([one.diversity for one in found])))
+    return PopulationView(tuple(cells.mean(axis=0).tolist()), float(np.mean([one.diversity for one in found])))

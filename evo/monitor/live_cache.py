@@ -206,7 +206,7 @@ class LiveCache:
                 known = isinstance(value, int | float) and not isinstance(value, bool)
                 cached.metrics.setdefault(name, []).append(float(value) if known else float("nan"))  # type: ignore[arg-type]
 
-    def _rise(self, cached: RunCache, arm: ArmCache, step: live.Step) -> None:
+    def _rise(self, cached: RunCache, arm: ArmCache, step: live.LiveStep) -> None:
         row, column = cached.rows[step.problem], cached.seed
         before = arm.now[row, column]
         if not (np.isnan(before) or step.fitness > before):

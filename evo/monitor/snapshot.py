@@ -46,7 +46,7 @@ class Telemetry:
 
 
 @dataclass(frozen=True)
-class Population:
+class PopulationView:
     """Archives as they were when last read: of one problem, or the mean over those that were read.
 
     cells: filled, for each island, means over problems and seeds
@@ -96,8 +96,8 @@ class ArmSnapshot:
     curve: Curve | None = None
     telemetry: Telemetry = Telemetry()
     failed: Mapping[int, str] = field(default_factory=dict)
-    population: Population | None = None
-    populations: Mapping[int, Population] = field(default_factory=dict)
+    population: PopulationView | None = None
+    populations: Mapping[int, PopulationView] = field(default_factory=dict)
     read: int = 0
     training: TrainingCurve | None = None
     operators: tuple[OperatorShares, ...] = ()
@@ -136,7 +136,7 @@ class ImprovementLine:
 
 
 @dataclass(frozen=True)
-class Walk:
+class WalkView:
     """A maze's rows of tiles, and the cells that an answer's moves come to in order, numbered row by row from 0."""
 
     rows: tuple[str, ...]
@@ -185,7 +185,7 @@ class Detail:
     parent_text: str | None = None
     parent_rewards: tuple[float, ...] = ()
     statement: str = ""
-    walk: Walk | None = None
+    walk: WalkView | None = None
     system: str = ""
     prompt: str = ""
     chain: str = ""

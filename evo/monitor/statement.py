@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from evo.monitor.snapshot import Walk
+from evo.monitor.snapshot import WalkView
 from islands.types import ProblemRecord
 from problems.contract import BadAddress, Problem, ScorerFault
 from problems.maze.board import Maze, simulate
@@ -53,10 +53,10 @@ def _look_up(address: str, fingerprint: str | None) -> Problem | None:
     return None
 
 
-def walk_of(board: Maze, answer: str) -> Walk:
+def walk_of(board: Maze, answer: str) -> WalkView:
     """The way of an answer; of one that cannot be read the start alone."""
     try:
         cells = simulate(board, parse_moves(answer)).cells
     except UnreadableRoute:
         cells = (board.start,)
-    return Walk(tuple(board.rows()), cells)
+    return WalkView(tuple(board.rows()), cells)

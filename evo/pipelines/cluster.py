@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from evo.cluster import cluster_place
 from evo.cluster.actor_pool import ActorPool, run_command
 from evo.cluster.connection import address_of, check_database, connect, leave
-from evo.cluster.task import Order
+from evo.cluster.task import CommandOrder
 from evo.config.cluster import ClusterAddress
 from evo.pipelines.plan import Planned
 from evo.pipelines.stage import SEARCHES, Place
@@ -50,11 +50,11 @@ class ClusterStages:
         if self._interrupted:
             pool.interrupt("interrupted")
 
-        def order() -> Order:
+        def order() -> CommandOrder:
             words = arguments()
             shown = () if words[0] in _WITHOUT_SCREEN else ("--plain",)
             witness = str((self._place.folder / STATE).absolute())
-            return Order((*words, *shown), witness, database=self._place.db)
+            return CommandOrder((*words, *shown), witness, database=self._place.db)
 
         try:
             outcome = asyncio.run(run_command(pool, stage, order, lambda _, line: self.write(stage, line)))

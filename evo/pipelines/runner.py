@@ -55,7 +55,7 @@ class Elsewhere(Protocol):
     def interrupt(self) -> None: ...
 
 
-class Runner:
+class PipelineRunner:
     """Runs what is planned, once. quiet: stages show no screens, and what they print goes to stderr."""
 
     def __init__(

@@ -27,7 +27,7 @@ _STALE = ("fitness", "best_of_rollout", "kl", "importance", "truncated", "log_ra
 _HELD_OUT = ("best@1", "best@3", "best@10", "best@30", "solve@30", "diversity")
 
 
-class Display:
+class TrainingDisplay:
     """Shows one training run, from loading to summary."""
 
     def __init__(self, console: Console, plain: bool):

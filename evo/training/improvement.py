@@ -39,7 +39,7 @@ UNWRITABLE = "that the policy's language cannot say"
 
 
 @dataclass(frozen=True)
-class Lesson:
+class ImprovementLesson:
     """A parent and the children that improve it, by id, and those of its own that are less fit than it.
 
     run: its source's place
@@ -56,7 +56,7 @@ class Lesson:
 
 
 @dataclass
-class Source(StoredRun):
+class LessonSource(StoredRun):
     """A run that lessons come from. digest: of the pairs."""
 
     reader: CandidateReader
@@ -72,8 +72,8 @@ class Source(StoredRun):
 class Improvements:
     """All lessons of a training run. by_level: their places, by the parent's level."""
 
-    runs: list[Source]
-    lessons: list[Lesson]
+    runs: list[LessonSource]
+    lessons: list[ImprovementLesson]
     by_level: list[list[int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -100,14 +100,14 @@ class Improvements:
         """The problems of the lessons, by the run's place and the problem's id."""
         return {(one.run, one.problem): self.runs[one.run].problems[one.problem] for one in self.lessons}
 
-    def draw(self, rng: np.random.Generator) -> Lesson:
+    def draw(self, rng: np.random.Generator) -> ImprovementLesson:
         """A lesson: all levels of parents alike, so that the many do not drown the few, but one of fewer than FEW
         parents no oftener than it has them, so that these are not learned by heart; then every parent of it alike."""
         shares = np.minimum([len(level) for level in self.by_level], FEW, dtype=np.float64)
         level = self.by_level[int(rng.choice(len(shares), p=shares / shares.sum()))]
         return self.lessons[level[int(rng.integers(len(level)))]]
 
-    def read(self, lesson: Lesson, chosen: Sequence[int]) -> tuple[Selection, list[Candidate]]:
+    def read(self, lesson: ImprovementLesson, chosen: Sequence[int]) -> tuple[Selection, list[Candidate]]:
         """What the prompt shows, and the chosen children."""
         wanted = (lesson.parent, *lesson.inspirations, *chosen)
         parent, *others = self.runs[lesson.run].reader.fetch(wanted)
@@ -120,13 +120,13 @@ class Improvements:
 
 
 def find_improvements(
-    sources: Sequence[Source], wanted: Callable[[Source, ProblemRecord], bool], *, contrasted: bool = False
+    sources: Sequence[LessonSource], wanted: Callable[[LessonSource, ProblemRecord], bool], *, contrasted: bool = False
 ) -> Improvements:
     """The lessons of the wanted problems of all sources. BadInput where there is none.
 
     contrasted: those of parents alone that have a worse child too
     """
-    lessons: list[Lesson] = []
+    lessons: list[ImprovementLesson] = []
     for place, source in enumerate(sources):
         digest = hashlib.blake2b(digest_size=16)
         for record in source.problems.values():
@@ -148,7 +148,7 @@ def find_improvements(
     return Improvements(list(sources), lessons)
 
 
-def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[Lesson]:
+def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[ImprovementLesson]:
     by_id = {row.id: row for row in rows}
     better: dict[int, dict[int, None]] = {}
     beside: dict[int, tuple[int, ...]] = {}
@@ -174,7 +174,7 @@ def _lessons(place: int, record: ProblemRecord, rows: Sequence[Child]) -> list[L
     top = max((row.fitness for row in rows if not row.failed), default=0.0)
     target = record.target if record.target is not None else top
     return [
-        Lesson(
+        ImprovementLesson(
             place,
             record.id,
             parent,
@@ -215,7 +215,7 @@ class Writer:
         self.left_out = Counter[str]()
 
     def write(
-        self, lesson: Lesson, improvements: Improvements, most: int, rng: np.random.Generator
+        self, lesson: ImprovementLesson, improvements: Improvements, most: int, rng: np.random.Generator
     ) -> tuple[PromptFormat, Selection, str] | None:
         """(format, what is shown, the rollout) of a lesson with at most `most` of its children; those that the format
         cannot say are left out, None where it can say none."""
@@ -227,7 +227,7 @@ class Writer:
         return None if text is None else (several, selection, text)
 
     def write_pair(
-        self, lesson: Lesson, improvements: Improvements, most: int, rng: np.random.Generator
+        self, lesson: ImprovementLesson, improvements: Improvements, most: int, rng: np.random.Generator
     ) -> tuple[PromptFormat, Selection, tuple[str, str]] | None:
         """As `write`, with two rollouts of equally many answers: of better children, and of worse ones."""
         selection, better = self._sayable(lesson, improvements, draw_children(lesson.children, most, rng))
@@ -239,7 +239,9 @@ class Writer:
         good, bad = several.write(better[:count], selection), several.write(worse[:count], selection)
         return None if good is None or bad is None else (several, selection, (good, bad))
 
-    def _sayable(self, lesson: Lesson, improvements: Improvements, ids: Sequence[int]) -> tuple[Selection, list[str]]:
+    def _sayable(
+        self, lesson: ImprovementLesson, improvements: Improvements, ids: Sequence[int]
+    ) -> tuple[Selection, list[str]]:
         """What the prompt shows, and the texts of those children that the format can say."""
         selection, found = improvements.read(lesson, ids)
         one = self._formats((lesson.run, lesson.problem), 1)

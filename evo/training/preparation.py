@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Prepared:
+class PreparedTraining:
     """Problems and how they are put, held-out problems, and a policy that can learn. weights: its address"""
 
     problems: list[Problem]
@@ -52,7 +52,7 @@ def open_named_traces(run: TrainRun, began: Sequence[Mapping[str, Any]] | None =
 
 def prepare(
     run: TrainRun, weights: str, accelerator: Accelerator | None, traces: Traces | Improvements | None
-) -> Prepared:
+) -> PreparedTraining:
     if not run.problems and traces is None:
         raise BadInput("no problem named to learn from; try `evo train vpo maze:train -o DIR`")
     set_sandbox_mode(run.sandbox)
@@ -88,7 +88,7 @@ def prepare(
         reference = start.model.float().requires_grad_(False)
     if isinstance(traces, Traces):
         keep_fitting(traces, policy)
-    return Prepared(problems, styles, held_out, policy, reference, traces, weights)
+    return PreparedTraining(problems, styles, held_out, policy, reference, traces, weights)
 
 
 def whole_model(weights: str) -> PreTrainedModel:

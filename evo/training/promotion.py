@@ -37,14 +37,14 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class WeightSnapshot:
     """A learner as it was: to come back to it."""
 
     weights: dict[str, Any]
     state: dict[str, Any]
 
     @classmethod
-    def of(cls, trainer: PolicyTrainer) -> Snapshot:
+    def of(cls, trainer: PolicyTrainer) -> WeightSnapshot:
         weights = {name: tensor.detach().clone() for name, tensor in trainer.model.state_dict().items()}
         return cls(weights, copy.deepcopy(trainer.state()))
 
@@ -75,11 +75,11 @@ class Promotion:
     ) -> None:
         self.candidate, self.problems, self.scorer = candidate, list(problems), scorer
         self.every, self.answers, self.total = every, answers, total
-        self._good: Snapshot | None = None
+        self._good: WeightSnapshot | None = None
 
     def start(self, trainer: PolicyTrainer) -> None:
         """The learner as it is has been promoted."""
-        self._good = Snapshot.of(trainer)
+        self._good = WeightSnapshot.of(trainer)
 
     async def decide(self, trainer: PolicyTrainer, policy: TrainablePolicy, step: int) -> Decision:
         """After the step-th step, from 1: promote, go back, or go on learning."""

@@ -24,7 +24,7 @@ from evo.training.improvement import Improvements
 from evo.training.loop import SteppedTraining
 from evo.training.offline import OfflineTraining, plan_steps, resolve_settings
 from evo.training.on_policy import TrainingLoop
-from evo.training.preparation import Prepared, open_named_traces, prepare, whole_model
+from evo.training.preparation import PreparedTraining, open_named_traces, prepare, whole_model
 from evo.training.run_directory import TrainingRecord
 from evo.training.stored_archives import open_stored_archives
 from evo.training.traces import Traces
@@ -188,7 +188,7 @@ def _resume(
 
 def _assemble(
     run: TrainRun,
-    prepared: Prepared,
+    prepared: PreparedTraining,
     record: TrainingRecord,
     accelerator: Accelerator | None,
     about: dict[str, Any],

@@ -14,7 +14,7 @@ import numpy as np
 from evo.config.traces import run_and_address, span, timestamp
 from evo.config.train import TrainRun
 from evo.errors import BadInput
-from evo.training.improvement import CACHE_BYTES, Improvements, Source, find_improvements
+from evo.training.improvement import CACHE_BYTES, Improvements, LessonSource, find_improvements
 from evo.training.traces import Chosen, TraceRun, Traces
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
@@ -55,12 +55,12 @@ def open_improvements(run: TrainRun, began: Sequence[Mapping[str, Any]] | None =
     """What the runs that `run` names have to teach by example; read-only. Arguments and errors as of open_traces."""
     stores: dict[str, Store] = {}
     try:
-        found: dict[tuple[str, str], Source] = {}
+        found: dict[tuple[str, str], LessonSource] = {}
         for _, store, records in _named_runs(run, stores):
             for record in records:
                 problems = {problem.id: problem for problem in store.problems(record.id)}
                 reader = CandidateReader(store, CACHE_BYTES)
-                found.setdefault((store.address, record.name), Source(store, record, problems, -1, reader))
+                found.setdefault((store.address, record.name), LessonSource(store, record, problems, -1, reader))
         sources = list(found.values())
         if began is None:
             for source in sources:

@@ -53,7 +53,7 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AdoptedPrompt:
     """An answer of an iteration, a repeat too: what was asked and what came of it, as far as it is known."""
 
     candidate: int
@@ -92,11 +92,11 @@ class Adoption:
         self.solved: int | None = None
         self._improvements: list[tuple[int, int, float]] = []
 
-    def write(self, tx: Transaction, found: Sequence[Found], order: Sequence[Asked | Copied]) -> None:
+    def write(self, tx: Transaction, found: Sequence[Found], order: Sequence[AdoptedPrompt | Copied]) -> None:
         """Seeds of `found` first, then `order`. Raises ScorerFault where an answer lacks a feature of the grid."""
         self._memory.check([one.answer.score for one in found], self._problem.name)
         measures = [self._memory.measure([one.answer])[0] for one in found]
-        groups = [one for one in order if isinstance(one, Asked)]
+        groups = [one for one in order if isinstance(one, AdoptedPrompt)]
         born: dict[int, int] = {}  # candidate -> sequence of the group that brought it
         for sequence, asked in enumerate(groups):
             if not found[asked.candidate].seed:
@@ -135,7 +135,7 @@ class Adoption:
     def _id(self, number: int | None) -> int | None:
         return None if number is None else self.ids[number]
 
-    def _write_groups(self, tx: Transaction, groups: Sequence[Asked]) -> list[int]:
+    def _write_groups(self, tx: Transaction, groups: Sequence[AdoptedPrompt]) -> list[int]:
         run = self._problem.run_id
         rows: list[dict[str, Any]] = [
             dict(
@@ -150,7 +150,7 @@ class Adoption:
         return list(tx.connection.execute(_GROUPS, rows).scalars()) if rows else []
 
     def _write_answers(
-        self, tx: Transaction, groups: Sequence[Asked], group_ids: Sequence[int], born: dict[int, int]
+        self, tx: Transaction, groups: Sequence[AdoptedPrompt], group_ids: Sequence[int], born: dict[int, int]
     ) -> None:
         if not groups:
             return
@@ -176,7 +176,7 @@ class Adoption:
         tx: Transaction,
         found: Sequence[Found],
         measures: Sequence[tuple[float, ...]],
-        order: Sequence[Asked | Copied],
+        order: Sequence[AdoptedPrompt | Copied],
         born: dict[int, int],
     ) -> None:
         """Let all of it happen in memory, as a resume will, and write what readers without an index need."""

@@ -33,7 +33,7 @@ _SUFFIXES = {"python": ".py", "rust": ".rs", "cpp": ".cpp", "c": ".c", "javascri
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class CheckpointProgram:
     """A program as far as a run needs it; `raw` is all that its file holds.
 
     island: where it is a member, else where it says that it was born
@@ -63,7 +63,7 @@ class Checkpoint:
 
     path: Path
     record: Mapping[str, Any]
-    programs: Sequence[Program]
+    programs: Sequence[CheckpointProgram]
     islands: int
 
 
@@ -100,7 +100,7 @@ def _read(folder: Path) -> Checkpoint:
         raise BadCheckpoint(f"{folder} is no whole checkpoint: it has no folder {PROGRAMS}")
     members = _members(folder, record)
     home = {id: island for island, ids in reversed(list(enumerate(members))) for id in ids}
-    programs: dict[str, Program] = {}
+    programs: dict[str, CheckpointProgram] = {}
     for file in sorted(programs_folder.glob("*.json")):
         program = _program(file, home)
         if program.id in programs:
@@ -196,14 +196,14 @@ def _members(folder: Path, record: Mapping[str, Any]) -> list[list[str]]:
     return islands
 
 
-def _program(file: Path, home: Mapping[str, int]) -> Program:
+def _program(file: Path, home: Mapping[str, int]) -> CheckpointProgram:
     raw = _json(file)
     id = checked_id(raw.get("id"), file)
     metadata = _given(file, raw, "metadata", {}, dict, "keys and values")
     born = metadata.get("island", 0)
     if id not in home and (not isinstance(born, int) or isinstance(born, bool) or not 0 <= born < MOST_ISLANDS):
         raise BadCheckpoint(f"{file}: its island is {born!r}, no number from 0")
-    return Program(
+    return CheckpointProgram(
         id=id,
         code=_given(file, raw, "code", None, str, "text"),
         parent=_given(file, raw, "parent_id", "", str, "a program's id") or None,

@@ -20,7 +20,7 @@ from islands.db.schema import Answer, Candidate, ImportedProgram, PolicyVersion,
 from islands.db.store import Store
 from islands.interop.checkpoint import write_checkpoint
 from islands.interop.metrics import FITNESS, OWN
-from islands.interop.outline import Copy, Line, outline
+from islands.interop.outline import Copy, OutlineLine, outline
 from islands.interop.record import unpack
 from islands.types import ProblemRecord, RunRecord
 
@@ -278,7 +278,7 @@ class CheckpointExport:
         before: Mapping[str, Any] = self._outline.record or {}
         return int(before.get("last_iteration") or 0) + iteration - self._outline.imported
 
-    def _metrics(self, line: Line) -> dict[str, float]:
+    def _metrics(self, line: OutlineLine) -> dict[str, float]:
         """Fitness, objectives, and the features that are none of them."""
         named = dict(zip(self._problem.objectives, line.rewards, strict=True))
         return {**line.features, **named, FITNESS: line.fitness}

@@ -13,8 +13,8 @@ from sqlalchemy import insert
 from islands.db.schema import Import, ImportedProgram
 from islands.db.store import Store
 from islands.db.transaction import Transaction
-from islands.interop.adoption import Adoption, Asked, Copied, Found
-from islands.interop.checkpoint import Checkpoint, Program
+from islands.interop.adoption import AdoptedPrompt, Adoption, Copied, Found
+from islands.interop.checkpoint import Checkpoint, CheckpointProgram
 from islands.interop.metrics import own_record
 from islands.interop.record import exchange_of, pack
 from islands.interop.timeline import Timeline
@@ -110,8 +110,8 @@ def _found(line: Timeline, scores: Sequence[Score]) -> list[Found]:
     ]
 
 
-def _order(line: Timeline) -> list[Asked | Copied]:
-    order: list[Asked | Copied] = []
+def _order(line: Timeline) -> list[AdoptedPrompt | Copied]:
+    order: list[AdoptedPrompt | Copied] = []
     for event in line.events:
         if event.kind == "copy":
             order.append(Copied(event.candidate, event.source, event.island))
@@ -119,7 +119,7 @@ def _order(line: Timeline) -> list[Asked | Copied]:
             asked = exchange_of(event.program)
             text = event.program.code if asked.response is None else asked.response
             order.append(
-                Asked(
+                AdoptedPrompt(
                     event.candidate, event.island, event.parent, event.program.created, _version(event.program),
                     asked.system, asked.user, text,
                 )
@@ -127,7 +127,7 @@ def _order(line: Timeline) -> list[Asked | Copied]:
     return order
 
 
-def _version(program: Program) -> str:
+def _version(program: CheckpointProgram) -> str:
     version = own_record(program).get("policy_version")
     return version if isinstance(version, str) and version.isprintable() and 0 < len(version) <= 400 else POLICY
 

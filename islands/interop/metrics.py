@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from islands.interop.checkpoint import Program
+from islands.interop.checkpoint import CheckpointProgram
 from problems.contract import Problem, Score
 
 OWN = "evo"
@@ -21,18 +21,18 @@ FITNESS = "combined_score"
 _LONGEST_FEEDBACK = 20_000
 
 
-def own_record(program: Program) -> Mapping[str, Any]:
+def own_record(program: CheckpointProgram) -> Mapping[str, Any]:
     """What an export of ours wrote about the program; empty for one of OpenEvolve's own."""
     own = program.metadata.get(OWN)
     return own if isinstance(own, dict) else {}
 
 
-def feature_names(programs: Iterable[Program]) -> tuple[str, ...]:
+def feature_names(programs: Iterable[CheckpointProgram]) -> tuple[str, ...]:
     """The features among the metrics, as far as programs of ours tell."""
     return tuple(sorted({str(name) for program in programs for name in _mapping(own_record(program).get("features"))}))
 
 
-def score_of(program: Program, problem: Problem, features: tuple[str, ...] = ()) -> Score | None:
+def score_of(program: CheckpointProgram, problem: Problem, features: tuple[str, ...] = ()) -> Score | None:
     """The Score that the stored metrics come to; None where they do not tell. `features` are the metrics that a program
     must have as features, where the problem does not say by itself."""
     own = _own_score(program, problem)
@@ -55,17 +55,17 @@ def score_of(program: Program, problem: Problem, features: tuple[str, ...] = ())
     return Score(rewards, numbers[FITNESS], {name: numbers[name] for name in features}, feedback, failed)
 
 
-def names_objective(program: Program, problem: Problem) -> bool:
+def names_objective(program: CheckpointProgram, problem: Problem) -> bool:
     """Whether one of the metrics is an objective of the problem."""
     return any(name in program.metrics for name in problem.objectives)
 
 
-def failed_elsewhere(program: Program, problem: Problem) -> bool:
+def failed_elsewhere(program: CheckpointProgram, problem: Problem) -> bool:
     """Whether the program failed, so that its metrics tell nothing of which problem it answers."""
     return not names_objective(program, problem) and _find_failure(program, problem) is not None
 
 
-def feedback_of(program: Program) -> str:
+def feedback_of(program: CheckpointProgram) -> str:
     """Its artifacts as a prompt would show them."""
     try:
         artifacts = json.loads(program.raw.get("artifacts_json") or "{}")
@@ -79,7 +79,7 @@ def feedback_of(program: Program) -> str:
     return "\n".join(f"{key}: {value}" for key, value in texts.items())[:_LONGEST_FEEDBACK]
 
 
-def _own_score(program: Program, problem: Problem) -> Score | None:
+def _own_score(program: CheckpointProgram, problem: Problem) -> Score | None:
     """As the export wrote it, unless the metrics beside it have been changed since."""
     own = own_record(program)
     rewards, fitness, features = own.get("rewards"), own.get("fitness"), _mapping(own.get("features"))
@@ -115,7 +115,7 @@ def _finite(value: object) -> bool:
         return False
 
 
-def _find_failure(program: Program, problem: Problem) -> str | None:
+def _find_failure(program: CheckpointProgram, problem: Problem) -> str | None:
     """Why the evaluation failed, in one line; None where it did not. An `error` that is an objective is no mark."""
     mark = None if "error" in problem.objectives else program.metrics.get("error")
     if isinstance(mark, str) and mark.strip():

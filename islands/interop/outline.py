@@ -17,7 +17,7 @@ from islands.types import ProblemRecord
 
 
 @dataclass(frozen=True)
-class Line:
+class OutlineLine:
     """A candidate without its text. origin: whether a checkpoint brought it; sequence: of its group, -1 for a seed"""
 
     island: int
@@ -53,7 +53,7 @@ class Outline:
     """
 
     problem: ProblemRecord
-    lines: dict[int, Line]
+    lines: dict[int, OutlineLine]
     record: Mapping[str, Any] | None
     imported: int
     groups: dict[int, int]
@@ -178,7 +178,7 @@ def _groups(connection: Connection, problem: int, imported: int) -> tuple[dict[i
     return groups, own, 0 if last is None else last + 1
 
 
-def _lines(connection: Connection, problem: int, origin: set[int]) -> dict[int, Line]:
+def _lines(connection: Connection, problem: int, origin: set[int]) -> dict[int, OutlineLine]:
     query = (
         select(
             Candidate.c.id, Candidate.c.island, Candidate.c.generation, Candidate.c.sequence, Candidate.c.parent_id,
@@ -189,7 +189,7 @@ def _lines(connection: Connection, problem: int, origin: set[int]) -> dict[int, 
         .order_by(Candidate.c.id)
     )  # fmt: skip
     return {
-        id: Line(
+        id: OutlineLine(
             island, generation, sequence, parent, fitness, tuple(rewards), features, tuple(measures), created,
             bool(valid), id in origin,
         )

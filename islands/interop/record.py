@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from islands.interop.checkpoint import Program
+from islands.interop.checkpoint import CheckpointProgram
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Exchange:
     response: str | None = None
 
 
-def exchange_of(program: Program) -> Exchange:
+def exchange_of(program: CheckpointProgram) -> Exchange:
     """OpenEvolve logs {template: {system, user, responses}}; anything else stays in the record."""
     prompts = program.raw.get("prompts")
     if not isinstance(prompts, dict) or len(prompts) != 1:
@@ -39,7 +39,7 @@ def exchange_of(program: Program) -> Exchange:
             return Exchange(template, asked["system"], asked["user"])
 
 
-def pack(program: Program, text: str, exchange: Exchange | None) -> str:
+def pack(program: CheckpointProgram, text: str, exchange: Exchange | None) -> str:
     """The record of a program whose candidate has this text and whose group, if any, this exchange."""
     kept = dict(program.raw)
     moved: dict[str, Any] = {}

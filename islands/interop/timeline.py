@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from islands.errors import BadCheckpoint
-from islands.interop.checkpoint import Checkpoint, Program
+from islands.interop.checkpoint import Checkpoint, CheckpointProgram
 from problems.identity import identity
 
 
@@ -26,7 +26,7 @@ class Event:
     """
 
     kind: Literal["seed", "answer", "copy"]
-    program: Program
+    program: CheckpointProgram
     candidate: int
     island: int
     source: int = 0
@@ -39,7 +39,7 @@ class Timeline:
 
     events: Sequence[Event]
     identities: Sequence[bytes]
-    first: Sequence[Program]
+    first: Sequence[CheckpointProgram]
     orphans: int
     """Programs whose parent is not in the checkpoint: OpenEvolve forgets those it removes."""
 
@@ -49,7 +49,7 @@ def timeline(checkpoint: Checkpoint, answer_format: str) -> Timeline:
     programs = {program.id: program for program in checkpoint.programs}
     of_text: dict[str, bytes] = {}
     numbers: dict[bytes, int] = {}
-    first: list[Program] = []
+    first: list[CheckpointProgram] = []
     candidates: dict[str, int] = {}
     events: list[Event] = []
     for program in in_order(checkpoint):
@@ -73,18 +73,18 @@ def timeline(checkpoint: Checkpoint, answer_format: str) -> Timeline:
     return Timeline(events, list(numbers), first, orphans)
 
 
-def in_order(checkpoint: Checkpoint) -> list[Program]:
+def in_order(checkpoint: Checkpoint) -> list[CheckpointProgram]:
     """Seeds first, then by time, every program after its parent. Raises BadCheckpoint."""
     programs = {program.id: program for program in checkpoint.programs}
-    children: dict[str, list[Program]] = {}
-    ready: list[tuple[tuple[bool, float, bool, int, int, str], Program]] = []
+    children: dict[str, list[CheckpointProgram]] = {}
+    ready: list[tuple[tuple[bool, float, bool, int, int, str], CheckpointProgram]] = []
     for program in programs.values():
         if program.parent in programs:
             children.setdefault(str(program.parent), []).append(program)
         else:
             ready.append((_key(program), program))
     heapq.heapify(ready)
-    ordered: list[Program] = []
+    ordered: list[CheckpointProgram] = []
     while ready:
         _, program = heapq.heappop(ready)
         ordered.append(program)
@@ -97,7 +97,7 @@ def in_order(checkpoint: Checkpoint) -> list[Program]:
     return ordered
 
 
-def _key(program: Program) -> tuple[bool, float, bool, int, int, str]:
+def _key(program: CheckpointProgram) -> tuple[bool, float, bool, int, int, str]:
     """Unique, so that programs themselves are never compared. A copy follows what was found at the same time; ids that
     count come in the order of their numbers."""
     return (
@@ -105,11 +105,11 @@ def _key(program: Program) -> tuple[bool, float, bool, int, int, str]:
     )  # fmt: skip
 
 
-def _begins(program: Program) -> bool:
+def _begins(program: CheckpointProgram) -> bool:
     return program.parent is None and program.found == 0 and program.generation == 0
 
 
-def _copied(program: Program, parent: Program) -> bool:
+def _copied(program: CheckpointProgram, parent: CheckpointProgram) -> bool:
     """Whether a program of its parent's text is a copy and not an answer that changed nothing."""
     if program.island == parent.island:
         return False

@@ -34,7 +34,7 @@ _ids: BindParameter[Any] = bindparam("ids", expanding=True)
 
 
 @dataclass(frozen=True)
-class Step:
+class LiveStep:
     """A rise of a problem's best fitness. iteration is -1 and created None for the seed answer."""
 
     problem: int
@@ -168,12 +168,12 @@ _NEW_STEPS = _STEPS.where(
 )
 
 
-def steps_between(connection: Connection, run: int, after: int, upto: int) -> Iterator[Step]:
+def steps_between(connection: Connection, run: int, after: int, upto: int) -> Iterator[LiveStep]:
     """The rises of best fitnesses with sequences in (after, upto], by problem in order."""
     query, bounds = (_ALL_STEPS, {}) if after == BEFORE_SEEDS else (_NEW_STEPS, {"after": after})
     found = connection.execute(query, {"run": run, "upto": upto, **bounds})
     for problem, iteration, sequence, fitness, candidate, created in found:
-        yield Step(problem, -1 if iteration is None else iteration, sequence, fitness, candidate, created)
+        yield LiveStep(problem, -1 if iteration is None else iteration, sequence, fitness, candidate, created)
 
 
 _parent = Candidate.alias()

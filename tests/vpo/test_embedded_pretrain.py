@@ -20,7 +20,7 @@ from vpo.embedded.fidelity import cases, of_policy
 from vpo.embedded.language import encode_edit, encode_prompt
 from vpo.embedded.lessons import Lessons, edit, mutate
 from vpo.embedded.pretrain import pretrain
-from vpo.embedded.pretrain_config import PretrainConfig, Progress, make_config
+from vpo.embedded.pretrain_config import PretrainConfig, PretrainProgress, make_config
 from vpo.embedded.words import EDIT_DIALECT, MOST_NEW, size_of, vocabulary
 
 TINY = PretrainConfig(
@@ -184,7 +184,7 @@ def test_what_pretraining_may_start_from():
 
 
 def test_a_tiny_pretraining_learns_and_repeats(tmp_path):
-    seen: list[Progress] = []
+    seen: list[PretrainProgress] = []
     history = pretrain(tmp_path / "a", TINY, held_out=frozenset(), report=seen.append, every=5).history
     assert seen == history and [p.step for p in history] == [5, 10, 15, 20]
     assert history[0].loss < math.log(len(vocabulary())) + 1.5

@@ -55,7 +55,7 @@ class Fidelity:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FidelityComparison:
     """The fidelity of a policy on one kind of maze: with the parent in the prompt and without it, and its teacher's."""
 
     shown: Fidelity
@@ -140,11 +140,11 @@ async def of_policy(
     return fidelity(asked, children, count)
 
 
-async def compare(policy: Policy, kind: str, count: int) -> Comparison:
+async def compare(policy: Policy, kind: str, count: int) -> FidelityComparison:
     """On the first `count` validation mazes of the set `kind`."""
     asked = cases(count, kind=kind)
     shown, unshown = await of_policy(policy, asked), await of_policy(policy, asked, shown=False)
-    return Comparison(shown, unshown, of_teacher(asked, policy.prompt_format))
+    return FidelityComparison(shown, unshown, of_teacher(asked, policy.prompt_format))
 
 
 def of_teacher(asked: Sequence[Case], dialect: str, *, count: int = 12, seed: int = 0) -> Fidelity:

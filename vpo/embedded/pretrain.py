@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from vpo.embedded.checkpoint import PREFIX, SHIPPED, build_model, build_tokenizer, fill
 from vpo.embedded.dialects import open_dialect
-from vpo.embedded.fidelity import KINDS, Comparison, compare
+from vpo.embedded.fidelity import KINDS, FidelityComparison, compare
 from vpo.embedded.lesson import Lesson, Teacher
-from vpo.embedded.pretrain_config import PretrainConfig, Pretraining, Progress
+from vpo.embedded.pretrain_config import PretrainConfig, Pretraining, PretrainProgress
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +30,7 @@ def pretrain(
     config: PretrainConfig | None = None,
     *,
     held_out: Container[str] | None = None,
-    report: Callable[[Progress], None] | None = None,
+    report: Callable[[PretrainProgress], None] | None = None,
     every: int = 50,
 ) -> Pretraining:
     """Train a base policy and save it in `output`. `report` is called each `every` steps and at the end.
@@ -56,14 +56,14 @@ def pretrain(
     return done
 
 
-def _measured(config: PretrainConfig, model: LlamaForCausalLM, history: list[Progress]) -> Pretraining:
+def _measured(config: PretrainConfig, model: LlamaForCausalLM, history: list[PretrainProgress]) -> Pretraining:
     if not config.measured or config.dialect not in KINDS:
         return Pretraining(history)
     import asyncio
 
     from vpo.hf.policy import TransformersPolicy
 
-    async def compared() -> dict[str, Comparison]:
+    async def compared() -> dict[str, FidelityComparison]:
         policy = TransformersPolicy(model, build_tokenizer(config.dialect), version="new", threads=config.threads)
         try:
             return {kind: await compare(policy, kind, config.measured) for kind in KINDS[config.dialect]}
@@ -74,8 +74,11 @@ def _measured(config: PretrainConfig, model: LlamaForCausalLM, history: list[Pro
 
 
 def _train(
-    config: PretrainConfig, held_out: Container[str] | None, report: Callable[[Progress], None] | None, every: int
-) -> tuple[LlamaForCausalLM, list[Progress]]:
+    config: PretrainConfig,
+    held_out: Container[str] | None,
+    report: Callable[[PretrainProgress], None] | None,
+    every: int,
+) -> tuple[LlamaForCausalLM, list[PretrainProgress]]:
     import torch
 
     from vpo.training.precision import multiplies_in_bf16
@@ -96,7 +99,7 @@ def _train(
     mixed = multiplies_in_bf16(config.precision, "cpu")
     lessons = open_dialect(config.dialect).teacher(config.seed, held_out, config.large_share)
     ids = {word: i for i, word in enumerate(open_dialect(config.dialect).vocabulary())}
-    history: list[Progress] = []
+    history: list[PretrainProgress] = []
     waiting: list[list[Lesson]] = []
     losses: list[torch.Tensor] = []
     tokens, started, step = 0, time.monotonic(), 0
@@ -107,7 +110,7 @@ def _train(
             loss = float(torch.stack(losses).mean())
             if loss != loss or loss == float("inf"):
                 raise FloatingPointError(f"the loss is {loss} at step {step}; try a smaller learning rate")
-            history.append(Progress(step, min(done, 1.0), loss, tokens, elapsed))
+            history.append(PretrainProgress(step, min(done, 1.0), loss, tokens, elapsed))
             losses = []
             if report is not None:
                 report(history[-1])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vpo.embedded.checkpoint import PREFIX, checkpoint_path, dialect_of
 from vpo.embedded.dialects import Dialect, all_dialects, open_dialect
-from vpo.embedded.fidelity import Comparison
+from vpo.embedded.fidelity import FidelityComparison
 from vpo.embedded.words import DIALECT, EDIT_DIALECT
 from vpo.policies.prompt_formats import is_token_format
 
@@ -55,7 +55,7 @@ class PretrainConfig:
 
 
 @dataclass(frozen=True)
-class Progress:
+class PretrainProgress:
     """Where training is. loss: nats a token, mean since the last report."""
 
     step: int
@@ -69,8 +69,8 @@ class Progress:
 class Pretraining:
     """What became of it. fidelity: by set of mazes, those of each kind that the language has words for."""
 
-    history: list[Progress]
-    fidelity: Mapping[str, Comparison] = field(default_factory=dict)
+    history: list[PretrainProgress]
+    fidelity: Mapping[str, FidelityComparison] = field(default_factory=dict)
 
 
 def languages() -> dict[str, Dialect]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from problems.types import Prompt, Rollout
-from vpo.hf.decode import Ask, Decoding, Drawn, Settings, Stopped, StopSignal
+from vpo.hf.decode import Ask, Decoding, DrawnTokens, Settings, Stopped, StopSignal
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class StreamedPolicy(Protocol):
     def either(self, cancelled: threading.Event) -> StopSignal: ...
     def settings(self) -> Settings: ...
     def shrink(self, error: FloatingPointError | RuntimeError, rows: int) -> None: ...
-    def rollout(self, ask: Ask, drawn: Drawn) -> Rollout: ...
+    def rollout(self, ask: Ask, drawn: DrawnTokens) -> Rollout: ...
 
 
 class _Group:
@@ -54,11 +54,11 @@ class _Group:
         self.clear()
 
     def clear(self) -> None:
-        self.drawn: list[Drawn | None] = [None] * len(self.asks)
+        self.drawn: list[DrawnTokens | None] = [None] * len(self.asks)
         self.missing, self.begun = len(self.asks), 0
 
 
-class Stream:
+class RoundStream:
     """One sampling of a policy: G rollouts of each prompt, one seed. Asleep until `wake`."""
 
     def __init__(

@@ -70,7 +70,7 @@ class Ask:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnTokens:
     """token_ids (T,) int32, logprobs (T,) float32; stopped: it drew a stop token."""
 
     token_ids: npt.NDArray[np.int32]
@@ -80,9 +80,9 @@ class Drawn:
 
 def decode(
     model: PreTrainedModel, asks: Sequence[Ask], seed: int, settings: Settings, cancelled: StopSignal | None = None
-) -> list[Drawn]:
-    """One Drawn per Ask, in order. Raises Stopped once `cancelled` is set, FloatingPointError on broken logits."""
-    results: list[Drawn | None] = [None] * len(asks)
+) -> list[DrawnTokens]:
+    """The tokens of each Ask, in order. Raises Stopped once `cancelled` is set, FloatingPointError on broken logits."""
+    results: list[DrawnTokens | None] = [None] * len(asks)
     for batch in batches(asks, settings):
         rows = Decoding(model, seed, settings)
         rows.join([asks[i] for i in batch])
@@ -172,13 +172,13 @@ class Decoding:
         return self._count - fresh
 
     @torch.inference_mode()
-    def run(self, steps: int | None, cancelled: StopSignal | None = None) -> list[tuple[int, Drawn]]:
+    def run(self, steps: int | None, cancelled: StopSignal | None = None) -> list[tuple[int, DrawnTokens]]:
         """That many steps, or all: (number, what was drawn) of the rows that have ended meanwhile. A few of them may
         stay in the batch for a while.
 
         Raises Stopped once `cancelled` is set, FloatingPointError on broken logits.
         """
-        done: list[tuple[int, Drawn]] = []
+        done: list[tuple[int, DrawnTokens]] = []
         settings, steps = self._settings, -1 if steps is None else steps
         while len(self) and steps:
             if cancelled is not None and cancelled.is_set():
@@ -207,7 +207,7 @@ class Decoding:
                 self._logits = self._rows.step(tokens)
         return done
 
-    def _tell(self) -> list[tuple[int, Drawn]]:
+    def _tell(self) -> list[tuple[int, DrawnTokens]]:
         """What the rows have drawn that have ended and were not told of."""
         ended = (~self._alive & ~self._told).nonzero().squeeze(-1)
         self._told = ~self._alive
@@ -215,7 +215,7 @@ class Decoding:
         values = self._logprobs[ended].cpu().numpy()
         rows = zip(*(own[ended].tolist() for own in (self._number, self._taken, self._stopped)), strict=True)
         return [
-            (number, Drawn(ids[i, :end].copy(), values[i, :end].copy(), stopped))
+            (number, DrawnTokens(ids[i, :end].copy(), values[i, :end].copy(), stopped))
             for i, (number, end, stopped) in enumerate(rows)
         ]
 

@@ -16,8 +16,8 @@ import torch
 
 from problems.types import Prompt, Rollout
 from vpo.hf.cache import bytes_a_token
-from vpo.hf.continuous_batching import Deliver, Stream, Take
-from vpo.hf.decode import Ask, Drawn, Settings, Stopped, StopSignal, decode
+from vpo.hf.continuous_batching import Deliver, RoundStream, Take
+from vpo.hf.decode import Ask, DrawnTokens, Settings, Stopped, StopSignal, decode
 from vpo.hf.rows import can_join, can_share
 from vpo.policies.contract import PolicyUnavailable, T
 from vpo.policies.encoding import (
@@ -163,7 +163,7 @@ class TransformersPolicy:
         finished = [self.rollout(ask, one) for ask, one in zip(asks, drawn, strict=True)]
         return [finished[i * rollouts : (i + 1) * rollouts] for i in range(len(prompts))]
 
-    def _decode(self, asks: list[Ask], seed: int, cancelled: StopSignal) -> list[Drawn]:
+    def _decode(self, asks: list[Ask], seed: int, cancelled: StopSignal) -> list[DrawnTokens]:
         """All of them; where memory runs out, again in batches of half the rows (rows do not depend on their batch)."""
         while True:
             try:
@@ -173,11 +173,11 @@ class TransformersPolicy:
 
     # -- what a stream of rounds is made of; everything here runs in the worker
 
-    def stream(self, *, rollouts: int, answers: int, seed: int, take: Take, deliver: Deliver) -> Stream | None:
+    def stream(self, *, rollouts: int, answers: int, seed: int, take: Take, deliver: Deliver) -> RoundStream | None:
         """A sampling in rounds, None where this model's rows cannot join others on the way. May be called anywhere."""
         if not can_join(self.model):
             return None
-        return Stream(self, rollouts=rollouts, answers=answers, seed=seed, take=take, deliver=deliver)
+        return RoundStream(self, rollouts=rollouts, answers=answers, seed=seed, take=take, deliver=deliver)
 
     def soon(self, work: Callable[[], None]) -> None:
         """Queue work that answers for its own faults; nothing happens once the policy is closed."""
@@ -243,7 +243,7 @@ class TransformersPolicy:
         bound = 8 << 30 if self.model.device.type == "cuda" else 1 << 30
         return max(1, int(bound / (4 * width * self.model.dtype.itemsize)))
 
-    def rollout(self, ask: Ask, drawn: Drawn) -> Rollout:
+    def rollout(self, ask: Ask, drawn: DrawnTokens) -> Rollout:
         """What a row has drawn, as text."""
         text = decode_rollout(self.tokenizer, drawn.token_ids, drawn.stopped, self.prompt_format, ask.prefill)
         return Rollout(text, drawn.token_ids, drawn.logprobs, ask.prompt, "stop" if drawn.stopped else "length")

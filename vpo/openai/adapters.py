@@ -25,14 +25,14 @@ _SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class Adapter:
+class ServedAdapter:
     """name: by which requests ask for it in the model's place; folder: with adapter_config.json and the weights"""
 
     name: str
     folder: str
 
 
-async def load_adapter(client: openai.AsyncOpenAI, place: Endpoint, adapter: Adapter) -> None:
+async def load_adapter(client: openai.AsyncOpenAI, place: Endpoint, adapter: ServedAdapter) -> None:
     """Raises ServerGone where nobody answers, PolicyUnavailable where the server will not have it."""
     try:
         await _post(client, "/load_lora_adapter", {"lora_name": adapter.name, "lora_path": adapter.folder})
@@ -55,7 +55,7 @@ async def load_adapter(client: openai.AsyncOpenAI, place: Endpoint, adapter: Ada
         raise unavailable(error, place) from None
 
 
-async def unload_adapter(client: openai.AsyncOpenAI, adapter: Adapter) -> None:
+async def unload_adapter(client: openai.AsyncOpenAI, adapter: ServedAdapter) -> None:
     """Let go of it. A server that does not is left with it: nobody asks for it any more."""
     try:
         await _post(client, "/unload_lora_adapter", {"lora_name": adapter.name})

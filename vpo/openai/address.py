@@ -21,7 +21,7 @@ _VERSION_CHARS = 300
 """A version is a column of the database; of more servers it names the first and says how many."""
 
 
-class Options(BaseModel):
+class OpenAIOptions(BaseModel):
     """What may stand after the question mark, beside vpo.policies.address.CommonOptions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -56,7 +56,7 @@ class Options(BaseModel):
         return (*parts, parts[0])[:3]
 
     @model_validator(mode="after")
-    def _both(self) -> Options:
+    def _both(self) -> OpenAIOptions:
         if (self.weights is None) != (self.adapters is None):
             raise ValueError("weights and adapters go together: a copy of the model, and a directory that both see")
         return self
@@ -81,7 +81,7 @@ class Endpoint:
     model: str
     url: str
     explicit: bool
-    options: Options
+    options: OpenAIOptions
     key: str
     others: tuple[str, ...] = ()
 
@@ -115,7 +115,7 @@ def endpoint(address: PolicyAddress) -> Endpoint:
     model, given = match["model"], match["url"]
     if model.endswith("@") or "://" in model:
         raise BadAddress(f"policy 'openai:{name}' names no model: openai:MODEL@URL")
-    options, server = address.own_options(Options), os.environ.get("OPENAI_BASE_URL")
+    options, server = address.own_options(OpenAIOptions), os.environ.get("OPENAI_BASE_URL")
     if given is None and not server and "@" in model:  # OpenAI's own models have none in their names
         name, _, host = model.rpartition("@")
         raise BadAddress(

@@ -20,7 +20,7 @@ import numpy as np
 
 from problems.types import Prompt, Rollout, Usage
 from vpo.openai.address import Endpoint
-from vpo.openai.response import NOTHING, Choice, Reply
+from vpo.openai.response import NOTHING, Reply, ReplyChoice
 from vpo.openai.server import Server
 from vpo.policies import spread
 from vpo.policies.contract import PolicyUnavailable
@@ -129,14 +129,14 @@ class OpenAIPolicy:
                 found.append(Rollout(text, choice.token_ids, logprobs, prompt_ids, choice.finish, usage))
         return found
 
-    def _usage(self, reply: Reply, choice: Choice, first: bool) -> Usage:
+    def _usage(self, reply: Reply, choice: ReplyChoice, first: bool) -> Usage:
         prompt, cached = (reply.prompt_tokens, min(reply.cached_tokens, reply.prompt_tokens)) if first else (0, 0)
         read, written, reread = self.place.options.price or (0.0, 0.0, 0.0)
         cost = (read * (prompt - cached) + reread * cached + written * choice.tokens) / 1e6
         return Usage(prompt, choice.tokens, cost)
 
 
-EMPTY = Choice("", "stop", np.zeros(0, np.int32), np.zeros(0, np.float32), 0)
+EMPTY = ReplyChoice("", "stop", np.zeros(0, np.int32), np.zeros(0, np.float32), 0)
 
 
 def first_seed(seed: int, stream: int) -> int:

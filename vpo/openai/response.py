@@ -20,7 +20,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class ReplyChoice:
     """One rollout as a server gave it.
 
     token_ids, logprobs: (T,), both empty where the server gives none
@@ -41,7 +41,7 @@ class Reply:
     refused: whether a filter kept the prompt from the model
     """
 
-    choices: tuple[Choice, ...]
+    choices: tuple[ReplyChoice, ...]
     prompt_ids: npt.NDArray[np.int32]
     prompt_tokens: int = 0
     cached_tokens: int = 0
@@ -80,7 +80,7 @@ def read_reply(body: Any) -> Reply:
         raise Unreadable(f"a malformed choice ({type(error).__name__}: {error})") from None
 
 
-def _choice(choice: Mapping[str, Any], ids: npt.NDArray[np.int32], tokens: int) -> Choice:
+def _choice(choice: Mapping[str, Any], ids: npt.NDArray[np.int32], tokens: int) -> ReplyChoice:
     text = (choice.get("message") or {}).get("content") or ""
     if not isinstance(text, str):
         raise TypeError("content is no text")
@@ -88,7 +88,7 @@ def _choice(choice: Mapping[str, Any], ids: npt.NDArray[np.int32], tokens: int) 
     if len(values) != len(ids) or not np.isfinite(values).all():
         values = np.zeros(0, np.float32)  # of other tokens than the ids: nothing that could be learned from
     finish = "length" if choice.get("finish_reason") in _CUT else "stop"
-    return Choice(text, finish, ids, values, tokens)
+    return ReplyChoice(text, finish, ids, values, tokens)
 
 
 def logprobs_in(choice: Mapping[str, Any]) -> npt.NDArray[np.float32]:

@@ -21,7 +21,7 @@ import openai
 
 from problems.redaction import redact_beginning
 from problems.types import Prompt
-from vpo.openai.adapters import Adapter, load_adapter, token_logprobs, unload_adapter
+from vpo.openai.adapters import ServedAdapter, load_adapter, token_logprobs, unload_adapter
 from vpo.openai.address import Endpoint
 from vpo.openai.errors import (
     Overflow,
@@ -81,7 +81,7 @@ class Server:
         self.with_ids, self.context = with_ids, context
         self.takes_n = place.options.n == "auto"
         self.continues = engine in CONTINUING
-        self.adapter: Adapter | None = None
+        self.adapter: ServedAdapter | None = None
         self.calls = 0
         self.gate = Gate(place.options.rpm, place.options.tpm)
         self._extras = NEUTRAL.get(engine, {}) | ({"return_token_ids": True} if with_ids else {})
@@ -127,12 +127,12 @@ class Server:
         except (Unreadable, KeyError, TypeError):
             return True
 
-    async def take_adapter(self, adapter: Adapter) -> None:
+    async def take_adapter(self, adapter: ServedAdapter) -> None:
         """Have the server load it, and ask for it from now on. Raises ServerGone, PolicyUnavailable."""
         self.adapter = adapter
         await load_adapter(self._client, self.place, adapter)
 
-    async def drop_adapter(self, adapter: Adapter) -> None:
+    async def drop_adapter(self, adapter: ServedAdapter) -> None:
         """The server need hold it no longer."""
         await unload_adapter(self._client, adapter)
 

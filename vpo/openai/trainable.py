@@ -23,7 +23,7 @@ import numpy.typing as npt
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.progress_bars import without_bars
-from vpo.openai.adapters import Adapter
+from vpo.openai.adapters import ServedAdapter
 from vpo.openai.policy import OpenAIPolicy
 from vpo.openai.server import Server
 from vpo.policies.contract import PolicyUnavailable, T
@@ -47,7 +47,7 @@ class AdaptedPolicy(OpenAIPolicy):
         self._weights, self._folder, self._device = weights, folder, device
         self._turns = Turns()
         self._worker = ThreadPoolExecutor(1, "policy")
-        self._adapter: Adapter | None = None
+        self._adapter: ServedAdapter | None = None
         self._names = (f"evo-{secrets.token_hex(4)}-{number}" for number in itertools.count(1))
 
     @functools.cached_property
@@ -105,7 +105,7 @@ class AdaptedPolicy(OpenAIPolicy):
         """
         async with self._turns.alone():
             folder = self._folder / next(self._names)
-            before, now = self._adapter, Adapter(folder.name, str(folder))
+            before, now = self._adapter, ServedAdapter(folder.name, str(folder))
             try:
                 await self._run(functools.partial(save, folder))
                 await self._of_each([one.take_adapter(now) for one in self._servers])
@@ -156,6 +156,6 @@ class AdaptedPolicy(OpenAIPolicy):
                 raise fault
         return [one for one in said if not isinstance(one, BaseException)]
 
-    async def _let_go(self, adapter: Adapter) -> None:
+    async def _let_go(self, adapter: ServedAdapter) -> None:
         await asyncio.gather(*(one.drop_adapter(adapter) for one in self._servers))
         await asyncio.to_thread(shutil.rmtree, adapter.folder, ignore_errors=True)

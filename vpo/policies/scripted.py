@@ -88,7 +88,7 @@ class ScriptedPolicy:
         return group
 
 
-class Options(BaseModel):
+class ScriptedOptions(BaseModel):
     """latency: seconds that every call sleeps; after: calls that `broken` answers"""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -99,7 +99,7 @@ class Options(BaseModel):
 
 def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedPolicy:
     """The policy of `scripted:NAME`. Raises BadAddress on an unknown name, option, or file."""
-    options, name = address.own_options(Options), address.model
+    options, name = address.own_options(ScriptedOptions), address.model
     kind, _, file = name.partition("=")
     failing_after = None
     if kind == "fixed" and file:

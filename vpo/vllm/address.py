@@ -25,7 +25,7 @@ _RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM has kernels for; an adapter is padded to the next one."""
 
 
-class Options(BaseModel):
+class EngineOptions(BaseModel):
     """What may stand after the question mark, beside vpo.policies.address.CommonOptions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -83,7 +83,7 @@ class EngineSettings:
     device: str | None
     dtype: str | None
     threads: int | None
-    options: Options
+    options: EngineOptions
     weights: str = ""
 
     def with_weights(self, folder: str) -> EngineSettings:
@@ -97,7 +97,7 @@ def engine_settings(address: PolicyAddress, settings: PolicySettings) -> EngineS
         raise BadAddress(f"dtype {settings.dtype!r} is not one of {', '.join(_DTYPES)}")
     if settings.device is not None and settings.device.partition(":")[0] not in ("cpu", "cuda"):
         raise BadAddress(f"device {settings.device!r} cannot be used: vLLM policies run on cpu, cuda or cuda:N")
-    options = address.own_options(Options)
+    options = address.own_options(EngineOptions)
     model, adapter = _source(address.model)
     return EngineSettings(model, adapter, settings.device, settings.dtype, settings.threads, options)
 

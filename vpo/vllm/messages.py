@@ -19,7 +19,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Call:
+class EngineCall:
     """What one `sample` asks for: groups, drawn at one temperature, ended by any of the stop tokens.
 
     limit: most tokens of a rollout; context: of a prompt and its rollout
@@ -45,7 +45,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnRollout:
     """What a call came to. prompts: (P,) int32, the token ids of each group's; rows: group by group."""
 
     prompts: list[npt.NDArray[np.int32]]

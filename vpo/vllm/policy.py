@@ -36,7 +36,7 @@ from vpo.policies.turns import Turns
 from vpo.vllm.address import EngineSettings
 from vpo.vllm.engine import Engine
 from vpo.vllm.leases import release, reload_engine
-from vpo.vllm.messages import Call, Drawn, Group, Row
+from vpo.vllm.messages import DrawnRollout, EngineCall, Group, Row
 from vpo.vllm.replicas import Replica, Replicas, answer
 from vpo.vllm.text import load_tokenizer
 from vpo.vllm.transfer import export_weights
@@ -94,20 +94,22 @@ class VllmPolicy:
             Group(prompt, tuple(row_seed(seed, prompt.stream, place) for place in range(rollouts)))
             for prompt in prompts
         )
-        call = Call(groups, limit, self.context, self.temperature, self.top_p, tuple(sorted(self.stops)))
+        call = EngineCall(groups, limit, self.context, self.temperature, self.top_p, tuple(sorted(self.stops)))
         async with self._turns.shared():
             drawn = await self._draw(call)
         rows = iter(drawn.rows)
         return [[self._rollout(ids, next(rows)) for _ in range(rollouts)] for ids in drawn.prompts]
 
-    async def _draw(self, call: Call) -> Drawn:
+    async def _draw(self, call: EngineCall) -> DrawnRollout:
         """The call's rollouts; of replicas each group by the one that it belongs to."""
         if self.spread is None:
-            drawn: Drawn = await self._ask("sample", call)
+            drawn: DrawnRollout = await self._ask("sample", call)
             return drawn
         alone = [dataclasses.replace(call, groups=(group,)) for group in call.groups]
         parts = await together([self._ask("sample", one, one.groups[0]) for one in alone])
-        return Drawn([ids for part in parts for ids in part.prompts], [row for part in parts for row in part.rows])
+        return DrawnRollout(
+            [ids for part in parts for ids in part.prompts], [row for part in parts for row in part.rows]
+        )
 
     async def _ask(self, kind: str, content: Any = None, group: Group | None = None) -> Any:
         if self._closed:

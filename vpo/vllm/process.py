@@ -30,7 +30,7 @@ from vpo.policies.contract import PromptTooLong
 from vpo.policies.encoding import remaining_tokens
 from vpo.vllm.address import EngineSettings
 from vpo.vllm.build import Ready, build_engine
-from vpo.vllm.messages import Call, Drawn, Row
+from vpo.vllm.messages import DrawnRollout, EngineCall, Row
 from vpo.vllm.text import Description, Text
 from vpo.vllm.transfer import receive_weights
 
@@ -136,7 +136,7 @@ class Host:
         cleanup_dist_env_and_memory()
         gc.collect()
 
-    def _add(self, number: int, call: Call) -> Any:
+    def _add(self, number: int, call: EngineCall) -> Any:
         """Put a call's rollouts into the batch; its answer comes when the last of them ends. Raises PromptTooLong
         before any of them is in it."""
         from vllm import SamplingParams
@@ -148,7 +148,7 @@ class Host:
         limits = [remaining_tokens(ids, call.limit, call.context) for ids in prompts]
         prefills = [group.prompt.prefill for group in call.groups for _ in group.seeds]
         if not prefills:
-            return Drawn(prompts, [])
+            return DrawnRollout(prompts, [])
         rows: list[Row | None] = [None] * len(prefills)
         pending = self._calls[number] = _Pending(prompts, prefills, rows, len(rows), greedy)
         try:
@@ -200,7 +200,7 @@ class Host:
         pending.left -= 1
         if not pending.left:
             del self._calls[int(number)]
-            self._pipe.send((int(number), "done", Drawn(pending.prompts, pending.rows)))  # type: ignore[arg-type]
+            self._pipe.send((int(number), "done", DrawnRollout(pending.prompts, pending.rows)))  # type: ignore[arg-type]
 
     def _row(self, output: Any, prefill: str, greedy: bool) -> Row:
         """A finished CompletionOutput. The likeliest token has log-probability 0 at temperature 0."""

@@ -33,7 +33,7 @@ PATIENCE = 1800.0
 """Seconds that a request waits where no replica is there: one that is begun anew loads its model first."""
 
 
-class Asked(Protocol):
+class PendingRequest(Protocol):
     """What takes questions (vpo.vllm.process)."""
 
     def ask(self, kind: str, content: Any = None) -> Future[Any]:
@@ -43,7 +43,7 @@ class Asked(Protocol):
     def cancel(self, asked: Future[Any]) -> None: ...
 
 
-class Replica(Asked, Protocol):
+class Replica(PendingRequest, Protocol):
     """One of several engines.
 
     name: for displays, and for which prompts belong to it
@@ -222,7 +222,7 @@ def local_replicas(settings: EngineSettings) -> Sequence[Replica]:
     return [LocalReplica(settings, number) for number in range(count)]
 
 
-async def answer(engine: Asked, kind: str, content: Any = None) -> Any:
+async def answer(engine: PendingRequest, kind: str, content: Any = None) -> Any:
     """What an engine says; a cancelled question is not computed on."""
     asked = engine.ask(kind, content)
     try:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from problems.plugins.maths.steps import STEP_SEED, convolve_exact, convolve_fast, read_heights, to_whole, wants_exact
-from problems.plugins.maths.task import Best, Measured, Task, Unfit
+from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
 
 
 def _scaled(heights: Sequence[float]) -> list[float]:
@@ -95,8 +95,8 @@ _BEST_3 = Best(1.4536754656, "SimpleTES (2026), 400 steps")
 
 def _task(
     number: int, text: str, best: Best, headline: int, height: str, measure: Any, better: Any, source: str
-) -> Task:
-    return Task(
+) -> MathsTask:
+    return MathsTask(
         name=f"autocorrelation_{number}",
         title=f"Autocorrelation inequality {number}, {'lower' if better == 'max' else 'upper'} bound",
         entry="construct",

@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import Any
 
 from problems.plugins.maths.exact import to_integers
-from problems.plugins.maths.task import Best, Measured, Task, Unfit
+from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
 from problems.plugins.maths.values import read_numbers, read_rows
 
 Circle = tuple[float, float, float]
@@ -125,11 +125,11 @@ _INSTANCES = {
 }
 
 
-def _task(count: int) -> Task:
+def _task(count: int) -> MathsTask:
     def measure(returned: Any, size: int | None, exact: bool) -> Measured:
         return _measure(returned, size, exact, count)
 
-    return Task(
+    return MathsTask(
         name=f"circle_packing_{count}",
         title=f"{count} circles in the unit square",
         entry="pack",

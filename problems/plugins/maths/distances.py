@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from problems.plugins.maths.exact import to_integers
-from problems.plugins.maths.task import Best, Measured, Task, Unfit
+from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
 from problems.plugins.maths.values import read_rows
 
 
@@ -61,11 +61,11 @@ def construct(n):
 _OWN = "own multi-start search, 2026-11-22 (bench/maths_best.py)"
 
 
-def _task(dimensions: int, headline: int, instances: dict[int, Best]) -> Task:
+def _task(dimensions: int, headline: int, instances: dict[int, Best]) -> MathsTask:
     def measure(returned: Any, size: int | None, exact: bool) -> Measured:
         return _measure(returned, size or headline, dimensions)
 
-    return Task(
+    return MathsTask(
         name=f"distance_ratio_{dimensions}d",
         title=f"{headline} points in {dimensions} dimensions, largest over smallest distance",
         entry="construct",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from problems.plugins.maths.steps import STEP_SEED, convolve_exact, convolve_fast, read_heights, wants_exact
-from problems.plugins.maths.task import Best, Measured, Task
+from problems.plugins.maths.task import Best, MathsTask, Measured
 
 _UNIT = 1 << 64
 
@@ -65,7 +65,7 @@ the integral is exactly 1 before anything is measured."""
 _BEST = Best(0.3808703105862199, "Together AI (2025), 600 steps; lower bound 0.379005 (White 2023)")
 
 TASKS = (
-    Task(
+    MathsTask(
         name="erdos_min_overlap",
         title="Erdős' minimum overlap, upper bound",
         entry="construct",

@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from problems.plugins.maths.exact import SQRT3_ABOVE, to_integers
-from problems.plugins.maths.task import Best, Measured, Task, Unfit
+from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
 from problems.plugins.maths.values import read_rows
 
 Point = tuple[float, float]
@@ -151,7 +151,7 @@ _OWN = "own multi-start search, 2026-11-22 (bench/maths_best.py)"
 _SOURCE = "Friedman, Packing Center, Heilbronn; Novikov et al., AlphaEvolve (2025), "
 
 TASKS = (
-    Task(
+    MathsTask(
         name="heilbronn_triangle",
         title="Heilbronn's problem in a triangle, 11 points",
         entry="construct",
@@ -169,7 +169,7 @@ TASKS = (
         seed=_SEED_TRIANGLE,
         measure=_measure_triangle,
     ),
-    Task(
+    MathsTask(
         name="heilbronn_convex",
         title="Heilbronn's problem in a convex region, 13 points",
         entry="construct",

@@ -17,7 +17,7 @@ from itertools import combinations
 from typing import Any
 
 from problems.plugins.maths.surd import Surd, rational
-from problems.plugins.maths.task import Best, Measured, Task, Unfit
+from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
 from problems.plugins.maths.values import read_items, read_number, read_numbers, read_rows
 
 _HALF, _NONE, _ONE, _TRIES = Fraction(1, 2), Fraction(0), Fraction(1), 40
@@ -165,11 +165,11 @@ _INSTANCES = {
 }
 
 
-def _task(count: int) -> Task:
+def _task(count: int) -> MathsTask:
     def measure(returned: Any, size: int | None, exact: bool) -> Measured:
         return _measure(returned, size or count)
 
-    return Task(
+    return MathsTask(
         name=f"hexagon_packing_{count}",
         title=f"{count} unit hexagons in a hexagon",
         entry="pack",

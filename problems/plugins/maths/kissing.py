@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.plugins.maths.task import Best, Measured, Task, Unfit
+from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
 from problems.plugins.maths.values import read_integer, read_items, without_claims
 
 MOST_VECTORS = 1000
@@ -90,7 +90,7 @@ def construct(d):
 """
 
 TASKS = (
-    Task(
+    MathsTask(
         name="kissing_number",
         title="Kissing number in 11 dimensions",
         entry="construct",

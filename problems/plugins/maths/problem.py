@@ -18,7 +18,7 @@ from problems.answer_text import strip_fence
 from problems.contract import Problem, Score
 from problems.fingerprint import fingerprint_of
 from problems.plugins.maths.exact import float_below
-from problems.plugins.maths.task import Best, Measured, Task, Unfit
+from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
 from problems.python_syntax import code_features, parse_python
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 
@@ -53,7 +53,7 @@ class MathsProblem(Problem):
     answer_format = "python"
     execution = "apart"
 
-    def __init__(self, task: Task, sandbox: Callable[[], Sandbox]) -> None:
+    def __init__(self, task: MathsTask, sandbox: Callable[[], Sandbox]) -> None:
         self.task = task
         self.name = f"maths:{task.name}"
         self.objectives = tuple(f"{task.symbol}{size}" for size in task.sizes())

@@ -12,7 +12,7 @@ from typing import Any
 
 from problems.plugins.maths.circles import read_circles, shrink
 from problems.plugins.maths.exact import to_integers
-from problems.plugins.maths.task import Best, Measured, Task, Unfit
+from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
 
 
 def _measure(returned: Any, size: int | None, exact: bool) -> Measured:
@@ -55,7 +55,7 @@ def pack(n):
 _OWN = "own multi-start search, 2026-11-22 (bench/maths_best.py)"
 
 TASKS = (
-    Task(
+    MathsTask(
         name="circle_packing_rect",
         title="21 circles in a rectangle of perimeter 4",
         entry="pack",

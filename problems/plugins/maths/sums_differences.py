@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from problems.plugins.maths.task import Best, Measured, Task, Unfit
+from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
 from problems.plugins.maths.values import read_integer, read_items, without_claims
 
 MOST_ELEMENTS = 5000
@@ -100,7 +100,7 @@ def construct(m):
 _OWN = "own search among simplices, 2026-11-22 (bench/maths_best.py)"
 
 TASKS = (
-    Task(
+    MathsTask(
         name="sums_differences",
         title="Sums and differences of finite sets, lower bound",
         entry="construct",

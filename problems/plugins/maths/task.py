@@ -36,7 +36,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Task:
+class MathsTask:
     """One problem.
 
     entry: the function that an answer defines; it is called with each of the sizes in `instances`

@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import Any
 
 from problems.plugins.maths.polynomials import last_sign_change, to_whole
-from problems.plugins.maths.task import Best, Measured, Task, Unfit
+from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
 from problems.plugins.maths.values import read_numbers, without_claims
 
 _PI_BELOW = Fraction(31415926535897932384626433832795028841971, 10**40)
@@ -164,7 +164,7 @@ def construct(k):
 _AE = "AlphaEvolve's repository of problems (2025)"
 
 TASKS = (
-    Task(
+    MathsTask(
         name="uncertainty",
         title="An uncertainty inequality, upper bound",
         entry="construct",

@@ -30,7 +30,7 @@ from ray_clusters import Nodes, ray_cluster  # noqa: E402
 
 from evo.cluster import cluster_training, command  # noqa: E402
 from evo.cluster.command import Command  # noqa: E402
-from evo.cluster.task import Order, Outcome  # noqa: E402
+from evo.cluster.task import CommandOrder, CommandOutcome  # noqa: E402
 
 SETTINGS = {"policy": SMALL_POLICY, "prompts": 2, "rollouts": 2, "save_every": 2, "seed": 4}
 
@@ -50,7 +50,7 @@ def flags(**settings: object) -> list[str]:
     return [part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", str(value))]
 
 
-def train_on(cluster: Nodes, folder: Path, steps: int, lines: list[tuple[str, str]]) -> Outcome:
+def train_on(cluster: Nodes, folder: Path, steps: int, lines: list[tuple[str, str]]) -> CommandOutcome:
     run = plan_training(None, {**SETTINGS, "steps": steps}, "vpo", ["maze:train/0-3"])
     training = cluster_training(cluster.address, run, str(folder), {}, "evo train", as_json=True)
     return asyncio.run(training.work(lambda stream, line: lines.append((stream, line))))
@@ -136,20 +136,20 @@ def test_ctrl_c_ends_it_after_the_step_and_it_is_resumed(cluster, tmp_path):
 
 
 def test_a_node_that_does_not_share_the_directory_says_so(tmp_path):
-    order = Order(("train", "-o", "x"), str(tmp_path / "nowhere"))
+    order = CommandOrder(("train", "-o", "x"), str(tmp_path / "nowhere"))
     with pytest.raises(BadInput, match=r"nowhere is not on node ab12 .*: name a directory that all nodes share"):
         asyncio.run(Command().run(order, "ab12"))
 
 
 def test_a_command_tells_its_lines_its_code_and_its_last_word(tmp_path):
-    async def run() -> tuple[Outcome, list[tuple[str, str]]]:
+    async def run() -> tuple[CommandOutcome, list[tuple[str, str]]]:
         command, lines = Command(), []
 
         async def read() -> None:
             while more := await command.lines():
                 lines.extend(more)
 
-        order = Order(("problems", "maze:nothing"), str(tmp_path))
+        order = CommandOrder(("problems", "maze:nothing"), str(tmp_path))
         outcome, _ = await asyncio.gather(command.run(order, "ab12"), read())
         return outcome, lines
 

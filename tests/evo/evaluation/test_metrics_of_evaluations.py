@@ -7,7 +7,7 @@ import pytest
 
 from evo.evaluation.file import comparison_record, verdicts
 from evo.evaluation.metrics import aggregate, compare_problems, metrics_of
-from evo.evaluation.sampled import ProblemAnswers, Sampled
+from evo.evaluation.sampled import ProblemAnswers, SampledAnswers
 from problems.contract import ScorerFault
 
 
@@ -26,7 +26,7 @@ def answers_of(rewards, *, name="p", target=0.5, fitness=None, written=None, fai
 
 
 def sample(seed, *problems, faults=None):
-    return Sampled(seed, answers=3, problems=list(problems), faults=faults or {}, tokens=10)
+    return SampledAnswers(seed, answers=3, problems=list(problems), faults=faults or {}, tokens=10)
 
 
 def test_figures_by_hand():

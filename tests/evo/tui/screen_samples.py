@@ -11,7 +11,7 @@ from evo.monitor.snapshot import (
     ArmSnapshot,
     Detail,
     ImprovementLine,
-    Population,
+    PopulationView,
     ProblemLine,
     Snapshot,
     Telemetry,
@@ -46,8 +46,8 @@ def arm(name, speed, *, problems=12, seeds=2, iterations=40, done=40, status="do
     return ArmSnapshot(
         name, f"embedded:{name}", seeds, {status: seeds}, problems * seeds * done, problems * seeds * iterations, 3,
         results=found, curve=curve, telemetry=told,
-        population=Population((8.6, 9.0, 7.9, 8.6, 8.8), 0.9 + speed / 10),
-        populations={0: Population((9.0, 9.5, 8.0, 7.5, 8.0), 1.1)}, read=problems * seeds, **more,
+        population=PopulationView((8.6, 9.0, 7.9, 8.6, 8.8), 0.9 + speed / 10),
+        populations={0: PopulationView((9.0, 9.5, 8.0, 7.5, 8.0), 1.1)}, read=problems * seeds, **more,
     )  # fmt: skip
 
 

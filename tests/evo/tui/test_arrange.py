@@ -7,7 +7,7 @@ import screen_samples as samples
 from rich.cells import cell_len
 
 from evo.comparison.operators import OperatorShares
-from evo.monitor.snapshot import ArmSnapshot, Snapshot, Walk
+from evo.monitor.snapshot import ArmSnapshot, Snapshot, WalkView
 from evo.tui.arrange import arrange
 from evo.tui.help import draw_help
 from evo.tui.line import text_of
@@ -83,7 +83,7 @@ def test_a_difference_that_is_shown_is_not_left_out_for_those_that_are_not():
 
 def test_a_maze_is_drawn_with_the_way_through_it():
     snapshot = samples.detailed()
-    walk = Walk(("S.L", "#.G", "E.."), (0, 1, 4, 5, 8, 7, 6))
+    walk = WalkView(("S.L", "#.G", "E.."), (0, 1, 4, 5, 8, 7, 6))
     found = replace(
         snapshot.details[3, "vpo"], walk=walk, statement="Find a route", prompt="P R O M P T", chain="C1 C2"
     )

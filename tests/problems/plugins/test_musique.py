@@ -10,7 +10,7 @@ import pytest
 
 from evo.testing import ProblemContract
 from problems import BadAddress, describe_sets, resolve
-from problems.plugins.text_tasks.musique.facts import Asked, say, solve
+from problems.plugins.text_tasks.musique.facts import Lookup, say, solve
 from problems.plugins.text_tasks.musique.generator import prove
 from problems.plugins.text_tasks.musique.rewards import parse_cited, scalar, score_cited
 from problems.plugins.text_tasks.musique.selection import shorten, stratify
@@ -110,7 +110,7 @@ def test_what_paragraphs_state_is_read_back():
 
 
 def test_the_solver_follows_facts_and_the_proof_refuses_two_answers_and_needless_paragraphs():
-    question = Asked("mayor", (Asked("seat", ("Oak Mills",)),))
+    question = Lookup("mayor", (Lookup("seat", ("Oak Mills",)),))
     assert say(question) == "the mayor of the town where Oak Mills has its seat"
     seat, mayor = Fact("seat", ("Oak Mills",), "Elm"), Fact("mayor", ("Elm",), "Ada Ash")
     other, rival = Fact("mayor", ("Fir",), "Bo Birch"), Fact("mayor", ("Elm",), "Bo Birch")

@@ -18,7 +18,7 @@ from problems.plugins.text_tasks.facts.dialect import MUSIQUE_FORMAT
 from problems.plugins.text_tasks.facts.language import decode_chain, facts_of, question_of
 from problems.plugins.text_tasks.facts.lessons import FactLessons, Reading, read, read_again, rewards_of
 from problems.plugins.text_tasks.facts.words import PARAGRAPHS, WORDS, stem_of
-from problems.plugins.text_tasks.musique.facts import Asked, read_question, say, steps_of
+from problems.plugins.text_tasks.musique.facts import Lookup, read_question, say, steps_of
 from vpo.chain import default_max_tokens, parse
 from vpo.embedded.checkpoint import build_model
 from vpo.embedded.dialects import all_dialects
@@ -39,8 +39,8 @@ def short(problem):
 
 
 def test_questions_are_read_back_as_they_are_said():
-    asked = Asked("branch", (Asked("publisher", ("Song of Xa",)), Asked("birthplace", ("Ada Ib in Oc",))))
-    question = Asked("teacher", (Asked("branch", (Asked("founder", ("Ul Mills",)), "Ysund")),))
+    asked = Lookup("branch", (Lookup("publisher", ("Song of Xa",)), Lookup("birthplace", ("Ada Ib in Oc",))))
+    question = Lookup("teacher", (Lookup("branch", (Lookup("founder", ("Ul Mills",)), "Ysund")),))
     assert read_question(f"Who is {say(question)}?") == question
     assert steps_of(question) == ["Ul Mills", "founder", "Ysund", "branch", "teacher"]
     assert say(asked).count(" in ") > 1

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from problems.plugins.text_tasks.toolrl.calls import Call, parse_tool_answer, read_calls
+from problems.plugins.text_tasks.toolrl.calls import ToolCall, parse_tool_answer, read_calls
 from problems.plugins.text_tasks.toolrl.rewards import EMPTY_THOUGHT, align, match_value, score_tools
 from problems.plugins.text_tasks.words import multiset_f1, normalise, token_f1
 
@@ -20,7 +20,7 @@ def call(name, **parameters):
 
 
 def rewards(text, *wanted):
-    return score_tools(text, [Call(name, parameters) for name, parameters in wanted]).rewards
+    return score_tools(text, [ToolCall(name, parameters) for name, parameters in wanted]).rewards
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_which_calls_a_body_holds(body, names):
 
 def test_arguments_stand_for_parameters_and_what_is_no_object_is_empty():
     found = list(read_calls('{"name": "a", "arguments": {"x": 1}} {"name": "b", "parameters": [1]}'))
-    assert found == [Call("a", {"x": 1}), Call("b", {})]
+    assert found == [ToolCall("a", {"x": 1}), ToolCall("b", {})]
 
 
 def test_the_first_tag_of_each_name_counts():
@@ -112,10 +112,10 @@ def test_a_call_without_parameters_has_them_all_right():
 
 
 def test_alignment_is_greedy_by_name_then_by_shared_keys_then_by_place():
-    f, g, h = Call("f", {"x": 1}), Call("g", {"x": 1, "y": 2}), Call("F", {"x": 1, "y": 2})
+    f, g, h = ToolCall("f", {"x": 1}), ToolCall("g", {"x": 1, "y": 2}), ToolCall("F", {"x": 1, "y": 2})
     assert align([f], [g, h]) == ((f, h), (None, g))  # 101 against 1
-    assert align([Call("z", {"x": 0, "y": 0})], [f, g]) == ((Call("z", {"x": 0, "y": 0}), g), (None, f))
-    twin = Call("f", {"x": 2})
+    assert align([ToolCall("z", {"x": 0, "y": 0})], [f, g]) == ((ToolCall("z", {"x": 0, "y": 0}), g), (None, f))
+    twin = ToolCall("f", {"x": 2})
     assert align([f], [twin, f])[0] == (f, twin)  # the first of equals
     assert align([f, g], [h]) == ((f, h), (g, None))
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from vpo.policies.mutation.numbers import mutate_vector, numbers_in
-from vpo.policies.mutation.source import ARITHMETIC, Source, open_lines
+from vpo.policies.mutation.source import ARITHMETIC, SourceTree, open_lines
 
 TRIES = 12
 """Until an edit gives another program that parses."""
@@ -18,14 +18,14 @@ _SIGNATURE = re.compile(r"def[ \t]+(\w+)\(([^()]*)\)")
 _ARITHMETIC = ("+", "-", "*", "/", "//", "%")
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _OPERATOR = re.compile(rb"\*\*|//|<<|>>|<=|>=|==|!=|[-+*/%<>@&|^]|\b(?:and|or)\b")
-_Move = Callable[[Source, Sequence[Source], random.Random], str | None]
+_Move = Callable[[SourceTree, Sequence[SourceTree], random.Random], str | None]
 
 
 def mutate_program(parent: str, others: Sequence[str], rng: random.Random) -> str:
     """One edit, or a few."""
-    if Source.of(parent) is None:
+    if SourceTree.of(parent) is None:
         return _mutate_foreign(parent, rng)
-    mates = [source for other in others if (source := Source.of(other)) is not None]
+    mates = [source for other in others if (source := SourceTree.of(other)) is not None]
     text = parent
     for _ in range(4):
         text = _edited(text, mates, rng)
@@ -34,8 +34,8 @@ def mutate_program(parent: str, others: Sequence[str], rng: random.Random) -> st
     return text
 
 
-def _edited(text: str, mates: Sequence[Source], rng: random.Random) -> str:
-    source = Source.of(text)
+def _edited(text: str, mates: Sequence[SourceTree], rng: random.Random) -> str:
+    source = SourceTree.of(text)
     assert source is not None
     before = ast.dump(source.tree)
     moves = [*_MOVES, *(_CROSSINGS if mates else ())]
@@ -43,13 +43,13 @@ def _edited(text: str, mates: Sequence[Source], rng: random.Random) -> str:
         changed = rng.choice(moves)(source, mates, rng)
         if changed is None:
             continue
-        after = Source.of(changed)
+        after = SourceTree.of(changed)
         if after is not None and ast.dump(after.tree) != before:
             return changed
     return text
 
 
-def _constant(source: Source, mates: Sequence[Source], rng: random.Random) -> str | None:
+def _constant(source: SourceTree, mates: Sequence[SourceTree], rng: random.Random) -> str | None:
     found = [node for node in source.changeable(ast.Constant) if isinstance(node.value, bool | int | float)]
     if not found:
         return None
@@ -71,7 +71,7 @@ def jitter(value: bool | int | float, rng: random.Random) -> str:
     return repr(float(f"{moved:.6g}")) if math.isfinite(moved) else repr(value)
 
 
-def _operator(source: Source, mates: Sequence[Source], rng: random.Random) -> str | None:
+def _operator(source: SourceTree, mates: Sequence[SourceTree], rng: random.Random) -> str | None:
     kinds = (ast.BinOp, ast.Compare, ast.BoolOp, ast.AugAssign)
     nodes = [node for node in source.changeable(*kinds) if isinstance(node, kinds)]
     if not nodes:
@@ -94,7 +94,7 @@ def _operator(source: Source, mates: Sequence[Source], rng: random.Random) -> st
     return source.replace(found.start(), found.end(), rng.choice([sign for sign in signs if sign.encode() != found[0]]))
 
 
-def _name(source: Source, mates: Sequence[Source], rng: random.Random) -> str | None:
+def _name(source: SourceTree, mates: Sequence[SourceTree], rng: random.Random) -> str | None:
     """Another variable of the same function."""
     loads = [node for node in source.changeable(ast.Name) if isinstance(source.above[node], ARITHMETIC)]
     loads = [node for node in loads if _is_value(source, node)]
@@ -105,7 +105,7 @@ def _name(source: Source, mates: Sequence[Source], rng: random.Random) -> str | 
     return source.replace_expression(node, rng.choice(names)) if names else None
 
 
-def _expression(source: Source, mates: Sequence[Source], rng: random.Random) -> str | None:
+def _expression(source: SourceTree, mates: Sequence[SourceTree], rng: random.Random) -> str | None:
     """An expression within a small one of its own, or one of its parts in its place."""
     node = _pick_expression(source, rng)
     if node is None:
@@ -121,13 +121,13 @@ def _expression(source: Source, mates: Sequence[Source], rng: random.Random) -> 
     return source.replace_expression(node, rng.choice(kinds))
 
 
-def _pick_expression(source: Source, rng: random.Random) -> ast.expr | None:
+def _pick_expression(source: SourceTree, rng: random.Random) -> ast.expr | None:
     kinds = (ast.BinOp, ast.Name, ast.Constant, ast.Subscript, ast.UnaryOp, ast.Compare, ast.IfExp)
     found = [node for node in source.changeable(*kinds) if isinstance(node, kinds) and _is_value(source, node)]
     return rng.choice(found) if found else None
 
 
-def _is_value(source: Source, node: ast.expr) -> bool:
+def _is_value(source: SourceTree, node: ast.expr) -> bool:
     """Whether it is a number as far as can be told: no text, nothing that is assigned to, and of names those alone that
     stand in arithmetic. A program that gives something of another shape breaks evaluators that expect none."""
     above = source.above[node]
@@ -138,7 +138,7 @@ def _is_value(source: Source, node: ast.expr) -> bool:
     return True
 
 
-def _condition(source: Source, mates: Sequence[Source], rng: random.Random) -> str | None:
+def _condition(source: SourceTree, mates: Sequence[SourceTree], rng: random.Random) -> str | None:
     kinds = (ast.If, ast.While, ast.IfExp)
     tests = [node.test for node in source.changeable(*kinds) if isinstance(node, kinds)]
     if not tests:
@@ -147,7 +147,7 @@ def _condition(source: Source, mates: Sequence[Source], rng: random.Random) -> s
     return source.replace_expression(test, f"not ({source.segment(test)})")
 
 
-def _statement(source: Source, mates: Sequence[Source], rng: random.Random) -> str | None:
+def _statement(source: SourceTree, mates: Sequence[SourceTree], rng: random.Random) -> str | None:
     """A statement left out, doubled, or after the next one; what a function returns stays."""
     bodies = [[one for one in body if not isinstance(one, ast.Return)] for body in source.bodies()]
     bodies = [body for body in bodies if len(body) > 1]
@@ -168,7 +168,7 @@ def _statement(source: Source, mates: Sequence[Source], rng: random.Random) -> s
     return source.replace(*rng.choice((first, second)), "")
 
 
-def _take_function(source: Source, mates: Sequence[Source], rng: random.Random) -> str | None:
+def _take_function(source: SourceTree, mates: Sequence[SourceTree], rng: random.Random) -> str | None:
     """A function as another answer writes it."""
     own = source.changeable(ast.FunctionDef)
     theirs = {one.name: (mate, one) for mate in mates for one in mate.changeable(ast.FunctionDef)}
@@ -180,7 +180,7 @@ def _take_function(source: Source, mates: Sequence[Source], rng: random.Random) 
     return source.replace(source.start(node), source.end(node), mate.segment(other))
 
 
-def _take_expression(source: Source, mates: Sequence[Source], rng: random.Random) -> str | None:
+def _take_expression(source: SourceTree, mates: Sequence[SourceTree], rng: random.Random) -> str | None:
     """An expression of another answer whose names are known here."""
     mate = rng.choice(mates)
     taken, place = _pick_expression(mate, rng), _pick_expression(source, rng)
@@ -192,7 +192,7 @@ def _take_expression(source: Source, mates: Sequence[Source], rng: random.Random
     return source.replace_expression(place, mate.segment(taken)) if used <= known else None
 
 
-def _take_constants(source: Source, mates: Sequence[Source], rng: random.Random) -> str | None:
+def _take_constants(source: SourceTree, mates: Sequence[SourceTree], rng: random.Random) -> str | None:
     """Numbers of another answer that differs in its numbers alone: some of them, each between the two."""
     mate = rng.choice(mates)
     ours, theirs = (

@@ -36,14 +36,14 @@ def open_lines(text: str) -> set[int]:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceTree:
     """A program that parses. Offsets are those of its UTF-8 bytes, as the tree counts columns."""
 
     text: str
     tree: ast.Module
 
     @classmethod
-    def of(cls, text: str) -> Source | None:
+    def of(cls, text: str) -> SourceTree | None:
         tree = parse_python(text)
         return None if tree is None else cls(text, tree)
 

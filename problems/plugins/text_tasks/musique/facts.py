@@ -14,12 +14,12 @@ _ASKED = re.compile(r"(?:Who|What) is (.+)\?")
 _NAME = re.compile(r"[A-Z]\w*(?: (?:of|[A-Z]\w*))*")
 
 
-Question = Union[str, "Asked"]
+Question = Union[str, "Lookup"]
 """An entity by its name, or what a relation makes of others."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class Lookup:
     relation: str
     about: tuple[Question, ...]
 
@@ -51,7 +51,7 @@ def _read_phrase(phrase: str) -> Question | None:
         for parts in _cuts(inner, rest[:-1]):
             about = [_read_phrase(part) for part in parts]
             if all(part is not None for part in about):
-                return Asked(relation.name, tuple(part for part in about if part is not None))
+                return Lookup(relation.name, tuple(part for part in about if part is not None))
     return None
 
 

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from problems.plugins.text_tasks.musique.facts import Asked, Question, say, solve
+from problems.plugins.text_tasks.musique.facts import Lookup, Question, say, solve
 from problems.plugins.text_tasks.world import ALL, BRANCH, RELATIONS, Fact, Names, draw_walk, read_facts
 
 LEVELS = {
@@ -46,7 +46,7 @@ class _World:
         """One more step from an entity: the question, and its answer."""
         value = self.names.draw(RELATIONS[relation].value)
         self.facts.append(Fact(relation, (subject,), value))
-        return Asked(relation, (about,)), value
+        return Lookup(relation, (about,)), value
 
     def chain(self, length: int, end: str | None = None) -> tuple[Question, str]:
         """A walk of `length` relations that no two steps share, to an entity of the kind `end`."""
@@ -62,11 +62,11 @@ class _World:
         (left, firm), (right, town) = self.chain(first, "firm"), self.chain(1, "town")
         person = self.names.draw("person")
         self.facts.append(Fact(BRANCH.name, (firm, town), person))
-        return Asked(BRANCH.name, (left, right)), person
+        return Lookup(BRANCH.name, (left, right)), person
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnFacts:
     """A question with the facts of its paragraphs, in their order, and of those the ones of its steps, in theirs.
 
     shape: of MuSiQue's ids
@@ -79,7 +79,7 @@ class Drawn:
     facts: list[Fact]
 
 
-def draw_facts(rng: random.Random, level: str, split: str) -> Drawn:
+def draw_facts(rng: random.Random, level: str, split: str) -> DrawnFacts:
     """What a row says, unproven and in no prose. split: "train" and "test" share no names."""
     shape = rng.choice(rng.choice(_SHAPES[level]))
     world = _World(rng, Names(rng, split))
@@ -93,7 +93,7 @@ def draw_facts(rng: random.Random, level: str, split: str) -> Drawn:
     gold = list(world.facts)
     facts = [*gold, *_distractors(world, _PARAGRAPHS[level] - len(gold))]
     rng.shuffle(facts)
-    return Drawn(shape, question, answer, gold, facts)
+    return DrawnFacts(shape, question, answer, gold, facts)
 
 
 def draw_question(rng: random.Random, level: str, split: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ _BETWEEN = " \t\r\n,"
 
 
 @dataclass(frozen=True)
-class Call:
+class ToolCall:
     name: str
     parameters: Mapping[str, Any]
 
@@ -27,7 +27,7 @@ class ToolAnswer:
     thought: str | None
     calls_text: str | None
     response: str | None
-    calls: tuple[Call, ...]
+    calls: tuple[ToolCall, ...]
 
 
 def parse_tool_answer(text: str) -> ToolAnswer:
@@ -37,7 +37,7 @@ def parse_tool_answer(text: str) -> ToolAnswer:
     return ToolAnswer(first_field(text, "think"), body, first_field(text, "response"), calls)
 
 
-def read_calls(body: str) -> Iterator[Call]:
+def read_calls(body: str) -> Iterator[ToolCall]:
     """The calls in the order written, up to the first that is none.
 
     An array is read where the body begins with "[", and holds nothing unless it is valid as a whole. Otherwise objects
@@ -49,7 +49,7 @@ def read_calls(body: str) -> Iterator[Call]:
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
             return
         parameters = value["parameters"] if "parameters" in value else value.get("arguments")
-        yield Call(value["name"], parameters if isinstance(parameters, dict) else {})
+        yield ToolCall(value["name"], parameters if isinstance(parameters, dict) else {})
 
 
 def _array(body: str) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from problems.contract import BadAddress, Score
 from problems.plugins.text_tasks.problem import TextProblem
-from problems.plugins.text_tasks.toolrl.calls import Call, parse_tool_answer
+from problems.plugins.text_tasks.toolrl.calls import ToolCall, parse_tool_answer
 from problems.plugins.text_tasks.toolrl.rewards import OBJECTIVES, ToolReward, match_value, score_tools
 from problems.rows import field_of
 
@@ -81,7 +81,7 @@ class ToolProblem(TextProblem):
         return f"{text[0].upper()}{text[1:]}."
 
 
-def _told_of_call(gold: Call, made: Call) -> list[str]:
+def _told_of_call(gold: ToolCall, made: ToolCall) -> list[str]:
     if gold.name != made.name:
         return [f"{made.name[:60]!r} is not the tool for this"]
     told = []

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from problems.plugins.text_tasks.toolrl.calls import Call, ToolAnswer, parse_tool_answer
+from problems.plugins.text_tasks.toolrl.calls import ToolAnswer, ToolCall, parse_tool_answer
 from problems.plugins.text_tasks.words import multiset_f1, normalise, set_f1, token_f1
 
 OBJECTIVES = ("format", "tool_name", "arg_key", "arg_value")
@@ -28,10 +28,10 @@ class ToolReward:
 
     rewards: tuple[float, float, float, float]
     answer: ToolAnswer
-    pairs: tuple[tuple[Call | None, Call | None], ...]
+    pairs: tuple[tuple[ToolCall | None, ToolCall | None], ...]
 
 
-def score_tools(text: str, wanted: Sequence[Call]) -> ToolReward:
+def score_tools(text: str, wanted: Sequence[ToolCall]) -> ToolReward:
     """text: one answer, as it was written; wanted: the calls of the reference, in order"""
     answer = parse_tool_answer(text)
     pairs = align(wanted, answer.calls)
@@ -56,11 +56,11 @@ def has_format(answer: ToolAnswer, calls_wanted: bool) -> bool:
     return bool(answer.calls) if calls_wanted else not (answer.calls_text or "").strip()
 
 
-def align(wanted: Sequence[Call], found: Sequence[Call]) -> tuple[tuple[Call | None, Call | None], ...]:
+def align(wanted: Sequence[ToolCall], found: Sequence[ToolCall]) -> tuple[tuple[ToolCall | None, ToolCall | None], ...]:
     """Each wanted call in turn takes the call not yet taken that is most like it (100 for its name, 1 for each key
     that they share), the first of equals; then what is left of `found`."""
     left = list(range(len(found)))
-    pairs: list[tuple[Call | None, Call | None]] = []
+    pairs: list[tuple[ToolCall | None, ToolCall | None]] = []
     for gold in wanted:
         name = normalise(gold.name)
         likeness = {
