@@ -13,7 +13,7 @@ from problems.contract import Problem, Score
 from problems.plugins.maths.circles import TASKS as CIRCLES
 from problems.plugins.maths.erdos_min_overlap import TASKS as ERDOS
 from problems.plugins.maths.problem import MathsProblem
-from problems.plugins.maths.task import Best, Task
+from problems.plugins.maths.task import Best, MathsTask
 from problems.registry import resolve, shared_sandbox
 from problems.sandbox.contract import Limits, Program
 
@@ -65,7 +65,7 @@ class FunctionMinimization(Problem):
         return Score((min(1.0, closeness),), closeness, {}, f"f({point[0]:.4f}, {point[1]:.4f}) = {lowest:.6f}")
 
 
-def _alone(task: Task, size: int, best: Best, name: str) -> MathsProblem:
+def _alone(task: MathsTask, size: int, best: Best, name: str) -> MathsProblem:
     """The task of one size alone."""
     return MathsProblem(
         dataclasses.replace(task, name=name, headline=size, instances={size: best}, aliases=(), seconds=10.0),

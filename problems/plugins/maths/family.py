@@ -18,9 +18,9 @@ from problems.plugins.maths import (
     uncertainty,
 )
 from problems.plugins.maths.problem import MathsProblem
-from problems.plugins.maths.task import Task
+from problems.plugins.maths.task import MathsTask
 
-TASKS: dict[str, Task] = {
+TASKS: dict[str, MathsTask] = {
     task.name: task
     for family in (
         *(circles, rectangle, hexagons, heilbronn, distances, kissing),
