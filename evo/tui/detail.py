@@ -11,7 +11,7 @@ from rich.style import Style
 from rich.syntax import Syntax
 
 from evo.monitor.best_known import describe_best_known
-from evo.monitor.snapshot import Detail, ProblemLine, Snapshot, Walk
+from evo.monitor.snapshot import Detail, ProblemLine, Snapshot, WalkView
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, wrap
 from evo.tui.numbers import fitness, signed
 from evo.tui.palette import BAD, DIM, GOOD, STRONG, WARN, link, look
@@ -187,7 +187,7 @@ WALKED = (
 )
 
 
-def draw_walk(walk: Walk, width: int) -> Lines:
+def draw_walk(walk: WalkView, width: int) -> Lines:
     """The board, two cells wide a tile; below it what the signs mean."""
     size = len(walk.rows)
     left = {

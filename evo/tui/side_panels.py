@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evo.comparison.operators import BINS
 from evo.comparison.operators_table import RATES, share_text
-from evo.monitor.snapshot import ArmSnapshot, ImprovementLine, Population, Snapshot
+from evo.monitor.snapshot import ArmSnapshot, ImprovementLine, PopulationView, Snapshot
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
 from evo.tui.numbers import BARS, ago, common_prefix, count, fitness, signed, sparkline
 from evo.tui.palette import BAD, DIM, STRONG, WARN, look
@@ -30,7 +30,7 @@ def draw_population(snapshot: Snapshot, view: View, width: int, height: int) -> 
 
 
 def _archives(
-    snapshot: Snapshot, found: Sequence[Population | None], title: str, width: int, migrations: bool = False
+    snapshot: Snapshot, found: Sequence[PopulationView | None], title: str, width: int, migrations: bool = False
 ) -> Lines:
     names = _name_width(snapshot, width)
     bars = max(8, min(24, width - 22) - names)
@@ -49,7 +49,7 @@ def _archives(
     return lines
 
 
-def _cells(line: Line, found: Population | None, most: float, width: int) -> None:
+def _cells(line: Line, found: PopulationView | None, most: float, width: int) -> None:
     """A bar for each island, their sum, diversity."""
     if found is None:
         line.gap(width).add("-", DIM, 7, right=True).add("-", DIM, 11, right=True)
