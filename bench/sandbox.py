@@ -92,7 +92,7 @@ def shares(sandbox: Sandbox, count: int) -> dict[str, float]:
     before = resource.getrusage(resource.RUSAGE_SELF)
     started = time.perf_counter()
     forks = 0.0
-    with sandbox.worker(LIMITS) as worker:
+    with sandbox.pool(LIMITS).lend() as worker:
         task: dict[str, Any] = {
             "kind": "calls",
             "code": TRIVIAL.code,
@@ -102,7 +102,7 @@ def shares(sandbox: Sandbox, count: int) -> dict[str, float]:
             "cpu": 6.0,
         }
         for _ in range(count):
-            worker.begin(task, LIMITS, 13, 1 << 20)
+            worker.begin(task, LIMITS, 13)
             while (heard := worker.listen()).exit is None:
                 pass
             forks += heard.exit.cpu_seconds

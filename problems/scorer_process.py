@@ -1,4 +1,4 @@
-"""A user's scorer file in its process: opened when it is first called, and anew where the sandbox is another one."""
+"""A user's scorer file in its process: opened when it is first called, and again if the sandbox has changed."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from problems.apart import COMPILED, AnswerApart, answer_apart
 from problems.contract import ScorerFault
+from problems.isolated_answer import COMPILED, IsolatedAnswer, isolate_answer
 from problems.redaction import redact_known, redact_strings
-from problems.sandbox.contract import EvaluatorOutcome, EvaluatorSpec, Limits, SandboxFault
+from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, HostCall, Limits, SandboxFault
 
 if TYPE_CHECKING:
     from problems.sandbox.evaluator import Evaluator
-    from problems.sandbox.oracle import Oracle
     from problems.sandbox.pool import Sandbox
-
-SHIMS = Path(__file__).parent / "shims"
 
 
 class ScorerProcess:
@@ -37,13 +34,13 @@ class ScorerProcess:
         *arguments: Any,
         timeout: float,
         files: Mapping[str, str] | None = None,
-        oracle: Oracle | None = None,
-    ) -> EvaluatorOutcome:
+        host_call: HostCall | None = None,
+    ) -> CaseOutcome:
         """As Evaluator.call. Raises ScorerFault where the file cannot be loaded."""
-        outcome = self._evaluator().call(function, *arguments, timeout=timeout, files=files, oracle=oracle)
+        outcome = self._evaluator().call(function, *arguments, timeout=timeout, files=files, host_call=host_call)
         if self._spec.isolated and self._sandbox().mode != "none":
             return outcome
-        # it has the environment of this process, and what it says is stored and shown to models
+        # it has the environment of this process, and its texts are stored and shown to models
         return replace(
             outcome,
             value=redact_strings(outcome.value),
@@ -51,13 +48,13 @@ class ScorerProcess:
             stdout=redact_known(outcome.stdout),
         )
 
-    def apart(
+    def isolate_answer(
         self, answer: str, seconds: float, preload: tuple[str, ...], trying: bool = False
-    ) -> AbstractContextManager[AnswerApart]:
-        """An answer in a process of its own, to be the oracle of a call (problems.apart). trying: whether that will do,
-        with a worker that does not load numpy for one answer"""
+    ) -> AbstractContextManager[IsolatedAnswer]:
+        """An answer in a process of its own, to be the host_call of a call (problems.isolated_answer). trying: for one
+        answer, to see whether that will do: the worker does not load numpy for it"""
         sandbox = self._sandbox().preloading(preload, COMPILED, usual=not trying)
-        return answer_apart(sandbox, answer, self._limits, seconds)
+        return isolate_answer(sandbox, answer, self._limits, seconds)
 
     def _evaluator(self) -> Evaluator:
         with self._lock:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from problems import held_folder
+from problems import temp_dirs
 from problems.contract import BadAddress, Score, ScorerFault
 from problems.registry import resolve
 from problems.sandbox.pool import Sandbox
@@ -34,7 +34,7 @@ def score_elsewhere(name: str, answers: Sequence[str], *, mode: str, hash_seed: 
         "PYTHONHASHSEED": str(hash_seed),
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
-    folder = held_folder.make("check")
+    folder = temp_dirs.make("check")
     try:
         ended = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", PROGRAM],
@@ -46,7 +46,7 @@ def score_elsewhere(name: str, answers: Sequence[str], *, mode: str, hash_seed: 
             timeout=LONGEST,
         )
     finally:
-        held_folder.release(folder)
+        temp_dirs.release(folder)
     if ended.returncode != 0:
         raise OSError(" ".join(ended.stderr.split())[-300:] or f"it ended with status {ended.returncode}")
     told: dict[str, Any] = json.loads(ended.stdout)

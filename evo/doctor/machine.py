@@ -9,9 +9,8 @@ from pathlib import Path
 
 from evo.doctor.line import Line, fail, ok, warn
 from evo.doctor.packages import version_of
-from problems.sandbox import proven
 from problems.sandbox.contract import SandboxUnavailable
-from problems.sandbox.isolation import REMEDY, choose_mode, probe
+from problems.sandbox.isolation import REMEDY, choose_mode, clear_isolation_cache, probe
 from problems.scoring import cores
 
 DISK_WARN, DISK_FAIL = 5.0, 0.5
@@ -25,7 +24,7 @@ _USED = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in
 
 
 def check_sandbox() -> Line:
-    proven.forget()
+    clear_isolation_cache()
     try:
         mode = choose_mode()
     except SandboxUnavailable as error:

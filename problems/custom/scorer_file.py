@@ -33,9 +33,10 @@ from problems.contract import BadAddress
 from problems.custom.scorer_options import OPTIONS, checked_options
 from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem
 from problems.fingerprint import files_below, files_fingerprint, files_named_by
+from problems.isolated_answer import SHIMS
 from problems.python_syntax import parse_source
 from problems.sandbox.contract import EvaluatorSpec
-from problems.scorer_process import SHIMS, ScorerProcess
+from problems.scorer_process import ScorerProcess
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -57,7 +58,7 @@ class ScorerFileProblem(ScorerProblem):
         checked = checked_options(str(self.path), self.path.parent, options)
         self._readable = checked.readable
         spec = EvaluatorSpec(
-            str(SHIMS / "plain_scorer.py"),
+            str(SHIMS / "python_scorer.py"),
             readable=(str(self.path), str(ROOT / "problems"), *self._readable),
             isolated=checked.isolated,
             environment={"EVO_SCORER_FILE": str(self.path), "PYTHONPATH": str(ROOT)},

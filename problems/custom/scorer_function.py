@@ -21,14 +21,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from problems import held_folder
+from problems import temp_dirs
 from problems.contract import BadAddress
 from problems.custom.function_fingerprint import describe_value, is_own_module
 from problems.custom.scorer_options import OPTIONS, checked_options
 from problems.custom.scorer_problem import LIMITS, ROOT, ScorerProblem
 from problems.fingerprint import files_below, files_fingerprint
+from problems.isolated_answer import SHIMS
 from problems.sandbox.contract import EvaluatorSpec
-from problems.scorer_process import SHIMS, ScorerProcess
+from problems.scorer_process import ScorerProcess
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -65,17 +66,17 @@ class ScorerFunctionProblem(ScorerProblem):
         options = {key: declared[key] for key in OPTIONS if declared.get(key) is not None}
         checked = checked_options(where, Path.cwd(), options)
         self._readable = checked.readable
-        folder = held_folder.make("function")
-        weakref.finalize(self, held_folder.release, folder)
+        folder = temp_dirs.make("function")
+        weakref.finalize(self, temp_dirs.release, folder)
         pickled = Path(folder, "function.pickle")
         pickled.write_bytes(_pickle(function, title))
         spec = EvaluatorSpec(
-            str(SHIMS / "function_scorer.py"),
+            str(SHIMS / "python_scorer.py"),
             readable=(str(pickled), str(ROOT / "problems"), str(ROOT / "evo" / "__init__.py"), *self._readable),
             isolated=checked.isolated,
             environment={
                 "EVO_SCORER_PICKLE": str(pickled),
-                "EVO_SCORER_CODE_FILE": file,
+                "EVO_SCORER_FILE": file,
                 "PYTHONPATH": str(ROOT),
             },
         )

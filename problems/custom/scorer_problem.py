@@ -9,18 +9,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from problems.apart import MOST_CALLS, imported_by
 from problems.contract import ANSWER_FORMATS, Problem, Score, ScorerFault
 from problems.custom.scorer_options import ScorerOptions
 from problems.custom.scorer_value import ScorerShape, check_weights, clip, numbers, objective_names
 from problems.directions import check_directions, choose_objectives, describe_directions, warn_of_objectives
-from problems.sandbox.contract import Limits, SandboxFault
+from problems.isolated_answer import MOST_CALLS, imported_by
+from problems.sandbox.contract import HostCall, Limits, SandboxFault
 from problems.scorer_process import ScorerProcess
-
-if TYPE_CHECKING:
-    from problems.sandbox.oracle import Oracle
 
 ROOT = Path(__file__).parents[2]
 """What problems.* is imported from, in the scorer's process too."""
@@ -224,10 +221,10 @@ class ScorerProblem(Problem):
         if self._apart is None:
             told = self._call("score", self._question(answer))
         else:
-            with self._process.apart(answer, self._timeout, self._apart) as oracle:
-                names = oracle.names() if self.execution == "apart" else None  # else what it asks is counted
-                told = self._call("score_apart", answer, names, oracle=oracle)
-                self._exchanges = oracle.asked
+            with self._process.isolate_answer(answer, self._timeout, self._apart) as isolated:
+                names = isolated.names() if self.execution == "apart" else None  # else what it asks is counted
+                told = self._call("score_apart", answer, names, host_call=isolated)
+                self._exchanges = isolated.exchanges
         if isinstance(told, Failed):
             return told
         if "answer_error" in told:
@@ -247,8 +244,8 @@ class ScorerProblem(Problem):
         """What the scorer's process is given of an answer."""
         return answer
 
-    def _call(self, function: str, *arguments: Any, oracle: Oracle | None = None) -> Any:
-        outcome = self._process.call(function, *arguments, timeout=self._timeout, oracle=oracle)
+    def _call(self, function: str, *arguments: Any, host_call: HostCall | None = None) -> Any:
+        outcome = self._process.call(function, *arguments, timeout=self._timeout, host_call=host_call)
         if outcome.status == "ok":
             return outcome.value
         if outcome.status == "error":

@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from problems.apart import MOST_CALLS, imported_by
 from problems.contract import ScorerFault
 from problems.directions import is_timing
+from problems.isolated_answer import MOST_CALLS, SHIMS, imported_by
 from problems.sandbox.contract import EvaluatorSpec, Limits, SandboxFault, ScratchFile
-from problems.scorer_process import SHIMS, ScorerProcess
+from problems.scorer_process import ScorerProcess
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -97,10 +97,10 @@ class Cascade:
         name = f"program{self.settings['file_suffix']}"
         call = partial(self._process.call, files={name: text}, timeout=timeout)
         if self.apart:
-            with self._process.apart(text, timeout, self._preload, self._trying) as answer:
+            with self._process.isolate_answer(text, timeout, self._preload, self._trying) as answer:
                 names = None if self._trying else answer.names()
-                outcome = call("run_apart", stage, ScratchFile(name), names, oracle=answer)
-            self._asked += answer.asked
+                outcome = call("run_apart", stage, ScratchFile(name), names, host_call=answer)
+            self._asked += answer.exchanges
         else:
             outcome = call("run", stage, ScratchFile(name))
         if outcome.status != "ok":

@@ -51,7 +51,8 @@ class OpenEvolveProblem(Problem):
     directions: the config's, of metrics that are better when lower (problems.directions)
     features: the metrics that the config names as feature dimensions
     timeout: seconds of one stage
-    execution: "apart" where the initial program scores the same in a process of its own (problems.apart), else "shared"
+    execution: "apart" if the initial program scores the same in a process of its own
+        (problems.isolated_answer), else "shared"
     settings: the config in the engine's terms (problems.openevolve.config); ignored: its keys that decide nothing
     """
 

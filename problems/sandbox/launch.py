@@ -21,12 +21,12 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from problems.sandbox import isolation, scratch
+from problems.sandbox import mounts, scratch
 from problems.sandbox.contract import Compiled, EvaluatorSpec, Limits, SandboxFault
 
 _SOURCES = (
-    *("wire", "syscalls", "confinement", "program", "descendants"),
-    *("report", "room", "scorer", "evaluation", "zygote"),
+    *("wire", "syscalls", "confinement", "channels", "program"),
+    *("scorer", "pid_namespace", "supervision", "evaluation", "zygote"),
 )
 _BOOT = """
 import marshal, os, sys, types
@@ -121,27 +121,27 @@ def plan(
 
     changed: variables of its interpreter
     """
-    reach = isolation.reach((spec.path, *spec.readable) if spec else ())
+    reach = mounts.reach((spec.path, *spec.readable) if spec else ())
     root = os.geteuid() == 0
-    binary = isolation.bwrap_binary() or "bwrap"
-    user_namespace = mode == "bwrap" and isolation.needs_user_namespace(binary)
+    binary = mounts.bwrap_binary() or "bwrap"
+    user_namespace = mode == "bwrap" and mounts.needs_user_namespace(binary)
     # a user id that nobody else has, so that limits and files are each worker's own
     drop = root and mode != "none" and not user_namespace
     uid = 1_800_000_000 + os.getpid() % 100_000 * 1000 + next(_serial) % 1000 if drop else None
     # another user than root could not enter a folder of root's own (mode 0700), such as a scorer's; what may be
     # read is Landlock's and the mount namespace's to say
-    private = any(map(isolation.private, reach.exposed)) if mode == "landlock" else spec is not None
+    private = any(map(mounts.private, reach.exposed)) if mode == "landlock" else spec is not None
     read_everywhere = drop and private
     if mode == "bwrap":
         folder = "/scratch" if reach.beneath("/tmp") else "/tmp"
-        prefix = isolation.bwrap_command(binary, reach, folder, limits.scratch, user_namespace, read_everywhere)
+        prefix = mounts.bwrap_command(binary, reach, folder, limits.scratch, user_namespace, read_everywhere)
     else:
         folder, prefix = scratch.make(uid), []
     # a limit on a user counts all that the user runs, unless that user is the worker's own
     others = _user_threads() + 448 if mode == "none" or (mode == "landlock" and not root) else 0
     environment: dict[str, str] = {}
     if spec is not None:
-        environment = {**(isolation.environment() if spec.isolated else os.environ), **changed, **spec.environment}
+        environment = {**(mounts.environment() if spec.isolated else os.environ), **changed, **spec.environment}
     config = {
         "mode": mode,
         "profile": "program" if spec is None else "evaluation",
@@ -159,7 +159,7 @@ def plan(
         "environment": environment,
         "builds": spec is not None and spec.builds,
     }
-    return Plan(prefix, folder, config, {**isolation.environment(), **changed})
+    return Plan(prefix, folder, config, {**mounts.environment(), **changed})
 
 
 def bundle(plan: Plan, descriptors: tuple[int, ...]) -> bytes:

@@ -8,13 +8,13 @@ import shutil
 import stat
 import tempfile
 
-from problems import held_folder
+from problems import temp_dirs
 
 
 def make(owner: int | None, within: str | None = None) -> str:
     """A new private folder, given to `owner` (a user id) where that is another user."""
     if within is None:
-        folder = held_folder.make("sandbox", _remove_all)
+        folder = temp_dirs.make("sandbox", _remove_all)
     else:
         folder = os.path.realpath(tempfile.mkdtemp(prefix="evo-sandbox-", dir=within))
     if owner is not None:
@@ -42,7 +42,7 @@ def size(folder: str, enough: int) -> int:
 
 def remove(folder: str) -> None:
     """Remove a folder of ours, once the processes that could write to it are dead; never follows a link out of it."""
-    held_folder.release(folder, _remove_all)
+    temp_dirs.release(folder, _remove_all)
 
 
 def _remove_all(folder: str) -> None:

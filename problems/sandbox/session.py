@@ -1,18 +1,18 @@
-"""A candidate that stays: asked again and again, and able to ask its parent."""
+"""A candidate that stays for several requests, and may call the host."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from problems.sandbox import ending
-from problems.sandbox.child.wire import FAILED, LOADED, ORACLE, RESULT, Malformed, encode
-from problems.sandbox.contract import CaseOutcome, Limits, SandboxFault
-from problems.sandbox.oracle import ORACLE_CALLS, Oracle, answer_question
-from problems.sandbox.pool import Sandbox
-from problems.sandbox.trial import DEATHS
+from problems.sandbox import result
+from problems.sandbox.child.wire import FAILED, HOST_CALL, LOADED, RESULT, Malformed, encode
+from problems.sandbox.contract import CaseOutcome, HostCall, Limits
+from problems.sandbox.program_run import DEATHS
 from problems.sandbox.worker import Heard, Worker, WorkerDied
+from problems.sandbox.worker_pool import WorkerPool, outlive_workers
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -21,19 +21,18 @@ if TYPE_CHECKING:
 class Session:
     """A process of the candidate's own for as long as the `with` block lasts. Not to be shared between threads.
 
-    The code is executed at the first evaluation; where it fails, every evaluation answers with that failure. Where an
-    evaluation ends the process (a time-out, a crash) the next one starts it anew, without what it had remembered.
+    The code is executed at the first evaluation; if it fails, every evaluation answers with that failure. If an
+    evaluation ends the process (a time-out, a crash), the next one starts a new process, which remembers nothing.
     """
 
-    def __init__(self, sandbox: Sandbox, code: str, limits: Limits, setup: str) -> None:
-        self._sandbox, self._code, self._limits, self._setup = sandbox, code, limits, setup
+    def __init__(self, pool: WorkerPool, code: str, limits: Limits, setup: str) -> None:
+        self._pool, self._code, self._limits, self._setup = pool, code, limits, setup
         self._stack = ExitStack()
         self._worker: Worker | None = None
         self._running = False
         self._deaths = 0
         self._used = 0.0  # CPU seconds of the evaluations that its process has done
         self._failed: CaseOutcome | None = None
-        self._held: Heard | None = None  # what came with an answer and is still to be looked at
 
     def __enter__(self) -> Session:
         return self
@@ -56,13 +55,13 @@ class Session:
         self._stack.close()
 
     def evaluate(
-        self, expression: str, bindings: Mapping[str, Any] | None = None, oracle: Oracle | None = None
+        self, expression: str, bindings: Mapping[str, Any] | None = None, host_call: HostCall | None = None
     ) -> CaseOutcome:
         """The value of `expression` among the candidate's names.
 
         bindings: names set before it, to plain values. Raises Unplain (a TypeError) for others
-        oracle: what the child's `oracle(name, *args, **kwargs)` asks, in this thread. Its value goes back to the child,
-            an exception as a RuntimeError with its class and text. Its time is not the child's.
+        host_call: answers `host_call(name, *args, **kwargs)` of the candidate, in this thread. Its value goes back, its
+            exception becomes a RuntimeError there, with its class and text. Its time does not count.
         Raises SandboxFault for faults of the sandbox.
         """
         request = {"expression": expression, "bindings": encode(dict(bindings or {}))}
@@ -70,23 +69,20 @@ class Session:
             return self._failed
         if self._deaths >= DEATHS:
             return CaseOutcome("crash", message=f"not run: {self._deaths} evaluations ended the program")
-        died = ""
-        for _ in range(DEATHS):
-            try:
-                if self._running:
-                    assert self._worker is not None
-                    self._worker.tell(request)
-                elif not self._start(request):
-                    assert self._failed is not None
-                    return self._failed
-                return self._listen(RESULT, oracle)
-            except WorkerDied as error:
-                died = str(error)
-                self._abandon()
-            except BaseException:
-                self._abandon()  # in the middle of an exchange
-                raise
-        raise SandboxFault(f"the sandbox's worker died {DEATHS} times over one session: {died}")
+        return outlive_workers(lambda: self._attempt(request, host_call), "one session")
+
+    def _attempt(self, request: dict[str, Any], host_call: HostCall | None) -> CaseOutcome:
+        try:
+            if self._running:
+                assert self._worker is not None
+                self._worker.tell(request)
+            elif not self._start(request):
+                assert self._failed is not None
+                return self._failed
+            return self._listen(RESULT, host_call)
+        except BaseException:
+            self._abandon()  # in the middle of an exchange
+            raise
 
     def _abandon(self) -> None:
         if self._worker is not None:
@@ -100,7 +96,7 @@ class Session:
         if self._worker is not None and self._worker.soiled:
             self._release()
         if self._worker is None:
-            self._worker = self._stack.enter_context(self._sandbox.worker(self._limits, extra=True))
+            self._worker = self._stack.enter_context(self._pool.lend(extra=True))
         task = {
             "kind": "session",
             "code": self._code,
@@ -108,9 +104,9 @@ class Session:
             "output": self._limits.output,
             "cpu": self._limits.cpu_seconds,
         }
-        self._worker.begin(task, self._limits, 0, ending.frame_limit(self._limits))
+        self._worker.begin(task, self._limits)
         self._worker.tell(request)
-        self._running, self._used, self._held = True, 0.0, None
+        self._running, self._used = True, 0.0
         outcome = self._listen(LOADED, None)
         if outcome.status == "ok":
             return True
@@ -118,57 +114,46 @@ class Session:
         self._release()
         return False
 
-    def _listen(self, wanted: bytes, oracle: Oracle | None) -> CaseOutcome:
-        """The outcome of what was asked last; counts a death where the process ended over it."""
+    def _listen(self, wanted: bytes, host_call: HostCall | None) -> CaseOutcome:
+        """The outcome of the last request; counts a death if the process ended over it."""
         worker = self._worker
         assert worker is not None
-        limits, patience = self._limits, worker.patience
-        patience.restart(self._used)
-        asked = 0
-        while True:
-            try:
-                heard, self._held = self._held or worker.listen(), None
-                for at, (kind, body) in enumerate(heard.frames):
-                    if kind == ORACLE and asked < ORACLE_CALLS:
-                        asked += 1
-                        patience.pause(answer_question(worker, body, oracle))
-                        continue
-                    wall = patience.wall
-                    if kind == LOADED and wanted == LOADED:
-                        heard.frames = heard.frames[at + 1 :]
-                        self._held = heard if heard.frames or heard.exit or heard.malformed else None
-                        return CaseOutcome("ok", wall_seconds=wall)
-                    if kind != wanted and (kind, wanted) != (FAILED, LOADED):
-                        raise Malformed("a message that nobody asked for")
-                    outcome = ending.case_outcome(body)
-                    self._used += outcome.cpu_seconds
-                    if outcome.message == ending.too_much_output(limits):  # which ended it
-                        worker.kill()
-                        self._deaths += 1
-                        self._running = False
-                    if heard.exit:
-                        self._running = False
-                    return CaseOutcome(
-                        outcome.status, outcome.value, outcome.stdout, outcome.message, wall, outcome.cpu_seconds
-                    )
-                if heard.malformed:
-                    raise Malformed("bytes that are no message")
-                wall = patience.wall
-                if heard.exit:
-                    self._running = False
-                    self._deaths += 1
-                    status, message = ending.reason(heard.exit, 0)
-                    return CaseOutcome(status, message=message, wall_seconds=wall)
-                if heard.overfull:
-                    return self._end("output", ending.too_much_scratch(limits), wall)
-                if over := worker.overdue():
-                    return self._end("timeout", over, wall)
-            except Malformed:
-                return self._end("crash", ending.FAILED, patience.wall)
+        worker.deadline.restart(self._used)
+        outcomes: list[CaseOutcome] = []
+        calls = 0
 
-    def _end(self, status: Any, message: str, wall: float) -> CaseOutcome:
-        assert self._worker is not None
-        ended = self._worker.kill()
-        self._running = False
+        def take(heard: Heard) -> bool:
+            nonlocal calls
+            for at, (kind, body) in enumerate(heard.frames):
+                if kind == HOST_CALL and calls < result.HOST_CALLS:
+                    calls += 1
+                    result.answer_host_call(worker, body, host_call)
+                    continue
+                wall = worker.deadline.wall
+                if kind == LOADED and wanted == LOADED:
+                    rest = Heard(heard.frames[at + 1 :], exit=heard.exit, malformed=heard.malformed)
+                    heard.exit = None
+                    if rest.frames or rest.exit or rest.malformed:
+                        worker.unread(rest)
+                    outcomes.append(CaseOutcome("ok", wall_seconds=wall))
+                    return True
+                if kind != wanted and (kind, wanted) != (FAILED, LOADED):
+                    raise Malformed("an unexpected message")
+                outcomes.append(dataclasses.replace(result.case_outcome(body), wall_seconds=wall))
+                return True
+            return False
+
+        failure, ended = result.read_messages(worker, self._limits, take)
+        self._running = ended is None
+        if outcomes:
+            self._used += outcomes[0].cpu_seconds
+            if outcomes[0].message == result.too_much_output(self._limits):  # which ended it
+                worker.kill()
+                self._deaths += 1
+                self._running = False
+            return outcomes[0]
+        assert ended is not None
         self._deaths += 1
-        return CaseOutcome(status, message=message, wall_seconds=wall, cpu_seconds=ended.cpu_seconds)
+        status, message = failure or result.reason(ended, 0)
+        cpu = 0.0 if failure is None else ended.cpu_seconds
+        return CaseOutcome(status, message=message, wall_seconds=worker.deadline.wall, cpu_seconds=cpu)

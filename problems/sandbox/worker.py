@@ -19,10 +19,12 @@ from typing import Any
 from problems.sandbox import launch, scratch
 from problems.sandbox.child.wire import EXIT, KILL, REQUEST, RUN, RUN_APART, Frames, Malformed, frame
 from problems.sandbox.contract import Compiled, EvaluatorSpec, Limits, SandboxFault
-from problems.sandbox.patience import Patience
+from problems.sandbox.deadline import Deadline
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
+_SHUTDOWN_GRACE = 2.0
+"""Seconds in which a worker whose pipes were closed leaves by itself."""
 _WATCH_SECONDS = 0.05
 _QUIET_SECONDS = 0.004
 
@@ -69,6 +71,7 @@ class Worker:
         self._sequence = 0
         self._unsent = memoryview(b"")
         self._frames = Frames(0)
+        self._unread: Heard | None = None
         self.scratch: str | None = None
         self._limits = limits
         self._open: set[int] = set()
@@ -142,7 +145,7 @@ class Worker:
             self._close(fd)
         if self.process is not None:
             try:
-                self.process.wait(0.2 if self.soiled else 2.0)  # it leaves by itself when its pipes close
+                self.process.wait(0.2 if self.soiled else _SHUTDOWN_GRACE)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -159,18 +162,24 @@ class Worker:
     # -- one fork ------------------------------------------------------------------------------------------------
 
     def begin(
-        self, task: dict[str, Any], limits: Limits, cpu: int, frame_limit: int, quiet: bool = False, apart: bool = False
+        self, task: dict[str, Any], limits: Limits, cpu: int = 0, quiet: bool = False, apart: bool = False
     ) -> None:
-        """Have a fork run `task`. cpu: its hard limit, 0 for none. quiet: await its end. apart: no answer is in it"""
+        """Have a fork run `task`.
+
+        cpu: its hard limit in seconds, 0 for none
+        quiet: wait for its end before its messages are read, if that comes soon
+        apart: the fork holds no answer, so it may share a pid namespace with earlier ones (child.pid_namespace)
+        """
         self._sequence += 1
         self._exit = None
-        self._frames = Frames(frame_limit)
+        self._frames = Frames(16 * limits.output + (1 << 16))  # a value and an output, each as JSON inside JSON
+        self._unread = None
         self._limits = limits
         self._watched = time.monotonic()
         # most candidates end within this time, and then their results and their end are read at one awakening
         self._quiet = time.perf_counter() + _QUIET_SECONDS if quiet else 0.0
         assert self.process is not None
-        self.patience = Patience(self.process.pid, limits.cpu_seconds, limits.wall_seconds)
+        self.deadline = Deadline(self.process.pid, limits.cpu_seconds, limits.wall_seconds)
         self.tell(task)
         self._ask(RUN_APART if apart else RUN, cpu, limits)
 
@@ -203,9 +212,16 @@ class Worker:
         except BlockingIOError:
             return None
 
+    def unread(self, heard: Heard) -> None:
+        """Have the next `listen` return this."""
+        self._unread = heard
+
     def listen(self) -> Heard:
-        """What the fork has to say, waiting for it until its patience has to be looked at."""
-        heard, until = Heard(), self.patience.next_look
+        """The fork's next messages, output or end; empty when its deadline has to be checked."""
+        if self._unread is not None:
+            heard, self._unread = self._unread, None
+            return heard
+        heard, until = Heard(), self.deadline.next_look
         while True:
             wait = until - time.perf_counter()
             if self.scratch is not None:
@@ -240,7 +256,7 @@ class Worker:
 
     def overdue(self) -> str | None:
         """Which limit on time the fork has reached; None where there is none, or news of it that came meanwhile."""
-        over = self.patience.over()
+        over = self.deadline.over()
         ready = {fd for fd, _ in self._poll.poll(0)} if over else set()
         return None if ready & {self._results, self._control} else over
 

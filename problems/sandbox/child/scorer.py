@@ -1,4 +1,4 @@
-"""A user's scorer file as a module of its worker, loaded before any answer is seen."""
+"""A user's scorer file as a module of its worker: loaded before any answer is seen, then called in forks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from .channels import send
+from .program import describe
+from .wire import RESULT, TooLarge, Unplain, decode, encode
+
 
 def home(scratch: str) -> dict[str, str]:
-    """What a scorer that names no others has as its home and for temporary files: the user it runs as has neither."""
+    """The home and the place for temporary files of a scorer that names no others: its user has neither."""
     return {"HOME": scratch, "TMPDIR": scratch}
 
 
@@ -20,24 +24,19 @@ class Scorer:
     """The user's file as a module of this worker."""
 
     def __init__(self, config: dict[str, Any]) -> None:
-        self.config = config
-        self.path: str = config["path"]
+        """Execute the file. Whatever it raises goes to the parent."""
         self._hooked = False  # whether it has functions of its own called at a fork
         self._plain_fork = ctypes.PyDLL(None).fork
-        self.module = types.ModuleType("scorer")
-
-    def load(self) -> None:
-        """Execute the file. Whatever it raises goes to the parent."""
-        environment = self.config["environment"]
+        path, environment = config["path"], config["environment"]
         os.environ.clear()
-        os.environ.update({**home(self.config["scratch"]), **environment})
-        sys.path[:0] = [os.path.dirname(self.path), *filter(None, environment.get("PYTHONPATH", "").split(":"))]
-        sys.argv = [self.path]
-        name = os.path.splitext(os.path.basename(self.path))[0]
-        spec = importlib.util.spec_from_file_location(name, self.path)
+        os.environ.update({**home(config["scratch"]), **environment})
+        sys.path[:0] = [os.path.dirname(path), *filter(None, environment.get("PYTHONPATH", "").split(":"))]
+        sys.argv = [path]
+        name = os.path.splitext(os.path.basename(path))[0]
+        spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
-            raise ImportError(f"{self.path} is not a Python file")
-        self.module = importlib.util.module_from_spec(spec)
+            raise ImportError(f"{path} is not a Python file")
+        self.module: types.ModuleType = importlib.util.module_from_spec(spec)
         sys.modules[name] = self.module
         register = os.register_at_fork
         os.register_at_fork = self._noticing(register)
@@ -55,7 +54,7 @@ class Scorer:
         return register_at_fork
 
     def fork(self) -> int:
-        """As os.fork, of the process that the scorer is loaded in; by the C library alone where that will do.
+        """As os.fork, of the process that the scorer is loaded in; by the C library's fork if that will do.
 
         The interpreter's own fork renews locks that other threads might hold, over a hundred pages that every
         evaluation would copy. With one thread there are none; what is left of it is a new state for `random`.
@@ -69,8 +68,25 @@ class Scorer:
             sys.modules["random"].seed()
         return pid
 
-    def find(self, dotted: str) -> Any:
-        found: Any = self.module
-        for part in dotted.split("."):
-            found = getattr(found, part)
-        return found
+    def call(self, task: dict[str, Any], scratch: str, results: int, limit: int) -> None:
+        """In the evaluation, confined: call the function that the task names and send [status, value, message]."""
+        status, value, message = "error", "null", ""
+        try:
+            arguments = [os.path.join(scratch, name) if file else decode(name) for file, name in task["arguments"]]
+            function: Any = self.module
+            for part in task["function"].split("."):
+                function = getattr(function, part)
+            value = encode(function(*arguments), limit, objects=True)
+            status = "ok"
+        except MemoryError:
+            status, message = "memory", "more memory than allowed"
+        except (Unplain, TooLarge) as error:
+            message = f"the scorer returned {error}"
+        except BaseException as error:
+            message = describe(error)
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        except BaseException:
+            pass  # the answer has replaced them
+        send(results, RESULT, [status, value, message])

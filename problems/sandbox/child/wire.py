@@ -16,16 +16,28 @@ import sys
 from collections.abc import ItemsView, Iterator, KeysView, ValuesView
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 MAX_DEPTH = 100
 _MOST_BITS = 1 << 16  # of a fraction's terms, whose common divisor takes quadratic time
 FRAME = struct.Struct("<cI")
-REQUEST = struct.Struct("<cQQQQQI")  # operation, sequence, hard CPU seconds, memory, output, file, processes
+REQUEST = struct.Struct("<cQQQQQI")  # a Request
 EXIT = struct.Struct("<cQidB")  # b"X", sequence, wait status, CPU seconds, whether the scratch folder holds anything
 
 RUN, RUN_APART, KILL = b"R", b"A", b"K"  # operations; apart: no answer in the process of the scorer
-LOADED, FAILED, RESULT, ORACLE = b"L", b"F", b"R", b"O"  # kinds of frames from a child
+LOADED, FAILED, RESULT, HOST_CALL = b"L", b"F", b"R", b"O"  # kinds of frames from a child
+
+
+class Request(NamedTuple):
+    """What the parent asks of a zygote. cpu: a fork's hard limit in seconds, 0 for none; the sizes are in bytes"""
+
+    operation: bytes
+    sequence: int
+    cpu: int
+    memory: int
+    output: int
+    file: int
+    processes: int
 
 
 class Malformed(Exception):

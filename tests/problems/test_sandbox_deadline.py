@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from problems.sandbox import patience
+from problems.sandbox import deadline
 from problems.sandbox.contract import EvaluatorSpec, Limits, Program
+from problems.sandbox.deadline import Deadline, processes_below
 from problems.sandbox.isolation import choose_mode
-from problems.sandbox.patience import Patience, processes_below
 from problems.sandbox.pool import Sandbox
 
 BURNERS = 4
@@ -66,7 +66,7 @@ def test_a_program_on_a_busy_cpu_is_not_timed_out(cpu: int, mode: str) -> None:
     limits = Limits(cpu_seconds=1.0, wall_seconds=100.0)
     with Sandbox(choose_mode(), 1) as sandbox:
         sandbox.run(Program("", ("1",)), limits)
-        ((_, worker),) = sandbox._idle
+        (worker,) = sandbox.pool(Limits()).idle
         assert worker.process is not None
         pin(worker.process.pid, cpu)
         code = WORK + ("" if mode == "calls" else "print(f())")
@@ -111,9 +111,9 @@ def test_an_evaluator_that_works_is_stopped_by_its_cpu_time_and_one_that_sleeps_
 )
 def test_what_decides(monkeypatch: pytest.MonkeyPatch, used: float, busy: bool, says: str | None) -> None:
     clock = [100.0]
-    monkeypatch.setattr(patience.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(patience, "processes_below", lambda root, since: (used + 7.0, busy))
-    given = Patience(1, seconds=0.5, longest=5.0)
+    monkeypatch.setattr(deadline.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(deadline, "processes_below", lambda root, since: (used + 7.0, busy))
+    given = Deadline(1, seconds=0.5, longest=5.0)
     given.restart(7.0)
     assert given.over() is None
     clock[0] += 0.6

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from problems import held_folder
+from problems import temp_dirs
 
 
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    held_folder._sweep.cache_clear()
+    temp_dirs._sweep.cache_clear()
     yield tmp_path
-    held_folder._sweep.cache_clear()
+    temp_dirs._sweep.cache_clear()
 
 
 def held_elsewhere(place):
     """A process that holds a folder with a file in it: (process, folder)."""
     code = (
-        "import sys, time\nfrom problems import held_folder\nfolder = held_folder.make('x')\n"
+        "import sys, time\nfrom problems import temp_dirs\nfolder = temp_dirs.make('x')\n"
         "open(folder + '/file', 'w').close()\nprint(folder, flush=True)\ntime.sleep(60)"
     )
     environment = {**os.environ, "TMPDIR": str(place), "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -32,10 +32,10 @@ def held_elsewhere(place):
 
 
 def test_a_folder_is_there_until_it_is_released(place):
-    folder = held_folder.make("x")
+    folder = temp_dirs.make("x")
     assert Path(folder).parent == place and Path(folder).stat().st_mode & 0o777 == 0o700
-    held_folder.release(folder)
-    held_folder.release(folder)
+    temp_dirs.release(folder)
+    temp_dirs.release(folder)
     assert list(place.iterdir()) == []
 
 
@@ -46,7 +46,7 @@ def test_what_a_killed_process_left_goes_with_the_next_and_what_lives_stays(plac
         dead.send_signal(signal.SIGKILL)
         dead.wait()
         assert left.is_dir()
-        own = held_folder.make("y")
+        own = temp_dirs.make("y")
         assert sorted(path.name for path in place.iterdir()) == sorted([kept.name, Path(own).name])
         assert (kept / "file").exists()
     finally:
@@ -59,8 +59,8 @@ def test_what_a_killed_process_left_goes_with_the_next_and_what_lives_stays(plac
 def test_other_folders_and_links_are_not_touched(place, tmp_path_factory):
     other = tmp_path_factory.mktemp("other")
     (place / "evo-sandbox-old").mkdir()
-    (place / f"{held_folder.PREFIX}link").symlink_to(other)
-    held_folder.release(held_folder.make("x"))
+    (place / f"{temp_dirs.PREFIX}link").symlink_to(other)
+    temp_dirs.release(temp_dirs.make("x"))
     assert other.is_dir() and (place / "evo-sandbox-old").is_dir()
 
 
@@ -75,6 +75,6 @@ def test_a_folder_that_another_removes_while_it_is_made_is_made_again(place, mon
         return folder
 
     monkeypatch.setattr(tempfile, "mkdtemp", taken)
-    folder = held_folder.make("x")
+    folder = temp_dirs.make("x")
     assert len(made) == 2 and folder == os.path.realpath(made[1])
-    held_folder.release(folder)
+    temp_dirs.release(folder)

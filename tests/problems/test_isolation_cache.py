@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from problems.sandbox import isolation, proven, selftest
+from problems.sandbox import isolation
 
 
 @pytest.fixture(autouse=True)
@@ -18,14 +18,14 @@ def _a_cache_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def _try(monkeypatch: pytest.MonkeyPatch, reason: str | None) -> tuple[str | None, list[str]]:
     """What a new process finds of landlock mode, and which modes it tried."""
     tried: list[str] = []
-    monkeypatch.setattr(selftest, "refusal", lambda mode: tried.append(mode) or reason)
+    monkeypatch.setattr(isolation, "find_refusal", lambda mode: tried.append(mode) or reason)
     isolation._probe.cache_clear()
-    proven._circumstances.cache_clear()
+    isolation._circumstances.cache_clear()
     try:
         return isolation.probe("landlock"), tried
     finally:
         isolation._probe.cache_clear()
-        proven._circumstances.cache_clear()
+        isolation._circumstances.cache_clear()
 
 
 def test_only_that_a_mode_confines_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_only_that_a_mode_confines_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_
     assert _try(monkeypatch, None) == (None, [])
     (kept,) = (tmp_path / "evo" / "sandbox").iterdir()
     assert kept.stat().st_mode & 0o077 == 0
-    proven.forget()
+    isolation.clear_isolation_cache()
     assert _try(monkeypatch, "it leaks") == ("it leaks", ["landlock"])
 
 
@@ -47,13 +47,13 @@ def test_what_decides_it_is_part_of_what_it_is_kept_under(
     if not isolation.confinement.landlock_abi():
         pytest.skip("the kernel has no Landlock")
     assert _try(monkeypatch, None) == (None, ["landlock"])
-    real = proven._text
+    real = isolation._text
     if changed == "boot":
-        monkeypatch.setattr(proven, "_text", lambda file: "another" if file.endswith("boot_id") else real(file))
+        monkeypatch.setattr(isolation, "_text", lambda file: "another" if file.endswith("boot_id") else real(file))
     elif changed == "rights":
-        monkeypatch.setattr(proven, "_text", lambda file: real(file).replace("NoNewPrivs:\t", "NoNewPrivs:\t1"))
+        monkeypatch.setattr(isolation, "_text", lambda file: real(file).replace("NoNewPrivs:\t", "NoNewPrivs:\t1"))
     else:
         stat = os.stat
-        other = {str(Path(selftest.__file__)): "/"}
+        other = {str(Path(isolation.__file__)): "/"}
         monkeypatch.setattr(os, "stat", lambda file, **more: stat(other.get(str(file), file), **more))
     assert _try(monkeypatch, None) == (None, ["landlock"])

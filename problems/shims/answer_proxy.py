@@ -1,9 +1,10 @@
-"""Stands for the answer in its judge's process: what would import or execute it gets functions that ask the real one.
+"""Stands for an isolated answer in the process of its scorer: code that would import or execute the answer gets
+functions that call the real one.
 
-The answer runs in a sandbox process of its own (problems.apart). A judge that loads its file by importlib, by `import`
-or by runpy, or that gives its text to exec, finds the same names: functions that send their arguments there and return
-what comes back, and plain values. Classes, and values of other types than plain ones and numpy arrays, do not cross.
-Imports the standard library alone: sandbox workers load it beside a scorer.
+The answer runs in a sandbox process of its own (problems.isolated_answer). A scorer that loads its file by importlib,
+by `import` or by runpy, or that gives its text to exec, finds the same names: functions that send their arguments there
+and return the reply, and plain values. Classes, and values other than plain ones and numpy arrays, do not cross.
+It imports only the standard library: sandbox workers load it with a scorer.
 """
 
 from __future__ import annotations
@@ -17,14 +18,19 @@ import sys
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from problems.shims import answer_values
+else:
+    import answer_values  # next to this file, which is loaded by its path
 
 _RAISED = (
     *("ArithmeticError", "AssertionError", "AttributeError", "IndexError", "KeyError", "LookupError", "NameError"),
     *("NotImplementedError", "OverflowError", "RecursionError", "RuntimeError", "TypeError", "ValueError"),
     *("ZeroDivisionError", "SyntaxError", "ImportError", "ModuleNotFoundError"),
 )
-"""Exceptions of an answer's that its judge meets as the same class; any other is a RuntimeError."""
+"""Exceptions of an answer that its scorer meets as the same class; any other is a RuntimeError."""
 
 
 def of_answer(error: BaseException) -> bool:
@@ -33,53 +39,53 @@ def of_answer(error: BaseException) -> bool:
 
 
 @functools.cache
-def source_of(judge: str) -> str:
+def source_of(scorer: str) -> str:
     """The scorer's own text; kept, so that a worker reads it once."""
     try:
-        with open(judge, encoding="utf-8") as file:
+        with open(scorer, encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError):
         return ""  # which no code of its own can be part of
 
 
 def stand_in(
-    ask: Callable[..., Any], judge: str, path: str = "", text: str = "", names: dict[str, Any] | None = None
+    host_call: Callable[..., Any], scorer: str, path: str = "", text: str = "", names: dict[str, Any] | None = None
 ) -> None:
     """From now on, in this process: the file `path`, or the text `text`, is the answer.
 
-    ask: asks its process. names: the reply to the first question, where it is known. judge: the scorer's file. Code
-    beside it that would execute another text than the answer's or one that stands in that file, or load another file
-    that was written here, gets an exception instead: an answer that it changes first would run in this process.
+    host_call: calls the answer's process. names: the reply to the first call, if it is known. scorer: its file. Code in
+    its folder that would execute another text than the answer's or one in that file, or load another file that was
+    written here, gets an exception instead: an answer that it changes first would run in this process.
     """
-    answer = _Answer(ask, names)
+    answer = _Answer(host_call, names)
     if path:
         path = os.path.realpath(path)
         _hook_files(answer, path)
         with open(path, encoding="utf-8") as file:
             text = file.read()
-    _hook_texts(answer, text.strip(), os.path.dirname(judge) + os.sep, source_of(judge))
+    _hook_texts(answer, text.strip(), os.path.dirname(scorer) + os.sep, source_of(scorer))
 
 
 class _Answer:
-    def __init__(self, ask: Callable[..., Any], names: dict[str, Any] | None) -> None:
-        self._ask, self._names = ask, names
+    def __init__(self, host_call: Callable[..., Any], names: dict[str, Any] | None) -> None:
+        self._host_call, self._names = host_call, names
 
     def fill(self, space: dict[str, Any]) -> None:
         """The answer's names."""
         known, self._names = self._names, None
-        for name, kind in self.question("names") if known is None else self._taken(known):
+        for name, kind in self.request("names") if known is None else self._taken(known):
             if kind == "call":
                 space[name] = self._function(name)
             elif kind == "value":
-                space[name] = self.question("value", name)
+                space[name] = self.request("value", name)
 
-    def question(self, name: str, *args: Any) -> Any:
-        return self._taken(self._ask(name, *args))
+    def request(self, name: str, *args: Any) -> Any:
+        return self._taken(self._host_call(name, *args))
 
     def _taken(self, reply: dict[str, Any]) -> Any:
         sys.stdout.write(reply["stdout"])
         if reply["status"] == "ok":
-            return _with_arrays(reply["value"])
+            return answer_values._evo_arrays(reply["value"])
         message = str(reply["message"])
         named = re.match(r"(\w+)(?:: | (?=\(line )|$)", message)
         kind, rest = (named[1], message[named.end() :]) if named else ("", message)
@@ -92,7 +98,7 @@ class _Answer:
 
     def _function(self, name: str) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            return self.question("call", name, list(args), kwargs)
+            return self.request("call", name, list(args), kwargs)
 
         call.__name__ = call.__qualname__ = name
         return call
@@ -121,7 +127,7 @@ def _hook_files(answer: _Answer, path: str) -> None:
     runpy.run_path = run
 
 
-def _hook_texts(answer: _Answer, text: str, folder: str, source_of_judge: str) -> None:
+def _hook_texts(answer: _Answer, text: str, folder: str, scorer_text: str) -> None:
     execute, translate, evaluate = builtins.exec, builtins.compile, builtins.eval
     stands_for: list[Any] = []
 
@@ -133,7 +139,7 @@ def _hook_texts(answer: _Answer, text: str, folder: str, source_of_judge: str) -
         if not sys._getframe(2).f_code.co_filename.startswith(folder) or isinstance(source, CodeType):
             return
         written = _written(source)
-        if written is None or written.strip() not in source_of_judge:
+        if written is None or written.strip() not in scorer_text:
             raise _refusal("code that is neither the answer as it is nor the scorer's own")
 
     def compile_(source: Any, *args: Any, **kwargs: Any) -> Any:
@@ -176,17 +182,3 @@ def _refusal(what: str) -> Exception:
     error.evo_of_answer = True
     refusal: Exception = error
     return refusal
-
-
-def _with_arrays(value: Any) -> Any:
-    """The value with numpy arrays where it had them."""
-    kind = type(value)
-    if kind.__name__ == "Array":
-        import numpy
-
-        return numpy.array(list(value))
-    if kind in (list, tuple):
-        return kind([_with_arrays(item) for item in value])
-    if kind is dict:
-        return {key: _with_arrays(item) for key, item in value.items()}
-    return value

@@ -1,8 +1,8 @@
-"""When a candidate has had its time: CPU time decides, and a machine that is busy with something else does not.
+"""When a candidate has used up its time: CPU time decides, and a busy machine does not.
 
-Wall time alone would make a verdict of the load: an answer that takes three seconds by itself takes thirty beside ten
-others. So what runs, or waits for a CPU, may go on until it has used its CPU time, for a multiple of that time at most;
-what sleeps is ended after its time, as it gains nothing from more.
+With wall time only, the load would decide: an answer that takes three seconds by itself takes thirty next to ten
+others. So a candidate that runs, or waits for a CPU, continues until it has used its CPU time, for a multiple of that
+time at most; one that sleeps is ended after its time, as it gains nothing from more.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _LOOKS, _BETWEEN = 8, 0.01
 
 
-class Patience:
+class Deadline:
     """The time of one candidate, or of one case after another of it.
 
     root: the process below which the candidate is to be started
@@ -44,7 +44,7 @@ class Patience:
         return time.perf_counter() - self._began
 
     def over(self) -> str | None:
-        """Which limit it has reached, None while it may go on. Cheap before `next_look`, on perf_counter's clock."""
+        """Which limit it has reached, None while it may continue. Cheap before `next_look`, on perf_counter's clock."""
         if time.perf_counter() < self.next_look:
             return None
         if self.wall >= self._longest:
@@ -63,17 +63,17 @@ class Patience:
 def processes_below(root: int, since: int) -> tuple[float, bool]:
     """The CPU seconds of the processes below `root` that began `since` (in clock ticks after boot), with those of
     children they waited for; and whether any process below it runs, is ready to, or waits for a disk."""
-    found: dict[int, list[str]] = {}
+    rows: dict[int, list[str]] = {}
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
             try:
-                found[int(place.name)] = (place / "stat").read_text().rpartition(")")[2].split()
+                rows[int(place.name)] = (place / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue  # ended meanwhile
-    inside, rest = {root}, set(found)
-    while more := {pid for pid in rest if int(found[pid][1]) in inside}:
+    inside, rest = {root}, set(rows)
+    while more := {pid for pid in rest if int(rows[pid][1]) in inside}:
         inside |= more
         rest -= more
-    all_below = [found[pid] for pid in inside if pid in found]
+    all_below = [rows[pid] for pid in inside if pid in rows]
     ticks = sum(sum(map(int, fields[11:15])) for fields in all_below if int(fields[19]) >= since)
     return ticks / _TICKS, any(fields[0] in "RD" for fields in all_below)

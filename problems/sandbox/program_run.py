@@ -1,39 +1,42 @@
-"""One program on its way through its cases: what is asked of workers, and what is believed of the answers."""
+"""One program on its way through its cases: the requests to workers, and how far their answers are believed."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
 
-from problems.sandbox import ending
+from problems.sandbox import result
 from problems.sandbox.child.wire import FAILED, LOADED, RESULT, Malformed
 from problems.sandbox.contract import CaseOutcome, CaseStatus, Limits, Program
 from problems.sandbox.worker import Exit, Heard, Worker
-
-if TYPE_CHECKING:
-    from problems.sandbox.pool import Sandbox
+from problems.sandbox.worker_pool import WorkerPool, outlive_workers
 
 DEATHS = 3
 """Forks that a candidate may cost (time-outs, crashes) before its remaining cases go unrun."""
 
 
-class Trial:
+def run_program(pool: WorkerPool, program: Program, limits: Limits) -> list[CaseOutcome]:
+    """One outcome per case. Raises SandboxFault for faults of the sandbox, ValueError for a case that is no
+    expression."""
+    return outlive_workers(lambda: _ProgramRun(program, limits).outcomes(pool), "one program")
+
+
+class _ProgramRun:
     """A program's cases, over as many forks as they take."""
 
-    def __init__(self, sandbox: Sandbox, program: Program, limits: Limits) -> None:
-        self.sandbox, self.program, self.limits = sandbox, program, limits
+    def __init__(self, program: Program, limits: Limits) -> None:
+        self.program, self.limits = program, limits
         self.done: list[CaseOutcome] = []
         self.deaths = 0
 
-    def outcomes(self) -> list[CaseOutcome]:
+    def outcomes(self, pool: WorkerPool) -> list[CaseOutcome]:
         cases = self.program.cases
         while len(self.done) < len(cases):
             if self.deaths >= DEATHS:
                 last = self.done[-1]
                 self._rest(last.status, f"not run: {self.deaths} cases ended the program ({last.message})")
                 break
-            with self.sandbox.worker(self.limits) as worker:
+            with pool.lend() as worker:
                 if self.program.mode == "stdin":
                     while len(self.done) < len(cases) and self.deaths < DEATHS and not worker.soiled:
                         self._stdin(worker, cases[len(self.done)])
@@ -58,59 +61,46 @@ class Trial:
             "output": limits.output,
             "cpu": limits.cpu_seconds,
         }
-        worker.begin(task, limits, hard, ending.frame_limit(limits), quiet=True)
-        loaded, patience = False, worker.patience
-        while True:
-            failure: tuple[CaseStatus, str] | None = None
-            heard = Heard()
-            try:
-                heard = worker.listen()
-                wall = patience.wall
-                if LOADED in heard.output and not loaded:
-                    loaded = True
-                    if not heard.frames:  # the first case has its own time; a quick loading counts as part of it
-                        patience.restart(0.0)
-                results: list[CaseOutcome] = []
-                for kind, body in heard.frames:
-                    if kind not in (RESULT, FAILED) or len(self.done) + len(results) >= len(self.program.cases):
-                        raise Malformed("a message that nobody asked for")
-                    results.append(ending.case_outcome(body))
-                    if kind == FAILED:  # the code itself, and every case with it
-                        results = results[-1:]
-                        self.done[first:] = []
-                        results *= len(cases)
-                self.done += share_interval(results, wall)
-                loaded |= bool(results)
-                if heard.malformed:
-                    raise Malformed("bytes that are no message")
-                if heard.frames:
-                    patience.restart(sum(item.cpu_seconds for item in self.done[first:]))
-                elif heard.exit is None and (over := worker.overdue()):
-                    failure = "timeout", over
-                elif heard.overfull:
-                    failure = "output", ending.too_much_scratch(limits)
-            except Malformed:
-                failure = "crash", ending.FAILED
-            complete = len(self.done) == len(self.program.cases)
-            ended = heard.exit
-            if ended is None and failure is not None:
-                ended = worker.kill()
-            if ended is None:
-                continue
-            self.done[first:] = bound_cpu(self.done[first:], ended)
-            if not complete and failure is None and len(self.done) > first and self.done[-1].status == "output":
-                self.deaths += 1  # it was ended over that output; the other cases begin anew
-            elif not complete:
-                self.deaths += 1
-                status, message = failure or ending.reason(ended, hard)
-                if loaded:
-                    cpu = max(0.0, ended.cpu_seconds - sum(item.cpu_seconds for item in self.done[first:]))
-                    self.done.append(CaseOutcome(status, None, "", message, patience.wall, cpu))
-                else:  # it would go the same way before every case
-                    self._rest(status, message)
-            elif self.done[-1].status == "output":
-                self.deaths += 1
-            return
+        worker.begin(task, limits, hard, quiet=True)
+        loaded = False
+
+        def take(heard: Heard) -> bool:
+            nonlocal loaded
+            wall = worker.deadline.wall
+            if LOADED in heard.output and not loaded:
+                loaded = True
+                if not heard.frames:  # the first case has its own time; a quick loading counts as part of it
+                    worker.deadline.restart(0.0)
+            results: list[CaseOutcome] = []
+            for kind, body in heard.frames:
+                if kind not in (RESULT, FAILED) or len(self.done) + len(results) >= len(self.program.cases):
+                    raise Malformed("an unexpected message")
+                results.append(result.case_outcome(body))
+                if kind == FAILED:  # the code itself, and every case with it
+                    self.done[first:] = []
+                    results = results[-1:] * len(cases)
+            self.done += share_interval(results, wall)
+            loaded |= bool(results)
+            if heard.frames and not heard.malformed:
+                worker.deadline.restart(sum(item.cpu_seconds for item in self.done[first:]))
+            return False
+
+        failure, ended = result.read_messages(worker, limits, take)
+        assert ended is not None
+        complete = len(self.done) == len(self.program.cases)
+        self.done[first:] = bound_cpu(self.done[first:], ended)
+        if not complete and failure is None and len(self.done) > first and self.done[-1].status == "output":
+            self.deaths += 1  # it was ended over that output; the other cases start again
+        elif not complete:
+            self.deaths += 1
+            status, message = failure or result.reason(ended, hard)
+            if loaded:
+                cpu = max(0.0, ended.cpu_seconds - sum(item.cpu_seconds for item in self.done[first:]))
+                self.done.append(CaseOutcome(status, None, "", message, worker.deadline.wall, cpu))
+            else:  # it would go the same way before every case
+                self._rest(status, message)
+        elif self.done[-1].status == "output":
+            self.deaths += 1
 
     def _stdin(self, worker: Worker, case: str) -> None:
         limits = self.limits
@@ -122,9 +112,9 @@ class Trial:
             "case": case,
             "cpu": limits.cpu_seconds,
         }
-        worker.begin(task, limits, hard, ending.frame_limit(limits))
-        output, verdict, failure, ended = ending.hear_out(worker, limits, ending.case_outcome, bounded=True)
-        wall = worker.patience.wall
+        worker.begin(task, limits, hard)
+        output, verdict, failure, ended = result.read_result(worker, limits, result.case_outcome, bounded=True)
+        wall = worker.deadline.wall
         text = output.decode("utf-8", "replace")
         status: CaseStatus
         if failure is not None:
@@ -134,7 +124,7 @@ class Trial:
         elif ended.status == 0:
             status, message = "ok", ""  # no verdict: it left by os._exit, whose code says how it thinks it went
         else:
-            status, message = ending.reason(ended, hard)
+            status, message = result.reason(ended, hard)
         if status in ("timeout", "output", "crash"):
             self.deaths += 1
         value = text if status == "ok" else None

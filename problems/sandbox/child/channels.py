@@ -1,0 +1,107 @@
+"""The pipes of a worker, and what is sent over them.
+
+A worker has five: requests in and ends of forks out, which are closed in every fork, and for the current fork a feed
+in, results out and output out. The zygote itself reads nothing that a candidate was given or wrote, so nothing of one
+candidate is in the memory of the next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import threading
+from collections.abc import Callable, Sequence
+from os import _exit
+from typing import Any
+
+from .wire import FRAME, HOST_CALL, KILL, REQUEST, Request, decode, encode, frame
+
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+"""json.loads of what json.dumps wrote, without most of the pages that it touches."""
+
+
+class Channels:
+    """The five pipes, as the zygote holds them."""
+
+    def __init__(self, descriptors: Sequence[int]) -> None:
+        # to the lowest numbers, and not inheritable: as they come, they have the numbers of a parent that may hold
+        # hundreds of files, beyond what the limit on open files lets a candidate's own code name
+        moved = [os.dup(fd) for fd in descriptors]
+        for fd in descriptors:
+            os.close(fd)
+        self.requests, self.control, self.feed, self.results, self.output = moved
+        self._poll = select.poll()
+        self._poll.register(self.requests, select.POLLIN)
+
+    def next_request(self) -> Request | None:
+        """None once the parent has closed the pipe, or died."""
+        data = os.read(self.requests, REQUEST.size)
+        return Request(*REQUEST.unpack(data)) if len(data) == REQUEST.size else None
+
+    def wait(self, fd: int, sequence: int, kill: Callable[[], None]) -> None:
+        """Until `fd`, which tells of the end of fork number `sequence`, can be read. kill: ends that fork; it is called
+        when the parent asks for it, and when the parent is gone, with which the zygote ends too."""
+        self._poll.register(fd, select.POLLIN)
+        while fd not in [ready for ready, _ in self._poll.poll()]:
+            request = self.next_request()
+            if request is None:
+                kill()
+                _exit(0)
+            if request[:2] == (KILL, sequence):
+                kill()
+        self._poll.unregister(fd)
+
+
+class Feed:
+    """The parent's messages to this fork: length-prefixed JSON."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def _exactly(self, count: int) -> bytes:
+        parts = []
+        while count:
+            part = os.read(self._fd, min(count, 1 << 20))
+            if not part:
+                _exit(0)  # the parent is gone
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+    def read(self) -> Any:
+        _, length = FRAME.unpack(self._exactly(FRAME.size))
+        return _scan(self._exactly(length).decode(), 0)[0]
+
+
+def send(fd: int, kind: bytes, body: Any) -> None:
+    data = memoryview(frame(kind, json.dumps(body).encode()))
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def host_caller(results: int, feed: Feed, limit: int) -> Callable[..., Any]:
+    """What calls a function of the parent's, from this process only and one thread at a time: (name, *args, **kwargs)
+    -> its value. limit: characters of the arguments.
+
+    An exchange that is broken off (by the exception of a signal's handler) leaves no way to tell its reply from the
+    next one's, so it is the last.
+    """
+    lock, own, broken = threading.Lock(), os.getpid(), [False]
+
+    def host_call(name: str, /, *args: Any, **kwargs: Any) -> Any:
+        if os.getpid() != own:
+            raise RuntimeError("only the process of the evaluation itself can call the host")
+        body = [name, encode(list(args), limit), encode(kwargs, limit)]
+        with lock:
+            if broken[0]:
+                raise RuntimeError("an earlier call of the host was broken off")
+            broken[0] = True
+            send(results, HOST_CALL, body)
+            reply = feed.read()
+            broken[0] = False
+        if reply["error"] is not None:
+            raise RuntimeError(reply["error"])
+        return decode(reply["value"])
+
+    return host_call

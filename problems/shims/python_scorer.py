@@ -1,0 +1,124 @@
+"""Runs in a sandbox worker: loads a user's scorer file, or a pickled scoring function, and answers the parent's
+requests in plain data.
+
+It stands between the two so that a fault in the user's code comes back with its line, and so that a `Problem` object,
+a `score` function in a file and a function of a notebook look alike from outside. It imports only the standard library.
+"""
+
+import importlib.util
+import os
+import pickle
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from problems.shims import answer_proxy, user_file
+else:
+    import answer_proxy  # next to this file, which is loaded by its path
+    import user_file
+
+FILE = os.environ["EVO_SCORER_FILE"]
+"""The scorer's code; for a function the file that it was written in, which need not exist here."""
+PICKLE = os.environ.get("EVO_SCORER_PICKLE")
+
+host_call: Any = None  # set in an evaluation whose answer is isolated
+
+
+def _load() -> Any:
+    """An object with `score` or `batch_scorer`; None if the file defines neither."""
+    if PICKLE is not None:
+        function = pickle.loads(Path(PICKLE).read_bytes())
+        return SimpleNamespace(score=function, batch_scorer=function)
+    module: Any = user_file.load(FILE, "scorer_file")
+    if any(callable(getattr(module, name, None)) for name in ("score", "batch_scorer")):
+        return module
+    made = getattr(module, "problem", None)
+    return made if made is not None else getattr(module, "Problem", lambda: None)()
+
+
+if PICKLE is None:
+    answer_proxy.source_of(FILE)
+    sys.path.insert(0, os.path.dirname(FILE))
+    importlib.util.find_spec("problems")  # lists its folder's parent now: an evaluation may read in it, but not list it
+_target: Any = None
+_broken: dict[str, Any] | None = None
+try:
+    _target = _load()
+except Exception as error:
+    _broken = user_file.fault(error, FILE)
+
+
+def describe() -> dict[str, Any]:
+    """{"fault", "line"}, or the file's declarations as plain data; {} for a function, which declares nothing."""
+    if _broken is not None or PICKLE is not None:
+        return _broken or {}
+    batched = callable(getattr(_target, "batch_scorer", None))
+    if not batched and not callable(getattr(_target, "score", None)):
+        missing = "no function score(answer) or batch_scorer(answers), no `problem` and no class Problem"
+        return {"fault": missing, "line": None}
+    declared: dict[str, Any] = dict(canonical=callable(getattr(_target, "canonical", None)), batched=batched)
+    for name in ("statement", "seed_answer"):
+        value = getattr(_target, name, None)
+        try:
+            declared[name] = value() if callable(value) else value
+        except Exception as error:
+            return user_file.fault(error, FILE)
+    for name in ("objectives", "target", "answer_format", "weights", "directions"):
+        value = getattr(_target, name, None)
+        declared[name] = list(value) if name == "objectives" and value is not None else value
+    return declared
+
+
+def score(answer: str) -> dict[str, Any]:
+    """{"value": the score, "type"}, {"answer_error": text}, or {"fault", "line"}."""
+    try:
+        value = _target.score(answer)
+    except MemoryError:
+        raise  # a limit of the sandbox, reported as such
+    except Exception as error:
+        if isinstance(error, ValueError) and any(kind.__name__ == "AnswerError" for kind in type(error).__mro__):
+            return {"answer_error": str(error) or "rejected by the scorer"}
+        if answer_proxy.of_answer(error):
+            return {"answer_error": user_file.describe(error)}
+        return user_file.fault(error, FILE)
+    return {"value": _plain(value), "type": type(value).__name__}
+
+
+def score_batch(answers: list[str]) -> dict[str, Any]:
+    """{"values": one score of each answer}, or {"fault", "line"}. An exception is never an answer's fault: of which
+    one?"""
+    try:
+        values = list(_target.batch_scorer(list(answers)))
+    except MemoryError:
+        raise
+    except Exception as error:
+        return user_file.fault(error, FILE)
+    if len(values) != len(answers):
+        return {"fault": f"batch_scorer() gave {len(values)} scores for {len(answers)} answers", "line": None}
+    return {"values": [_plain(value) for value in values]}
+
+
+def score_apart(answer: str, names: dict[str, Any] | None) -> dict[str, Any]:
+    """As `score`, with the answer in a process of its own wherever the file would execute it. names: its own"""
+    answer_proxy.stand_in(host_call, FILE, text=answer, names=names)
+    return score(answer)
+
+
+def canonical(answer: str) -> Any:
+    """The object's own canonical form."""
+    return _target.canonical(answer)
+
+
+def _plain(value: Any) -> Any:
+    """A problems.Score as a mapping; everything else as it is."""
+    if not (hasattr(value, "rewards") and hasattr(value, "fitness")):
+        return value
+    return {
+        "rewards": list(value.rewards),
+        "fitness": value.fitness,
+        "features": dict(getattr(value, "features", None) or {}),
+        "feedback": getattr(value, "feedback", ""),
+        "error": getattr(value, "error", None),
+    }
