@@ -27,7 +27,7 @@ from evo.comparison.load import Comparison, gather, load_results  # noqa: E402
 from evo.comparison.results import Results  # noqa: E402
 from evo.comparison.survival import area_difference, best_difference, solve_difference  # noqa: E402
 from evo.comparison.table import Costs, as_dict, costs_of  # noqa: E402
-from evo.comparison.verdict import Summary, summarise, verdict_lines  # noqa: E402
+from evo.comparison.verdict import Summary, summarise, verdicts_of  # noqa: E402
 from evo.stats import verdict  # noqa: E402
 from islands.db.store import Store  # noqa: E402
 from vpo.metrics import Interval  # noqa: E402
@@ -145,7 +145,12 @@ def differences(summary: Summary) -> str:
             one = figures.get(figure)  # no solve rate without a target
             cells += ["-", "-"] if one is None else [signed(one.interval), f"{one.p:.3g}"]
         rows.append(cells)
-    return f"## Against {summary.reference}\n\n" + markdown(rows) + "\n\nVerdicts:\n\n" + _lines(verdict_lines(summary))
+    return (
+        f"## Against {summary.reference}\n\n"
+        + markdown(rows)
+        + "\n\nVerdicts:\n\n"
+        + _lines([str(line) for line in verdicts_of(summary)])
+    )
 
 
 def evolution(found: Mapping[str, Results]) -> str:
@@ -201,7 +206,7 @@ def training_section(comparison: Comparison, methods: Mapping[str, Results]) -> 
         if {"vpo", "grpo"} <= set(methods)
     }
     lines = [f"after {t} iterations: {verdict('vpo', 'grpo', one)}" for t, one in made.items()]
-    lines += [f"at the end: {line}" for line in verdict_lines(summary)]
+    lines += [f"at the end: {line}" for line in verdicts_of(summary)]
     return "\n\n".join(
         [
             f"## {seeds} training seeds each",

@@ -30,8 +30,8 @@ def print_lines(name: str, db: str, against: str | None, console: Console) -> in
             for line in plain_lines(snapshot, time.time()):
                 console.print(spell(line, console.encoding), soft_wrap=True)
             if snapshot.ended:
-                for text in snapshot.verdict:
-                    console.print(text, soft_wrap=True)
+                for verdict in snapshot.verdict:
+                    console.print(verdict.text, soft_wrap=True)
                 return 0
             time.sleep(plain_pause(time.monotonic() - began))
 

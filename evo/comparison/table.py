@@ -15,7 +15,7 @@ from rich.table import Table
 from evo.comparison.load import Arm, Comparison
 from evo.comparison.operators import OperatorCounts, labels, operator_dict, pooled, refinement_differences
 from evo.comparison.operators_table import print_operators
-from evo.comparison.verdict import METRICS, ArmSummary, Summary, interval_unit, verdict_lines
+from evo.comparison.verdict import METRICS, ArmSummary, Summary, interval_unit, verdicts_of
 from evo.search.status import clock
 from evo.stats import Difference, mean_interval
 from islands.db.store import Store
@@ -120,14 +120,14 @@ def print_summary(
             console.print(f"only {escape(arm.name)} solved: {escape(names)}{more}", style="dim", soft_wrap=True)
     for problem in comparison.failed:
         console.print(f"left out, its scorer failed: {escape(problem.name)}", style="yellow", soft_wrap=True)
-    lines = verdict_lines(summary)
-    if lines:
+    verdicts = verdicts_of(summary)
+    if verdicts:
         metric = "solve rate" if summary.horizon else "mean best fitness"
-        several = f"; intervals and p allow for {len(lines)} arms (Bonferroni)" if len(lines) > 1 else ""
+        several = f"; intervals and p allow for {len(verdicts)} arms (Bonferroni)" if len(verdicts) > 1 else ""
         over = f"95% intervals over {interval_unit(summary)}{several}"
         console.print(f"\n{metric} {budgets or f'after {known} iterations'}, {over}:", soft_wrap=True)
-        for line in lines:
-            console.print(f"  [bold]{escape(line)}[/bold]", soft_wrap=True)
+        for verdict in verdicts:
+            console.print(f"  [bold]{escape(verdict.text)}[/bold]", soft_wrap=True)
         gaps = refinement_differences(operators, summary.reference, crossed_seeds=comparison.crossed_seeds)
         for line in (*other_lines(summary), *refinement_lines(gaps, summary.reference)):
             console.print(f"  {escape(line)}", style="dim", soft_wrap=True)
@@ -202,7 +202,7 @@ def as_dict(
         },
         "solved_by_all": [comparison.problems[i].name for i in summary.by_all],
         "solved_by_none": [comparison.problems[i].name for i in summary.by_none],
-        "verdicts": verdict_lines(summary),
+        "verdicts": [verdict.text for verdict in verdicts_of(summary)],
     }
 
 

@@ -22,7 +22,7 @@ from evo.comparison.survival import (
     solve_difference,
     time_difference,
 )
-from evo.stats import Difference, mean_interval, verdict
+from evo.stats import Difference, Verdict, mean_interval, verdict
 from vpo.metrics import Interval
 
 NEARLY = 0.9
@@ -143,16 +143,17 @@ def interval_unit(found: Summary) -> str:
     return "the seeds of one problem" if sizes == {1} else "problems"
 
 
-def verdict_lines(found: Summary) -> list[str]:
-    """A line for every arm against the reference, by solve rate; by mean best fitness where nothing has a target. It
-    names the iteration that it is of where that is not the last one."""
+def verdicts_of(found: Summary) -> list[Verdict]:
+    """Every arm against the reference, by solve rate, or by mean best fitness if no problem has a target. The text
+    names the iteration unless it is the last one."""
     known = found.horizon or found.best_horizon
     under_way = f" at iteration {known} of {found.iterations}" if known < found.iterations else ""
     lines = []
     for name, metrics in found.against.items():
         metric = next((metric for metric in ("solved", "best") if metric in metrics), None)
         if metric is not None:
-            lines.append(verdict(name, str(found.reference), metrics[metric]) + under_way)
+            judged = verdict(name, str(found.reference), metrics[metric])
+            lines.append(Verdict(judged.text + under_way, judged.shown))
     return lines
 
 

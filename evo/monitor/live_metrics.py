@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
-from evo.comparison.verdict import farthest, summarise, verdict_lines
+from evo.comparison.verdict import farthest, summarise, verdicts_of
 from evo.monitor.live_cache import LiveCache
+from evo.stats import Verdict
 
 CURVES_SHARE, VERDICT_SHARE = 0.005, 0.003
 """Of one core."""
@@ -42,7 +43,7 @@ class LiveMetrics:
         self._statistics = statistics
         self.results: dict[str, Results] = {}
         self.curves: dict[str, Curve] = {}
-        self.verdict: tuple[str, ...] = ()
+        self.verdict: tuple[Verdict, ...] = ()
         self._version = -1
         self._curve_turn, self._verdict_turn = Throttled(CURVES_SHARE), Throttled(VERDICT_SHARE)
         self._final = self._loaded = False
@@ -73,7 +74,7 @@ class LiveMetrics:
             reference = cache.comparison.reference
             self.verdict = self._verdict_turn.make(
                 self._version,
-                lambda: tuple(verdict_lines(summarise(judged, reference, crossed_seeds=crossed))),
+                lambda: tuple(verdicts_of(summarise(judged, reference, crossed_seeds=crossed))),
             )
 
     def _judged(self, cache: LiveCache) -> dict[str, Results]:

@@ -13,6 +13,7 @@ from evo.comparison.operators import OperatorShares
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve
 from evo.search.active_time import Period, seconds_until
+from evo.stats import Verdict
 
 STALE_SECONDS = 60.0
 """A running search that was not heard of for so long is said to be silent; a writer beats every 15 seconds."""
@@ -217,7 +218,7 @@ class Snapshot:
     iterations: int = 1
     axis: tuple[int, ...] = ()
     axis_unit: str = "iterations"
-    verdict: tuple[str, ...] = ()
+    verdict: tuple[Verdict, ...] = ()
     improvements: tuple[ImprovementLine, ...] = ()
     details: Mapping[tuple[int, str], Detail] = field(default_factory=dict)
     active: tuple[Period, ...] = ()

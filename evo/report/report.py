@@ -10,7 +10,7 @@ from typing import Any
 from evo.comparison.load import Comparison, gather, load_results
 from evo.comparison.operators import load_operators, refinement_differences
 from evo.comparison.results import Results
-from evo.comparison.verdict import ArmSummary, Summary, farthest, interval_unit, summarise, verdict_lines
+from evo.comparison.verdict import ArmSummary, Summary, farthest, interval_unit, summarise, verdicts_of
 from evo.errors import BadInput
 from evo.monitor.arm_style import ArmStyle, style_of
 from evo.report.archive import archive_maps
@@ -44,6 +44,7 @@ from evo.report.tables import (
     versions_table,
 )
 from evo.report.text import visible
+from evo.stats import Verdict
 from islands.db.store import Store
 
 PICTURED = 3
@@ -77,7 +78,7 @@ class Report:
     summary: Summary
     state: str
     remarks: tuple[str, ...]
-    verdict: tuple[str, ...]
+    verdict: tuple[Verdict, ...]
     arms: Table
     differences: Table | None
     operators: Table | None
@@ -178,7 +179,7 @@ def report_of(store: Store, name: str, against: str | None = None) -> Report:
             summary,
             state=_state(comparison, summary),
             remarks=(*apart, *_remarks(comparison, readings, summary)),
-            verdict=tuple(verdict_lines(summary)),
+            verdict=tuple(verdicts_of(summary)),
             arms=arms_table(comparison, summary, measures, readings),
             differences=differences_table(reference, gaps) if reference and any(gaps.values()) else None,
             operators=operators_table(operators, crossed_seeds=crossed),

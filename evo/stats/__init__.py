@@ -12,13 +12,14 @@ Of one problem alone, intervals and tests are over its seeds and hold for that p
 has neither.
 """
 
-from evo.stats.differences import Difference, difference, fewest_pairs, verdict
+from evo.stats.differences import Difference, Verdict, difference, fewest_pairs, verdict
 from evo.stats.intervals import LEVEL, by_unit, mean_band, mean_interval, wilson
 from evo.stats.ratios import ratio_difference, ratio_interval
 
 __all__ = [
     "LEVEL",
     "Difference",
+    "Verdict",
     "by_unit",
     "difference",
     "fewest_pairs",

@@ -169,8 +169,23 @@ def _student(first: Floats, second: Floats, alpha: float, rate: bool, crossed: b
     return mean - half, mean + half, 2 * float(stdtr(df, -abs(mean) / error))
 
 
-def verdict(a_name: str, b_name: str, difference: Difference, digits: int = 2) -> str:
-    """`vpo - grpo = +0.12 [0.03, 0.21]` where that is shown, else `no difference shown` with the numbers behind it."""
+@dataclass(frozen=True)
+class Verdict:
+    """A difference in words. shown: whether the test tells it from 0 (Difference.shown)."""
+
+    text: str
+    shown: bool
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def verdict(a_name: str, b_name: str, difference: Difference, digits: int = 2) -> Verdict:
+    """`vpo - grpo = +0.12 [0.03, 0.21]` if the difference is shown, else `no difference shown` with its numbers."""
+    return Verdict(_describe(a_name, b_name, difference, digits), difference.shown)
+
+
+def _describe(a_name: str, b_name: str, difference: Difference, digits: int) -> str:
     interval = difference.interval
     # as many digits as it takes for an end that is not 0 not to look like it
     inner = min(abs(interval.low), abs(interval.high))

@@ -7,6 +7,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ def _choose(run: TrainRun, sources: list[TraceRun]) -> Traces:
     columns = [array("q") for _ in range(5)]
     versions: dict[str, int] = {}
     filtered: Counter[str] = Counter()
-    left_out: Counter[str] = Counter()
+    left_out: Counter[Lack] = Counter()
     lengths: Counter[int] = Counter()
     others: Counter[int] = Counter()
     for number, source in enumerate(sources):
@@ -151,9 +152,9 @@ def _choose(run: TrainRun, sources: list[TraceRun]) -> Traces:
             if flag is not None:
                 filtered[flag] += 1
                 continue
-            reason = lacks(row)
-            if reason:
-                left_out[reason] += 1
+            lack = lacks(row)
+            if lack is not None:
+                left_out[lack] += 1
                 others[row.answers] += 1
                 continue
             lengths[row.answers] += 1
@@ -170,7 +171,8 @@ def _choose(run: TrainRun, sources: list[TraceRun]) -> Traces:
         counts = " and ".join(f"{count:,} of {m}" for m, count in sorted(lengths.items()))
         raise BadInput(f"the stored chains differ in length ({counts} answers); choose one with --answers")
     chosen = Chosen(*(np.array(column, dtype=np.int64) for column in columns))
-    return Traces(sources, chosen, list(versions), next(iter(lengths)), left_out)
+    described = Counter({lack.describe(run): count for lack, count in left_out.items()})
+    return Traces(sources, chosen, list(versions), next(iter(lengths)), described)
 
 
 def _filters(run: TrainRun, source: TraceRun) -> list[tuple[str, Callable[[TraceRow], bool]]]:
@@ -217,9 +219,23 @@ def _problems(address: str, resolve: Callable[[str], list[Any]]) -> list[Any]:
         raise BadInput(f"--trace-problems {address}: no problem of the runs, and {error}") from error
 
 
-def _lacks(run: TrainRun, source: TraceRun) -> Callable[[TraceRow], str]:
-    """Why a group that the user wants cannot teach, as far as its few numbers tell; "" where nothing speaks against
-    it."""
+class Lack(Enum):
+    """Why a stored group that passed the filters cannot teach the method."""
+
+    OTHER_LENGTH = "not of {answers} answers"
+    CHAIN = "chains of several answers"
+    ONE_ROLLOUT = "one rollout"
+    NO_ROLLOUT = "no rollouts"
+    NOT_SAMPLED = "sampled at temperature 0, or imported"
+    TOO_OLD = "more than {behind} versions behind"
+
+    def describe(self, run: TrainRun) -> str:
+        """In words, with the limits of the training run."""
+        return self.value.format(answers=run.answers, behind=run.trace_most_behind)
+
+
+def _lacks(run: TrainRun, source: TraceRun) -> Callable[[TraceRow], Lack | None]:
+    """A function that names why a group cannot teach, as far as its row shows; None if it can."""
     compares = METHODS[run.method].credit == "rollout"
     newest: dict[str, int] = {}
     if run.trace_most_behind is not None:
@@ -227,22 +243,22 @@ def _lacks(run: TrainRun, source: TraceRun) -> Callable[[TraceRow], str]:
             root, step = lineage(row.version)
             newest[root] = max(newest.get(root, 0), step)
 
-    def reason(row: TraceRow) -> str:
+    def lack(row: TraceRow) -> Lack | None:
         if run.answers is not None and row.answers != run.answers:
-            return f"not of {run.answers} answers"
+            return Lack.OTHER_LENGTH
         if run.answers is None and row.answers > 1 and not METHODS[run.method].chain:
-            return "chains of several answers"
+            return Lack.CHAIN
         if row.rollouts < (2 if compares else 1):
-            return "one rollout" if row.rollouts else "no rollouts"
+            return Lack.ONE_ROLLOUT if row.rollouts else Lack.NO_ROLLOUT
         if row.temperature <= 0:
-            return "sampled at temperature 0, or imported"
+            return Lack.NOT_SAMPLED
         if run.trace_most_behind is not None:
             root, step = lineage(row.version)
             if newest[root] - step > run.trace_most_behind:
-                return f"more than {run.trace_most_behind} versions behind"
-        return ""
+                return Lack.TOO_OLD
+        return None
 
-    return reason
+    return lack
 
 
 def lineage(version: str) -> tuple[str, int]:
@@ -252,7 +268,7 @@ def lineage(version: str) -> tuple[str, int]:
 
 
 def _why_none(
-    run: TrainRun, sources: Sequence[TraceRun], filtered: Counter[str], left_out: Counter[str], lengths: Counter[int]
+    run: TrainRun, sources: Sequence[TraceRun], filtered: Counter[str], left_out: Counter[Lack], lengths: Counter[int]
 ) -> str:
     where, stored = ", ".join(source.name for source in sources), sum(source.stored for source in sources)
     if not stored:
@@ -262,20 +278,20 @@ def _why_none(
         return f"none of the {stored:,} stored groups of {where} passes the filters: {counts}"
     counted = left_out.most_common()
     if len(counted) == 1:
-        reason = counted[0][0]
-        if reason == "one rollout":
+        lack = counted[0][0]
+        if lack is Lack.ONE_ROLLOUT:
             return (
                 f"every stored group has one rollout, which leaves {run.method} nothing to compare; search with "
                 "--rollouts 4 or more to learn from it"
             )
-        if reason == "chains of several answers":
+        if lack is Lack.CHAIN:
             held = ", ".join(map(str, sorted(lengths)))
             chains = ", ".join(name for name, method in METHODS.items() if method.chain)
             return f"{run.method} learns from single answers, and these are chains of {held}: {chains} learn from them"
-        if reason.startswith("not of"):
+        if lack is Lack.OTHER_LENGTH:
             held = ", ".join(map(str, sorted(lengths)))
             return f"--answers {run.answers}: the stored groups are of {held} answers a rollout"
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in counted)
+    reasons = ", ".join(f"{count:,} {lack.describe(run)}" for lack, count in counted)
     return (
         f"none of the {sum(left_out.values()):,} stored groups that pass the filters can teach {run.method}: {reasons}"
     )

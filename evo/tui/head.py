@@ -204,7 +204,7 @@ def verdict(snapshot: Snapshot, width: int, room: int) -> Lines:
         return []
     if not snapshot.verdict:
         return [Line(width).add("verdict: waits until every search has begun", DIM)]
-    wrapped = [(_is_shown(text), wrap(text, max(10, width - 2), 4, words=True)) for text in snapshot.verdict]
+    wrapped = [(found.shown, wrap(found.text, max(10, width - 2), 4, words=True)) for found in snapshot.verdict]
     if sum(len(pieces) for _, pieces in wrapped) > room:
         wrapped.sort(key=lambda verdict: not verdict[0])  # what is shown is not what is left out
     lines: Lines = []
@@ -218,8 +218,3 @@ def verdict(snapshot: Snapshot, width: int, room: int) -> Lines:
             line = Line(width).add("→ " if shown and not number else "  ", GOOD)
             lines.append(line.add(piece, STRONG if shown else DIM))
     return lines
-
-
-def _is_shown(verdict: str) -> bool:
-    """Whether a verdict shows a difference."""
-    return not verdict.startswith("no difference")

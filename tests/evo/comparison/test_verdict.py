@@ -6,7 +6,8 @@ from scipy.stats import binomtest
 
 from evo.comparison.results import Results
 from evo.comparison.table import other_lines, short
-from evo.comparison.verdict import farthest, interval_unit, summarise, verdict_lines
+from evo.comparison.verdict import farthest, interval_unit, summarise, verdicts_of
+from evo.stats import Verdict
 
 T = 10
 
@@ -40,13 +41,13 @@ def test_differences_are_arm_minus_reference_and_corrected_for_their_number():
     assert summarise({"a": strong, "grpo": weak}, "grpo").against["a"]["solved"].interval.low > one.interval.low
     assert found.against["a"]["time"].interval.mean < 0
     assert "best" not in found.against["a"]  # not asked for
-    assert verdict_lines(found)[0].startswith("a - grpo = +0.80 [")
+    assert verdicts_of(found)[0].text.startswith("a - grpo = +0.80 [")
     assert other_lines(found)[0].startswith("area under the solve curve: a - grpo = +0.800 [")
 
 
 def test_few_problems_show_nothing():
     found = summarise({"a": arm([[1]] * 3), "grpo": arm([[0]] * 3)}, "grpo")
-    assert verdict_lines(found) == [
+    assert [verdict.text for verdict in verdicts_of(found)] == [
         "no difference shown (a - grpo = +1.00 [-0.51, 1.00], p = 0.25; 3 problems cannot show one)"
     ]
     assert found.arms["grpo"].solved.high > 0.3, "none of three is not never"
@@ -57,7 +58,7 @@ def test_a_comparison_under_way_stands_where_every_search_has_come_to():
     found = summarise({"a": ahead, "b": behind}, "b")
     assert found.horizon == 5
     assert found.arms["b"].solved.mean == 0  # at 5 it was not known yet
-    assert verdict_lines(found)[0].endswith("cannot show one) at iteration 5 of 10")
+    assert verdicts_of(found)[0].text.endswith("cannot show one) at iteration 5 of 10")
 
 
 def test_all_figures_under_way_are_of_one_iteration():
@@ -67,7 +68,7 @@ def test_all_figures_under_way_are_of_one_iteration():
     assert found.horizon == found.best_horizon == 4
     assert found.arms["a"].solved.mean == found.arms["b"].solved.mean == 1
     assert found.against["a"]["solved"].interval.mean == 0
-    assert verdict_lines(found)[0].endswith("at iteration 4 of 10")
+    assert verdicts_of(found)[0].text.endswith("at iteration 4 of 10")
 
 
 def test_seeds_that_wait_do_not_hold_the_others_back():
@@ -84,7 +85,7 @@ def test_seeds_that_wait_do_not_hold_the_others_back():
 def test_before_anything_is_known_there_are_no_figures_and_no_verdict():
     found = summarise({"a": arm([[0], [0]], done=0), "b": arm([[0], [0]], done=0)}, "b")
     assert found.horizon == 0 and found.arms["a"].solved is None
-    assert verdict_lines(found) == []
+    assert [verdict.text for verdict in verdicts_of(found)] == []
 
 
 def test_without_targets_the_verdict_is_of_fitness():
@@ -93,7 +94,7 @@ def test_without_targets_the_verdict_is_of_fitness():
         name: Results(at, np.full((8, 1), T), T, 3, np.full((8, 1, T), value))
         for name, value in (("a", 0.9), ("b", 0.4))
     }
-    assert verdict_lines(summarise(arms, "b")) == ["a - b = +0.50 [0.50, 0.50]"]
+    assert verdicts_of(summarise(arms, "b")) == [Verdict("a - b = +0.50 [0.50, 0.50]", shown=True)]
 
 
 def test_arms_of_different_cost_are_levelled():
@@ -111,11 +112,11 @@ def test_counts_are_short(count, said):
 def test_one_problem_is_judged_over_its_seeds_and_one_seed_not_at_all():
     several = summarise({"a": arm([[1, 1, 2, 1, 3]]), "grpo": arm([[0, 0, 0, 9, 0]])}, "grpo")
     assert interval_unit(several) == "the seeds of one problem"
-    assert verdict_lines(several)[0].startswith("a - grpo = +0.80 [")
+    assert verdicts_of(several)[0].text.startswith("a - grpo = +0.80 [")
     assert 0 < several.arms["grpo"].solved.low < 0.2 < several.arms["grpo"].solved.high < 1
     single = summarise({"a": arm([[1]], best=[1.0]), "grpo": arm([[4]], best=[0.5])}, "grpo")
     assert not any(one.known for one in (single.arms["a"].solved, single.arms["a"].area, single.arms["a"].best))
-    assert verdict_lines(single) == [
+    assert [verdict.text for verdict in verdicts_of(single)] == [
         "no difference shown (a - grpo = +0.00; one problem under one seed has no interval)"
     ]
     assert other_lines(single) == []

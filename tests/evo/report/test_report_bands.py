@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 import evo.report.plots.curves as curves
 from evo.comparison.load import gather, load_results
 from evo.comparison.survival import solve_curve
-from evo.comparison.verdict import summarise, verdict_lines
+from evo.comparison.verdict import summarise, verdicts_of
 from evo.monitor.poller import Poller
 from evo.report.report import report_of
 from islands.db.schema import Run
@@ -51,5 +51,5 @@ def test_the_live_bands_are_those_of_the_page(address, coarse, monkeypatch):
         nested = solve_curve(found[arm.name])
         learning = bool((its.high - its.low > nested.high - nested.low + 1e-9).any())
         assert learning == comparison.crossed_seeds
-    expected = verdict_lines(summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds))
+    expected = verdicts_of(summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds))
     assert snapshot.verdict == report.verdict == tuple(expected)

@@ -12,7 +12,7 @@ from sqlalchemy import insert, update
 
 from evo.comparison.load import gather, load_results
 from evo.comparison.table import as_dict, costs_of, print_summary
-from evo.comparison.verdict import summarise, verdict_lines
+from evo.comparison.verdict import summarise, verdicts_of
 from evo.report.page import page_of
 from evo.report.problem_table import problems_table
 from evo.report.tables import differences, differences_table
@@ -51,8 +51,8 @@ class Elements(html.parser.HTMLParser):
 def test_the_page_says_what_was_found(finished):
     report, page = finished
     found = Elements(page)
-    assert [line for line in report.verdict if line in found.text] == list(report.verdict) and len(report.verdict) == 2
-    level = sum(line.startswith("no difference") for line in report.verdict)
+    assert all(verdict.text in found.text for verdict in report.verdict) and len(report.verdict) == 2
+    level = sum(not verdict.shown for verdict in report.verdict)
     assert sum(one.get("class") == "line level" for one in found.of("p")) == level
     assert "3 arms, 5 problems, 2 seeds, 12 iterations of 3 answers" in found.text
     assert "Unfinished" not in found.text
@@ -116,7 +116,7 @@ def test_another_reference(made):
         comparison = gather(store, "made-up", "base")
         found = load_results(store, comparison)
     stand = summarise(found, comparison.reference)
-    assert all(" - base = " in line for line in verdict_lines(stand))
+    assert all(" - base = " in verdict.text for verdict in verdicts_of(stand))
     assert problems_table(comparison, found).columns[-1].title == "grpo against base"
     assert {row[0].text for row in differences_table("base", differences(stand, {})).rows} == {
         "best-of-n − base",
@@ -155,7 +155,7 @@ def test_an_unfinished_comparison_says_how_far_it_has_come(
         f"horizon, iteration {at} of 6, of 1 of 2 seeds.",
     )
     assert report.remarks[0] in Elements(page).text and f"After {at} of 6 iterations" in Elements(page).text
-    assert "late - grpo" in report.verdict[0]
+    assert "late - grpo" in report.verdict[0].text
 
 
 def test_training_and_policy_versions(made, coarse, tmp_path, page_for):

@@ -91,21 +91,21 @@ def test_a_difference_over_seeds_by_hand() -> None:
     assert (found.interval.low, found.interval.high) == pytest.approx((ends.low, ends.high))
     assert found.p == pytest.approx(max(welch.pvalue, 2 / math.comb(8, 4)))
     assert found.shown and found.possible and found.seeds == (4, 4)
-    assert verdict("a", "b", found).startswith("a - b = +0.50 [")
+    assert verdict("a", "b", found).text.startswith("a - b = +0.50 [")
 
 
 def test_few_seeds_show_nothing_and_say_so() -> None:
     found = difference([[0.9, 0.8, 1.0]], [[0.1, 0.2, 0.15]])
     assert not found.shown and not found.possible
     assert found.interval.low == 0.0 < found.interval.mean
-    assert verdict("a", "b", found).endswith("p = 0.10; 3 seeds of one problem cannot show one)")
+    assert verdict("a", "b", found).text.endswith("p = 0.10; 3 seeds of one problem cannot show one)")
 
 
 @pytest.mark.parametrize("rate", [False, True])
 def test_one_seed_has_no_interval_and_the_verdict_says_why(rate: bool) -> None:
     found = difference([[1.0]], [[0.0]], rate=rate)
     assert not found.interval.known and not found.shown and found.p == 1.0
-    assert verdict("vpo", "grpo", found) == (
+    assert verdict("vpo", "grpo", found).text == (
         "no difference shown (vpo - grpo = +1.00; one problem under one seed has no interval)"
     )
 
@@ -113,7 +113,9 @@ def test_one_seed_has_no_interval_and_the_verdict_says_why(rate: bool) -> None:
 def test_seeds_that_do_not_differ_leave_no_interval_but_a_test() -> None:
     found = difference([[0.5] * 5], [[0.75] * 5])
     assert not found.interval.known and found.p == pytest.approx(2 / math.comb(10, 5)) and found.shown
-    assert "do not differ" in verdict("a", "b", found) and verdict("a", "b", found).startswith("a - b = -0.25 (")
+    assert "do not differ" in verdict("a", "b", found).text and verdict("a", "b", found).text.startswith(
+        "a - b = -0.25 ("
+    )
 
 
 def test_a_rate_of_five_seeds_to_none_is_a_difference_within_its_bounds() -> None:

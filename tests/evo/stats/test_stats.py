@@ -205,7 +205,7 @@ def test_four_problems_to_none_are_no_difference():
     d = difference([1] * 4 + [0] * 56, [0] * 60, rate=True)
     assert d.p == pytest.approx(0.125, abs=0.01)
     assert not d.shown
-    assert verdict("vpo", "grpo", d) == "no difference shown (vpo - grpo = +0.07 [-0.01, 0.14], p = 0.12)"
+    assert verdict("vpo", "grpo", d).text == "no difference shown (vpo - grpo = +0.07 [-0.01, 0.14], p = 0.12)"
 
 
 def test_no_problem_solved_by_either_arm_leaves_room_for_a_difference():
@@ -218,7 +218,7 @@ def test_no_problem_solved_by_either_arm_leaves_room_for_a_difference():
 def test_too_few_problems_say_so(problems, comparisons, possible):
     d = difference([1] * problems, [0] * problems, rate=True, comparisons=comparisons)
     assert (d.possible, d.shown) == (possible, possible)
-    said = verdict("vpo", "grpo", d)
+    said = verdict("vpo", "grpo", d).text
     assert said.endswith(f"; {problems} problems cannot show one)") != possible
     if problems == 5:
         assert said == "no difference shown (vpo - grpo = +1.00 [0.00, 1.00], p = 0.06; 5 problems cannot show one)"
@@ -226,7 +226,7 @@ def test_too_few_problems_say_so(problems, comparisons, possible):
 
 def test_verdicts():
     def of(mean, low, high, p, pairs=60):
-        return verdict("vpo", "grpo", Difference(Interval(mean, low, high), pairs, p))
+        return verdict("vpo", "grpo", Difference(Interval(mean, low, high), pairs, p)).text
 
     assert of(0.121, 0.034, 0.209, 0.01) == "vpo - grpo = +0.12 [0.03, 0.21]"
     assert of(-0.121, -0.209, -0.034, 0.01) == "vpo - grpo = -0.12 [-0.21, -0.03]"

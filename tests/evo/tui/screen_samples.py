@@ -17,6 +17,7 @@ from evo.monitor.snapshot import (
     Telemetry,
     TrainingCurve,
 )
+from evo.stats import Verdict
 
 NOW = 1_700_000_600.0
 OBJECTIVES = ("completion", "gold", "diamond", "safety")
@@ -73,9 +74,9 @@ def finished(problems=12):
     arms = [arm(name, speed, problems=problems) for name, speed in
             (("base", 1.0), ("best-of-n", 0.7), ("grpo", 1.4), ("vpo", 2.6))]  # fmt: skip
     verdict = (
-        "no difference shown (base - grpo = -0.08 [-0.21, 0.04], p = 0.21)",
-        "best-of-n - grpo = -0.17 [-0.29, -0.04]",
-        "vpo - grpo = +0.25 [0.12, 0.38]",
+        Verdict("no difference shown (base - grpo = -0.08 [-0.21, 0.04], p = 0.21)", False),
+        Verdict("best-of-n - grpo = -0.17 [-0.29, -0.04]", True),
+        Verdict("vpo - grpo = +0.25 [0.12, 0.38]", True),
     )
     return snapshot(arms, problems=problems, verdict=verdict)
 
@@ -101,7 +102,8 @@ def training():
         "fair-elm/vpo/s0", tuple(range(30)),
         {"loss": tuple(1 / (1 + i) for i in range(30)), "kl": tuple(i / 1000 for i in range(30))}, "base+vpo.30",
     )  # fmt: skip
-    return snapshot([arm("grpo", 1.4), arm("vpo", 2.6, training=curve)], verdict=("vpo - grpo = +0.25 [0.12, 0.38]",))
+    verdict = (Verdict("vpo - grpo = +0.25 [0.12, 0.38]", True),)
+    return snapshot([arm("grpo", 1.4), arm("vpo", 2.6, training=curve)], verdict=verdict)
 
 
 def detailed(hostile=False):

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 
 from evo.comparison.operators import OperatorShares
 from evo.monitor.snapshot import ArmSnapshot, Snapshot, WalkView
+from evo.stats import Verdict
 from evo.tui.arrange import arrange
 from evo.tui.help import draw_help
 from evo.tui.line import text_of
@@ -65,20 +66,22 @@ def test_verdicts_are_wrapped_and_none_is_cut():
     long = (
         "no difference shown (" + "a very long arm name - another one just as long = +0.01 [-0.02, 0.03], " + "p = .9)"
     )
-    made = arrange(replace(samples.finished(), verdict=(long,)), View(), 80, 40, samples.NOW)
+    made = arrange(replace(samples.finished(), verdict=(Verdict(long, False),)), View(), 80, 40, samples.NOW)
     said = " ".join(line.text().strip() for line in made.head)
     assert long in said
-    many = replace(samples.finished(), verdict=(long,) * 9)
+    many = replace(samples.finished(), verdict=(Verdict(long, False),) * 9)
     assert "more in evo show" in shown(many, height=30)
 
 
 def test_a_difference_that_is_shown_is_not_left_out_for_those_that_are_not():
-    level = tuple(f"no difference shown ({arm} - grpo = +0.01 [-0.10, 0.12], p = 0.9)" for arm in "abcdef")
-    won = "edit - grpo = +0.33 [0.01, 0.61]"
+    level = tuple(
+        Verdict(f"no difference shown ({arm} - grpo = +0.01 [-0.10, 0.12], p = 0.9)", False) for arm in "abcdef"
+    )
+    won = Verdict("edit - grpo = +0.33 [0.01, 0.61]", True)
     narrow = shown(replace(samples.finished(), verdict=(*level, won)), height=24)
-    assert f"→ {won}" in narrow and "+4 more" in narrow
+    assert f"→ {won.text}" in narrow and "+4 more" in narrow
     wide = shown(replace(samples.finished(), verdict=(*level[:2], won)), View(), 120, 60)
-    assert wide.index("(b - grpo") < wide.index(f"→ {won}")
+    assert wide.index("(b - grpo") < wide.index(f"→ {won.text}")
 
 
 def test_a_maze_is_drawn_with_the_way_through_it():
@@ -131,7 +134,7 @@ def test_hostile_names_and_errors_are_harmless_everywhere():
     )  # fmt: skip
     problems = tuple(replace(problem, name=samples.HOSTILE + problem.name) for problem in snapshot.problems)
     snapshot = replace(snapshot, name=samples.HOSTILE, arms=arms, problems=problems, fault=samples.HOSTILE,
-                    reference=arms[2].name, verdict=(samples.HOSTILE,))  # fmt: skip
+                    reference=arms[2].name, verdict=(Verdict(samples.HOSTILE, True),))  # fmt: skip
     for panel in PANELS:
         for size in ((80, 24), (160, 50)):
             made = arrange(snapshot, View(panel=panel, choice=Choice(search=samples.HOSTILE)), *size, samples.NOW)
