@@ -10,10 +10,11 @@ reward 0 it would become a training signal. Only where the scorer still takes th
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from problems.redaction import redact
 
@@ -74,25 +75,63 @@ class Score:
 
 
 @runtime_checkable
-class Problem(Protocol):
-    """What is searched. Subclass it and write `name`, `objectives`, `statement` and `score`; the rest has a default.
+class MinimalProblem(Protocol):
+    """What a third party implements; `complete_problem` makes a Problem of it.
 
     name: its address, unique within a run
     objectives: names of the reward vector's d components
-    target: the fitness at which it counts as solved; None where that is not known
-    best_known: the fitness of the best answer that is known, a line to measure by; None where nobody says
+    """
+
+    name: str
+    objectives: tuple[str, ...]
+
+    def statement(self) -> str:
+        """The task in English, as a prompt shows it."""
+        ...
+
+    def score(self, answer: str) -> Score:
+        """Judge one answer. Blocking, and called from several threads at once. Raises only ScorerFault."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProblemInfo:
+    """The description of a problem. Each field is an attribute of Problem, which a subclass may set.
+
+    target: the fitness at which it counts as solved; None if that is not known
+    best_known: the fitness of the best known answer, a line to measure by; None if none is known
     answer_format: one of ANSWER_FORMATS
-    inline: it is scored in microseconds and in this process, so on the event loop itself rather than in a thread
+    inline: scoring takes microseconds and runs in this process, so on the event loop rather than in a thread
     distinct_rewards: of the answers of one chain, those with equal rewards count once, the first of them
-    settings: what an OpenEvolve config.yaml decides (problems.openevolve.config); a problem that has any is prompted by
-        OpenEvolve's templates
-    fault: why it cannot be scored at all, None where it can; `score` raises it
     directions: "min" for the objectives whose metric is better when lower (problems.directions)
-    timeout: CPU seconds that scoring an answer may take (one case of it, where there are cases); None where nobody says
-    resources: what scoring an answer takes (problems.resources); nothing where nobody says
-    batched: `score_batch` takes many answers at once, as a service or a queue of jobs is asked best
-    execution: one of EXECUTIONS; why_shared: why answers cannot be executed apart, where they are not
-    source, licence: where it comes from and on what terms, in a few words; "" where that is not told
+    timeout: CPU seconds that scoring an answer may take (one case of it, if there are cases); None if undeclared
+    resources: what scoring an answer takes (problems.resources); empty if undeclared
+    execution: one of EXECUTIONS; why_shared: why answers cannot be executed apart, if they are not
+    source, licence: its origin and its terms in a few words; "" if unknown
+    """
+
+    target: float | None = None
+    best_known: float | None = None
+    answer_format: str = "text"
+    inline: bool = False
+    distinct_rewards: bool = False
+    directions: Mapping[str, str] = field(default_factory=dict)
+    timeout: float | None = None
+    resources: Mapping[str, float] = field(default_factory=dict)
+    execution: str = "unknown"
+    why_shared: str = ""
+    source: str = ""
+    licence: str = ""
+
+
+class Problem(ABC):
+    """A problem as the core uses it. Subclass it and write the members of MinimalProblem: `name`, `objectives`,
+    `statement` and `score`. The fields of ProblemInfo are attributes with defaults, and so is
+
+    fault: why the problem cannot be scored at all, None if it can; `score` raises it
+
+    More that a problem can do is a protocol of this module: KnowsAnswers, BatchScoring, RescoresSeed, VerifiesRecords,
+    ScoresMetrics, PromptSettings.
     """
 
     name: str
@@ -102,60 +141,43 @@ class Problem(Protocol):
     answer_format: str = "text"
     inline: bool = False
     distinct_rewards: bool = False
-    settings: Mapping[str, Any] = MappingProxyType({})
-    fault: ScorerFault | None = None
     directions: Mapping[str, str] = MappingProxyType({})
     timeout: float | None = None
     resources: Mapping[str, float] = MappingProxyType({})
-    batched: bool = False
     execution: str = "unknown"
     why_shared: str = ""
     source: str = ""
     licence: str = ""
+    fault: ScorerFault | None = None
 
+    @property
+    def info(self) -> ProblemInfo:
+        """Its description as one record."""
+        return ProblemInfo(**{each.name: getattr(self, each.name) for each in fields(ProblemInfo)})
+
+    @abstractmethod
     def statement(self) -> str:
-        """The task in English, as a prompt shows it."""
-        ...
+        """As MinimalProblem.statement."""
+
+    @abstractmethod
+    def score(self, answer: str) -> Score:
+        """As MinimalProblem.score."""
 
     def seed_answer(self) -> str:
-        """Where the search starts; "" where there is nothing to start from."""
+        """The answer from which a search starts; "" if there is none."""
         return ""
 
     def canonical(self, answer: str) -> str:
         """The form in which an answer is stored, compared and scored (moves upper-cased, code spliced back into the
-        blocks that may change). Never raises: what it cannot read it returns as it is, for `score` to fail. By default
+        blocks that may change). Never raises: it returns what it cannot read as it is, for `score` to fail. By default
         code out of its fence for `python`, else the text without white space around it."""
         from problems.answer_text import strip_fence  # not for sandbox processes, which import this module too
 
         return strip_fence(answer) if self.answer_format == "python" else answer.replace("\r\n", "\n").strip()
 
-    def score(self, answer: str) -> Score:
-        """Judge one answer. Blocking, and called from several threads at once. Raises ScorerFault alone."""
-        ...
-
-    def score_seed(self) -> Score:
-        """The Score of the seed answer, measured anew where `score` remembers it. Raises as `score` does."""
-        return self.score(self.seed_answer())
-
-    def score_batch(self, answers: Sequence[str]) -> list[Score]:
-        """Judge many answers; a Score of each, in order. Asked in the place of `score` where `batched`; blocking, and
-        for as long as it takes. Raises ScorerFault alone, which is then no single answer's."""
-        return [self.score(answer) for answer in answers]
-
-    def verify_record(self, answer: str) -> bool:
-        """Whether an answer, run again and measured exactly, is better than `best_known`; False where that cannot be
-        told. Blocking, as `score` is."""
-        return False
-
-    def score_of_metrics(
-        self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None
-    ) -> Score | None:
-        """The Score that metrics measured elsewhere (by name, all finite) come to; None where they do not tell."""
-        return None
-
     def fingerprint(self) -> str:
         """16 hexadecimal digits, equal on every machine and path, that change when what decides the scores changes: the
-        scorer's files, the data set's line. By default of the class's source file and what a prompt says."""
+        scorer's files, the data set's line. By default of the class's source file and the texts of a prompt."""
         return _code_fingerprint(self, type(self))
 
 
@@ -168,23 +190,87 @@ class KnowsAnswers(Protocol):
         ...
 
 
+@runtime_checkable
+class BatchScoring(Protocol):
+    """A problem that can judge many answers at once, as a service or a queue of jobs does best.
+
+    batched: whether `score_batch` is called instead of `score`
+    """
+
+    batched: bool
+
+    def score_batch(self, answers: Sequence[str]) -> list[Score]:
+        """A Score of each answer, in order. Blocking, for as long as it takes. Raises only ScorerFault, which is then
+        the fault of no single answer."""
+        ...
+
+
+@runtime_checkable
+class RescoresSeed(Protocol):
+    """A problem whose `score` remembers the Score of the seed."""
+
+    def score_seed(self) -> Score:
+        """The Score of the seed answer, measured again. Raises as `score` does."""
+        ...
+
+
+@runtime_checkable
+class VerifiesRecords(Protocol):
+    """A problem that can measure exactly."""
+
+    def verify_record(self, answer: str) -> bool:
+        """Whether an answer, run again and measured exactly, is better than `best_known`. Blocking, as `score` is."""
+        ...
+
+
+@runtime_checkable
+class ScoresMetrics(Protocol):
+    """A problem that can make a Score of metrics measured by another program."""
+
+    def score_of_metrics(
+        self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None
+    ) -> Score | None:
+        """The Score of metrics by name, all finite; None if they do not decide one."""
+        ...
+
+
+@runtime_checkable
+class PromptSettings(Protocol):
+    """A problem with settings of its own, those of an OpenEvolve config.yaml (problems.openevolve.config).
+
+    settings: if there are any, OpenEvolve's templates make its prompts
+    """
+
+    settings: Mapping[str, Any]
+
+
+def settings_of(problem: Problem) -> Mapping[str, Any]:
+    """The settings that a problem brings; empty for most."""
+    return problem.settings if isinstance(problem, PromptSettings) else {}
+
+
+def score_seed(problem: Problem) -> Score:
+    """The Score of the seed answer, measured again. Raises as `score` does."""
+    return problem.score_seed() if isinstance(problem, RescoresSeed) else problem.score(problem.seed_answer())
+
+
 MEMBERS = ("name", "objectives", "statement", "score")
-"""What a problem must have by itself."""
-DEFAULTED = (
-    *("target", "best_known", "answer_format", "inline", "distinct_rewards", "settings", "fault", "source", "licence"),
-    *("directions", "timeout", "execution", "why_shared", "resources", "batched"),
-    *("seed_answer", "score_batch", "canonical", "score_seed", "score_of_metrics", "verify_record", "fingerprint"),
+"""The members of MinimalProblem."""
+_OPTIONAL = (
+    *(each.name for each in fields(ProblemInfo)),
+    *("fault", "seed_answer", "canonical", "fingerprint"),
+    *("known_answers", "batched", "score_batch", "score_seed", "verify_record", "score_of_metrics", "settings"),
 )
-"""What Problem has a default for."""
+"""What a third party's object may have besides."""
 
 
 class _Completed(Problem):
-    """An object with MEMBERS, and Problem's defaults for what else it lacks."""
+    """A third party's object with MEMBERS, and Problem's defaults for what else it lacks."""
 
-    def __init__(self, given: Any) -> None:
+    def __init__(self, given: MinimalProblem) -> None:
         self._given = given
         self.name, self.objectives = str(given.name), tuple(given.objectives)
-        for member in DEFAULTED:
+        for member in _OPTIONAL:
             if hasattr(given, member):
                 setattr(self, member, getattr(given, member))
 
@@ -192,19 +278,19 @@ class _Completed(Problem):
         return str(self._given.statement())
 
     def score(self, answer: str) -> Score:
-        score: Score = self._given.score(answer)
-        return score
+        return self._given.score(answer)
 
     def fingerprint(self) -> str:
         return _code_fingerprint(self, type(self._given))
 
 
 def complete_problem(given: object) -> Problem | None:
-    """`given` as a Problem: itself where it has every member, else with the defaults; None where it lacks one of
-    MEMBERS. The one place where a foreign object is asked what it has."""
-    if isinstance(given, type) or not all(hasattr(given, member) for member in MEMBERS):
-        return None
-    return given if isinstance(given, Problem) else _Completed(given)
+    """`given` as a Problem: itself if it is one, else with the defaults; None if it lacks one of MEMBERS. The one place
+    that looks which members a third party's object has."""
+    if isinstance(given, Problem):
+        return given
+    lacks = isinstance(given, type) or not all(hasattr(given, member) for member in MEMBERS)
+    return None if lacks else _Completed(cast("MinimalProblem", given))
 
 
 def _code_fingerprint(problem: Problem, kind: type) -> str:

@@ -13,7 +13,7 @@ from functools import partial
 from time import perf_counter
 from typing import TypeVar
 
-from problems.contract import Problem, Score, ScorerFault
+from problems.contract import BatchScoring, Problem, Score, ScorerFault, score_seed
 from problems.sandbox.contract import SandboxFault, SandboxUnavailable
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class Scorer:
         """
         if self._closed:
             raise RuntimeError("the scorer is closed")
-        if problem.batched:
+        if isinstance(problem, BatchScoring) and problem.batched:
             return await self._batch_of(problem).score(answers)
         if problem.inline:
             return [self._counted(self._judge(problem, answer)) for answer in answers]
@@ -183,7 +183,7 @@ class Batches:
 def checked_batch(problem: Problem, answers: Sequence[str]) -> list[Score]:
     """Every answer's Score, checked. Raises as checked_score does."""
     try:
-        scores = list(problem.score_batch(answers))
+        scores = list(problem.score_batch(answers)) if isinstance(problem, BatchScoring) else []
     except (ScorerFault, SandboxFault, SandboxUnavailable):
         raise
     except Exception as error:
@@ -216,6 +216,6 @@ def scores_its_seed(problem: Problem, answer: str) -> bool:
     if problem.fault is not None or not seed or problem.canonical(seed) == answer:
         return False
     try:
-        return problem.score_seed().check(problem).error is None
+        return score_seed(problem).check(problem).error is None
     except Exception:
         return False  # the first fault says more

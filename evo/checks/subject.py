@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from problems.contract import KnowsAnswers, Problem, Score, ScorerFault
+from problems.contract import KnowsAnswers, Problem, Score, ScorerFault, score_seed
 from problems.maze.planner import draw_route
 from problems.maze.problem import MazeProblem
 from problems.scoring import cores
@@ -80,7 +80,7 @@ class Subject:
 
     def ask_seed(self) -> Outcome:
         """Score the seed anew, whatever the problem remembers of it."""
-        return self._timed(self.seed_answer, self.problem.score_seed)
+        return self._timed(self.seed_answer, lambda: score_seed(self.problem))
 
     @property
     def honest(self) -> Outcome:

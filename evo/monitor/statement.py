@@ -13,6 +13,7 @@ from islands.types import ProblemRecord
 from problems.contract import BadAddress, Problem, ScorerFault
 from problems.maze.board import Maze, simulate
 from problems.maze.moves import UnreadableRoute, parse_moves
+from problems.maze.problem import MazeProblem
 from problems.registry import resolve
 
 _NAMED = re.compile(r"[\w-]+:.")
@@ -32,8 +33,7 @@ def statement_of(record: ProblemRecord) -> Statement:
     found = problem_of(record)
     if found is None:
         return Statement()
-    maze = getattr(found, "maze", None)
-    return Statement(found.statement(), maze if isinstance(maze, Maze) else None)
+    return Statement(found.statement(), found.maze if isinstance(found, MazeProblem) else None)
 
 
 def problem_of(record: ProblemRecord) -> Problem | None:

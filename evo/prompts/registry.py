@@ -9,7 +9,7 @@ from evo.errors import BadInput
 from evo.prompts.chat import ChatFormat
 from evo.prompts.contract import Opener, PromptFormat
 from evo.prompts.tokens import TokenFormat
-from problems.contract import Problem
+from problems.contract import Problem, settings_of
 from problems.entry_points import find_entry_points, load_entry_point
 from vpo.policies.prompt_formats import ENTRY_POINTS, is_token_format
 
@@ -22,7 +22,7 @@ def open_format(problem: Problem, name: str, config: PromptConfig, answers: int)
 def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFormat:
     """The problem's own templates where it is an OpenEvolve directory, else ours. Raises BadInput where problem and
     configuration do not go together."""
-    settings = problem.settings
+    settings = settings_of(problem)
     openevolve = config.style == "openevolve" or (config.style == "auto" and bool(settings))
     if config.style == "openevolve" and not settings:
         raise BadInput(f"prompt.style openevolve needs an OpenEvolve problem directory; {problem.name} is none")

@@ -17,8 +17,9 @@ from islands.queries.candidates import CandidateReader
 from islands.queries.report import chains_of, prompts_of
 from islands.types import Candidate, ProblemRecord
 from problems.contract import Problem
-from problems.maze.board import Maze, simulate
+from problems.maze.board import simulate
 from problems.maze.moves import UnreadableRoute, parse_moves
+from problems.maze.problem import MazeProblem
 
 PAGE_CHARS = 2_400_000
 """Of all the texts together; a text has an equal share of it."""
@@ -179,9 +180,9 @@ def _search(run: RunReading, problem: ProblemRecord) -> SearchReading | None:
 
 def _walk(problem: Problem | None, answer: str) -> str:
     """A maze's board with the cells of the answer's route in brackets."""
-    board = getattr(problem, "maze", None)
-    if not isinstance(board, Maze):
+    if not isinstance(problem, MazeProblem):
         return ""
+    board = problem.maze
     try:
         cells = set(simulate(board, parse_moves(answer)).cells)
     except UnreadableRoute:

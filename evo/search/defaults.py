@@ -14,7 +14,7 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig
 from evo.version import __version__
 from islands.population.config import PopulationConfig
-from problems.contract import Problem
+from problems.contract import Problem, settings_of
 from problems.resources import describe_resources, lacking, most_of
 from vpo.advantage import METHODS
 from vpo.policies.address import parse_address
@@ -29,7 +29,7 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
     """What the user left open, as an OpenEvolve directory's config decides it: seed, temperature, and one answer a
     rollout where it evolves by SEARCH/REPLACE edits; and what scoring takes, as the scorers say."""
     given, decided = config.model_fields_set, dict[str, Any]()
-    for settings in (problem.settings for problem in problems):
+    for settings in map(settings_of, problems):
         if "seed" in settings and "seed" not in given:
             decided.setdefault("seed", settings["seed"])
         if "temperature" in settings and config.temperature is None:
@@ -99,7 +99,7 @@ def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
 def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
     """Defaults, then what an OpenEvolve directory's config says, then what the user set."""
     fields = PopulationConfig.model_fields
-    settings = {k: v for k, v in problem.settings.items() if k in fields and v is not None}
+    settings = {k: v for k, v in settings_of(problem).items() if k in fields and v is not None}
     given = config.population.model_dump(exclude_unset=True)
     if not given.get("islands"):
         given.pop("islands", None)  # left open
@@ -107,14 +107,14 @@ def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
 
 
 def iterations_for(config: RunConfig, problem: Problem) -> int:
-    return config.iterations or problem.settings.get("max_iterations") or DEFAULT_ITERATIONS
+    return config.iterations or settings_of(problem).get("max_iterations") or DEFAULT_ITERATIONS
 
 
 def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
     """How many answers are scored at once."""
     if config.scoring_workers:
         return config.scoring_workers
-    asked = [p.settings.get("parallel_evaluations") or 0 for p in problems]
+    asked = [settings_of(p).get("parallel_evaluations") or 0 for p in problems]
     return max([os.cpu_count() or 1, *asked])
 
 

@@ -7,7 +7,16 @@ import string
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from problems.contract import ANSWER_FORMATS, Problem, Score, complete_problem
+from problems.contract import (
+    ANSWER_FORMATS,
+    EXECUTIONS,
+    Problem,
+    ProblemInfo,
+    Score,
+    ScoresMetrics,
+    complete_problem,
+    settings_of,
+)
 
 AWKWARD = (
     "",
@@ -52,8 +61,9 @@ class ProblemContract:
         assert all(isinstance(name, str) and name for name in problem.objectives)
         assert len(set(problem.objectives)) == len(problem.objectives)
         assert problem.target is None or math.isfinite(problem.target)
-        assert problem.answer_format in ANSWER_FORMATS
-        assert isinstance(problem.inline, bool) and isinstance(problem.settings, Mapping)
+        assert problem.answer_format in ANSWER_FORMATS and problem.execution in EXECUTIONS
+        assert isinstance(problem.info, ProblemInfo) and problem.info.target == problem.target
+        assert isinstance(problem.inline, bool) and isinstance(settings_of(problem), Mapping)
 
     def test_it_can_be_scored(self) -> None:
         assert self.problem().fault is None
@@ -98,7 +108,7 @@ class ProblemContract:
     def test_metrics_measured_elsewhere_make_a_score_or_none(self) -> None:
         problem = self.problem()
         metrics = dict.fromkeys(problem.objectives, 0.5) | {"combined_score": 0.5}
-        score = problem.score_of_metrics(metrics, "seen", None)
+        score = problem.score_of_metrics(metrics, "seen", None) if isinstance(problem, ScoresMetrics) else None
         assert score is None or (score.check(problem) is score and score.feedback == "seen" and score.error is None)
 
     def test_its_fingerprint_is_sixteen_digits_and_stays(self) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from islands.interop.checkpoint import CheckpointProgram
-from problems.contract import Problem, Score
+from problems.contract import Problem, Score, ScoresMetrics
 
 OWN = "evo"
 """Key of a program's metadata under which an export of ours keeps what metrics cannot say."""
@@ -47,7 +47,8 @@ def score_of(program: CheckpointProgram, problem: Problem, features: tuple[str, 
     given = [name for name in problem.objectives if name in numbers]
     if failed and not given:
         return Score.failure(count, failed, feedback)
-    if (given or FITNESS in numbers) and (score := problem.score_of_metrics(numbers, feedback, failed)) is not None:
+    measured = problem.score_of_metrics if isinstance(problem, ScoresMetrics) else None
+    if measured and (given or FITNESS in numbers) and (score := measured(numbers, feedback, failed)) is not None:
         return score
     if len(given) < count or FITNESS not in numbers or any(name not in numbers for name in features):
         return None

@@ -107,7 +107,7 @@ class TestTenLines(ProblemContract):
 
     def test_the_defaults(self):
         problem = self.problem()
-        assert (problem.target, problem.answer_format, problem.inline, dict(problem.settings)) == (
+        assert (problem.target, problem.answer_format, problem.inline, dict(contract.settings_of(problem))) == (
             None,
             "text",
             False,
@@ -148,9 +148,51 @@ def test_the_suite_fails_a_problem_that_breaks_its_promises():
                 getattr(suite, name)()
 
 
-def test_every_member_of_the_protocol_is_asked_for_or_has_a_default():
-    members = typing._get_protocol_attrs(Problem)
-    assert sorted(members) == sorted((*contract.MEMBERS, *contract.DEFAULTED))
+def test_a_third_party_writes_four_members_and_may_declare_the_rest():
+    assert sorted(typing._get_protocol_attrs(contract.MinimalProblem)) == sorted(contract.MEMBERS)
+    declared = vars(contract.ProblemInfo())
+    assert {name: getattr(Problem, name) for name in declared} == declared
+
+
+class Capable:
+    """Four members, and everything that a problem may have besides."""
+
+    name, objectives, target, source, settings, batched = "capable", ("a",), 0.5, "here", {"language": "rust"}, True
+
+    def statement(self):
+        return "Do it."
+
+    def score(self, answer):
+        return Score((1.0,), 1.0)
+
+    def score_batch(self, answers):
+        return [Score((0.5,), 0.5) for _ in answers]
+
+    def score_seed(self):
+        return Score((0.25,), 0.25)
+
+    def verify_record(self, answer):
+        return True
+
+    def score_of_metrics(self, metrics, feedback="", error=None):
+        return Score((0.75,), 0.75)
+
+    def known_answers(self, seed):
+        return ["x"]
+
+
+def test_what_an_object_can_do_besides_is_kept_and_what_it_cannot_is_not_there():
+    optional = (
+        *(contract.BatchScoring, contract.KnowsAnswers, contract.RescoresSeed, contract.VerifiesRecords),
+        *(contract.ScoresMetrics, contract.PromptSettings),
+    )
+    able, plain = complete_problem(Capable()), complete_problem(Ten())
+    assert all(isinstance(able, protocol) for protocol in optional)
+    assert not any(isinstance(plain, protocol) for protocol in optional)
+    assert able.info == contract.ProblemInfo(target=0.5, source="here")
+    assert contract.settings_of(able) == {"language": "rust"} and contract.settings_of(plain) == {}
+    assert contract.score_seed(able).fitness == 0.25
+    assert [s.fitness for s in able.score_batch(["x"])] == [0.5]
 
 
 def test_what_lacks_a_member_is_no_problem():
