@@ -64,15 +64,21 @@ def diversity(rewards: npt.ArrayLike) -> float:
 def pareto_mask(rewards: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Which vectors no other vector dominates: (n, d) -> (n,). Equal vectors do not dominate each other.
 
-    What dominates a vector comes behind it in lexicographic order, so each is compared with the front of those behind
-    it alone: O(n log n) and n times the front's size.
+    A dominating vector comes later in lexicographic order. Of two components the later ones are therefore summed up by
+    their largest second component, O(n log n); of more, each vector is compared with the front of the later ones,
+    O(n log n) and n times the front's size.
     """
     r = np.asarray(rewards, dtype=np.float64)
     if not len(r):
         return np.ones(0, dtype=bool)
     vectors, place = np.unique(r, axis=0, return_inverse=True)  # in lexicographic order
-    front = vectors[:0]
     mask = np.zeros(len(vectors), dtype=bool)
+    if vectors.shape[1] == 2 and not np.isnan(vectors).any():
+        largest = np.maximum.accumulate(vectors[::-1, 1])[::-1]  # of each vector and those behind it
+        mask[-1] = True
+        mask[:-1] = vectors[:-1, 1] > largest[1:]
+        return mask[place.reshape(-1)]
+    front = vectors[:0]
     for stop in range(len(vectors), 0, -BLOCK):  # (BLOCK, front, d) comparisons at a time
         start = max(0, stop - BLOCK)
         block = vectors[start:stop]

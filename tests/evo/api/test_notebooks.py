@@ -88,6 +88,7 @@ evo.run(score=score, seed_answer="x", policy=policy, answers=1, iterations=10000
     assert again["content"]["status"] == "ok" and evo.load_run("cell").summary["answers"] == answers
 
 
+@pytest.mark.long
 def test_compare_and_train(executed, own_folder):
     cells = executed("compare_and_train.ipynb", ("limit=3", "limit=2"), ("iterations=6", "iterations=2"))
     text = "\n".join("\n".join(cell) for cell in cells)

@@ -53,10 +53,10 @@ open("codes.json", "w").write(json.dumps(codes))
 @pytest.mark.parametrize(
     "environment",
     [
-        {"PYTHONIOENCODING": "latin-1"},
+        pytest.param({"PYTHONIOENCODING": "latin-1"}, marks=pytest.mark.long),
         {"PYTHONIOENCODING": "ascii"},
-        {"LC_ALL": "C"},
-        {"LC_ALL": "C", "PYTHONUTF8": "0"},
+        pytest.param({"LC_ALL": "C"}, marks=pytest.mark.long),
+        pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0"}, marks=pytest.mark.long),
     ],
     ids=lambda given: " ".join(f"{key}={value}" for key, value in given.items()),
 )

@@ -36,6 +36,8 @@ SCRIPT = (
     "code = invoke(sys.argv[2:])\n"
     "json.dump([code, [name for name in {heavy!r} if name in sys.modules]], open(sys.argv[1], 'w'))\n"
 )
+pytestmark = pytest.mark.long  # each test starts interpreters from nothing
+
 FEW = ["maze:test", "--limit", "2", "--plain"]
 
 

@@ -75,6 +75,7 @@ def echo(status: int, body: str):
     return fault
 
 
+@pytest.mark.long
 def test_a_search_and_all_that_is_made_of_it(here, capsys) -> None:
     with completion_server(key=KEY) as server:
         policy = f"{server.address}?price=1/3&key=GATEWAY_KEY"
@@ -187,6 +188,7 @@ def test_a_database_that_cannot_be_had(here, capsys, address) -> None:
     assert_clean(here, *(text for _, text in said))
 
 
+@pytest.mark.long
 def test_a_database_with_a_password(here, capsys, postgres_address) -> None:
     from sqlalchemy import make_url
 

@@ -86,6 +86,7 @@ def pipeline(tmp_path, capsys, at_most, *arguments):
     return code, *capsys.readouterr()
 
 
+@pytest.mark.long
 def test_a_pipeline_searches_what_it_picked(tmp_path, capsys):
     code, out, err = pipeline(tmp_path, capsys, 0.9, "--dry-run")
     assert code == 0, err

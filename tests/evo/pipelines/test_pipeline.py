@@ -62,6 +62,7 @@ def kept(name):
     return json.loads(Path("evo-p/pipeline.json").read_text())["stages"][name]
 
 
+@pytest.mark.long
 def test_a_policy_is_trained_measured_searched_with_and_reported_and_then_all_is_done(here, with_models, capfd):
     written(
         vpo=f"train: {{method: vpo, problems: [maze:train/0-3], policy: '{SMALL_POLICY}', steps: 2, prompts: 1, "
@@ -147,6 +148,7 @@ def test_what_a_stage_made_is_missed(here, capsys):
     assert code == 2 and "stage first is done, but evo-p/evaluations/first.json is gone: --redo first" in err
 
 
+@pytest.mark.long
 def test_a_failing_stage_says_why_and_the_rest_is_intact(here, capsys):
     stages = {
         "good": SEARCH % (2, "scripted:mutate"),

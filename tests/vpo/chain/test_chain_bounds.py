@@ -67,7 +67,13 @@ WAYS: dict[str, Callable[[str], object]] = {
 }
 
 
-@pytest.mark.parametrize("size", [MOST_CHARACTERS - 100, 1_000_000], ids=["longest read", "1 MB"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(MOST_CHARACTERS - 100, id="longest read"),
+        pytest.param(1_000_000, id="1 MB", marks=pytest.mark.long),  # refused by its length before it is read
+    ],
+)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_reading_is_bounded_in_time_and_memory(shape: str, size: int) -> None:
     text = SHAPES[shape](size)
