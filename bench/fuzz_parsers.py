@@ -12,13 +12,12 @@ from types import SimpleNamespace
 import numpy as np
 
 from evo.prompts.reflection import read_reflection
-from problems.answer_text import strip_fence
 from problems.contract import Problem
 from problems.identity import identity
 from problems.maze.moves import UnreadableRoute, parse_moves
 from problems.openevolve.evolve_block import NotSpliceable, splice
 from problems.programs.comparison import same_output
-from problems.python_syntax import code_features
+from problems.python_syntax import code_features, strip_fence
 from problems.redaction import redact
 from problems.registry import families, resolve
 from vpo.chain import draw_prefill, parse, write_edits

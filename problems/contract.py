@@ -171,7 +171,7 @@ class Problem(ABC):
         """The form in which an answer is stored, compared and scored (moves upper-cased, code spliced back into the
         blocks that may change). Never raises: it returns what it cannot read as it is, for `score` to fail. By default
         code out of its fence for `python`, else the text without white space around it."""
-        from problems.answer_text import strip_fence  # not for sandbox processes, which import this module too
+        from problems.python_syntax import strip_fence  # not for sandbox processes, which import this module too
 
         return strip_fence(answer) if self.answer_format == "python" else answer.replace("\r\n", "\n").strip()
 

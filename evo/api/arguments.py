@@ -12,7 +12,7 @@ from evo.config.scorer import ScorerSettings
 from evo.errors import BadInput
 from islands.db.address import DEFAULT_DB, hide_in_argument, hide_password
 from islands.types import RunRecord
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean
 from problems.contract import Problem, complete_problem
 from problems.custom.scorer_function import KIND, ScorerFunctionProblem, name_of
 from problems.registry import shared_sandbox

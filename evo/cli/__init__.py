@@ -18,7 +18,7 @@ import click
 
 from evo.encoding import is_text, leave_ascii, prepare_streams
 from evo.version import __version__
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean
 from problems.redaction import redact
 
 COMMANDS: dict[str, tuple[str, str]] = {

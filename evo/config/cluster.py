@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from evo.config.parse import parse
 from evo.errors import BadInput
+from problems.address import split_options
 from problems.resources import CPUS, GPUS
 
 LOCAL, AUTO = "local", "auto"
@@ -67,7 +67,9 @@ class ClusterAddress:
 
 def parse_cluster(text: str) -> ClusterAddress:
     """Raises BadInput, one line."""
-    where, _, query = text.partition("?")
+    where, options = split_options(text)
     if where not in (LOCAL, AUTO) and ":" not in where:
         raise BadInput(f"--ray {text}: expected local, auto, or HOST:PORT of a Ray cluster")
-    return ClusterAddress(where, parse(ClusterOptions, dict(parse_qsl(query)), f"--ray {where}"))
+    return ClusterAddress(
+        where, parse(ClusterOptions, {name: value for name, value in options if value}, f"--ray {where}")
+    )

@@ -15,7 +15,7 @@ from evo.config.run import RunConfig
 from evo.config.sampling import Answers, Count, Fresh, Share, Temperature, TopP
 from evo.errors import BadInput
 from islands.population.config import PopulationConfig
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean
 from vpo.policies.address import parse_address, split_policies
 
 OF_EACH_ARM = ("policy", "rollouts", "train")

@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from evo.errors import BadInput
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean
 
 OPTIONS = "the options"
 """The source of settings that came as flags."""

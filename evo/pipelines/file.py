@@ -15,7 +15,7 @@ from evo.config.parse import parse
 from evo.errors import BadInput
 from evo.pipelines.references import Reference, references
 from evo.pipelines.settings import GIVES, KINDS, read_settings
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean
 
 _UNQUOTED = re.compile(r"[\[{].*\$\{")
 STAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")

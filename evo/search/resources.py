@@ -11,7 +11,7 @@ from evo.errors import BadInput
 from evo.prompts.registry import open_format
 from evo.search.defaults import warn_of_resources, workers
 from evo.search.operator_selection import Operator
-from problems.address_list import grouped
+from problems.address import grouped
 from problems.contract import Problem
 from problems.scoring import Scorer
 from vpo.policies.address import OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses

@@ -15,7 +15,7 @@ from islands.db.schema import Run
 from islands.db.store import Store
 from islands.errors import RunExists, UnknownRun
 from islands.types import RunRecord
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean
 
 
 @dataclass(frozen=True)

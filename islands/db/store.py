@@ -20,7 +20,7 @@ from islands.db.transaction import Transaction
 from islands.db.upsert import insert_or
 from islands.errors import DatabaseUnavailable, RunBusy, RunExists, UnknownRun
 from islands.types import PROBLEM_STATUSES, RUN_STATUSES, ProblemRecord, RunRecord, check_status
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean
 from problems.redaction import redact
 
 

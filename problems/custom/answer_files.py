@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from problems.answer_text import strip_fence
 from problems.openevolve.evolve_block import NotSpliceable, splice
+from problems.python_syntax import strip_fence
 
 _HEADER = re.compile(r"(?m)^[^\w\n=]*=== file: (\S+) ===[^\w\n]*$")
 _MARK = "=== file: "

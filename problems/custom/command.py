@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from problems.answer_text import strip_fence
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean
 from problems.contract import BadAddress, Score, ScorerFault
 from problems.custom.answer_files import header_of, join_files, split_files
 from problems.custom.scorer_options import checked_options
@@ -35,6 +34,7 @@ from problems.fingerprint import files_below, files_fingerprint, files_named_by
 from problems.isolated_answer import SHIMS
 from problems.openevolve.evolve_block import NotSpliceable, regions
 from problems.openevolve.initial_program import language_of
+from problems.python_syntax import strip_fence
 from problems.sandbox.contract import EvaluatorSpec
 from problems.scorer_process import ScorerProcess
 

@@ -20,7 +20,7 @@ import random
 from functools import cache
 from pathlib import Path
 
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean
 from problems.contract import BadAddress
 from problems.family import ProblemFamily, ProblemSet, Sandboxes
 from problems.maze import generator, large

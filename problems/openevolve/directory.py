@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from problems.answer_text import strip_fence
 from problems.contract import BadAddress, Problem, Score, ScorerFault
 from problems.directions import choose_objectives, reward_of, warn_of_objectives
 from problems.directions import describe_directions as lower_told
@@ -27,6 +26,7 @@ from problems.openevolve.cascade import Cascade, Evaluation
 from problems.openevolve.config import OpenEvolveConfig, read_config
 from problems.openevolve.evolve_block import NotSpliceable, regions, splice
 from problems.openevolve.initial_program import EVALUATOR, initial_program, language_of
+from problems.python_syntax import strip_fence
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox

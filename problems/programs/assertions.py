@@ -2,7 +2,7 @@
 
 `assert CALL == LITERAL` (either way round), `assert CALL`, `assert not CALL` and `assert CALL is None|True|False`
 become CallCases. Every other assertion-bearing statement becomes a JudgeCase: a function of the judge's code, in which
-the names of the answer are proxies (see problems.programs.judge).
+the names of the answer are proxies (see problems.programs.problem).
 
 A judge sees values, not objects: a test that relies on the answer changing its argument in place, or on passing it a
 function, cannot be posed this way. One that makes objects of a class is refused when it is read.

@@ -11,6 +11,7 @@ In none of them does the process that holds the answer hold an expected output.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -132,3 +133,22 @@ def public_examples(cases: Sequence[Case], most: int = 2) -> list[str]:
         else:
             shown.append(f"{case.shown} {'is' if case.relation == 'is' else '=='} {case.expected!r}")
     return shown[:most]
+
+
+def source_of(value: Any) -> str:
+    """A plain value as a Python expression: as `repr`, at any depth. Infinities, nan and the empty set, which have no
+    literal, become calls."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float({str(value)!r})"
+    if isinstance(value, complex):
+        return f"complex({source_of(value.real)}, {source_of(value.imag)})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(source_of, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(source_of, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, set | frozenset):
+        inner = ", ".join(sorted(map(source_of, value)))  # sorted: one set, one text
+        return f"{type(value).__name__}([{inner}])"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{source_of(key)}: {source_of(item)}" for key, item in value.items()) + "}"
+    return repr(value)

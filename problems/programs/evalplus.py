@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from problems.programs import assertions
-from problems.programs.cases import CallCase, Relation, Task
-from problems.programs.literals import source_of
+from problems.programs.cases import CallCase, Relation, Task, source_of
 
 _KEYS = {"task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input"}
 _SETS = (

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from problems.programs.assertions import literal_value
-from problems.programs.cases import CallCase, StdinCase, Task
+from problems.programs.cases import CallCase, StdinCase, Task, source_of
 from problems.programs.comparison import call_passes, same_output
 from problems.programs.further_tests import expression_of, pattern_call
-from problems.programs.literals import source_of
 from problems.programs.livecodebench import LARGEST_TEST
 from problems.programs.typed_mutation import Seen, mutate, mutate_lines
 from problems.python_syntax import parse_source

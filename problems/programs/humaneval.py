@@ -3,7 +3,7 @@
 Each top-level assertion-bearing statement of `check` is one case; the statements between them are the judge's set-up.
 Helpers that the prompt defines before the function are given to the answer and to the judge, as they are when the
 data set's own harness appends a completion to the prompt. Its examples are in the docstring, so no case is public.
-HumanEval+ of the hub has this shape too, with a loop over pairs (problems.programs.asserted_pairs).
+HumanEval+ of the hub has this shape too, with a loop over pairs (problems.programs.test_statements).
 
 A file without `entry_point` names the function in the call `check(NAME)` after the definition, or defines it last.
 """

@@ -3,23 +3,39 @@
 Answers run as in the benchmark's own harness (lcb_runner.evaluation.testing_util): after its preamble of imports, one
 `Solution` object for all tests of a process.
 
-Private tests come as JSON or packed (problems.programs.packed_tests). Tests above 8 KiB are dropped and the 16 smallest
+Private tests come as JSON or packed, as said below. Tests above 8 KiB are dropped and the 16 smallest
 kept, as in the VPO paper's experiments. Those judge by private tests alone, which is `private` here; a row without any
 is judged by its public ones. Problems of the data set's errata are not posed.
+
+Private tests as LiveCodeBench packs them: base64 of zlib of a pickled JSON text.
+
+A pickle can run code. So it is never unpickled: its instructions are read, and any but those that make one text are
+refused before anything comes of them.
 """
 
 from __future__ import annotations
 
 import ast
+import base64
+import binascii
 import builtins
 import json
+import pickletools
 import typing
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from problems.programs.cases import MOST_COMPONENTS, CallCase, Case, StdinCase, Task, Unusable, public_examples
-from problems.programs.literals import source_of
-from problems.programs.packed_tests import unpack_tests
+from problems.programs.cases import (
+    MOST_COMPONENTS,
+    CallCase,
+    Case,
+    StdinCase,
+    Task,
+    Unusable,
+    public_examples,
+    source_of,
+)
 from problems.python_syntax import parse_source
 
 LARGEST_TEST = 8 << 10
@@ -171,3 +187,34 @@ def _tests(packed: object, key: str) -> list[Mapping[str, Any]]:
     if not isinstance(tests, list):
         raise ValueError(f"`{key}` is no list of tests")
     return tests
+
+
+_LARGEST = 512 << 20  # what the tests may unpack to, against a decompression bomb
+_TEXT = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE")
+_AROUND = ("PROTO", "FRAME", "MEMOIZE", "BINPUT", "LONG_BINPUT", "PUT", "STOP")
+"""What a pickler writes around a text: the version, sizes, and a note to itself for repeats."""
+
+
+def unpack_tests(packed: str, key: str) -> str:
+    """The JSON text. Raises ValueError, one line that names the key."""
+    try:
+        stream = zlib.decompressobj()
+        data = stream.decompress(base64.b64decode(packed, validate=True), _LARGEST)
+        if not stream.eof:
+            raise ValueError("truncated, or larger than any test set")
+        return text_of_pickle(data) if data[:1] == b"\x80" else data.decode()
+    except (binascii.Error, zlib.error, ValueError) as error:
+        raise ValueError(f"`{key}` is neither JSON nor packed tests: {' '.join(str(error).split())[:200]}") from None
+
+
+def text_of_pickle(data: bytes) -> str:
+    """The text that a pickle holds. Raises ValueError for one that holds anything else."""
+    found: list[str] = []
+    for opcode, argument, _ in pickletools.genops(data):
+        if opcode.name in _TEXT:
+            found.append(str(argument))
+        elif opcode.name not in _AROUND:
+            raise ValueError(f"refused: the pickle holds more than one text (its instruction {opcode.name})")
+    if len(found) != 1:
+        raise ValueError(f"refused: the pickle holds {len(found)} texts, not one")
+    return found[0]

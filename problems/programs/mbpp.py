@@ -1,7 +1,7 @@
 """The MBPP shape: `text` (or `prompt`), `code`, `test_list`, and set-up as `test_setup_code` or `test_imports`.
 
 A file may carry `test` in the place of `test_list`: the same as lines or as one script, in which MBPP+ of the hub has
-a loop over pairs (problems.programs.asserted_pairs). Where both are there `test` is what decides, for it holds more.
+a loop over pairs (problems.programs.test_statements). Where both are there `test` is what decides, for it holds more.
 
 The first assertion is public: the description alone leaves the function's name and the form of its result open. The
 reference `code` lends the signature and nothing else. `test_setup_code` builds objects of classes that the answer

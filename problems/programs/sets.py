@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from problems.address_options import parse_options
-from problems.close_names import did_you_mean
+from problems.address import NAMES, did_you_mean, parse_place, user_path
 from problems.contract import BadAddress
 from problems.family import ProblemFamily, ProblemSet, Sandboxes
 from problems.programs.problem import ProgramProblem
 from problems.programs.reader import PRIVATE_TESTS, Row, Window, read_tasks, rows_of, tasks_of
 from problems.rows import read_hub
-from problems.user_path import user_path
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
@@ -33,30 +31,28 @@ _NAMES = ("shipped", *DIFFICULTIES)
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet", ".json")
 _HUB = ("livecodebench/code_generation_lite", "test", "refs/pr/6")
 _SOURCE = ("LiveCodeBench (livecodebench/code_generation_lite)", "CC BY 4.0")
-_OPTIONS = re.compile(r"(?P<place>[^?]+)\?(?P<options>[^?/]*)(?P<index>/[^?/]+)?")
 
 
 @dataclass(frozen=True)
-class Place:
-    """What stands after the kind and its colon. chosen: which of the problems, () for all."""
+class TaskPlace:
+    """A file or folder of tasks. chosen: which of them, () for all."""
 
     path: str
     window: Window = Window()
     chosen: tuple[str, ...] = ()
 
 
-def parse_place(kind: str, rest: str) -> Place:
-    """PATH, PATH/INDEX, PATH?OPTIONS or PATH?OPTIONS/INDEX. Raises BadAddress for options that are none."""
+def task_place(kind: str, rest: str) -> TaskPlace:
+    """PATH, PATH/INDEX, PATH?OPTIONS or PATH?OPTIONS/INDEX. Raises BadAddress for unknown options."""
     path = user_path(rest)
-    matched = None if path.exists() else _OPTIONS.fullmatch(rest)
-    if matched is not None:
-        dates = parse_options(f"{kind}:{rest}", matched["options"], {"from": _date, "to": _date})
-        window = Window(dates.get("from", ""), dates.get("to", ""))
-        return Place(matched["place"], window, _chosen((matched["index"] or "").removeprefix("/")))
+    if not path.exists() and re.fullmatch(r"[^?]+\?[^?/]*(/[^?/]+)?", rest):
+        place = parse_place(kind, rest, {"from": _date, "to": _date}, NAMES)
+        window = Window(place.options.get("from", ""), place.options.get("to", ""))
+        return TaskPlace(place.path, window, _chosen(place.index))
     parent = path.parent
     if not path.exists() and parent.name and (parent.is_file() or kind == "livecodebench" and _holds_rows(parent)):
-        return Place(str(parent), chosen=_chosen(path.name))
-    return Place(rest)
+        return TaskPlace(str(parent), chosen=_chosen(path.name))
+    return TaskPlace(rest)
 
 
 def _chosen(index: str) -> tuple[str, ...]:
@@ -85,7 +81,7 @@ def load_shipped(name: str, sandbox: Callable[[], Sandbox]) -> list[ProgramProbl
     return [ProgramProblem(f"programs:{name}/{index}", task, sandbox) for index, task in enumerate(tasks)]
 
 
-def from_file(place: Place, sandbox: Callable[[], Sandbox], limit: int | None = None) -> list[ProgramProblem]:
+def from_file(place: TaskPlace, sandbox: Callable[[], Sandbox], limit: int | None = None) -> list[ProgramProblem]:
     """The tasks of a file as `programs:FILE/0`, ...: one of them, the first `limit`, or all. A task has one name,
     whatever window it was chosen by.
 
@@ -103,7 +99,9 @@ def from_file(place: Place, sandbox: Callable[[], Sandbox], limit: int | None = 
     return _all_chosen(found, stem, place, f"is no task that can be posed; the file's last index is {last}")[:limit]
 
 
-def from_livecodebench(place: Place, sandbox: Callable[[], Sandbox], limit: int | None = None) -> list[ProgramProblem]:
+def from_livecodebench(
+    place: TaskPlace, sandbox: Callable[[], Sandbox], limit: int | None = None
+) -> list[ProgramProblem]:
     """The questions of LiveCodeBench's files, each named by its id and judged as in the VPO paper: by the 16 smallest
     of its private tests, errata left out.
 
@@ -142,7 +140,7 @@ def _published() -> Iterator[tuple[str, Row]]:
         yield f"livecodebench:hf, row {number}", row
 
 
-def _all_chosen(found: list[ProgramProblem], stem: str, place: Place, told: str) -> list[ProgramProblem]:
+def _all_chosen(found: list[ProgramProblem], stem: str, place: TaskPlace, told: str) -> list[ProgramProblem]:
     """What was found, in the order in which it was chosen. Raises BadAddress where one is missing, or all are."""
     names = {problem.name: problem for problem in found}
     for index in place.chosen:
@@ -184,7 +182,7 @@ class ProgramFamily(ProblemFamily):
                     f"programs:{rest} names no problem; programs:{name}/0 to programs:{name}/{len(problems) - 1} do"
                 )
             return [problems[int(number)] for number in chosen][:limit]
-        place = parse_place(self.name, rest)
+        place = task_place(self.name, rest)
         if user_path(place.path).is_file() and all(index.isdecimal() for index in place.chosen):
             return from_file(place, sandbox, limit)
         if place.path.endswith(SUFFIXES) or any(f"{suffix}/" in rest for suffix in SUFFIXES):
@@ -209,7 +207,7 @@ class LiveCodeBenchFamily(ProblemFamily):
     reads_files = True
 
     def resolve(self, rest: str, limit: int | None, sandbox: Sandboxes) -> list[ProgramProblem]:
-        return from_livecodebench(parse_place(self.name, rest), sandbox, limit)
+        return from_livecodebench(task_place(self.name, rest), sandbox, limit)
 
 
 PROGRAMS = ProgramFamily()

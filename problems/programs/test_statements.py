@@ -1,14 +1,26 @@
-"""From a data set's test statements to cases and the judge's code."""
+"""From a data set's test statements to cases and the judge's code.
+
+Tests in the form of EvalPlus: `inputs`, `results`, and a loop over both that asserts each pair.
+
+    inputs = [[1, 2], [3, 4]]
+    results = [3, 7]
+    for i, (inp, exp) in enumerate(zip(inputs, results)):
+        assertion(candidate(*inp), exp, 0)
+
+Where `assertion` is one that EvalPlus writes, each pair becomes a CallCase, which the parent compares. Any other loop
+over pairs becomes a loop per pair, which a judge decides by the file's own assertion. A loop without `results` asks a
+function of the file, `assertion(candidate(*inp), ref_func(*inp), 0)`: its value is worked out in the sandbox.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from problems.programs import assertions
-from problems.programs.asserted_pairs import pair_case, split_pairs
-from problems.programs.cases import Case, JudgeCase, Unusable
+from problems.programs.assertions import literal_value, mentions
+from problems.programs.cases import CallCase, Case, JudgeCase, Relation, Unusable
 from problems.python_syntax import parse_source
 
 _PROXY = "def {name}(*args, **kwargs):\n    return host_call({name!r}, *args, **kwargs)\n"
@@ -89,3 +101,109 @@ def _rename(source: str, rename: dict[str, str], mode: str = "eval") -> str:
         if isinstance(node, ast.Name) and node.id in rename:
             node.id = rename[node.id]
     return ast.unparse(tree)
+
+
+_RELATIONS: Mapping[str, Relation] = {
+    "exact_match = out == exp": "close",
+    "exact_match = set(out) == set(exp)": "set",
+}
+
+
+def split_pairs(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The same statements with each loop over pairs replaced by `for TARGET in [PAIR]: BODY`, one for every pair; the
+    lists that nothing else names are gone."""
+    lists: dict[str, ast.List] = {}
+    split: list[ast.stmt] = []
+    for statement in statements:
+        if (name := _assigned_list(statement)) is not None:
+            lists[name] = statement.value  # type: ignore[attr-defined]
+        pairs = _pairs(statement, lists) if isinstance(statement, ast.For) else None
+        if pairs is None or not isinstance(statement, ast.For):
+            split.append(statement)
+            continue
+        for pair in pairs:
+            made = ast.For(statement.target, ast.List([pair], ast.Load()), statement.body, [])
+            split.append(ast.fix_missing_locations(ast.copy_location(made, statement)))
+    if len(split) == len(statements):
+        return split
+    return [s for s in split if _assigned_list(s) is None or _used(_assigned_list(s), s, split)]
+
+
+def pair_case(statement: ast.stmt, entries: frozenset[str], helpers: str) -> CallCase | None:
+    """A loop over one pair that `split_pairs` made, as a call; None where only the file's own assertion can tell."""
+    if not isinstance(statement, ast.For) or not isinstance(statement.iter, ast.List) or len(statement.body) != 1:
+        return None
+    call = statement.body[0].value if isinstance(statement.body[0], ast.Expr) else None
+    relation = _relation(helpers)
+    if relation is None or not isinstance(call, ast.Call) or ast.unparse(call.func) != "assertion":
+        return None
+    bound = _bound(statement.target, statement.iter.elts[0])
+    if len(call.args) != 3 or not isinstance(call.args[2], ast.Constant):
+        return None
+    asked, wanted = _applied(call.args[0], bound), _applied(call.args[1], bound)
+    if asked is None or ast.unparse(asked.func) not in entries:
+        return None
+    known, tolerance = literal_value(call.args[2])
+    source = ast.unparse(asked)
+    if wanted is not None:
+        return CallCase(source, None, relation, tolerance=float(tolerance), accepts=(ast.unparse(wanted),))
+    expected = bound.get(ast.unparse(call.args[1]))
+    known, value = literal_value(expected) if expected is not None else (False, None)
+    return CallCase(source, value, relation, tolerance=float(tolerance)) if known else None
+
+
+def _assigned_list(statement: ast.stmt) -> str | None:
+    """The name in `NAME = [...]`."""
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.List) and len(statement.targets) == 1:
+        return ast.unparse(statement.targets[0])
+    return None
+
+
+def _used(name: str | None, assignment: ast.stmt, statements: Sequence[ast.stmt]) -> bool:
+    return any(mentions(other, {name or ""}) for other in statements if other is not assignment)
+
+
+def _pairs(loop: ast.For, lists: Mapping[str, ast.List]) -> list[ast.expr] | None:
+    """What the loop's target takes apart, one after another; None for a loop of another form."""
+    source, numbered = loop.iter, False
+    if isinstance(source, ast.Call) and ast.unparse(source.func) == "enumerate" and len(source.args) == 1:
+        source, numbered = source.args[0], True
+    zipped = isinstance(source, ast.Call) and ast.unparse(source.func) == "zip"
+    names = [ast.unparse(a) for a in source.args] if isinstance(source, ast.Call) and zipped else [ast.unparse(source)]
+    if loop.orelse or not (numbered or zipped) or not all(name in lists for name in names):
+        return None
+    columns = [lists[name].elts for name in names]
+    rows: list[ast.expr] = [
+        ast.Tuple(list(row), ast.Load()) if zipped else row[0] for row in zip(*columns, strict=False)
+    ]
+    if numbered:
+        rows = [ast.Tuple([ast.Constant(k), row], ast.Load()) for k, row in enumerate(rows)]
+    return rows
+
+
+def _bound(target: ast.expr, value: ast.expr) -> dict[str, ast.expr]:
+    """The names of a loop's target with the parts of the written-out pair that they stand for."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return {name: part for t, v in zip(target.elts, value.elts, strict=True) for name, part in _bound(t, v).items()}
+    return {ast.unparse(target): value}
+
+
+def _applied(call: ast.expr, bound: Mapping[str, ast.expr]) -> ast.Call | None:
+    """`f(*inp)` with its arguments written out; None for anything else."""
+    if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords:
+        return None
+    starred = call.args[0]
+    given = bound.get(ast.unparse(starred.value)) if isinstance(starred, ast.Starred) else None
+    if not isinstance(given, ast.List | ast.Tuple):
+        return None
+    return ast.Call(call.func, list(given.elts), [])
+
+
+def _relation(helpers: str) -> Relation | None:
+    """What the file's `assertion` asserts, where it is one that EvalPlus writes."""
+    for node in parse_source(helpers).body:
+        if isinstance(node, ast.FunctionDef) and node.name == "assertion":
+            assigned = [ast.unparse(inner) for inner in ast.walk(node) if isinstance(inner, ast.Assign)]
+            matched = [line for line in assigned if line.startswith("exact_match")]
+            return _RELATIONS.get(matched[0]) if len(matched) == 1 else None
+    return None

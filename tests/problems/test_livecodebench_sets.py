@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from problems import BadAddress, resolve
-from problems.programs.livecodebench import ERRATA
-from problems.programs.packed_tests import text_of_pickle
+from problems.programs.livecodebench import ERRATA, text_of_pickle
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "livecodebench"
 MISSING = """class Solution:
@@ -145,7 +144,7 @@ def test_a_pickled_text_of_every_protocol_is_read(protocol):
     ("rest", "says"),
     [
         ("{sample}?from=2025-2", "from must be a date like 2024-08-01, not '2025-2'"),
-        ("{sample}?since=2025-02-01", "unknown option since; it has from, to"),
+        ("{sample}?since=2025-02-01", "unknown option since; there are from, to"),
         ("{sample}?from=2030-01-01", "holds no task from 2030-01-01 to its last"),
         ("{sample}/own999_a", "no question that can be posed"),
         ("nowhere", "no such file or folder; livecodebench:hf takes it from the hub"),

@@ -13,9 +13,8 @@ import pytest
 
 import problems
 from problems import python_syntax
-from problems.identity import identity
+from problems.identity import identity, tree_text
 from problems.python_syntax import SHARED_CHARACTERS, parse_python, parse_source, shared_tree
-from problems.tree_text import tree_text
 
 
 def test_threads_may_parse_while_the_garbage_collector_lets_others_run():

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean
 from problems.contract import BadAddress
 from vpo.embedded.dialects import all_dialects, open_dialect
 from vpo.embedded.words import DIALECT, MOST_ANSWERS, PAD, STOP, UNKNOWN

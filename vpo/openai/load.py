@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from problems.user_path import user_path
+from problems.address import user_path
 from vpo.openai.address import endpoint
 from vpo.openai.policy import OpenAIPolicy, ServerSpread
 from vpo.openai.probe import probe_servers

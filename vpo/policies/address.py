@@ -17,14 +17,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from problems.close_names import did_you_mean
+from problems.address import split_options, unknown_option, user_path
 from problems.contract import BadAddress
 from problems.entry_points import find_entry_points
-from problems.user_path import user_path
 
 ENTRY_POINTS = "evo.policies"
 TRANSFORMERS = "transformers"
@@ -141,8 +140,7 @@ class PolicyAddress:
             key = ".".join(str(part) for part in first["loc"])
             if first["type"] == "extra_forbidden":
                 known = [*CommonOptions.model_fields, *model.model_fields]
-                hint = did_you_mean(key, known, most=1) or f"; there are {', '.join(known)}"
-                raise BadAddress(f"policy {self.plain!r}: unknown option {key}{hint}") from None
+                raise unknown_option(f"policy {self.plain!r}", key, known) from None
             raise BadAddress(f"policy {self.plain!r}: option {key}: {first['msg']}") from None
 
 
@@ -154,11 +152,11 @@ class NoOptions(BaseModel):
 
 def parse_address(text: str) -> PolicyAddress:
     """Take an address apart; whether there is such a policy shows as it is loaded."""
-    name, _, query = text.partition("?")
+    name, options = split_options(text)
     kind, colon, model = name.partition(":")
     if not colon or kind == TRANSFORMERS or not (kind in BUILT_IN or kind in find_entry_points(ENTRY_POINTS)):
         kind, model = TRANSFORMERS, name
-    return PolicyAddress(kind, model, tuple(parse_qsl(query, keep_blank_values=True)))
+    return PolicyAddress(kind, model, options)
 
 
 def parse_addresses(text: str) -> tuple[PolicyAddress, ...]:

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from problems.close_names import did_you_mean, files_beside
+from problems.address import did_you_mean, files_beside, user_path
 from problems.contract import BadAddress
-from problems.user_path import user_path
 from vpo.policies.address import FORMS, NoOptions, PolicyAddress
 from vpo.policies.hub import only_cached
 

@@ -27,10 +27,9 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean, user_path
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
-from problems.user_path import user_path
 from vpo.policies.address import PolicyAddress
 from vpo.policies.authors import AUTHORS, Author, vary
 from vpo.policies.contract import PolicyUnavailable

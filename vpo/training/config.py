@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean
 from vpo.advantage import METHODS, Scale
 from vpo.scalarize import Sampler
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from problems.address import user_path
 from problems.contract import BadAddress
-from problems.user_path import user_path
 from vpo.policies.address import PolicyAddress, parse_address
 from vpo.policies.hub import only_cached
 from vpo.policies.registry import PolicySettings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from problems.close_names import did_you_mean
+from problems.address import did_you_mean
 from problems.contract import BadAddress
 from problems.family import ProblemFamily, ProblemSet, Sandboxes
 from problems.plugins.maths import (

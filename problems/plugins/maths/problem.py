@@ -14,12 +14,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from problems.answer_text import strip_fence
 from problems.contract import Problem, Score
 from problems.fingerprint import fingerprint_of
 from problems.plugins.maths.exact import float_below
 from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
-from problems.python_syntax import code_features, parse_python
+from problems.python_syntax import code_features, parse_python, strip_fence
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 
 if TYPE_CHECKING:

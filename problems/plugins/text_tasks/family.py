@@ -10,21 +10,17 @@ KIND:PLACE?NAME=NUMBER            with an option of the kind
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from problems.address_options import parse_options
-from problems.close_names import did_you_mean, files_beside
+from problems.address import did_you_mean, files_beside, parse_place, user_path
 from problems.contract import BadAddress
 from problems.family import AnswerReader, ProblemFamily, ProblemSet, Sandboxes
 from problems.plugins.text_tasks.problem import TextProblem, first_field, without_thoughts
 from problems.rows import read_hub, read_rows
-from problems.user_path import user_path
 
 Row = Mapping[str, Any]
-_ADDRESS = re.compile(r"(?P<place>[^?]+?)(?:\?(?P<options>[^?/]*))?(?:/(?P<index>[0-9]{1,9}))?")
 SIZES = {"test": 100, "train": 1000}
 """Problems of a generated set."""
 OWN = ("own generator", "Apache-2.0")
@@ -104,8 +100,8 @@ class TextFamily(ProblemFamily):
 
 def problem_set(family: TextFamily, rest: str, limit: int | None = None) -> list[TextProblem]:
     """The problems that KIND:`rest` names, the first `limit` of them. Raises BadAddress."""
-    address = parse_text_address(family.name, rest, family.options)
-    place, index = address.place, address.index
+    address = parse_place(family.name, rest, dict.fromkeys(family.options, _whole_number))
+    place, index = address.path, int(address.index) if address.index else None
     path = user_path(place)
     rows: Sequence[Row]
     if path.is_file():
@@ -152,24 +148,6 @@ def _draw(family: TextFamily, level: str, split: str, index: int) -> Row:
 
 def _made(family: TextFamily, stem: str, index: int, row: Row, terms: tuple[str, str]) -> TextProblem:
     return family.make(f"{stem}/{index}", row, f"{stem}, row {index}", *terms)
-
-
-@dataclass(frozen=True)
-class TextAddress:
-    """place: a file, `hf` or `synthetic` with what follows it; index: None for the whole set"""
-
-    place: str
-    options: Mapping[str, int] = field(default_factory=dict)
-    index: int | None = None
-
-
-def parse_text_address(kind: str, rest: str, known: Collection[str]) -> TextAddress:
-    """known: the options that this kind has. Raises BadAddress for any other, and for values that are no numbers."""
-    found = _ADDRESS.fullmatch(rest)
-    if found is None:
-        raise BadAddress(f"{kind}:{rest} names nothing; see `evo problems` for the sets, or name a file")
-    options = parse_options(f"{kind}:{rest}", found["options"] or "", dict.fromkeys(known, _whole_number))
-    return TextAddress(found["place"], options, None if found["index"] is None else int(found["index"]))
 
 
 def _whole_number(value: str) -> int:

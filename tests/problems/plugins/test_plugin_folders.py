@@ -14,9 +14,8 @@ PACKAGES = ("evo", "islands", "problems", "vpo")
 PLUGINS = sorted(path.name for path in (ROOT / "problems" / "plugins").iterdir() if (path / "__init__.py").exists())
 ADDRESSES = {"maths": "maths:kissing_number", "text_tasks": "musique:synthetic/0"}
 PUBLIC = {
-    *("problems.address", "problems.contract", "problems.rows", "problems.family", "problems.fingerprint"),
-    *("problems.close_names", "problems.answer_text", "problems.python_syntax", "problems.user_path"),
-    *("problems.address_options", "problems.sandbox.contract", "problems.sandbox.pool"),
+    *("problems.address", "problems.contract", "problems.family", "problems.fingerprint", "problems.python_syntax"),
+    *("problems.rows", "problems.sandbox.contract", "problems.sandbox.pool"),
     *("vpo.embedded.dialects", "vpo.embedded.lesson", "vpo.embedded.words"),
 }
 """The modules of the core that a plug-in may use; a package of anyone else may rely on them too."""

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import pytest
 from run_limited import DONE, MEMORY, NO_MEMORY, run_limited
 
-from problems.answer_text import strip_fence
 from problems.identity import identity
 from problems.openevolve.evolve_block import NotSpliceable, splice
+from problems.python_syntax import strip_fence
 from vpo.chain import parse
 from vpo.chain.edits import MOST_BLOCKS
 from vpo.chain.parsing import MOST_CHARACTERS

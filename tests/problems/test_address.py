@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from problems import BadAddress, resolve
-from problems.address_list import grouped
+from problems.address import grouped
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "livecodebench"
 

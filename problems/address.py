@@ -1,0 +1,158 @@
+"""Addresses as users write them, taken apart in one place: problems, policies, clusters, files and lists of them.
+
+    KIND:PLACE?NAME=VALUE&.../INDEX      KIND:PLACE/FIRST-LAST
+
+Whether an address names anything shows when it is looked up. What is wrong with one is a BadAddress of one line, with
+a close name if there is one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Generic, TypeVar
+from urllib.parse import parse_qsl
+
+from problems.contract import BadAddress
+
+Value = TypeVar("Value")
+LIKE = 0.6
+"""How alike two names must be, from 0 to 1 (difflib)."""
+_MOST_ENTRIES = 2000
+"""Entries of a folder that are looked at."""
+_LONGEST = 4096
+"""Characters of an address. A file of another kind may be one line of megabytes, which no message should repeat."""
+_READ_AT_ONCE = ("programs:", "livecodebench:")
+"""Kinds whose address takes several problems of one file, /3,12,47: a large file is read once then."""
+_RANGE = re.compile(r"(.+)/([0-9]+)-([0-9]+)", re.DOTALL)
+NUMBER, NAMES = "[0-9]{1,9}", "[^?/]+"
+"""Forms of an index: a number; one or several names."""
+
+
+# -- parts of an address -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place(Generic[Value]):
+    """What stands after a kind and its colon. index: "" for the whole set."""
+
+    path: str
+    options: Mapping[str, Value] = field(default_factory=dict)
+    index: str = ""
+
+
+def parse_place(kind: str, rest: str, known: Mapping[str, Callable[[str], Value]], index: str = NUMBER) -> Place[Value]:
+    """`PLACE`, `PLACE/INDEX`, `PLACE?OPTIONS` or `PLACE?OPTIONS/INDEX`.
+
+    known: the options of this kind with their readers, as for `read_options`; index: a pattern of an INDEX
+    Raises BadAddress.
+    """
+    found = re.fullmatch(rf"([^?]+?)(?:\?([^?/]*))?(?:/({index}))?", rest)
+    if found is None:
+        raise BadAddress(f"{kind}:{rest} names nothing; see `evo problems` for the sets, or name a file")
+    parts = (part.partition("=") for part in (found[2] or "").split("&") if part)
+    options = read_options(f"{kind}:{rest}", ((name, value) for name, _, value in parts), known)
+    return Place(found[1], options, found[3] or "")
+
+
+def split_options(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """An address without its options, and every (option, value) as written, percent escapes undone."""
+    place, _, query = text.partition("?")
+    return place, tuple(parse_qsl(query, keep_blank_values=True))
+
+
+def split_range(rest: str) -> tuple[str, int, int] | None:
+    """`PLACE/FIRST-LAST`, both ends included; None for another form."""
+    found = _RANGE.fullmatch(rest)
+    return (found[1], int(found[2]), int(found[3])) if found else None
+
+
+def read_options(
+    address: str, options: Iterable[tuple[str, str]], known: Mapping[str, Callable[[str], Value]]
+) -> dict[str, Value]:
+    """The options by name. Raises BadAddress for one that is not `known`, and for a value whose reader raises
+    ValueError with the end of a sentence: "must be a date"."""
+    values: dict[str, Value] = {}
+    for name, value in options:
+        if name not in known:
+            raise unknown_option(address, name, known)
+        try:
+            values[name] = known[name](value)
+        except ValueError as error:
+            raise BadAddress(f"{address}: {name} {error}, not {value!r}") from None
+    return values
+
+
+def unknown_option(address: str, name: str, known: Iterable[str]) -> BadAddress:
+    """The error of an option that an address of this kind does not have."""
+    names = list(known)
+    there = f"; there are {', '.join(names)}" if names else "; there are none"
+    return BadAddress(f"{address}: unknown option {name}{did_you_mean(name, names, most=1) or there}")
+
+
+# -- names and paths ---------------------------------------------------------------------------------------------------
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = 3, like: float = LIKE) -> str:
+    """`; did you mean X or Y?` for the end of a message; "" if nothing is close."""
+    close = difflib.get_close_matches(name, list(known), n=most, cutoff=like)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def user_path(name: str | Path) -> Path:
+    """The path, with a home folder instead of `~` or `~user`. It stays as it is if no user has that name, for which
+    Path.expanduser raises RuntimeError: another kind of address may begin so."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111
+
+
+def files_beside(path: str) -> list[str]:
+    """Paths of the files in the folder of `path`, written as `path` is; [] if the folder cannot be read."""
+    place = Path(path)
+    try:
+        names = sorted(entry.name for entry in islice(user_path(place).parent.iterdir(), _MOST_ENTRIES))
+    except (OSError, ValueError, RuntimeError):
+        return []
+    folder = path[: len(path.rstrip("/")) - len(place.name)]
+    return [f"{folder}{name}" for name in names if not name.startswith(".")]
+
+
+# -- lists of addresses ------------------------------------------------------------------------------------------------
+
+
+def addresses_in(place: str) -> Iterator[str]:
+    """The addresses in a file, one a line, in order; lines that begin with # are remarks. Neighbours of one file of
+    problems become one address. `evo problems pick` writes such files. Raises BadAddress if they cannot be read."""
+    path = user_path(place)
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadAddress(f"cannot read list:{place}: {error}") from None
+    addresses = [line for line in lines if line and not line.startswith("#")]
+    if not addresses:
+        raise BadAddress(f"list:{place} holds no addresses")
+    for line in addresses:
+        if len(line) > _LONGEST:
+            raise BadAddress(f"list:{place}: {line[:40]!r}... is {len(line):,} characters long, no address")
+        if line.startswith("list:"):
+            raise BadAddress(f"list:{place}: {line} is a list itself; name what it lists")
+    yield from grouped(addresses)
+
+
+def grouped(addresses: Iterable[str]) -> Iterator[str]:
+    """The addresses, in order, neighbours of one file as one."""
+    for _, group in groupby(addresses, key=_stem):
+        first, *others = dict.fromkeys(group)
+        yield ",".join([first, *(other.rpartition("/")[2] for other in others)]) if others else first
+
+
+def _stem(line: str) -> str:
+    """The part that neighbours which are read at once have in common; of every other line the line."""
+    stem, slash, last = line.rpartition("/")
+    several = slash and line.startswith(_READ_AT_ONCE) and not set(last) & set("-?,.")
+    several = several and not user_path(line.partition(":")[2]).exists()
+    return stem if several else line
