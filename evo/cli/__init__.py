@@ -24,33 +24,33 @@ from problems.redaction import redact
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("evo.cli.demo", "Six ways to search the same hard mazes, live, with a verdict and a report."),
     "run": ("evo.cli.run", "Search problems with a policy."),
-    "resume": ("evo.cli.resume", "Go on with a run after its last committed group."),
+    "resume": ("evo.cli.run", "Continue a run after its last committed iteration."),
     "watch": ("evo.cli.watch", "Watch a run or a comparison on a live screen, from anywhere."),
     "runs": ("evo.cli.runs", "List the runs in a database; delete, rename, prune them."),
     "show": ("evo.cli.inspect", "Show a run, a comparison, or a candidate with its lineage."),
     "best": ("evo.cli.best", "Print the best answers of a run or a comparison."),
     "problems": ("evo.cli.problems", "List problem sets, or look at what an address names."),
     "check": ("evo.cli.check", "Check a scorer before a search: repeats, objectives, cheats."),
-    "export": ("evo.cli.export", "Write a run's prompt groups as training traces, or as OpenEvolve's checkpoints."),
-    "import": ("evo.cli.import_", "Make a run of a checkpoint of OpenEvolve."),
-    "report": ("evo.cli.report", "Write a run or a comparison as one HTML page, with its plots."),
+    "export": ("evo.cli.export", "Write a run's iterations as training traces, or as OpenEvolve's checkpoints."),
+    "import": ("evo.cli.export", "Make a run from an OpenEvolve checkpoint."),
+    "report": ("evo.cli.inspect", "Write a run or a comparison as one HTML page, with its plots."),
     "evaluate": ("evo.cli.evaluate", "Measure a policy without search: best@k, solve@k, diversity."),
     "compare": ("evo.cli.compare", "Compare policies as searchers: solve rates under one budget, with a verdict."),
     "train": ("evo.cli.train", "Fine-tune a policy by reward (vpo, grpo, ...) or by what searches found (improve)."),
-    "pretrain": ("evo.cli.pretrain", "Make the embedded base policy from nothing."),
+    "pretrain": ("evo.cli.pretrain", "Train the embedded base policy from nothing."),
     "pipeline": ("evo.cli.pipeline", "Train, evaluate, search, compare and report by one file."),
     "doctor": ("evo.cli.doctor", "Check this machine: database, sandbox, engines, GPUs, versions, clock."),
 }
 
 
 _GARBAGE = 10_000
-"""Objects between two looks for garbage, in the place of 700: of what an answer takes, little is left by then."""
+"""Objects between two garbage collections, instead of 700: little of what an answer takes is left by then."""
 
 
 @contextlib.contextmanager
 def _one_blas_thread() -> Iterator[None]:
-    """NumPy, where it is imported in this, has no threads for its linear algebra: it would start one for each further
-    core, and each would wait for work at full speed for a while. What is started later has the user's own variable."""
+    """NumPy, if it is imported in this block, starts no threads for its linear algebra: it would start one per core,
+    and each would spin for a while. Processes that are started later see the user's own variable."""
     name = "OPENBLAS_NUM_THREADS"
     if name in os.environ:
         yield

@@ -25,7 +25,10 @@ SUFFIXES = {"python": ".py", "route": ".txt", "text": ".txt", "tagged": ".txt"}
 @click.command()
 @click.argument("name", metavar="RUN")
 @click.option(
-    "-o", "--output", metavar="FILE", help="FILE.jsonl, a directory (one file per problem), or one answer's file"
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Write to FILE.jsonl, a directory (one file per problem), or one answer's file.",
 )
 @db_option
 @json_option

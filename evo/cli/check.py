@@ -27,11 +27,15 @@ MOST = 3
 
 @click.command()
 @click.argument("problems", nargs=-1, required=True, metavar="PROBLEM...")
-@click.option("--policy", metavar="POLICY", help="ask it for 50 answers, and show how their vectors are spread")
+@click.option(
+    "--policy", metavar="POLICY", help="Sample 50 answers of this policy and show how their reward vectors are spread."
+)
 @flags(EvaluateConfig, ("answers", "temperature", "max_new_tokens", "seed"))
-@flag(EvaluateConfig, "limit", help=f"only the first K problems of each set  [default: {MOST}]")
+@flag(EvaluateConfig, "limit", help=f"Use only the first K problems of each set.  [default: {MOST}]")
 @flag(EvaluateConfig, "sandbox")
-@click.option("--mutants", type=click.IntRange(16, 10_000), default=64, show_default=True, help="answers to measure on")
+@click.option(
+    "--mutants", type=click.IntRange(16, 10_000), default=64, show_default=True, help="Answers to measure on."
+)
 @json_option
 @plain_option
 def check(

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from evo.api.drive import run_comparison
-from evo.cli.flags import collect_given, flag
+from evo.cli.flags import BUDGET, SAMPLING, SEARCH, TRAINING, GroupedCommand, collect_given, flag, shared_search_flags
 from evo.cli.live import foreground, name_configs
 from evo.cli.options import (
     OutputOptions,
@@ -19,7 +19,6 @@ from evo.cli.options import (
     ray_option,
 )
 from evo.cli.outcome import report_comparison
-from evo.cli.search_flags import shared_search_flags
 from evo.comparison.plan import begin, planned_runs
 from evo.config.compare import CompareOptions, load_comparison, parse_arm
 from evo.config.parse import parse
@@ -29,15 +28,29 @@ from evo.runs.preflight import check_new_comparison
 from islands.db.names import check_name
 
 
-@click.command()
+@click.command(
+    cls=GroupedCommand,
+    sections={
+        "Basic": (
+            *("arms", "iterations", "seeds", "limit", "baselines", "seed"),
+            *("config_path", "name", "db", "plain"),
+        ),
+        "Comparison": ("against", "answers", "answers_per_iteration", "best_of_n", "processes"),
+        "Budget": BUDGET,
+        "Search": SEARCH,
+        "Policy": SAMPLING,
+        "Training during the search": TRAINING,
+        "Execution and output": ("sandbox", "ray", "as_json"),
+    },
+)
 @click.argument("problems", nargs=-1, metavar="SET...")
 @click.option(
     "--arm",
     "arms",
     multiple=True,
     metavar="NAME=POLICY",
-    help="a policy to compare, or several with commas as operators of one search; settings of its own follow: "
-    "vpo=DIR,answers=3,temperature=0.8",
+    help="A policy to compare, or several with commas as operators of one search; then settings of this arm, as in "
+    "vpo=DIR,answers=3,temperature=0.8.",
 )
 @flag(CompareOptions, "seeds")
 @click.option(
@@ -45,16 +58,18 @@ from islands.db.names import check_name
     "baselines",
     multiple=True,
     metavar="NAME[=ARM]",
-    help="best-of-n, hill, scs, each of the first arm or of ARM; classic for mazes; several with commas; or `none`  "
-    "[default: best-of-n]",
+    help="A baseline: best-of-n, hill or scs, of the first arm or of ARM; classic for mazes; several with commas; or "
+    "`none`.  [default: best-of-n]",
 )
-@click.option("--best-of-n", multiple=True, metavar="ARM", help="the same as --baseline best-of-n=ARM, or `none`")
+@click.option("--best-of-n", multiple=True, metavar="ARM", help="The same as --baseline best-of-n=ARM, or `none`.")
 @flag(CompareOptions, "answers_per_iteration")
 @flag(CompareOptions, "against", metavar="ARM")
 @flag(CompareOptions, "processes")
 @shared_search_flags
-@click.option("--config", "config_path", metavar="FILE.yaml", help="the same as YAML; flags override it")
-@click.option("--name", help="of the comparison; default: a readable one is made up")
+@click.option(
+    "--config", "config_path", metavar="FILE.yaml", help="Read the same settings from a YAML file; flags override it."
+)
+@click.option("--name", help="The comparison's name; by default a readable one is made up.")
 @db_option
 @ray_option
 @plain_option
@@ -79,10 +94,10 @@ def compare(
     """Let several policies search the problems of SET under one budget of answers, with the same islands, prompts and
     seeds; solve rates with intervals, paired differences, a verdict.
 
-    A rollout gives as many answers as its policy was trained to; a chain of three counts three. Baselines are arms
-    beside: best-of-n asks an arm's policy without ever showing a parent, hill shows it the best answer so far and
-    nothing else, scs random successful answers; classic re-routes mazes without a model. Every run is in the database:
-    a killed comparison goes on with evo resume, and evo watch shows it from anywhere.
+    A rollout gives as many answers as its policy was trained to; a chain of three counts three. Baselines are further
+    arms: best-of-n samples an arm's policy without a parent, hill shows it only the best answer so far, scs random
+    successful answers; classic re-routes mazes without a model. Every run is in the database: evo resume continues a
+    killed comparison, and evo watch shows it from anywhere.
 
     \b
     evo compare maze:hard --arm base=embedded:base --arm grpo=embedded:grpo --arm vpo=embedded:vpo --iterations 200

@@ -44,18 +44,18 @@ COMMON = {"rollouts": 16, "betas": (0.9, 0.95), "warm_up": 10, "token_budget": 4
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(1, 200), default=24, show_default=True, help="mazes to search")
-@click.option("--iterations", type=click.IntRange(1), default=200, show_default=True, help="prompt groups per maze")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--train", "trains", is_flag=True, help="train GRPO and VPO from the base first, some minutes each")
-@click.option("--steps", type=click.IntRange(1), default=40, show_default=True, help="of each training")
+@click.option("--limit", type=click.IntRange(1, 200), default=24, show_default=True, help="Mazes to search.")
+@click.option("--iterations", type=click.IntRange(1), default=200, show_default=True, help="Iterations per maze.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The seed of every random choice.")
+@click.option("--train", "trains", is_flag=True, help="Train GRPO and VPO from the base first, some minutes each.")
+@click.option("--steps", type=click.IntRange(1), default=40, show_default=True, help="Steps of each training.")
 @click.option(
     "-o",
     "--output",
     default="evo-demo",
     show_default=True,
     type=click.Path(file_okay=False),
-    help="directory of the report and of what --train trains",
+    help="The directory of the report and of what --train trains.",
 )
 @db_option
 @plain_option

@@ -19,8 +19,10 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
 @click.command()
-@click.option("--policy", "policies", multiple=True, metavar="POLICY", help="an engine to load and ask; repeatable")
-@click.option("--ray", metavar="ADDRESS", help="check every node of a Ray cluster, and whether their versions agree")
+@click.option(
+    "--policy", "policies", multiple=True, metavar="POLICY", help="An engine to load and sample from; may be repeated."
+)
+@click.option("--ray", metavar="ADDRESS", help="Check every node of a Ray cluster, and whether their versions agree.")
 @db_option
 @json_option
 def doctor(policies: tuple[str, ...], ray: str | None, db: str, as_json: bool) -> int:

@@ -16,9 +16,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from evo.cli.flags import collect_given, flag, flags
+from evo.cli.flags import collect_given, flag, flags, sampling_flags
 from evo.cli.options import command_line, json_option, plain_option
-from evo.cli.search_flags import sampling_flags
 from evo.config.evaluate import EvaluateConfig
 from evo.config.parse import OPTIONS, parse
 from evo.evaluation.execute import execute_evaluation, prepare_evaluation
@@ -33,7 +32,7 @@ SEEDS_SHOWN = 5
 @click.argument("problems", nargs=-1, metavar="SET...")
 @flags(EvaluateConfig, ("answers_total", "seeds"))
 @sampling_flags
-@click.option("-o", "--output", metavar="FILE.json", help="write everything, each problem's figures included")
+@click.option("-o", "--output", metavar="FILE.json", help="Write everything to this file, with each problem's figures.")
 @flag(EvaluateConfig, "against", metavar="FILE.json")
 @json_option
 @plain_option

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -11,13 +12,17 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress, track
 
-from evo.cli.options import db_option, plain_option
+from evo.cli.flags import flag
+from evo.cli.options import arguments_for, command_line, db_option, json_option, plain_option
+from evo.config.run import RunConfig
 from evo.errors import BadInput
+from evo.openevolve.import_run import Scoring, import_run
 from islands.db.comparisons import runs_named
 from islands.db.store import Store
 from islands.interop.exporting import CheckpointExport
+from islands.interop.importing import Imported
 from islands.queries.groups import export_groups
 from islands.queries.progress import groups_by_problem
 from islands.types import ProblemRecord
@@ -29,10 +34,10 @@ ROW_GROUP_BYTES = 32 << 20
 
 @click.command()
 @click.argument("name", metavar="RUN")
-@click.option("-o", "--output", metavar="FILE", help="FILE.jsonl or FILE.parquet")
-@click.option("--no-tokens", is_flag=True, help="leave out token ids and log-probabilities")
-@click.option("--openevolve", "folder", metavar="DIR", help="write OpenEvolve's checkpoints instead, one per problem")
-@click.option("--problem", metavar="NAME", help="with --openevolve: this problem of the run alone")
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE.jsonl or FILE.parquet.")
+@click.option("--no-tokens", is_flag=True, help="Leave out token ids and log-probabilities.")
+@click.option("--openevolve", "folder", metavar="DIR", help="Write OpenEvolve's checkpoints instead, one per problem.")
+@click.option("--problem", metavar="NAME", help="With --openevolve: write only this problem of the run.")
 @db_option
 @plain_option
 def export(
@@ -212,3 +217,67 @@ def _schema(arrow: Any) -> Any:
             ("arm", text),
         ]
     )
+
+
+@click.command("import")
+@click.argument("checkpoint", metavar="DIR")
+@click.option(
+    "--problem", required=True, metavar="ADDRESS", help="The problem that the checkpoint is of, as evo run names it."
+)
+@click.option("--name", help="The run's name; by default a readable one is made up.")
+@click.option(
+    "--score",
+    "scoring",
+    type=click.Choice(["none", "missing", "all"]),
+    default="none",
+    show_default=True,
+    help="Score programs again in the sandbox: those whose metrics give no score, or all.",
+)
+@flag(RunConfig, "sandbox", default="auto")
+@db_option
+@plain_option
+@json_option
+def import_(
+    checkpoint: str, problem: str, name: str | None, scoring: Scoring, sandbox: str, db: str, plain: bool, as_json: bool
+) -> None:
+    """Make a run of the OpenEvolve checkpoint DIR, or of the newest one in the output folder DIR: its programs with
+    their parents, islands, metrics, prompts and iterations. All of it is stored, or nothing.
+
+    \b
+    evo import openevolve_output --problem examples/valley --name valley
+    evo resume valley --policy Qwen/Qwen2.5-Coder-0.5B-Instruct --iterations 200
+    evo export valley --openevolve back_again
+    """
+    command = command_line()
+    console = Console(stderr=True)
+    shown = console.is_terminal and not plain
+    with Progress(console=console, transient=True, disable=not shown) as bar:
+        task = bar.add_task(f"importing {checkpoint}", total=None)
+        imported = asyncio.run(
+            import_run(
+                checkpoint, problem, db=db, name=name, command=command, scoring=scoring, sandbox=sandbox,
+                progress=lambda done, total: bar.update(task, completed=done, total=total, description="scoring"),
+            )
+        )  # fmt: skip
+    if as_json:
+        counts = {key: value for key, value in vars(imported).items() if isinstance(value, int)}
+        click.echo(json.dumps({"run": imported.run.name, "problem": imported.problem.name, **counts}))
+    else:
+        _tell(imported, arguments_for(imported.run.name, db))
+
+
+def _tell(imported: Imported, named: str) -> None:
+    name = imported.run.name
+    details = [
+        f"{count:,} {what}"
+        for count, what in (
+            (imported.failed, "failed"),
+            (imported.repeats, "repeats"),
+            (imported.copies, "copies on other islands"),
+            (imported.orphans, "whose parents are not there"),
+        )
+        if count
+    ]
+    told = f" ({', '.join(details)})" if details else ""
+    click.echo(f"{name}: {imported.programs:,} programs as {imported.candidates:,} candidates{told}")
+    click.echo(f"look at it: evo show {named}   go on with: evo resume {named} --policy POLICY")

@@ -11,7 +11,29 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from evo.config.run import RunConfig
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its options in sections.
+
+    sections: title -> names of parameters, in order; options that are in none of them come last
+    """
+
+    def __init__(self, *arguments: Any, sections: Mapping[str, Sequence[str]], **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.sections = sections
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        records = {option.name: record for option in options if (record := option.get_help_record(ctx))}
+        for title, names in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([records.pop(name) for name in names])
+        with formatter.section("Other options"):
+            formatter.write_dl(list(records.values()))
 
 
 def flag(model: type[BaseModel], key: str, name: str = "", **changes: Any) -> Callable[[F], F]:
@@ -109,3 +131,49 @@ def _help(field: FieldInfo) -> str | None:
         told = f"{default:g}" if isinstance(default, float) else str(default)
     parts = (field.description, f"[default: {told}]" if told else "")
     return "  ".join(filter(None, parts)) or None
+
+
+_ASKED = ("answers", "seed", "limit", "temperature", "top_p", "max_new_tokens", "sandbox", "device", "dtype")
+_SEARCHED = together(
+    [
+        flag(RunConfig, "iterations"),
+        flag(RunConfig, "population.islands"),
+        flag(RunConfig, "population.strategy"),
+        flag(RunConfig, "prompt.fresh", metavar="SHARE|auto", type=str),
+        flag(RunConfig, "prompt.prefill", metavar="SHARE"),
+        flag(RunConfig, "feedback.policy", "--reflect", metavar="POLICY"),
+        flags(RunConfig, ("until_solved", "max_answers", "max_tokens", "max_cost", "max_seconds", "parallel", "lag")),
+    ]
+)
+_METHOD = flag(RunConfig, "train.method", "--train", metavar="METHOD")
+_TRAINED = together(
+    [
+        flag(RunConfig, "train.every", "--train-every"),
+        flag(RunConfig, "train.steps", "--train-steps"),
+        flag(RunConfig, "train.unsolved", "--train-unsolved"),
+        flag(RunConfig, "train.reward", "--train-reward"),
+        flag(RunConfig, "train.check", "--train-check", metavar="SET"),
+        flag(RunConfig, "train.lr"),
+        flag(RunConfig, "train.kl"),
+    ]
+)
+
+sampling_flags = flags(RunConfig, ("policy", *_ASKED))
+"""The policy and how it samples, without a search."""
+
+search_flags = together([sampling_flags, flags(RunConfig, ("rollouts",)), _SEARCHED, _METHOD, _TRAINED])
+"""Everything that decides a run; each overrides the same key of --config."""
+
+shared_search_flags = together([flags(RunConfig, _ASKED), _SEARCHED, _TRAINED])
+"""Those that all arms of a comparison share: all but the policy, its rollouts, and the method that trains it."""
+
+BUDGET = ("max_answers", "max_tokens", "max_cost", "max_seconds", "until_solved")
+SEARCH = (
+    *("population__islands", "population__strategy", "prompt__fresh", "prompt__prefill", "feedback__policy"),
+    *("parallel", "lag"),
+)
+SAMPLING = ("temperature", "top_p", "max_new_tokens", "device", "dtype")
+TRAINING = (
+    *("train__every", "train__steps", "train__unsolved", "train__reward", "train__check", "train__lr", "train__kl"),
+)
+"""Sections of the help of commands that search."""

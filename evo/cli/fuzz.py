@@ -29,12 +29,22 @@ from vpo.policies.mutation.program import mutate_program
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-o", "--output", required=True, metavar="FILE", help="the same rows with further_tests, as JSON Lines")
-@click.option("--limit", type=click.IntRange(1), help="only the first K rows")
-@click.option("--tries", type=click.IntRange(1), default=100, show_default=True, help="inputs made for a task")
-@click.option("--mutants", type=click.IntRange(1), default=20, show_default=True, help="faulty references of a task")
-@click.option("--most", type=click.IntRange(1), default=10, show_default=True, help="tests added to a task")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="decides every random choice")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="Write the same rows with further_tests to this file, as JSON Lines.",
+)
+@click.option("--limit", type=click.IntRange(1), help="Use only the first K rows.")
+@click.option("--tries", type=click.IntRange(1), default=100, show_default=True, help="Inputs to make for each task.")
+@click.option(
+    "--mutants", type=click.IntRange(1), default=20, show_default=True, help="Faulty references to make for each task."
+)
+@click.option(
+    "--most", type=click.IntRange(1), default=10, show_default=True, help="Tests to add to each task at most."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="The seed of every random choice.")
 @json_option
 def fuzz(
     file: Path, output: str, limit: int | None, tries: int, mutants: int, most: int, seed: int, as_json: bool

@@ -1,10 +1,12 @@
-"""`evo show`: what a run holds. It reads only, also while a run writes."""
+"""`evo show` and `evo report`: what a run or a comparison holds. They only read, also while a run writes."""
 
 from __future__ import annotations
 
 import difflib
 import json
 import shlex
+import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -16,7 +18,7 @@ from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from evo.cli.options import db_option, json_option, wide_console
+from evo.cli.options import WIDE, db_option, json_option, wide_console
 from evo.cli.tables import print_table
 from evo.comparison.load import gather
 from evo.comparison.operators import load_operators, operator_dict, pooled
@@ -70,9 +72,7 @@ def show(name: str, candidate_id: int | None, db: str, as_json: bool) -> None:
         if candidate_id is not None:
             _show_candidate(store, run_of(store, runs, candidate_id), candidate_id, as_json)
         elif runs[0].comparison == name:
-            from evo.cli.show_comparison import show_comparison  # verdicts: scipy
-
-            show_comparison(store, name, as_json)
+            _show_comparison(store, name, as_json)
         else:
             _show_run(store, runs[0], as_json)
 
@@ -299,3 +299,71 @@ def _lines(candidate: Candidate, language: str) -> list[str]:
     if language == "text" and len(lines) == 1:
         return candidate.text.split()  # a diff by words where there is but one line, as in a route
     return lines
+
+
+def _show_comparison(store: Store, name: str, as_json: bool) -> None:
+    """Where the arms stand, as a table or as JSON; what each run has come to, by name."""
+    from evo.comparison.load import load_results  # verdicts: scipy
+    from evo.comparison.table import as_dict, costs_of, print_summary
+    from evo.comparison.verdict import summarise
+
+    comparison = gather(store, name)
+    found = load_results(store, comparison)
+    costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
+    operators = load_operators(store, comparison)
+    summary = summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds) if found else None
+    saved = {run.name: checkpoints(store, run.id) for run in comparison.runs}
+    if as_json:
+        runs = [
+            {"name": run.name, "arm": run.arm, "seed": run.seed, "status": run.status, "reason": run.reason,
+             "checkpoints": saved[run.name]}
+            for run in comparison.runs
+        ]  # fmt: skip
+        click.echo(json.dumps({**as_dict(comparison, summary, costs, operators), "runs": runs}))
+        return
+    console = Console(highlight=False, width=WIDE)
+    statuses = ", ".join(f"{count} {status}" for status, count in Counter(r.status for r in comparison.runs).items())
+    first = comparison.runs[0]
+    head = f"{name}: a comparison of {len(comparison.arms)} arms, {len(comparison.runs)} runs ({statuses})"
+    console.print(head, soft_wrap=True, markup=False)
+    console.print(first.command, style="dim", soft_wrap=True, markup=False)
+    print_summary(console, comparison, summary, costs, operators)
+    for run in comparison.runs:
+        if run.status == "failed":
+            console.print(f"{run.name} failed: {run.reason}", soft_wrap=True, markup=False)
+        if saved[run.name]:
+            console.print(f"{run.name}: checkpoint {saved[run.name][-1]}", soft_wrap=True, markup=False)
+    console.print(f"each by itself: evo show {shlex.quote(first.name)}", soft_wrap=True, markup=False)
+
+
+@click.command()
+@click.argument("name", metavar="RUN")
+@click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE", help="The page to write.")
+@click.option(
+    "--png", metavar="DIR", help="The directory of the plots as PNG files.  [default: FILE_plots, next to the page]"
+)
+@click.option(
+    "--against", metavar="ARM", help="The arm that others are measured against.  [default: grpo, or the first]"
+)
+@db_option
+@json_option
+def report(name: str, output: str, png: str | None, against: str | None, db: str, as_json: bool) -> None:
+    """Write RUN, a run or a comparison, finished or under way, as one HTML page that needs no network."""
+    from evo.report.files import write_report  # what draws the page
+
+    started = time.perf_counter()
+    with open_store(db) as store:
+        written = write_report(store, name, output, png=png, against=against)
+    seconds = time.perf_counter() - started
+    if as_json:
+        record = {
+            "run": name,
+            "page": str(written.page),
+            "bytes": written.bytes,
+            "plots": [str(path) for path in written.plots],
+            "seconds": round(seconds, 3),
+        }
+        click.echo(json.dumps(record))
+    else:
+        where = f" and {len(written.plots)} plots in {written.plots[0].parent}/" if written.plots else ""
+        click.echo(f"{written.page}: {written.bytes / 1e6:.1f} MB{where}, made in {seconds:.1f} s")

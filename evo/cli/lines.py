@@ -1,14 +1,18 @@
-"""A run or comparison as plain lines, one for every arm now and then: where there is no screen to draw on."""
+"""A run or comparison without a live screen: a plain line for every arm now and then, or one picture of the screen."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 from rich.console import Console
 
 from evo.encoding import spell
+from evo.errors import BadInput
 from evo.monitor.poller import Poller
 from evo.monitor.snapshot import Snapshot
 from evo.tui.head import mean_best
@@ -19,7 +23,7 @@ from islands.db.store import Store
 PLAIN_SECONDS, PLAIN_SECONDS_LATER = 5.0, 30.0
 
 
-async def print_lines(db: str, name: str, console: Console, against: str | None, began: float) -> None:
+async def print_lines_beside(db: str, name: str, console: Console, against: str | None, began: float) -> None:
     """Lines of what runs on this event loop, until cancelled. began: on the loop's clock"""
     with await asyncio.to_thread(Store.open, db, read_only=True) as store:
         poller = await asyncio.to_thread(partial(Poller, store, name, against, statistics=False))
@@ -63,3 +67,55 @@ def plain_lines(snapshot: Snapshot, now: float) -> list[str]:
     if snapshot.cluster and lines:
         lines.append(f"{clock(snapshot.elapsed(now))}  {clean(snapshot.cluster)}")
     return lines
+
+
+ONCE_WIDTH, ONCE_HEIGHT = 100, 40
+ARCHIVES_SECONDS = 5.0
+"""For the archives of a picture; what is not read by then is left out of its means, and the picture says so."""
+
+
+def print_lines(name: str, db: str, against: str | None, console: Console) -> int:
+    """A line for each arm every few seconds, until every run has ended."""
+    began = time.monotonic()
+    with _poller(name, db, against) as poller:
+        while True:
+            snapshot = poller.poll_whole(0.0)
+            for line in plain_lines(snapshot, time.time()):
+                console.print(spell(line, console.encoding), soft_wrap=True)
+            if snapshot.ended:
+                for verdict in snapshot.verdict:
+                    console.print(verdict.text, soft_wrap=True)
+                return 0
+            time.sleep(plain_pause(time.monotonic() - began))
+
+
+def print_picture(name: str, db: str, against: str | None, console: Console) -> int:
+    """What the screen would show, as text; without its keys, which do nothing here."""
+    with _poller(name, db, against) as poller:
+        snapshot = poller.poll_whole(ARCHIVES_SECONDS)
+    terminal = console.is_terminal
+    width = console.width if terminal else ONCE_WIDTH
+    height = max(24, console.height - 1) if terminal else ONCE_HEIGHT
+    from evo.tui.picture import draw_text  # nothing of it is needed for lines
+
+    console.print(draw_text(snapshot, width, height, time.time(), console.encoding), end="", soft_wrap=True)
+    return 0
+
+
+def write_picture(name: str, db: str, against: str | None, file: Path) -> int:
+    """The screen as an SVG. Raises BadInput where the file cannot be written."""
+    with _poller(name, db, against) as poller:
+        snapshot = poller.poll_whole(ARCHIVES_SECONDS)
+    from evo.tui.picture import save_svg
+
+    try:
+        file.write_text(save_svg(snapshot, time.time()), encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot write {file}: {error.strerror or error}") from None
+    return 0
+
+
+@contextlib.contextmanager
+def _poller(name: str, db: str, against: str | None) -> Iterator[Poller]:
+    with Store.open(db, read_only=True) as store:
+        yield Poller(store, name, against)

@@ -148,6 +148,6 @@ def _leave_closed_terminal() -> None:
 async def _print_lines(db: str, name: str, console: Console, against: str | None) -> None:
     began = asyncio.get_running_loop().time()
     await asyncio.sleep(FIRST_LINES_SECONDS)
-    from evo.cli.lines import print_lines
+    from evo.cli.lines import print_lines_beside
 
-    await print_lines(db, name, console, against, began)
+    await print_lines_beside(db, name, console, against, began)

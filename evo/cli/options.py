@@ -37,7 +37,7 @@ def db_option(command: F) -> F:
         default=DEFAULT_DB,
         show_default=True,
         envvar="EVO_DB",
-        help="sqlite:///FILE or postgresql+psycopg://...",
+        help="The database: sqlite:///FILE or postgresql+psycopg://...",
     )(command)
 
 
@@ -45,16 +45,16 @@ def ray_option(command: F) -> F:
     return click.option(
         "--ray",
         metavar="ADDRESS",
-        help="do the work on a Ray cluster: local, auto, or HOST:PORT, with ?cpus= ?gpus= ?shards= of a task behind",
+        help="Do the work on a Ray cluster: local, auto, or HOST:PORT; ?cpus= ?gpus= ?shards= describe its tasks.",
     )(command)
 
 
 def json_option(command: F) -> F:
-    return click.option("--json", "as_json", is_flag=True, help="print JSON")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def plain_option(command: F) -> F:
-    return click.option("--plain", is_flag=True, help="no live screen, plain lines")(command)
+    return click.option("--plain", is_flag=True, help="Print plain lines instead of the live screen.")(command)
 
 
 def check_processes(processes: int | None, ray: str | None) -> None:
@@ -64,14 +64,13 @@ def check_processes(processes: int | None, ray: str | None) -> None:
 
 
 def wide_console(**settings: Any) -> Console:
-    """For tables whose names and reasons are read whole, by people and by programs: nothing is cut or wrapped to fit a
-    terminal, which wraps what is wider itself."""
+    """For tables whose names and reasons are read whole: nothing is cut or wrapped to fit a terminal."""
     return Console(highlight=False, markup=False, width=WIDE, **settings)
 
 
 def command_line() -> str:
-    """This process's command, as it is stored: without a password. EVO_COMMAND: what a person said elsewhere to have
-    it run here."""
+    """This process's command, as it is stored: without a password. EVO_COMMAND holds the command that a person gave on
+    another machine."""
     if said := os.environ.get("EVO_COMMAND"):
         return said
     return hide_password(shlex.join(["evo", *(hide_in_argument(one) for one in sys.argv[1:])]))

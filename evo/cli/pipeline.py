@@ -29,17 +29,22 @@ from islands.db.address import hide_password
 
 @click.command()
 @click.argument("file", metavar="FILE.yaml")
-@click.option("-o", "--output", metavar="DIR", help="where all of it is kept  [default: evo- and the file's name]")
-@click.option("--db", help="database of the runs  [default: what the file says, else DIR/evo.db]")
-@click.option("--dry-run", is_flag=True, help="print the plan and what it will cost; nothing is written")
-@click.option("--only", multiple=True, metavar="STAGE", help="this stage alone; may be repeated")
-@click.option("--from", "first", metavar="STAGE", help="this stage and those after it")
-@click.option("--redo", multiple=True, metavar="STAGE", help="do it, and all that reads it, again; the old is kept")
-@click.option("--keep-going", is_flag=True, help="after a failure go on with stages that do not read what failed")
+@click.option("-o", "--output", metavar="DIR", help="The directory of everything.  [default: evo- and the file's name]")
+@click.option("--db", help="The database of the runs.  [default: the file's, else DIR/evo.db]")
+@click.option("--dry-run", is_flag=True, help="Print the plan and what it will cost; write nothing.")
+@click.option("--only", multiple=True, metavar="STAGE", help="Do only this stage; may be repeated.")
+@click.option("--from", "first", metavar="STAGE", help="Do this stage and those after it.")
+@click.option(
+    "--redo",
+    multiple=True,
+    metavar="STAGE",
+    help="Do this stage, and all that read it, again; the old results are kept.",
+)
+@click.option("--keep-going", is_flag=True, help="After a failure continue with stages that do not read what failed.")
 @click.option(
     "--ray",
     metavar="ADDRESS",
-    help="do stages on a Ray cluster, those that do not read each other at the same time: local, auto, or HOST:PORT",
+    help="Do stages on a Ray cluster, independent ones at the same time: local, auto, or HOST:PORT.",
 )
 @plain_option
 @json_option

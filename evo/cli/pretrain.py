@@ -20,7 +20,9 @@ from vpo.embedded.pretrain_config import languages
 
 @click.command()
 @click.argument("language", type=click.Choice(list(languages())))
-@click.option("-o", "--output", required=True, type=click.Path(file_okay=False), help="directory of the new checkpoint")
+@click.option(
+    "-o", "--output", required=True, type=click.Path(file_okay=False), help="The directory of the new checkpoint."
+)
 @flag(PretrainSettings, "start", metavar="POLICY")
 @flags(
     PretrainSettings,

@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +15,10 @@ from rich.table import Table
 
 from evo.cli.fuzz import fuzz
 from evo.cli.options import json_option
-from evo.cli.pick import pick
+from evo.config.parse import OPTIONS, parse
+from evo.config.pick import PickConfig
+from evo.evaluation.file import check_writable
+from evo.evaluation.pick import pick_problems, write_list
 from problems.contract import Problem
 from problems.registry import describe_sets, families, resolve
 
@@ -36,7 +40,7 @@ class _AddressOrCommand(click.Group):
 
 @click.group(cls=_AddressOrCommand, invoke_without_command=True, subcommand_metavar="[COMMAND ...]")
 @click.argument("address", required=False)
-@click.option("--limit", type=click.IntRange(1), help="only the first K")
+@click.option("--limit", type=click.IntRange(1), help="Use only the first K.")
 @json_option
 @click.pass_context
 def problems(context: click.Context, address: str | None, limit: int | None, as_json: bool) -> None:
@@ -115,10 +119,6 @@ def _terms(row: Mapping[str, Any]) -> str:
     return "; ".join(filter(None, (_brief(row["objectives"]), row["source"], row["licence"])))
 
 
-problems.add_command(pick)
-problems.add_command(fuzz)
-
-
 def _row(problem: Problem) -> dict[str, Any]:
     return {
         "name": problem.name,
@@ -136,3 +136,34 @@ def _brief(objectives: Sequence[str]) -> str:
     if len(objectives) < 5:
         return ", ".join(objectives)
     return f"{', '.join(objectives[:3])}, ... ({len(objectives)})"
+
+
+@click.command()
+@click.argument("evaluations", metavar="EVALUATION...", nargs=-1, required=True)
+@click.option("-o", "--output", required=True, metavar="FILE", help="The list to write; list:FILE names its problems.")
+@click.option(
+    "--metric", default="best@30", show_default=True, help="The metric of each problem, as evaluations call it."
+)
+@click.option(
+    "--at-most", type=float, default=0.0, show_default=True, help="The metric's largest value, in every EVALUATION."
+)
+@click.option("--limit", type=click.IntRange(1), help="Use only the first K of them.")
+@json_option
+def pick(
+    evaluations: tuple[str, ...], output: str, metric: str, at_most: float, limit: int | None, as_json: bool
+) -> None:
+    """Write a list of the problems on which every EVALUATION, a file that `evo evaluate -o` wrote, found at most that
+    much: by default those on which the best of 30 answers scores 0."""
+    given = {"evaluations": list(evaluations), "metric": metric, "at_most": at_most, "limit": limit}
+    config = parse(PickConfig, given, OPTIONS)
+    check_writable(output)
+    picked = pick_problems(config)
+    write_list(Path(output), picked, config)
+    if as_json:
+        click.echo(json.dumps({"output": output, "problems": picked.names, "of": picked.of}))
+    else:
+        click.echo(f"{output}: {len(picked.names)} of {picked.of} problems; search them as list:{output}")
+
+
+problems.add_command(pick)
+problems.add_command(fuzz)

@@ -1,4 +1,7 @@
-"""`evo run`: search problems with a policy."""
+"""`evo run` and `evo resume`: search problems with a policy, and continue a stored search.
+
+What runs a search is imported once its input has been checked, so that bad input is reported at once.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,42 @@ from typing import Any
 
 import click
 
-from evo.cli.flags import collect_given
-from evo.cli.options import OutputOptions, command_line, db_option, json_option, plain_option, ray_option
-from evo.cli.search_flags import search_flags
-from evo.config.run import load_config
+from evo.cli.flags import BUDGET, SAMPLING, SEARCH, TRAINING, GroupedCommand, collect_given, flag, search_flags
+from evo.cli.options import (
+    OutputOptions,
+    check_processes,
+    command_line,
+    db_option,
+    json_option,
+    plain_option,
+    ray_option,
+)
+from evo.config.compare import CompareOptions
+from evo.config.run import RunConfig, load_config
 from evo.runs.preflight import check_new_run
 from evo.search.resources import Resources
 
 
-@click.command()
+@click.command(
+    cls=GroupedCommand,
+    sections={
+        "Basic": (
+            *("policy", "iterations", "limit", "answers", "rollouts", "seed"),
+            *("config_path", "name", "db", "plain"),
+        ),
+        "Budget": BUDGET,
+        "Search": SEARCH,
+        "Policy": SAMPLING,
+        "Training during the search": ("train__method", *TRAINING),
+        "Execution and output": ("sandbox", "ray", "as_json"),
+    },
+)
 @click.argument("problems", nargs=-1)
 @search_flags
-@click.option("--config", "config_path", metavar="FILE.yaml", help="the same keys as YAML; flags override it")
-@click.option("--name", help="of the run; default: a readable one is made up")
+@click.option(
+    "--config", "config_path", metavar="FILE.yaml", help="Read the same settings from a YAML file; flags override it."
+)
+@click.option("--name", help="The run's name; by default a readable one is made up.")
 @db_option
 @ray_option
 @plain_option
@@ -40,7 +66,7 @@ def run(
     evo run maze:hard --limit 10 --iterations 60
     evo run programs:easy --policy Qwen/Qwen2.5-Coder-0.5B-Instruct --rollouts 4 --answers 1
     evo run my_scorer.py --policy DIR --until-solved
-    evo run my_scorer.py --policy scripted:mutate        no model, no network: random changes of what scored well
+    evo run my_scorer.py --policy scripted:mutate        no model, no network: random edits of what scored well
     """
     config = load_config(config_path, {**collect_given(options), "problems": problems})
     command, resources = command_line(), Resources()
@@ -63,4 +89,70 @@ def run(
         outcome = run_search_on_cluster(
             lambda: plan_run(config, resources, db=db, name=name, command=command), [config], ray, driver, db
         )
+    return report_search(outcome, output, console)
+
+
+@click.command()
+@click.argument("name", metavar="RUN")
+@click.option("--policy", help="The policy that continues a run that evo import made.")
+@flag(RunConfig, "rollouts", help="Rollouts per iteration (G), with --policy.")
+@flag(RunConfig, "answers", help="Answers per rollout (m), with --policy.")
+@flag(RunConfig, "iterations", help="The new total of iterations per problem.")
+@flag(RunConfig, "max_answers", help="The new budget of answers, including those already spent.")
+@flag(RunConfig, "max_tokens", help="The new budget of tokens, including those already spent.")
+@flag(RunConfig, "max_cost", help="The new budget of cost, including what is already spent.")
+@flag(RunConfig, "max_seconds", help="The new budget of seconds, including those already searched.")
+@click.option(
+    "--rescore", is_flag=True, help="Score all stored answers again, after an edit of the scorer or its data."
+)
+@click.option("--accept-change", is_flag=True, help="Continue although the scorer was edited; old scores stay.")
+@db_option
+@ray_option
+@flag(CompareOptions, "processes", help="Worker processes of a comparison, as in evo compare.")
+@plain_option
+@json_option
+def resume(
+    name: str,
+    rescore: bool,
+    accept_change: bool,
+    db: str,
+    ray: str | None,
+    processes: int | None,
+    plain: bool,
+    as_json: bool,
+    **settings: Any,
+) -> int:
+    """Continue RUN after its last committed iteration, on the same seed; nothing committed is scored again. RUN may be
+    a comparison: all its runs continue, and those that have not begun begin. A run that evo import made needs a policy.
+    A run whose scorer or data was edited is refused without --rescore or --accept-change."""
+    from evo.api.drive import SearchOutcome, run_comparison, run_search, run_search_on_cluster
+    from evo.cli.live import foreground, name_configs
+    from evo.cli.outcome import report_comparison, report_search
+    from evo.comparison.resume import plan_resume
+    from evo.runs.resume import relaunch
+
+    changed = {key: value for key, value in settings.items() if value is not None}
+    plan = plan_resume(name, db, changed, rescore=rescore, accept_change=accept_change)
+    output = OutputOptions(db, plain, as_json)
+    if plan.is_comparison:
+        configs = plan.configs()
+        check_processes(processes, ray)
+        console, driver = foreground(output, name_configs(list(configs.values())))
+        batches = plan.batches(configs)
+        compared = run_comparison(
+            lambda: (name, batches),
+            list(configs.values()),
+            driver,
+            db,
+            processes=processes,
+            changes=plan.changes,
+            ray=ray,
+        )
+        return report_comparison(compared, output, console)
+    console, driver = foreground(output, f"run {name}")
+    outcome: SearchOutcome | None
+    if ray is None:
+        outcome = run_search(lambda: relaunch(name, db=db, changes=plan.changes), driver, db)
+    else:
+        outcome = run_search_on_cluster(lambda: name, [], ray, driver, db, plan.changes)
     return report_search(outcome, output, console)

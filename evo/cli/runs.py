@@ -101,7 +101,7 @@ def _own_db(context: click.Context, db: str) -> str:
 
 
 def yes_option(command: F) -> F:
-    return click.option("--yes", "-y", is_flag=True, help="do not ask")(command)
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(command)
 
 
 @runs.command()
@@ -176,8 +176,10 @@ class _Unit:
 
 
 @runs.command()
-@click.option("--status", "statuses", multiple=True, type=click.Choice(RUN_STATUSES), help="those that ended like this")
-@click.option("--days", type=click.FloatRange(0), help="those that nothing was written to for so many days")
+@click.option(
+    "--status", "statuses", multiple=True, type=click.Choice(RUN_STATUSES), help="Only runs that ended like this."
+)
+@click.option("--days", type=click.FloatRange(0), help="Only runs to which nothing was written for this many days.")
 @yes_option
 @db_option
 @click.pass_context

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from evo.cli.flags import collect_given, flag, together
+from evo.cli.flags import GroupedCommand, collect_given, flag, together
 from evo.cli.live import INTERRUPTED, handling_interrupts
 from evo.cli.options import command_line, json_option, plain_option
 from evo.cluster import cluster_training
+from evo.config.traces import TraceSettings
 from evo.config.train import TrainRun, check_resumable, plan_training
 from evo.errors import BadInput
 from evo.exit_status import describe_exit
@@ -21,11 +22,15 @@ from evo.runs.preflight import check_new_training
 from evo.search.stop import StopReason
 from evo.training.display import TrainingDisplay
 from evo.training.run_directory import TrainingRecord
+from vpo.training.config import EstimationSettings, TrainerSettings
 
 if TYPE_CHECKING:
     from evo.training.setup import Training
 
 
+_OPTIMISATION = [
+    name for name in TrainerSettings.model_fields if name not in EstimationSettings.model_fields and name != "seed"
+]
 _FLAGS = [
     flag(TrainRun, key, **({"envvar": "EVO_DB"} if key == "db" else {}))
     for key in TrainRun.model_fields
@@ -33,17 +38,40 @@ _FLAGS = [
 ]
 
 
-@click.command()
+@click.command(
+    cls=GroupedCommand,
+    sections={
+        "Basic": (
+            *("policy", "steps", "output", "folder", "evaluate", "prompts", "rollouts", "answers", "seed"),
+            "config_file",
+        ),
+        "Budget": ("max_seconds", "max_answers", "limit"),
+        "Sampling and parents": (
+            *("temperature", "max_new_tokens", "parents", "parents_from", "parent_level", "under_way", "visits"),
+            *("reward", "shaping", "stop_at_chance"),
+        ),
+        "Stored traces": tuple(TraceSettings.model_fields),
+        "Method": [name for name in EstimationSettings.model_fields if name not in ("method", "seed")],
+        "Optimisation": _OPTIMISATION,
+        "Evaluation and checkpoints": ("evaluate_every", "evaluate_limit", "evaluate_answers", "save_every", "keep"),
+        "Execution and output": ("sandbox", "device", "fsdp", "fsdp_offload", "trackers", "ray", "as_json", "plain"),
+    },
+)
 @click.argument("method", required=False)
 @click.argument("problems", nargs=-1, metavar="PROBLEMSET...")
-@click.option("-o", "--output", type=click.Path(file_okay=False), help="directory of the run and of the trained policy")
-@click.option("--resume", "folder", type=click.Path(file_okay=False), help="go on with the run in this directory")
 @click.option(
-    "--config", "config_file", type=click.Path(dir_okay=False), help="settings from a YAML file; flags override"
+    "-o", "--output", type=click.Path(file_okay=False), help="The directory of the run and of the trained policy."
+)
+@click.option("--resume", "folder", type=click.Path(file_okay=False), help="Continue the run in this directory.")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False),
+    help="Read settings from a YAML file; flags override it.",
 )
 @together(_FLAGS)
 @click.option(
-    "--ray", metavar="ADDRESS", help="train on a node of a Ray cluster: local, auto, or HOST:PORT, with ?cpus= ?gpus="
+    "--ray", metavar="ADDRESS", help="Train on a node of a Ray cluster: local, auto, or HOST:PORT, with ?cpus= ?gpus=."
 )
 @json_option
 @plain_option
@@ -59,9 +87,9 @@ def train(
     **options: Any,
 ) -> int:
     """Train a policy with METHOD (vpo, grpo, max_at_k, maxrl, gdpo, random_weighting, multi_rlvr, entropic, per_answer,
-    archive_vpo) on PROBLEMSET, or on the prompt groups that searches stored (--from-traces), and write it to -o as a
-    Hugging Face checkpoint with its card. From stored searches it also learns by example: from answers that are better
-    than their parents (improve), and from better against worse ones (dpo).
+    archive_vpo) on PROBLEMSET, or on what searches stored (--from-traces), and write it to -o as a Hugging Face
+    checkpoint with its card. From stored searches it also learns by example: from answers that are better than their
+    parents (improve), and from pairs of a better and a worse one (dpo).
 
     \b
     evo train vpo maze:train --policy embedded:base --steps 300 --evaluate maze:test -o runs/vpo

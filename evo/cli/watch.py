@@ -6,6 +6,7 @@ Each way of watching is loaded when it is asked for: the screen is there before 
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import click
@@ -20,38 +21,62 @@ from evo.tui.terminal import can_show
 @click.argument("name", metavar="RUN")
 @db_option
 @click.option(
-    "--against", metavar="ARM", help="the arm that others are measured against  [default: grpo, or the first]"
+    "--against", metavar="ARM", help="The arm that others are measured against.  [default: grpo, or the first]"
 )
 @plain_option
-@click.option("--once", is_flag=True, help="print one picture and end")
-@click.option("--svg", metavar="FILE", help="write one picture of 160x50 characters and end")
-@click.option("--serve", is_flag=True, help="show it in a local browser  [needs: pip install 'evo-search[serve]']")
+@click.option("--once", is_flag=True, help="Print one picture and end.")
+@click.option("--svg", metavar="FILE", help="Write one picture of 160x50 characters and end.")
+@click.option("--serve", is_flag=True, help="Show it in a local browser.  [needs: pip install 'evo-search[serve]']")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="of --serve; 0: a free one"
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port of --serve; 0: a free one."
 )
 def watch(
     name: str, db: str, against: str | None, plain: bool, once: bool, svg: str | None, serve: bool, port: int
 ) -> int:
     """Watch RUN, a search or a comparison, while it runs or after; q leaves it running.
 
-    It reads the database alone and never writes, so it may run anywhere that reaches the database. --serve prints an
+    It only reads the database, so it may run anywhere that reaches it. --serve prints an
     address with a token: only this machine can open it, and only with that token.
     """
     if sum((once, serve, svg is not None)) > 1 or (plain and serve):
         raise BadInput("--once, --svg and --serve exclude each other, and --serve has no --plain")
     console = Console(highlight=False, markup=False, emoji=False)
     if serve:
-        from evo.cli.watch_served import serve_screen
-
-        return serve_screen(name, db, against, port, console)
+        return _serve_screen(name, db, against, port, console)
     if plain or once or svg is not None or not can_show(console):
-        from evo.cli import watch_plain
+        from evo.cli import lines
 
         if once:
-            return watch_plain.print_picture(name, db, against, console)
+            return lines.print_picture(name, db, against, console)
         if svg is not None:
-            return watch_plain.write_picture(name, db, against, Path(svg))
-        return watch_plain.print_lines(name, db, against, console)
+            return lines.write_picture(name, db, against, Path(svg))
+        return lines.print_lines(name, db, against, console)
     from evo.tui.shown import show
 
     return asyncio.run(show(db, name, console, against))
+
+
+def _serve_screen(name: str, db: str, against: str | None, port: int, console: Console) -> int:
+    """Serve until a signal ends it. Raises UnknownRun, and BadInput if it cannot be served."""
+    try:
+        from evo.tui.serve import ServedScreen, command_of
+    except ImportError:
+        raise BadInput("--serve needs textual-serve: pip install 'evo-search[serve]'") from None
+    from evo.monitor.poller import Poller
+    from islands.db.store import Store
+
+    with Store.open(db, read_only=True) as store:
+        Poller(store, name, against)  # a mistyped name is reported here, not in the browser
+
+    def say(address: str) -> None:
+        console.print(f"{name} is at {address}\nCtrl-C ends the screen; the run continues", soft_wrap=True)
+
+    os.environ["EVO_DB"] = db  # for the screens' processes, whose commands others can read: it may hold a password
+    try:
+        server = ServedScreen(command_of(name, against), f"evo watch {name}", port, say)
+    except OSError as error:
+        raise BadInput(
+            f"port {port} is not available ({error.strerror or error}); --port 0 chooses a free one"
+        ) from None
+    server.serve_forever()
+    return 0

@@ -20,15 +20,23 @@ class ClusterOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    cpus: float = Field(1.0, ge=0.0, description="of a task: one run of a comparison, or one shard of a run")
-    gpus: float = Field(0.0, ge=0.0, description="of a task, where its policy runs in it")
-    resources: dict[str, float] = Field(default_factory=dict, description="of a task, as Ray names them: NAME:1,NAME:2")
-    shards: int | None = Field(None, ge=1, description="tasks that a run's problems are dealt to; default: as many fit")
-    scorers: int = Field(0, ge=0, description="scoring processes on the nodes; 0 scores where the task is")
-    scorer_cpus: float = Field(1.0, ge=0.0, description="of a scoring process; default: as the scorers say, or 1")
-    scorer_gpus: float = Field(0.0, ge=0.0, description="of a scoring process; default: as the scorers say, or 0")
+    cpus: float = Field(1.0, ge=0.0, description="CPUs of a task: one run of a comparison, or one shard of a run.")
+    gpus: float = Field(0.0, ge=0.0, description="GPUs of a task, if its policy runs in it.")
+    resources: dict[str, float] = Field(
+        default_factory=dict, description="Resources of a task, as Ray names them: NAME:1,NAME:2."
+    )
+    shards: int | None = Field(
+        None, ge=1, description="Tasks that a run's problems are divided between; default: as many as fit."
+    )
+    scorers: int = Field(0, ge=0, description="Scoring processes on the nodes; 0 scores in the task.")
+    scorer_cpus: float = Field(
+        1.0, ge=0.0, description="CPUs of a scoring process; default: as the scorers declare, or 1."
+    )
+    scorer_gpus: float = Field(
+        0.0, ge=0.0, description="GPUs of a scoring process; default: as the scorers declare, or 0."
+    )
     scorer_resources: dict[str, float] = Field(
-        default_factory=dict, description="of a scoring process; default: as the scorers say"
+        default_factory=dict, description="Resources of a scoring process; default: as the scorers declare."
     )
 
     @field_validator("resources", "scorer_resources", mode="before")

@@ -32,21 +32,23 @@ class ArmConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
     policy: str
-    answers: Answers | None = Field(None, description="m; default: as it was trained, else the comparison's")
+    answers: Answers | None = Field(
+        None, description="Answers per rollout (m); default: as the policy was trained, else the comparison's."
+    )
     temperature: Temperature | None = None
     top_p: TopP | None = None
     max_new_tokens: Count | None = None
     device: str | None = None
     dtype: str | None = None
-    show_parent: bool | None = Field(None, description="off: no evolution")
-    fresh: Fresh | None = Field(None, description="share of prompts that are the task alone")
-    prefill: Share | None = Field(None, description="share of prompts that begin the answer")
-    reflect: str | None = Field(None, description="a policy that reflects on the parents of this arm")
+    show_parent: bool | None = Field(None, description="Show parents; off: no evolution.")
+    fresh: Fresh | None = Field(None, description="The share of prompts that show only the task.")
+    prefill: Share | None = Field(None, description="The share of prompts that begin the answer.")
+    reflect: str | None = Field(None, description="A policy that reflects on the parents of this arm.")
     population: PopulationConfig | None = Field(
-        None, description="settings of this arm's islands, over those that the arms have in common"
+        None, description="Settings of this arm's islands, which override those of all arms."
     )
     train: str | dict[str, Any] | None = Field(
-        None, description="the method that trains this arm's policy while it searches, or the settings of that"
+        None, description="The method that trains this arm's policy during its search, or its settings."
     )
 
 
@@ -55,18 +57,18 @@ class CompareConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
-    arms: dict[str, ArmConfig] = Field(default_factory=dict, description="by name, in their order")
-    seeds: int = Field(3, ge=1, le=1000, description="how many, from --seed on")
+    arms: dict[str, ArmConfig] = Field(default_factory=dict, description="The arms by name, in their order.")
+    seeds: int = Field(3, ge=1, le=1000, description="How many seeds, from --seed on.")
     baselines: list[str] | None = Field(
         None,
-        description="best-of-n, hill, scs, each of the first arm or as in hill=ARM, and classic for mazes; "
-        "default: best-of-n",
+        description="Baselines: best-of-n, hill, scs, each of the first arm or as in hill=ARM, and classic for mazes; "
+        "default: best-of-n.",
     )
-    best_of_n: list[str] | None = Field(None, description="arms to repeat without evolution, as by best-of-n=ARM")
+    best_of_n: list[str] | None = Field(None, description="Arms to repeat without evolution, as by best-of-n=ARM.")
     answers_per_iteration: Count | None = Field(
-        None, description="of every arm, in chains of its own length; default: the least that suits all"
+        None, description="Answers per iteration of every arm; default: the least that suits all chain lengths."
     )
-    training: dict[str, Any] = Field(default_factory=dict, description="what the arms that train have in common")
+    training: dict[str, Any] = Field(default_factory=dict, description="Settings of all arms that train.")
     search: RunConfig
 
     @field_validator("arms")
@@ -98,9 +100,9 @@ class CompareConfig(BaseModel):
 class CompareOptions(CompareConfig):
     """A comparison, and the settings of `evo compare` that decide no run."""
 
-    against: str | None = Field(None, description="measure the others against this arm; default: grpo, else the first")
+    against: str | None = Field(None, description="Measure the others against this arm; default: grpo, else the first.")
     processes: int | None = Field(
-        None, ge=1, le=64, description="searches side by side; default: by policies and cores"
+        None, ge=1, le=64, description="Searches side by side; default: by policies and cores."
     )
 
     @model_validator(mode="after")

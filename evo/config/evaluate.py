@@ -11,9 +11,9 @@ from evo.config.sampling import SamplingConfig
 class EvaluateConfig(SamplingConfig):
     """The settings of `evo evaluate`."""
 
-    answers_total: int = Field(30, ge=1, le=100_000, description="answers per problem")
-    seeds: int = Field(1, ge=1, le=1000, description="how many, from --seed on")
-    against: str | None = Field(None, description="compare with what -o wrote, problem by problem")
+    answers_total: int = Field(30, ge=1, le=100_000, description="Answers per problem.")
+    seeds: int = Field(1, ge=1, le=1000, description="How many seeds, from --seed on.")
+    against: str | None = Field(None, description="Compare problem by problem with a file that -o wrote.")
 
     def run_config(self) -> RunConfig:
         """The same as a run's configuration; what the user left open stays open."""

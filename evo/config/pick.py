@@ -12,7 +12,7 @@ class PickConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    evaluations: list[str] = Field(min_length=1, description="files that evo evaluate -o wrote")
-    metric: str = Field("best@30", description="of each problem, as evaluations call it")
-    at_most: float = Field(0.0, description="problems whose metric is this or less in every evaluation")
-    limit: Count | None = Field(None, description="only the first K of them")
+    evaluations: list[str] = Field(min_length=1, description="Files that evo evaluate -o wrote.")
+    metric: str = Field("best@30", description="The metric of each problem, as evaluations call it.")
+    at_most: float = Field(0.0, description="Pick problems whose metric is this or less in every evaluation.")
+    limit: Count | None = Field(None, description="Use only the first K of them.")

@@ -15,19 +15,19 @@ class PretrainSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    language: str = Field("maze", description="token language that the policy writes")
-    start: str | None = Field(None, description="embedded policy to go on from  [default: from nothing]")
-    steps: int | None = Field(None, ge=1, description="optimiser steps  [default: what made the shipped policy]")
-    seconds: float | None = Field(None, gt=0, description="stop by the clock instead of by steps")
-    seed: int = Field(0, ge=0, description="decides every random choice")
-    width: int | None = Field(None, ge=8, description="of the model")
-    layers: int | None = Field(None, ge=1, description="of the model")
-    heads: int | None = Field(None, ge=1, description="of attention")
-    lr: float | None = Field(None, gt=0, description="peak learning rate")
+    language: str = Field("maze", description="The token language that the policy writes.")
+    start: str | None = Field(None, description="The embedded policy to start from.  [default: none]")
+    steps: int | None = Field(None, ge=1, description="Optimiser steps.  [default: what made the shipped policy]")
+    seconds: float | None = Field(None, gt=0, description="Stop after this many seconds instead of by steps.")
+    seed: int = Field(0, ge=0, description="The seed of every random choice.")
+    width: int | None = Field(None, ge=8, description="The model's width.")
+    layers: int | None = Field(None, ge=1, description="The model's layers.")
+    heads: int | None = Field(None, ge=1, description="Attention heads.")
+    lr: float | None = Field(None, gt=0, description="The peak learning rate.")
     large_share: float | None = Field(
-        None, ge=0, le=1, description="of lessons on 13x13 boards  [default: .5 in maze-edit]"
+        None, ge=0, le=1, description="The share of lessons on 13x13 boards.  [default: .5 in maze-edit]"
     )
-    precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="of the products")
+    precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="The number format of products.")
     threads: int = Field(1, ge=1, description="CPU threads")
 
     def config(self) -> PretrainConfig:

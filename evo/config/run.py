@@ -20,75 +20,83 @@ from problems.resources import check_resources
 
 
 class PromptConfig(BaseModel):
-    """What a prompt shows beside the task."""
+    """What a prompt shows in addition to the task."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
     style: Literal["auto", "evo", "openevolve"] = Field(
-        "auto", description="auto: OpenEvolve's templates for an OpenEvolve directory, ours elsewhere"
+        "auto", description="The templates; auto: OpenEvolve's for an OpenEvolve directory, else ours."
     )
     diff: bool | None = Field(
-        None, description="SEARCH/REPLACE edits instead of whole answers; needs one answer a rollout"
+        None, description="Ask for SEARCH/REPLACE edits instead of whole answers; needs one answer per rollout."
     )
-    max_answer_chars: int = Field(8000, ge=100, description="longer programs are cut in the middle when shown")
-    max_feedback_chars: int = Field(1500, ge=0, description="feedback shown per candidate")
-    show_parent: bool = Field(True, description="off: every prompt is the task alone, i.e. best-of-n without evolution")
+    max_answer_chars: int = Field(
+        8000, ge=100, description="Cut longer answers in the middle when a prompt shows them."
+    )
+    max_feedback_chars: int = Field(1500, ge=0, description="Characters of feedback shown per candidate at most.")
+    show_parent: bool = Field(
+        True, description="Show a parent; off: every prompt is only the task (best-of-n without evolution)."
+    )
     fresh: Fresh = Field(
         "auto",
-        description="share of the prompts that are the task alone, beside those with a parent; auto: as large as the "
-        "share of answers that repeated others because a parent was shown",
+        description="The share of prompts that show only the task, no parent; auto: the share of answers that were "
+        "repeats because a parent was shown.",
     )
-    prefill: Share = Field(0.0, description="share of the prompts that begin the answer with a part of the parent's")
+    prefill: Share = Field(0.0, description="The share of prompts that begin the answer with a part of the parent.")
 
 
 class FeedbackConfig(BaseModel):
-    """What is said of a candidate beside its scorer's own feedback."""
+    """Feedback on a candidate in addition to its scorer's."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
     policy: str | None = Field(
         None,
-        description="a policy that says in two sentences what a parent's failing components need, shown to its "
-        "children; the search's own, or another",
+        description="A policy (the search's or another) that writes in two sentences what a parent's failing parts "
+        "need, for the prompts of its children.",
     )
-    max_new_tokens: Count = Field(96, description="of what it says")
+    max_new_tokens: Count = Field(96, description="Tokens per reflection at most.")
 
 
 class RunConfig(SamplingConfig):
     """Everything that decides a run. One seed and one configuration give one run."""
 
-    mixing: Literal["bandit", "turns"] = Field("bandit", description="how a search chooses between policies A,B")
+    mixing: Literal["bandit", "turns"] = Field("bandit", description="How a search chooses between policies A,B.")
 
     iterations: Count | None = Field(
-        None, description="prompt groups per problem; default 100, or an OpenEvolve config's"
+        None, description="Iterations per problem; default 100, or an OpenEvolve config's."
     )
-    rollouts: Rollouts = Field(1, description="G, rollouts in a prompt group")
+    rollouts: Rollouts = Field(1, description="Rollouts per iteration (G).")
 
-    max_answers: Count | None = Field(None, description="budget: answers asked for in all, a chain of m counting m")
-    max_tokens: Count | None = Field(None, description="budget: generated tokens in all")
-    max_cost: float | None = Field(None, gt=0, description="budget: what a policy with ?price= has cost in all")
-    max_seconds: float | None = Field(None, gt=0, description="budget: seconds of searching in all, pauses left out")
-    until_solved: bool = Field(False, description="stop a problem when it is solved")
+    max_answers: Count | None = Field(None, description="Stop after this many answers in all; a chain of m counts m.")
+    max_tokens: Count | None = Field(None, description="Stop after this many generated tokens in all.")
+    max_cost: float | None = Field(None, gt=0, description="Stop at this cost in all, for policies with ?price=.")
+    max_seconds: float | None = Field(
+        None, gt=0, description="Stop after this many seconds of searching in all, pauses excluded."
+    )
+    until_solved: bool = Field(False, description="Stop a problem when it is solved.")
 
-    parallel: Count | None = Field(None, description="prompt groups in flight; default by policy and problem count")
+    parallel: Count | None = Field(None, description="Iterations in flight; default by policy and number of problems.")
     lag: int = Field(
         0,
         ge=0,
         le=100_000,
-        description="groups that may run ahead of a slow rollout or evaluation, beyond those in flight: they are "
-        "committed as they come back, and one seed no longer gives one run",
+        description="Iterations that may run ahead of a slow rollout or evaluation, beyond those in flight: they are "
+        "committed as they come back, and the run is not reproducible from its seed.",
     )
     population: PopulationConfig = Field(default_factory=PopulationConfig)
     prompt: PromptConfig = Field(default_factory=PromptConfig)
     feedback: FeedbackConfig = Field(default_factory=FeedbackConfig)
-    train: SearchTraining | None = Field(None, description="train the policy beside the search")
-    scorer: ScorerSettings | None = Field(None, description="what is declared of a function given in Python")
+    train: SearchTraining | None = Field(None, description="Train the policy during the search.")
+    scorer: ScorerSettings | None = Field(None, description="The declarations of a scoring function given in Python.")
     scoring_resources: dict[str, float] | None = Field(
         None,
-        description="what scoring an answer takes: cpus, gpus, a cluster's own names; default: as the scorers say; "
-        "what --ray ADDRESS?scorers=N gives each scoring process",
+        description="What scoring an answer takes: cpus, gpus, a cluster's names; default: as the scorers declare. "
+        "--ray ADDRESS?scorers=N gives it to each scoring process.",
     )
-    scoring_workers: int | None = Field(None, ge=1, le=256, description="answers scored at once; default: CPU count")
+    scoring_workers: int | None = Field(
+        None, ge=1, le=256, description="Answers scored at once; default: the number of CPUs."
+    )
 
     @field_validator("scoring_resources", mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""How a policy is asked, wherever one is: types whose bounds and descriptions every command shares."""
+"""How a policy samples: types and settings whose bounds and descriptions every command shares."""
 
 from __future__ import annotations
 
@@ -36,20 +36,22 @@ class SamplingConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
-    problems: list[str] = Field(default_factory=list, description="problem addresses")
+    problems: list[str] = Field(default_factory=list, description="Problem addresses.")
     policy: str = Field(
         "embedded:base",
-        description="embedded:NAME (mazes), a hub id or directory, vllm:ID, openai:MODEL@URL, or scripted:mutate (no "
-        "model: changes text, numbers and programs at random)",
+        description="The policy: embedded:NAME (mazes), a hub id or directory, vllm:ID, openai:MODEL@URL, or "
+        "scripted:mutate (random edits, no model).",
     )
-    answers: Answers = Field(3, description="m, answers asked of each rollout")
-    seed: int = Field(0, ge=0, description="decides every random choice")
-    limit: Count | None = Field(None, description="only the first K problems of each set")
+    answers: Answers = Field(3, description="Answers per rollout (m).")
+    seed: int = Field(0, ge=0, description="The seed of every random choice.")
+    limit: Count | None = Field(None, description="Use only the first K problems of each set.")
     temperature: Temperature | None = Field(
-        None, description="of sampling; default 1, or what an OpenEvolve config says"
+        None, description="The sampling temperature; default 1, or an OpenEvolve config's."
     )
-    top_p: TopP = Field(1.0, description="nucleus sampling")
-    max_new_tokens: Count | None = Field(None, description="per rollout; default by answer format and count")
-    sandbox: Mode = Field("auto", description="isolation of code that models write")
-    device: str | None = Field(None, description="cpu, cuda, cuda:1 (transformers)")
-    dtype: Dtype | None = Field(None, description="of the weights (transformers)")
+    top_p: TopP = Field(1.0, description="Sample from the smallest set of tokens with this much probability.")
+    max_new_tokens: Count | None = Field(
+        None, description="Tokens per rollout at most; default by answer format and count."
+    )
+    sandbox: Mode = Field("auto", description="How code that models write is isolated.")
+    device: str | None = Field(None, description="The device of a transformers model: cpu, cuda, cuda:1.")
+    dtype: Dtype | None = Field(None, description="The number format of a transformers model's weights.")

@@ -12,21 +12,21 @@ class ScorerSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
-    statement: str | None = Field(None, description="the task in English, as a prompt shows it")
-    seed_answer: str | None = Field(None, description="where the search starts")
-    target: float | None = Field(None, description="the fitness at which the problem counts as solved")
-    answer_format: Literal["text", "python"] = Field("text", description="how an answer is written")
-    objectives: list[str] | None = Field(None, description="names of the scores; default: those that the seed's has")
+    statement: str | None = Field(None, description="The task in English, as a prompt shows it.")
+    seed_answer: str | None = Field(None, description="The answer that the search starts from.")
+    target: float | None = Field(None, description="The fitness at which the problem counts as solved.")
+    answer_format: Literal["text", "python"] = Field("text", description="How an answer is written.")
+    objectives: list[str] | None = Field(None, description="The names of the scores; default: those of the seed.")
     directions: dict[str, Literal["max", "min"]] | None = Field(
-        None, description="min for an objective that is better when lower"
+        None, description="min for an objective that is better when lower."
     )
     weights: dict[str, float] | list[float] | None = Field(
-        None, description="of the objectives in the fitness; default: the plain mean"
+        None, description="The objectives' weights in the fitness; default: the plain mean."
     )
-    timeout: float | None = Field(None, gt=0, description="seconds per answer; default 30")
-    readable: list[str] | None = Field(None, description="files and folders that it reads")
-    batched: bool = Field(False, description="the function takes a list of answers and gives a list of scores")
-    isolated: bool = Field(True, description="off: trusted, runs without the sandbox")
+    timeout: float | None = Field(None, gt=0, description="Seconds per answer; default 30.")
+    readable: list[str] | None = Field(None, description="Files and folders that the function reads.")
+    batched: bool = Field(False, description="The function takes a list of answers and gives a list of scores.")
+    isolated: bool = Field(True, description="Run in the sandbox; off: trusted.")
     resources: dict[str, float] = Field(
-        default_factory=dict, description="what scoring an answer takes, as in {gpus: 1}; see scoring_resources"
+        default_factory=dict, description="What scoring an answer takes, as in {gpus: 1}; see scoring_resources."
     )

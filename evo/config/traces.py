@@ -16,31 +16,36 @@ _RUN_AT = re.compile(r"(?P<run>[^@]+)@(?P<address>[A-Za-z][A-Za-z0-9+]*://.*)")
 
 
 class TraceSettings(BaseModel):
-    """Where traces lie, and which of them count. A group is taken whole or not at all."""
+    """Where traces are, and which of them are learned from. A group is taken whole or not at all."""
 
     model_config = ConfigDict(extra="forbid")
 
     from_traces: list[str] = Field(
         default_factory=list,
-        description="learn from what these runs (RUN, a comparison's name, RUN@DATABASE; commas) stored, "
-        "instead of sampling",
+        description="Learn from what these runs (RUN, a comparison's name, RUN@DATABASE; commas) stored, "
+        "instead of sampling.",
     )
-    db: str = Field(DEFAULT_DB, description="of the runs that name no other")
+    db: str = Field(DEFAULT_DB, description="The database of runs that name no other.")
     trace_problems: list[str] = Field(
-        default_factory=list, description="only traces of these problems (a name, an address, a set or part of one)"
+        default_factory=list,
+        description="Use only traces of these problems (a name, an address, a set or part of one).",
     )
     trace_versions: list[str] = Field(
-        default_factory=list, description="only traces of policy versions that begin like this"
+        default_factory=list, description="Use only traces of policy versions that begin like this."
     )
-    trace_after: str | None = Field(None, description="only traces stored at or after this ISO time, UTC if it says no")
-    trace_before: str | None = Field(None, description="only traces stored before this ISO time")
+    trace_after: str | None = Field(
+        None, description="Use only traces stored at or after this ISO time, by default in UTC."
+    )
+    trace_before: str | None = Field(None, description="Use only traces stored before this ISO time.")
     trace_iterations: str | None = Field(
-        None, description="only iterations A-B of each problem, counted from 0, both included; A- has no end"
+        None, description="Use only iterations A-B of each problem, from 0, both included; A- has no end."
     )
     trace_most_behind: int | None = Field(
-        None, ge=0, description="no traces of a version more than this many training steps behind its run's newest"
+        None,
+        ge=0,
+        description="Use no traces of versions more than this many training steps behind their run's newest.",
     )
-    passes: int = Field(1, ge=1, description="passes over the traces, each in an order of its own")
+    passes: int = Field(1, ge=1, description="Passes over the traces, each in its own order.")
 
     @field_validator("from_traces", "trace_problems", "trace_versions")
     @classmethod

@@ -36,54 +36,63 @@ _OF_SAMPLING = (
 class TrainRun(TraceSettings, TrainerSettings):
     """Everything that decides a training run. One seed and one configuration give one run."""
 
-    problems: list[str] = Field(default_factory=list, description="problem addresses to learn from")
-    limit: Count | None = Field(None, description="only the first K problems of each set")
-    policy: str = Field("embedded:base", description="where training starts")
-    steps: int = Field(200, ge=1, description="optimiser steps")
-    max_seconds: float | None = Field(None, gt=0, description="stop after this long, held-out evaluation left out")
-    max_answers: int | None = Field(None, ge=1, description="stop after this many answers were asked for")
-    seed: int = Field(0, ge=0, description="decides every random choice")
+    problems: list[str] = Field(default_factory=list, description="Problem addresses to learn from.")
+    limit: Count | None = Field(None, description="Use only the first K problems of each set.")
+    policy: str = Field("embedded:base", description="The policy that training starts from.")
+    steps: int = Field(200, ge=1, description="Optimiser steps.")
+    max_seconds: float | None = Field(
+        None, gt=0, description="Stop after this many seconds of training, evaluation excluded."
+    )
+    max_answers: int | None = Field(None, ge=1, description="Stop after this many answers.")
+    seed: int = Field(0, ge=0, description="The seed of every random choice.")
 
-    prompts: int = Field(8, ge=1, description="prompt groups a step")
-    rollouts: Rollouts = Field(8, description="G, rollouts in a prompt group")
-    answers: Answers | None = Field(None, description="m, answers a rollout; default 3 for chains, else 1")
-    temperature: float = Field(1.0, gt=0.0, le=5.0, description="of sampling, in training")
-    max_new_tokens: int | None = Field(None, ge=1, description="per rollout; default by answer format and count")
-    parents: Share = Field(0.25, description="share of prompts that show a parent")
+    prompts: int = Field(8, ge=1, description="Prompts per step.")
+    rollouts: Rollouts = Field(8, description="Rollouts per prompt (G).")
+    answers: Answers | None = Field(None, description="Answers per rollout (m); default 3 for chains, else 1.")
+    temperature: float = Field(1.0, gt=0.0, le=5.0, description="The sampling temperature in training.")
+    max_new_tokens: int | None = Field(
+        None, ge=1, description="Tokens per rollout at most; default by answer format and count."
+    )
+    parents: Share = Field(0.25, description="The share of prompts that show a parent.")
     parents_from: str = Field(
         "step",
         pattern=r"^(step|archive|archive:.+)$",
-        description="step: an answer of the step before; archive: of archives that grow while their problems are asked "
-        "again, as a search's do; archive:RUN (RUN@DATABASE): archives that begin with what a search had found at a "
-        "random moment",
+        description="Where parents come from. step: an answer of the step before; archive: archives that grow as in a "
+        "search while problems are sampled again; archive:RUN (RUN@DATABASE): archives that begin with what a search "
+        "had found at a random moment.",
     )
     parent_level: Share = Field(
-        0.0, description="parents from archives have at least this share of what solves their problem, once one has"
+        0.0, description="Choose parents with at least this share of the target, once an archive has one."
     )
-    under_way: int = Field(32, ge=1, description="problems with an archive at a time")
-    visits: int = Field(16, ge=1, description="prompts that a problem gets, unless it is solved, before another's turn")
+    under_way: int = Field(32, ge=1, description="Problems with an archive at a time.")
+    visits: int = Field(
+        16, ge=1, description="Prompts per problem before the next one's turn, unless it is solved sooner."
+    )
     reward: Reward = Field(
-        "value", description="of an answer to a prompt with a parent: its own value, or its gain over the parent"
+        "value",
+        description="The reward of an answer to a prompt with a parent: its value, or its gain over the parent.",
     )
-    shaping: float = Field(0.0, ge=0.0, description="what an answer's own value counts for beside its gain")
+    shaping: float = Field(0.0, ge=0.0, description="The weight of an answer's value in addition to its gain.")
 
     stop_at_chance: bool = Field(
-        True, description="end where the policy does no more with a parent from an archive than without one"
+        True, description="Stop when a parent from an archive helps the policy no more than none."
     )
 
-    evaluate: list[str] = Field(default_factory=list, description="held-out problem addresses")
-    evaluate_every: int = Field(50, ge=1, description="steps between held-out evaluations")
-    evaluate_limit: Count | None = Field(None, description="only the first K held-out problems of each set")
-    evaluate_answers: int = Field(30, ge=1, description="answers a problem in an evaluation")
-    save_every: int = Field(50, ge=1, description="steps between checkpoints")
-    keep: int = Field(2, ge=1, description="checkpoints kept beside the final one")
-    sandbox: Mode = Field("auto", description="isolation of code that models write")
-    device: str | None = Field(None, description="cpu, cuda, cuda:1")
+    evaluate: list[str] = Field(default_factory=list, description="Held-out problem addresses to evaluate on.")
+    evaluate_every: int = Field(50, ge=1, description="Steps between held-out evaluations.")
+    evaluate_limit: Count | None = Field(None, description="Use only the first K held-out problems of each set.")
+    evaluate_answers: int = Field(30, ge=1, description="Answers per problem in an evaluation.")
+    save_every: int = Field(50, ge=1, description="Steps between checkpoints.")
+    keep: int = Field(2, ge=1, description="Checkpoints to keep, in addition to the final one.")
+    sandbox: Mode = Field("auto", description="How code that models write is isolated.")
+    device: str | None = Field(None, description="The device: cpu, cuda, cuda:1.")
     fsdp: bool = Field(
-        False, description="share weights, gradients and optimiser over the processes of accelerate launch (FSDP2)"
+        False, description="Shard weights, gradients and optimiser over the processes of accelerate launch (FSDP2)."
     )
-    fsdp_offload: bool = Field(False, description="with --fsdp: keep them in the machine's memory between steps")
-    trackers: list[Literal["tensorboard", "wandb"]] = Field(default_factory=list, description="where figures also go")
+    fsdp_offload: bool = Field(False, description="With --fsdp: keep the shards in the machine's memory between steps.")
+    trackers: list[Literal["tensorboard", "wandb"]] = Field(
+        default_factory=list, description="Trackers that also receive the metrics."
+    )
 
     @model_validator(mode="after")
     def _sensible(self) -> TrainRun:

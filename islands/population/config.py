@@ -19,66 +19,68 @@ class PopulationConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     islands: int = Field(
-        0, ge=0, le=1000, description="islands per problem; 0: one where pareto chooses parents, else five"
+        0, ge=0, le=1000, description="Islands per problem; 0: one if pareto chooses parents, else five."
     )
     population_size: int | None = Field(
-        1000, ge=1, description="members of all islands together, a copy counting as one; none: no bound"
+        1000, ge=1, description="Members of all islands together at most, each copy counted; none: no bound."
     )
     archive: Literal["grid", "pareto"] = Field(
-        "grid", description="grid: MAP-Elites cells; pareto: the non-dominated reward vectors of each island"
+        "grid", description="The archive; grid: MAP-Elites cells; pareto: each island's non-dominated reward vectors."
     )
     archive_size: int = Field(
         100,
         ge=1,
         le=2000,
-        description="members that exploitation draws from (grid), or the bound of each island's front (pareto)",
+        description="Members that exploitation draws from (grid), or the bound of each island's front (pareto).",
     )
     feature_dimensions: tuple[str, ...] | None = Field(
         None,
-        description="what spans the grid: complexity (characters), diversity (distance to reference answers), score "
+        description="What spans the grid: complexity (characters), diversity (distance to reference answers), score "
         "(fitness), rewards (every objective), reward:NAME, or a feature the scorer gives; default: the features of "
-        "the first valid answer if it has one to three of them, else complexity and diversity",
+        "the first valid answer if it has one to three of them, else complexity and diversity.",
     )
-    feature_bins: int | dict[str, int] = Field(10, description="bins a feature, or a mapping from feature to bins")
+    feature_bins: int | dict[str, int] = Field(10, description="Bins per feature, or a mapping from feature to bins.")
     diversity_reference_size: int = Field(
-        20, ge=1, le=200, description="how many of the first valid answers diversity is measured against"
+        20, ge=1, le=200, description="How many of the first valid answers diversity is measured against."
     )
     strategy: Literal[
         "auto", "auto_weighted", "openevolve", "weighted", "pareto", "lexicase", "puct", "hill", "scs"
     ] = Field(
         "auto",
-        description="parent choice; auto: pareto where there are several objectives, openevolve where the reward is "
-        "one number (auto_weighted: weighted in the place of pareto); two baselines without islands: hill shows the "
-        "best answer so far and nothing else, scs random successful ones",
+        description="How parents are chosen; auto: pareto for several objectives, openevolve for one (auto_weighted: "
+        "weighted instead of pareto); two baselines without islands: hill shows only the best answer so far, scs "
+        "random successful ones.",
     )
-    exploration_ratio: float = Field(0.2, ge=0, le=1, description="share of uniform draws under openevolve")
+    exploration_ratio: float = Field(0.2, ge=0, le=1, description="The share of uniform draws under openevolve.")
     exploitation_ratio: float = Field(
         0.7,
         ge=0,
         le=1,
-        description="share of draws from the archive under openevolve; the rest is in proportion to fitness",
+        description="The share of draws from the archive under openevolve; the rest is in proportion to fitness.",
     )
     weights: Literal["draw", "island"] = Field(
-        "draw", description="draw: a new scalarization per selection; island: a fixed one per island"
+        "draw", description="Scalarizations; draw: a new one per selection; island: a fixed one per island."
     )
-    pareto_pool: int = Field(8, ge=1, description="fittest of an island's front that pareto draws from")
-    lexicase_pool: int = Field(64, ge=2, le=4096, description="candidates in one lexicase tournament")
-    lexicase_epsilon: float = Field(0.0, ge=0, description="how far below the best still passes")
-    puct_exploration: float = Field(1.0, ge=0, description="c of the exploration term")
+    pareto_pool: int = Field(8, ge=1, description="How many of the fittest of an island's front pareto draws from.")
+    lexicase_pool: int = Field(64, ge=2, le=4096, description="Candidates per lexicase tournament.")
+    lexicase_epsilon: float = Field(
+        0.0, ge=0, description="How far below the best a candidate may be and pass (lexicase)."
+    )
+    puct_exploration: float = Field(1.0, ge=0, description="PUCT's exploration constant c.")
     puct_temperature: float = Field(
-        0.1, ge=0, description="how far ranks may swap, so that selections in flight at the same time differ"
+        0.1, ge=0, description="How far PUCT's ranks may swap, so that selections in flight at the same time differ."
     )
-    num_top_programs: int = Field(3, ge=0, le=100, description="best candidates of a selection")
-    num_diverse_programs: int = Field(2, ge=0, le=100, description="inspirations of a selection")
+    num_top_programs: int = Field(3, ge=0, le=100, description="The best candidates that a prompt shows.")
+    num_diverse_programs: int = Field(2, ge=0, le=100, description="Inspirations that a prompt shows.")
     elite_selection_ratio: float = Field(
-        0.1, ge=0, le=1, description="share of the inspirations that are the island's fittest"
+        0.1, ge=0, le=1, description="The share of inspirations that are the island's fittest."
     )
-    migration_interval: int = Field(50, ge=1, description="generations of the busiest island between migrations")
-    migration_rate: float = Field(0.1, ge=0, le=1, description="share of an island that migrates")
+    migration_interval: int = Field(50, ge=1, description="Generations of the busiest island between migrations.")
+    migration_rate: float = Field(0.1, ge=0, le=1, description="The share of an island that migrates.")
     migration_basis: int = Field(
-        200, ge=1, description="members that share is counted over at most, so that a migration's cost stays flat"
+        200, ge=1, description="Members that this share is taken of at most, which bounds a migration's cost."
     )
-    cache_bytes: int = Field(16 << 20, ge=0, description="candidate texts kept at hand, in bytes")
+    cache_bytes: int = Field(16 << 20, ge=0, description="Bytes of candidate texts kept in memory.")
 
     @model_validator(mode="before")
     @classmethod

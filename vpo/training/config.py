@@ -33,13 +33,14 @@ class _Settings(BaseModel):
 class EstimationSettings(_Settings):
     """How advantages are estimated, as far as the user decides it."""
 
-    method: str = Field("vpo", description="a row of the table of methods (vpo, grpo, ...)")
+    method: str = Field("vpo", description="The method: a row of the table of methods (vpo, grpo, ...).")
     scale: Scale = Field(
-        "official", description="of the baselines' advantages: as in VPO's repository, or as runs before it had them"
+        "official",
+        description="The scale of the baselines' advantages: as in VPO's repository, or plain as in older runs.",
     )
-    weights: int = Field(100, ge=1, description="K, scalarizations a prompt group is judged under")
-    alpha: float = Field(1.0, gt=0.0, description="of their Dirichlet distribution")
-    sampler: Sampler = Field("sobol", description="how they are drawn")
+    weights: int = Field(100, ge=1, description="Scalarizations per prompt group (K).")
+    alpha: float = Field(1.0, gt=0.0, description="The concentration of the scalarizations' Dirichlet distribution.")
+    sampler: Sampler = Field("sobol", description="How scalarizations are drawn.")
 
     @field_validator("method")
     @classmethod
@@ -60,7 +61,7 @@ class Estimation(EstimationSettings):
     shaping: what its own value counts for beside the gain, where gains are too rare to teach what a valid answer is
     """
 
-    seed: int = Field(0, ge=0, description="decides every random choice")
+    seed: int = Field(0, ge=0, description="The seed of every random choice.")
     reward: Reward = "value"
     shaping: float = Field(0.0, ge=0.0)
 
@@ -79,10 +80,12 @@ class LossSettings(_Settings):
         step and weights every token by min(C, start / behaviour), truncated importance sampling for stale data
     """
 
-    clip_low: float = Field(0.2, gt=0.0, lt=1.0, description="the ratio counts from 1 - clip_low")
-    clip_high: float = Field(0.2, gt=0.0, description="the ratio counts up to 1 + clip_high")
-    kl: float = Field(1e-3, ge=0.0, description="weight of KL(policy || start) in training")
-    truncate: float | None = Field(None, gt=0.0, description="cap of truncated importance weights for stale rollouts")
+    clip_low: float = Field(0.2, gt=0.0, lt=1.0, description="Clip the policy ratio at 1 - clip_low.")
+    clip_high: float = Field(0.2, gt=0.0, description="Clip the policy ratio at 1 + clip_high.")
+    kl: float = Field(1e-3, ge=0.0, description="The weight of KL(policy || start) in training.")
+    truncate: float | None = Field(
+        None, gt=0.0, description="The cap of truncated importance weights for stale rollouts."
+    )
 
 
 class LossConfig(LossSettings):
@@ -98,19 +101,19 @@ class LossConfig(LossSettings):
 class PreferenceSettings(_Settings):
     """Of direct preference optimization."""
 
-    beta: float = Field(0.1, gt=0.0, description="dpo: how strongly the policy is held to where it starts")
+    beta: float = Field(0.1, gt=0.0, description="dpo: how strongly the policy is held to its start.")
     likelihood: float = Field(
-        1.0, ge=0.0, description="dpo: weight of the better answer's likelihood, beside the preference"
+        1.0, ge=0.0, description="dpo: the weight of the better answer's likelihood, in addition to the preference."
     )
 
 
 class LoraSettings(_Settings):
     """A low-rank adapter instead of full fine-tuning (needs peft)."""
 
-    lora_rank: int = Field(0, ge=0, description="train a LoRA adapter of this rank instead of all weights")
-    lora_alpha: float = Field(16.0, gt=0.0, description="scale of the adapter, over its rank")
+    lora_rank: int = Field(0, ge=0, description="Train a LoRA adapter of this rank instead of all weights.")
+    lora_alpha: float = Field(16.0, gt=0.0, description="The adapter's scale, which is divided by its rank.")
     lora_targets: list[str] = Field(
-        default_factory=list, description="modules the adapter changes; default: all linear layers"
+        default_factory=list, description="Modules that the adapter changes; default: all linear layers."
     )
 
 
@@ -121,20 +124,24 @@ class TrainerSettings(EstimationSettings, LossSettings, PreferenceSettings, Lora
     lr: float | None = Field(
         None,
         gt=0.0,
-        description="learning rate of training; default 1e-6, as in VPO, but 2.5e-4 for an embedded policy",
+        description="The learning rate; default 1e-6, as in VPO, and 2.5e-4 for an embedded policy.",
     )
-    betas: tuple[float, float] = Field((0.9, 0.999), description="of AdamW")
-    weight_decay: float = Field(0.01, ge=0.0, description="of AdamW, on matrices alone")
-    schedule: Literal["constant", "linear", "cosine"] = Field("constant", description="of the learning rate")
-    warm_up: int = Field(0, ge=0, description="steps over which the learning rate rises")
-    aggregation: Aggregation = Field("token", description="what the loss is a mean over")
-    grad_clip: float = Field(1.0, gt=0.0, description="largest norm of the gradient")
-    epochs: int = Field(1, ge=1, description="passes over a step's groups")
-    minibatches: int = Field(1, ge=1, description="optimiser steps a pass is cut into")
-    token_budget: int = Field(16384, ge=1, description="padded tokens in a micro-batch; bounds memory")
-    precision: Precision = Field("auto", description="auto: bf16 where the processor is fast in it")
-    shared_prefix: bool = Field(True, description="run a group's prompt once")
-    gradient_checkpointing: bool = Field(False, description="recompute activations: less memory, more time")
+    betas: tuple[float, float] = Field((0.9, 0.999), description="AdamW's betas.")
+    weight_decay: float = Field(0.01, ge=0.0, description="AdamW's weight decay, on matrices only.")
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        "constant", description="The schedule of the learning rate."
+    )
+    warm_up: int = Field(0, ge=0, description="Steps over which the learning rate rises.")
+    aggregation: Aggregation = Field("token", description="What the loss is a mean over.")
+    grad_clip: float = Field(1.0, gt=0.0, description="The largest norm of the gradient.")
+    epochs: int = Field(1, ge=1, description="Passes over a step's groups.")
+    minibatches: int = Field(1, ge=1, description="Optimiser steps per pass.")
+    token_budget: int = Field(16384, ge=1, description="Padded tokens per micro-batch at most, which bounds memory.")
+    precision: Precision = Field(
+        "auto", description="The precision of products; auto: bf16 if the processor is fast in it."
+    )
+    shared_prefix: bool = Field(True, description="Run a group's prompt once instead of once per rollout.")
+    gradient_checkpointing: bool = Field(False, description="Recompute activations: less memory, more time.")
 
     @property
     def has_reference(self) -> bool:

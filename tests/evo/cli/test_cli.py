@@ -101,7 +101,7 @@ def test_export_has_one_record_per_group_with_what_a_trainer_needs(finished, her
 def test_resume_goes_on_and_says_so(finished, capsys):
     code, out, _ = evo(capsys, "resume", "first", "--iterations", "9", "--plain")
     assert code == 0
-    assert "27 groups" in out
+    assert "27 iterations" in out
     code, out, err = evo(capsys, "resume", "first", "--iterations", "4", "--plain")
     assert (code, out) == (2, "")
     assert err.strip() == ("evo: run first has had 9 iterations per problem already; --iterations 4 is below that")

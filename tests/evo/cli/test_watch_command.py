@@ -47,7 +47,7 @@ def test_plain_lines_end_with_the_run(db, capsys):
 
 def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
     from evo.cli import lines as plain
-    from evo.cli import watch_plain as watch
+    from evo.cli import lines as watch
 
     pauses = []
 

@@ -1,0 +1,42 @@
+"""The help of every command: each option is a sentence or a noun phrase, and the longest helps are in sections."""
+
+import re
+
+import click
+import pytest
+
+from evo.cli import COMMANDS, evo
+from evo.cli.flags import GroupedCommand
+
+
+def commands():
+    """Every command and subcommand, by its path."""
+    group = evo
+    context = click.Context(group)
+    for name in COMMANDS:
+        command = group.get_command(context, name)
+        yield name, command
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", it) for inner, it in command.commands.items())
+
+
+@pytest.mark.parametrize(("path", "command"), [pytest.param(*pair, id=pair[0]) for pair in commands()])
+def test_every_flag_is_described_by_itself(path, command):
+    for option in (param for param in command.params if isinstance(param, click.Option)):
+        text = re.sub(r"\s*\[[^]]*(\[[^]]*\][^]]*)?\]$", "", option.help or "")
+        assert text and text.endswith((".", "...")), f"{path} {option.name}: {option.help!r}"
+        assert text[0].isupper() or text.startswith("dpo:"), f"{path} {option.name}: {option.help!r}"
+        assert not text.startswith(("Of ", "For ")), f"{path} {option.name}: {option.help!r}"
+
+
+@pytest.mark.parametrize("name", ["run", "compare", "train"])
+def test_long_helps_are_in_sections_with_ten_basic_options_first(name):
+    command = evo.get_command(click.Context(evo), name)
+    assert isinstance(command, GroupedCommand)
+    named = [option for options in command.sections.values() for option in options]
+    assert len(named) == len(set(named)) and next(iter(command.sections)) == "Basic"
+    assert len(command.sections["Basic"]) == 10
+    options = {param.name for param in command.params if isinstance(param, click.Option)}
+    assert options == set(named)
+    text = command.get_help(click.Context(command, info_name=name, help_option_names=["-h", "--help"]))
+    assert text.index("Basic:") < text.index("Budget:") < text.index("Execution and output:")
