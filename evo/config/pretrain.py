@@ -28,7 +28,7 @@ class PretrainSettings(BaseModel):
         None, ge=0, le=1, description="The share of lessons on 13x13 boards.  [default: .5 in maze-edit]"
     )
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="The number format of products.")
-    threads: int = Field(1, ge=1, description="CPU threads")
+    threads: int = Field(1, ge=1, description="CPU threads.")
 
     def config(self) -> PretrainConfig:
         """As pretraining takes them. Raises BadInput, in one line, for settings that do not go together."""
