@@ -1,9 +1,11 @@
-"""Text for outputs that cannot show all of it: one rule for the command line, the screen and the lines of a search."""
+"""Text for outputs that cannot show all of it: one rule for the command line, the screen and the lines of a search; and
+hidden characters made visible for pages and pictures."""
 
 from __future__ import annotations
 
 import codecs
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,6 +22,10 @@ ASCII = str.maketrans(
 """What stands for our own signs where the encoding has none of them."""
 ERRORS = "evo.spelled"
 """The name of the rule, as an error handler of streams."""
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\uffff]"
+    "|[\U000e0000-\U000e0fff]"
+)
 
 
 def spell(text: str, encoding: str | None) -> str:
@@ -28,6 +34,20 @@ def spell(text: str, encoding: str | None) -> str:
     if text.isascii() or (encoding or "utf-8").lower().startswith("utf"):
         return text
     return text.encode(encoding or "ascii", ERRORS).decode(encoding or "ascii")
+
+
+def visible(text: str) -> str:
+    """The text with every character visible, so that none is taken for another and none upsets a parser, a font or the
+    direction of writing: control characters as their pictures (␀), other hidden characters, lone surrogates and marks
+    of direction as <U+202E>. Newlines and tabs stay. Escaping for HTML comes after this."""
+    return _HIDDEN.sub(_picture, text)
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else f"<U+{code:04X}>"
 
 
 def is_text(argument: str) -> bool:

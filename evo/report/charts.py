@@ -1,127 +1,250 @@
-"""Charts that the page draws by itself, by Vega-Lite, so that a reader sees the value under the pointer: plain values
-here, their layout in templates/charts.js. The same figures stand in the PNG files (evo.report.plots)."""
+"""What the report's charts show: solve rate and best fitness, best@k, diversity, training, rewards, single problems. Each
+is computed once, as a Chart (evo.chart), for the PNG files (evo.report.plot) and for the page, which draws most of them
+itself by Vega-Lite so that a reader sees the value under the pointer: `chart_values`, templates/charts.js."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evo.chart import MEAN_BEST, SOLVE_RATE, Axis, Chart, Marks, Series, series_of
 from evo.comparison.load import Comparison
 from evo.comparison.results import Results
 from evo.comparison.survival import Curve, answer_axis, best_curve, solve_curve
+from evo.encoding import visible
 from evo.report.load import RunReading
-from evo.report.measures import ArmMeasures, distinct_vectors
-from evo.report.plots.curves import is_number, training_metrics
-from evo.report.plots.rewards import FEWEST_OBJECTIVES, drawn_places, telling_pairs
-from evo.report.text import visible
+from evo.report.measures import ArmMeasures, best_so_far, distinct_vectors, seed_mean
+from evo.report.plot import Plot, plot_charts
+from vpo.metrics import pareto_mask
 
-POINTS = 120
-"""Of a curve, at most: a pixel or two apart."""
-STEPS = 60
+Floats = npt.NDArray[np.float64]
+
+POINTS, STEPS = 120, 60
+"""Of a curve, and of a line of steps, on the page, at most: a pixel or two apart."""
 DIGITS = 5
+MULTIPLES, MULTIPLES_ACROSS = 24, 4
+TRAINING = ("reward", "fitness", "best_of_rollout", "loss", "kl", "entropy", "nll", "clipped", "grad_norm")
+TRAINING_SHOWN = 6
+PAIRS = 6
+FEWEST_OBJECTIVES = 2
+MOST_PLACES, GRID = 4000, 100
+"""Marks of an arm in one chart; of more, those in one of GRID x GRID cells are drawn as one."""
 
 
-@dataclass(frozen=True)
-class Chart:
-    """name: of its element on the page; values: as JSON takes them, see templates/charts.js."""
-
-    name: str
-    title: str
-    values: Mapping[str, Any]
-
-
-def solve_charts(
-    results: Mapping[str, Results], level: Mapping[str, Results], horizon: int, crossed_seeds: bool
-) -> tuple[Chart, ...]:
-    """Solve rate over iterations, over answers too where an iteration's cost differs, and mean best fitness."""
-    by_answers = len({result.answers for result in results.values()}) > 1
+def solve_plot(results: Mapping[str, Results], level: Mapping[str, Results], horizon: int, crossed_seeds: bool) -> Plot:
+    """Solve rate and mean best fitness over iterations, and over answers too if an iteration's cost differs. level: the
+    results of the seeds that have come far, for means, which wait for the last search."""
+    arms = list(results)
     budgets = answer_axis(*results.values())
-    solve = {
-        name: solve_curve(result, crossed_seeds=crossed_seeds)
-        for name, result in results.items()
-        if result.judged.any()
-    }
-    best = {name: best_curve(level[name], crossed_seeds=crossed_seeds) for name in results}
+    by_answers = len({result.answers for result in results.values()}) > 1
+    most = max(result.iterations for result in results.values())
+    rule = horizon if 0 < horizon < most else None
+    over_iterations, over_answers = Axis("iteration", zero=True), Axis("answers a problem", zero=True)
 
-    def over_answers(curves: Mapping[str, Curve]) -> dict[str, Curve]:
+    def paid(curves: Mapping[str, Curve]) -> dict[str, Curve]:
         return {name: curve.over_answers(results[name].answers, budgets) for name, curve in curves.items()}
 
-    most = max(result.iterations for result in results.values())
-    rule = {"rule": horizon} if 0 < horizon < most else {}
     charts = []
-    if len(solve) == len(results):
-        charts.append(_curves("solve-rate", "solve rate", "iteration", results, solve, share=True, **rule))
+    if any(result.judged.any() for result in results.values()):
+        solved = {name: solve_curve(result, crossed_seeds=crossed_seeds) for name, result in results.items()}
+        share = Axis(SOLVE_RATE, share=True)
+        charts.append(Chart("solve-rate", SOLVE_RATE, over_iterations, share, series_of(arms, solved), rule=rule))
         if by_answers:
-            curves = over_answers(solve)
-            charts.append(_curves("solve-rate-answers", "solve rate", "answers a problem", results, curves, share=True))
+            series = series_of(arms, paid(solved))
+            charts.append(Chart("solve-rate-answers", SOLVE_RATE, over_answers, share, series))
+    best: Mapping[str, Curve] = {name: best_curve(level[name], crossed_seeds=crossed_seeds) for name in results}
     if by_answers:
-        charts.append(_curves("best", "mean best fitness", "answers a problem", results, over_answers(best)))
+        charts.append(Chart("best", MEAN_BEST, over_answers, Axis(MEAN_BEST), series_of(arms, paid(best))))
     else:
-        charts.append(_curves("best", "mean best fitness", "iteration", results, best, **rule))
-    return tuple(charts)
-
-
-def measure_charts(measures: Mapping[str, ArmMeasures], arms: Sequence[str]) -> tuple[tuple[Chart, ...], ...]:
-    """best@k, none where searches stopped at their solution; diversity and distinct vectors."""
-    at_k = {name: one.best_at_k for name, one in measures.items() if one.best_at_k is not None}
-    first = (_curves("best-at-k", "best@k", "k, answers", arms, at_k, log=True),) if at_k else ()
-    if not measures:
-        return first, ()
-    blocks = {name: one.by_block for name, one in measures.items()}
-    growth = {name: one.growth for name, one in measures.items()}
-    return first, (
-        _curves("diversity", "diversity (mean L1) of each block of iterations", "iteration", arms, blocks, zero=True),
-        _curves("vectors", "distinct reward vectors so far", "iteration", arms, growth, zero=True),
+        charts.append(Chart("best", MEAN_BEST, over_iterations, Axis(MEAN_BEST), series_of(arms, best), rule=rule))
+    caption = (
+        "Share of searches solved within so many iterations, with 95% bands over problems (Wilson's, a problem's seeds "
+        "kept together); where searches are under way, the Kaplan-Meier estimate. Mean best fitness has Student's "
+        "band over problems and ends where the first search does."
     )
+    alt = "Curves of solve rate and mean best fitness, one line for each arm, with bands"
+    width = 4.7 * len(charts) if len(charts) > 1 else 6.5
+    return plot_charts(("solve-rate", alt, caption), charts, (width, 3.9), len(charts))
 
 
-def training_charts(readings: Mapping[str, Sequence[RunReading]]) -> tuple[Chart, ...]:
-    """The trainer's figures over its steps, a line for each run."""
+def best_at_k_plot(measures: Mapping[str, ArmMeasures]) -> Plot | None:
+    """None if searches stopped at their solution."""
+    curves = {name: measure.best_at_k for name, measure in measures.items() if measure.best_at_k is not None}
+    if not curves:
+        return None
+    series = series_of(list(measures), curves)
+    chart = Chart("best-at-k", "best@k", Axis("k, answers", log=True), Axis("best@k"), series)
+    caption = (
+        "Expected best fitness among k answers drawn without replacement from all that a search gave up to the "
+        "horizon (the unbiased estimator, exact by order statistics; failed and missing answers count 0; bands: "
+        "Student's over problems). Answers of a search build on one another, so this tells how good answers are "
+        "that the whole search gave, in any order; at the largest k it is the mean best."
+    )
+    alt = "Curves of best@k, one line for each arm"
+    return plot_charts(("best-at-k", alt, caption), [chart], (6.5, 3.9), 1)
+
+
+def diversity_plot(measures: Mapping[str, ArmMeasures]) -> Plot | None:
+    """Diversity of each block of iterations, and distinct reward vectors so far."""
+    if not measures:
+        return None
+    shown = (
+        ("diversity", "diversity (mean L1) of each block of iterations", {n: m.by_block for n, m in measures.items()}),
+        ("vectors", "distinct reward vectors so far", {name: measure.growth for name, measure in measures.items()}),
+    )
+    charts = [
+        Chart(name, title, Axis("iteration", zero=True), Axis(title, zero=True), series_of(list(measures), curves))
+        for name, title, curves in shown
+    ]
+    caption = (
+        "Left: mean L1 distance of two of the valid answers' reward vectors among those given in each block of "
+        "iterations, 0 where there were fewer than two. Right: how many different reward vectors a search's valid "
+        "answers have had. Means over problems with Student's bands."
+    )
+    alt = "Curves of reward diversity and of distinct reward vectors over iterations"
+    return plot_charts(("diversity", alt, caption), charts, (9.4, 3.7), 2)
+
+
+def training_plot(readings: Mapping[str, Sequence[RunReading]]) -> Plot | None:
+    """The trainer's metrics over its steps, a line for each run; None if nothing was trained."""
     charts = []
     for number, key in enumerate(training_metrics(readings)):
-        lines = []
-        for place, runs in enumerate(readings.values()):
+        series = []
+        for place, (arm, runs) in enumerate(readings.items()):
             for run in runs:
                 points = [(step.step, float(step.stats[key])) for step in run.steps if is_number(step.stats.get(key))]
                 if points:
-                    x, y = zip(*points, strict=True)
-                    lines.append({"arm": place, "seed": run.run.seed, **_thinned(x, {"y": y})})
-        values = {"kind": "curves", "x": "step", "y": visible(key), "lines": lines}
-        charts.append(Chart(f"training-{number}", key, values))
-    return tuple(charts)
+                    x, y = np.array(points, dtype=np.float64).T
+                    series.append(Series(place, arm, x, y, seed=run.run.seed))
+        charts.append(Chart(f"training-{number}", key, Axis("step"), Axis(key), tuple(series)))
+    if not charts:
+        return None
+    across, down = _grid(len(charts), 3)
+    plot = ("training", "Training figures over steps", "The trainer's own figures, one line for each run.")
+    return plot_charts(plot, charts, (3.2 * across + 0.4, 2.3 * down + 0.6), across)
 
 
-def reward_charts(readings: Mapping[str, Sequence[RunReading]], row: int, number: int) -> tuple[Chart, ...]:
-    """Reward vectors of one problem, all seeds, a chart for each pair of objectives; none where it has one objective,
-    or no valid answer."""
-    found, problem = {}, None
+def training_metrics(readings: Mapping[str, Sequence[RunReading]]) -> list[str]:
+    """Names of the numbers that the trainers kept, the telling ones first; TRAINING_SHOWN at most."""
+    steps = [step for of_arm in readings.values() for run in of_arm for step in run.steps]
+    numbers = {key for step in steps for key, value in step.stats.items() if is_number(value)}
+    ranked = [key for key in TRAINING if key in numbers] + sorted(numbers - set(TRAINING))
+    return ranked[:TRAINING_SHOWN]
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def fitness_plot(results: Mapping[str, Results], names: Sequence[str]) -> Plot | None:
+    """Best fitness over iterations, a small chart for each of at most MULTIPLES problems."""
+    lines = {name: seed_mean(best_so_far(result)) for name, result in results.items()}
+    rows = most_telling(list(lines.values()), MULTIPLES)
+    if not rows:
+        return None
+    charts = []
+    for row in rows:
+        series = tuple(
+            Series(place, arm, np.arange(1.0, line.shape[1] + 1), line[row])
+            for place, (arm, line) in enumerate(lines.items())
+        )
+        charts.append(Chart(f"fitness-{row}", names[row], Axis("iteration"), Axis("fitness"), series, steps=True))
+    across, down = _grid(len(rows), MULTIPLES_ACROSS)
+    which = (
+        "" if len(rows) == len(names) else f" The {len(rows)} of {len(names)} problems in which most happened are here."
+    )
+    caption = f"Best fitness so far over iterations, mean over seeds.{which} Every problem has its own chart below."
+    plot = ("fitness", "Best fitness over iterations, one small plot for each problem", caption)
+    size = (2.4 * across + 0.3 if across > 1 else 5.0, 1.55 * down + 0.7)
+    return plot_charts(plot, charts, size, across, small=True)
+
+
+def most_telling(lines: Sequence[Floats], most: int) -> list[int]:
+    """Rows, in order, of the problems in which arms lie the farthest apart, or one arm rises the most."""
+    cube = np.stack(lines)  # (arms, P, T)
+    known = np.isfinite(cube)
+    low, high = (np.where(known, cube, fill) for fill in (np.inf, -np.inf))
+    if len(lines) > 1:
+        spread = np.where(known.any(axis=0), high.max(axis=0) - low.min(axis=0), 0.0).mean(axis=1)
+    else:
+        spread = np.where(known.any(axis=(0, 2)), high.max(axis=(0, 2)) - low.min(axis=(0, 2)), 0.0)
+    ranked = sorted(range(len(spread)), key=lambda row: (-round(float(spread[row]), 9), row))
+    return sorted(row for row in ranked[:most] if known[:, row].any())
+
+
+def reward_plot(readings: Mapping[str, Sequence[RunReading]], row: int, number: int) -> Plot | None:
+    """Reward vectors of one problem, all seeds, a chart for each pair of objectives; None if it has one objective, or no
+    valid answer."""
+    vectors_of: dict[int, tuple[Floats, npt.NDArray[np.int64]]] = {}
+    problem = None
     for place, runs in enumerate(readings.values()):
         searches = [run.searches[row] for run in runs if run.searches]
         if searches:
             problem = searches[0].problem
             vectors, counts = (np.concatenate(part) for part in zip(*map(distinct_vectors, searches), strict=True))
             if len(vectors):
-                found[place] = vectors, counts
-    if problem is None or not found or len(problem.objectives) < FEWEST_OBJECTIVES:
-        return ()
-    every = np.concatenate([vectors for vectors, _ in found.values()])
+                vectors_of[place] = vectors, counts
+    if problem is None or not vectors_of or len(problem.objectives) < FEWEST_OBJECTIVES:
+        return None
+    arms = list(readings)
+    distinct = {place: np.unique(vectors, axis=0) for place, (vectors, _) in vectors_of.items()}
+    every = np.concatenate(list(distinct.values()))
     charts = []
     for pair, (x, y) in enumerate(telling_pairs(every)):
-        points = []
-        for place, (vectors, counts) in found.items():
-            places, often, front = drawn_places(vectors[:, [x, y]], counts)
-            points += [
-                {"arm": place, "x": _short(a), "y": _short(b), "n": int(n), "front": bool(on)}
-                for (a, b), n, on in zip(places, often, front, strict=True)
-            ]
-        names = problem.objectives[x], problem.objectives[y]
-        values = {"kind": "points", "x": visible(names[0]), "y": visible(names[1]), "points": points}
-        charts.append(Chart(f"rewards-{number}-{pair}", f"{names[0]} and {names[1]}", values))
-    return tuple(charts)
+        marks = []
+        for place, (vectors, counts) in vectors_of.items():
+            at, often, front = drawn_places(vectors[:, [x, y]], counts)
+            marks.append(Marks(place, arms[place], at[:, 0], at[:, 1], often, front))
+        first, second = problem.objectives[x], problem.objectives[y]
+        name, title = f"rewards-{number}-{pair}", f"{first} and {second}"
+        charts.append(Chart(name, title, Axis(first), Axis(second), marks=tuple(marks)))
+    across, down = _grid(len(charts), 3)
+    together = int(pareto_mask(np.unique(every, axis=0)).sum())
+    fronts = ", ".join(
+        f"{arms[place]} {int(pareto_mask(vectors).sum())} of {len(vectors)}" for place, vectors in distinct.items()
+    )
+    caption = (
+        f"Reward vectors of the valid answers to {problem.name}, all seeds; larger marks were given more often, and "
+        "equal ones of several arms are drawn a little apart. Lines: the front of each pair of objectives. Of the "
+        f"distinct vectors, not dominated in all objectives: {fronts}; of all arms together {together}."
+    )
+    if any(len(vectors) > MOST_PLACES for vectors in distinct.values()):
+        caption += f" Of more than {MOST_PLACES:,} vectors, those that a picture cannot tell apart are one mark."
+    plot = (f"rewards-{number}", "Reward vectors, a panel for each pair of objectives", caption)
+    size = (3.15 * across + (0.3 if across > 1 else 1.6), 2.75 * down + 0.6)
+    return plot_charts(plot, charts, size, across)
+
+
+def drawn_places(points: Floats, counts: npt.NDArray[Any]) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    """The different places of points (n, 2), how often each was given, and whether it is on their front.
+
+    A page that holds a million marks opens in no browser. So of more than MOST_PLACES, those in one cell of a grid are
+    the first of them, with all their counts; those on the front are kept apart from those that are not.
+    """
+    places, back = np.unique(points, axis=0, return_inverse=True)
+    often = np.bincount(back.ravel(), weights=counts).astype(np.float64)
+    front = pareto_mask(places)
+    if len(places) <= MOST_PLACES:
+        return places, often, front
+    low, span = places.min(axis=0), np.ptp(places, axis=0)
+    cells = ((places - low) / np.where(span > 0, span, 1.0) * (GRID - 1)).astype(np.int64)
+    _, first, of_cell = np.unique(
+        (cells[:, 0] * GRID + cells[:, 1]) * 2 + front, return_index=True, return_inverse=True
+    )
+    return places[first], np.bincount(of_cell.ravel(), weights=often).astype(np.float64), front[first]
+
+
+def telling_pairs(vectors: Floats) -> list[tuple[int, int]]:
+    """At most PAIRS pairs of objectives, those that vary the most; one at least, though nothing may vary."""
+    spread = vectors.std(axis=0)
+    pairs = list(itertools.combinations(range(vectors.shape[1]), 2))
+    ranked = sorted(pairs, key=lambda pair: (-round(float(spread[pair[0]] * spread[pair[1]]), 9), pair))
+    varied = [pair for pair in ranked if spread[pair[0]] > 0 and spread[pair[1]] > 0]
+    return sorted((varied or ranked[:1])[:PAIRS])
 
 
 def problem_lines(comparison: Comparison, results: Mapping[str, Results]) -> dict[str, Any]:
@@ -154,29 +277,37 @@ def _steps(result: Results, row: int, column: int) -> list[list[float]]:
     return [*steps, [float(done), steps[-1][1]]]
 
 
-def _curves(
-    name: str, title: str, x: str, arms: Sequence[str] | Mapping[str, Any], curves: Mapping[str, Curve], **options: Any
-) -> Chart:
-    order = list(arms)
-    lines = [
-        {
-            "arm": order.index(arm),
-            **_thinned(curve.at, {"y": curve.mean, "low": curve.low, "high": curve.high}),
-        }
-        for arm, curve in curves.items()
-    ]
-    return Chart(name, title, {"kind": "curves", "x": x, "y": title, "lines": lines, **options})
+def chart_values(chart: Chart) -> dict[str, Any]:
+    """The chart as templates/charts.js takes it, in JSON."""
+    values: dict[str, Any] = {"title": visible(chart.title), "x": visible(chart.x.title), "y": visible(chart.y.title)}
+    if chart.marks:
+        points = [
+            {"arm": of_arm.arm, "x": _short(x), "y": _short(y), "n": int(n), "front": bool(on)}
+            for of_arm in chart.marks
+            for x, y, n, on in zip(of_arm.x, of_arm.y, of_arm.count, of_arm.front, strict=True)
+        ]
+        return {"kind": "points", **values, "points": points}
+    values |= {"kind": "curves", "lines": [_line_values(series) for series in chart.series]}
+    options = {"rule": chart.rule, "share": chart.y.share, "zero": chart.y.zero, "log": chart.x.log}
+    return values | {key: value for key, value in options.items() if value}
 
 
-def _thinned(x: npt.ArrayLike, columns: Mapping[str, npt.ArrayLike]) -> dict[str, list[float | None]]:
-    """At most POINTS places, evenly spread, both ends among them; null for what is not known."""
-    at = np.asarray(x, dtype=np.float64)
-    kept = np.unique(np.linspace(0, len(at) - 1, min(len(at), POINTS)).round().astype(int))
-    found = {"x": [_short(value) for value in at[kept]]}
+def _line_values(series: Series) -> dict[str, Any]:
+    """At most POINTS values, evenly spread, both ends among them; null for one that is not known."""
+    kept = np.unique(np.linspace(0, len(series.x) - 1, min(len(series.x), POINTS)).round().astype(int))
+    columns = {"x": series.x, "y": series.y, "low": series.low, "high": series.high}
+    line: dict[str, Any] = {"arm": series.arm} | ({} if series.seed is None else {"seed": series.seed})
     for key, values in columns.items():
-        found[key] = [_short(value) for value in np.asarray(values, dtype=np.float64)[kept]]
-    return found
+        if values is not None:
+            line[key] = [_short(value) for value in values[kept]]
+    return line
 
 
 def _short(value: float) -> float | None:
     return float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None
+
+
+def _grid(count: int, most_across: int) -> tuple[int, int]:
+    """How many charts stand side by side, and how many rows of them there are."""
+    across = min(most_across, count)
+    return across, -(-count // across)

@@ -7,7 +7,12 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.ticker import MaxNLocator
+
 from evo.report.load import RunReading, SearchReading
+from evo.report.plot import FAINT, Plot, drawn, figure, label, look
 from islands.db.store import Store
 from islands.queries.candidates import CandidateReader
 from islands.types import Candidate
@@ -18,6 +23,8 @@ COMPARED_LINES, COMPARED_CHARS = 400, 40_000
 """Of a text, what a difference is worked out on: matching costs the square."""
 SHOWN_LINES, SHOWN_CHARS, LINE_CHARS = 160, 6_000, 400
 CONTEXT = 2
+MOST_DRAWN = 3000
+"""Candidates drawn beside the line: of a larger search those that were born first in each stretch."""
 
 
 @dataclass(frozen=True)
@@ -213,3 +220,40 @@ def _bounded(pieces: Sequence[Piece], room: int = SHOWN_CHARS) -> list[Piece]:
         shown.append(piece if len(piece.text) <= room else Piece(piece.kind, piece.text[:room] + "…"))
         room -= len(piece.text)
     return shown
+
+
+def tree_plot(lineage: Lineage, place: int, number: int) -> Plot:
+    """Every candidate of the search under its parent, the line to the best one marked. place: of the arm"""
+    search = lineage.search
+    shown = np.flatnonzero(search.valid)
+    if len(shown) > MOST_DRAWN:
+        shown = shown[np.unique(np.linspace(0, len(shown) - 1, MOST_DRAWN).astype(int))]
+    x, y, its = search.born + 1, search.fitness, look(place)
+    made, (ax,) = figure(7.6, 3.4)
+    parents = np.searchsorted(search.ids, search.parents[shown])
+    known = (search.parents[shown] >= 0) & (parents < len(search.ids))
+    children, parents = shown[known], parents[known]
+    edges = np.stack([np.stack([x[parents], y[parents]], axis=1), np.stack([x[children], y[children]], axis=1)], axis=1)
+    ax.add_collection(LineCollection(list(edges), colors="#d9d9d9", linewidths=0.5, zorder=1))
+    ax.plot(x[shown], y[shown], linestyle="", marker=".", color="#b5b5b5", markersize=3, zorder=2)
+    line = np.array(lineage.line)
+    ax.plot(x[line], y[line], color=its.colour, marker=its.marker, markerfacecolor=its.face, linewidth=1.8, zorder=3)
+    for at in line[-1:]:
+        ax.annotate(
+            f"{y[at]:.4g}", (x[at], y[at]), textcoords="offset points", xytext=(6, -3), fontsize=8, color=its.colour
+        )
+    if lineage.target is not None:
+        ax.axhline(lineage.target, color=FAINT, linewidth=1, linestyle=":")
+        # at the left edge, whatever iterations the axis spans
+        at_edge = ax.get_yaxis_transform()
+        ax.text(0.01, lineage.target, "target", color=FAINT, fontsize=8, va="bottom", transform=at_edge)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xlabel("iteration")
+    ax.set_ylabel("fitness")
+    ax.set_title(f"{label(lineage.problem)}, {label(lineage.arm)}, seed {lineage.seed}")
+    ax.margins(x=0.04, y=0.12)
+    caption = (
+        f"Every valid candidate of this search under its parent (grey), and the line of {len(line)} that leads to the "
+        "best one. Each step with the difference to its parent stands below."
+    )
+    return drawn(made, f"lineage-{number}", "Candidates under their parents, the best one's line marked", caption)

@@ -136,12 +136,7 @@ def relative_best(results: Mapping[str, Results], targets: Sequence[float | None
     A problem without a target above 0 is measured against the best that any arm found there, where that is above 0;
     else from the worst of the bests to the best of them.
     """
-    cubes: dict[str, Floats] = {}
-    for name, result in results.items():
-        assert result.best is not None
-        t = np.arange(1, result.iterations + 1)
-        ended = result.until_solved & (result.solved_at <= result.iterations)
-        cubes[name] = np.where((t <= result.done[..., None]) | ended[..., None], result.best, np.nan)
+    cubes = {name: best_so_far(result) for name, result in results.items()}
     shares = {name: np.full_like(cube, np.nan) for name, cube in cubes.items()}
     for row, target in enumerate(targets):
         values = np.concatenate([cube[row].ravel() for cube in cubes.values()])
@@ -155,6 +150,14 @@ def relative_best(results: Mapping[str, Results], targets: Sequence[float | None
             share = (cube[row] - low) / (high - low) if high > low else np.where(np.isfinite(cube[row]), 1.0, np.nan)
             shares[name][row] = np.clip(share, 0.0, 1.0)
     return shares
+
+
+def best_so_far(result: Results) -> Floats:
+    """(P, S, T) best fitness after each iteration; NaN beyond the last one of a search that did not end solved."""
+    assert result.best is not None
+    t = np.arange(1, result.iterations + 1)
+    ended = result.until_solved & (result.solved_at <= result.iterations)
+    return np.where((t <= result.done[..., None]) | ended[..., None], result.best, np.nan)
 
 
 def seed_mean(cube: Floats) -> Floats:

@@ -1,4 +1,5 @@
-"""Tables of the page: where the arms stand, what it cost, what went wrong. Every problem: problem_table."""
+"""Tables of the page: where the arms stand, what their operators make of parents, what it cost, what went wrong. The table
+of problems: problem_table."""
 
 from __future__ import annotations
 
@@ -10,15 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from evo.comparison.load import Comparison
+from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, labels
+from evo.comparison.operators_table import short_label
 from evo.comparison.survival import Crossing
 from evo.comparison.verdict import METRICS, Summary
 from evo.report.cells import NONE, Cell, Column, Table, arm_name, difference_cells, interval, number, word
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, seed_mean
 from evo.stats import Difference, difference, mean_interval
+from islands.types import QUARTERS
 from vpo.metrics import Interval
 
 KINDS_SHOWN = 12
+RATES = (*(f"refined {name}" for name in (BELOW, *BINS.values())), "kept", "copies", "repeats", "alone")
 
 
 def arms_table(
@@ -85,36 +90,74 @@ def _crossing(found: Crossing | None, horizon: int) -> Cell:
 
 def differences(summary: Summary, measures: Mapping[str, ArmMeasures]) -> dict[str, dict[str, Difference]]:
     """arm -> figure -> arm - reference: those of the summary, and diversity, each corrected over the arms."""
-    found = {arm: dict(figures) for arm, figures in summary.against.items()}
+    gaps = {arm: dict(metrics) for arm, metrics in summary.against.items()}
     reference = summary.reference
     if reference in measures:
-        for arm, figures in found.items():
+        for arm, metrics in gaps.items():
             ours, theirs = (_by_problem(measures[name].diversity) for name in (arm, str(reference)))
             if (np.isfinite(ours).all(axis=1) & np.isfinite(theirs).all(axis=1)).any():
-                figures["diversity"] = difference(ours, theirs, comparisons=len(found))
-    return found
+                metrics["diversity"] = difference(ours, theirs, comparisons=len(gaps))
+    return gaps
 
 
-def differences_table(reference: str, found: Mapping[str, Mapping[str, Difference]]) -> Table:
-    rows = []
-    for arm, figures in found.items():
-        for figure, one in figures.items():
-            rows.append(
-                (
-                    word(f"{arm} − {reference}", "arm"),
-                    word({**METRICS, "diversity": "diversity of valid answers"}[figure]),
-                    *difference_cells(one),
-                )
-            )
+def differences_table(reference: str, gaps: Mapping[str, Mapping[str, Difference]]) -> Table | None:
+    """One row for each arm and metric; None for none."""
+    titles = {**METRICS, "diversity": "diversity of valid answers"}
+    rows = [(arm, titles[metric], gap) for arm, metrics in gaps.items() for metric, gap in metrics.items()]
+    hint = "mean over problems, paired, with its 95% interval, simultaneous over the arms"
+    caption = f"Differences against {reference}"
+    return _difference_table("differences", caption, reference, Column("figure", number=False), hint, rows)
+
+
+def refinement_table(reference: str, gaps: Mapping[str, Mapping[str, Difference]]) -> Table | None:
+    """One row for each arm and bin of parents; None for none."""
+    rows = [
+        (arm, "all below the target" if rate == f"refined {BELOW}" else rate.removeprefix("refined "), gap)
+        for arm, rates in gaps.items()
+        for rate, gap in rates.items()
+    ]
+    parents = Column("parents", "by their share of the target", number=False)
+    hint = "in the share of better answers, paired over problems, with its 95% interval"
+    return _difference_table("refinement", f"Refinement against {reference}", reference, parents, hint, rows)
+
+
+def _difference_table(
+    name: str, caption: str, reference: str, second: Column, hint: str, rows: Sequence[tuple[str, str, Difference]]
+) -> Table | None:
+    """rows: (arm, what is in the second column, arm - reference)"""
     columns = (
         Column("pair", number=False),
-        Column("figure", number=False),
-        Column("difference", "mean over problems, paired, with its 95% interval, simultaneous over the arms"),
+        second,
+        Column("difference", hint),
         Column("p", "two-sided, corrected for the number of arms (Bonferroni)"),
         Column("problems", "pairs"),
         Column("result", number=False),
     )
-    return Table("differences", f"Differences against {reference}", columns, tuple(rows))
+    cells = tuple((word(f"{arm} − {reference}", "arm"), word(what), *difference_cells(gap)) for arm, what, gap in rows)
+    return Table(name, caption, columns, cells) if cells else None
+
+
+def operators_table(operators: Mapping[str, Sequence[OperatorCounts]], *, crossed_seeds: bool) -> Table | None:
+    """One row an operator; None where no answer was counted. operators: by arm, in the comparison's order"""
+    rows = []
+    for place, (arm, found) in enumerate(operators.items()):
+        for name, one in zip(labels(arm, found), found, strict=True):
+            known = intervals(one, crossed_seeds=crossed_seeds)
+            rates: list[Cell] = [interval(known[rate], ".3f") if rate in known else Cell(NONE) for rate in RATES]
+            rows.append((arm_name(short_label(name), place), number(float(one.of["answers"].sum()), ",.0f"), *rates))
+    columns = (
+        Column("operator", number=False),
+        Column("answers"),
+        Column("better", "share of answers that are better than the parent shown, of parents below the target"),
+        *(Column(f"at {BINS[quarter]}", "of parents at this share of the target") for quarter in range(QUARTERS)),
+        Column("at the target", "of parents that solve the problem"),
+        Column("kept", "share of the parent: a route's beginning and end, the lines of code and text"),
+        Column("copies", "answers equal to anything that their prompt showed"),
+        Column("repeats", "answers that the search had before"),
+        Column("alone", "answers whose prompt showed no parent"),
+    )
+    caption = "Answers against the parent that their prompt showed, with 95% intervals over problems"
+    return Table("operators", caption, columns, tuple(rows)) if rows else None
 
 
 def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]]) -> Table:
@@ -205,8 +248,9 @@ def errors_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
     """What went wrong with answers and rollouts, by kind, the most frequent of each arm; None where nothing did."""
     rows = []
     for place, (arm, runs) in enumerate(readings.items()):
-        for which, title in (("failed", "failed answer"), ("misread", "misread rollout")):
-            counted: Counter[str] = sum((getattr(run, which) for run in runs), Counter[str]())
+        failed, misread = ([run.failed for run in runs], [run.misread for run in runs])
+        for counts, title in ((failed, "failed answer"), (misread, "misread rollout")):
+            counted = sum(counts, Counter[str]())
             ranked = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
             shown = ranked[:KINDS_SHOWN]
             if len(ranked) > KINDS_SHOWN:

@@ -1,0 +1,80 @@
+"""One chart as plain values: lines with their bands, or marks, of arms over two axes. It is computed once and drawn by
+three renderers: matplotlib (evo.report.plot), Vega-Lite on the report's page (evo.report.charts, templates/charts.js),
+and braille on a terminal (evo.tui.plot). An arm's colour and mark follow from its place (evo.monitor.arm_style)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evo.comparison.survival import Curve
+
+Floats = npt.NDArray[np.float64]
+SOLVE_RATE, MEAN_BEST = "solve rate", "mean best fitness"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """log: a logarithmic scale; share: values from 0 to 1, shown in full; zero: the scale begins at 0."""
+
+    title: str
+    log: bool = False
+    share: bool = False
+    zero: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """A line of an arm.
+
+    arm: its place in the comparison, from 0; seed: of a line of one run, None for a line of all runs
+    x, y: (K,), NaN for a value that is not known
+    low, high: (K,) its band; None for a line without one
+    """
+
+    arm: int
+    name: str
+    x: Floats
+    y: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """Marks of an arm. x, y: (N,); count: (N,) how often each was given; front: (N,) whether no other mark beats it in
+    one axis without losing in the other."""
+
+    arm: int
+    name: str
+    x: Floats
+    y: Floats
+    count: Floats
+    front: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """name: its id on a page. rule: an x that is marked by a line, None for none; steps: a line keeps its height until
+    its next value."""
+
+    name: str
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...] = ()
+    marks: tuple[Marks, ...] = ()
+    rule: int | None = None
+    steps: bool = False
+
+
+def series_of(arms: Sequence[str], curves: Mapping[str, Curve]) -> tuple[Series, ...]:
+    """The arms' curves with their bands, in the order of `curves`. arms: all of the comparison, in order"""
+    return tuple(
+        Series(arms.index(arm), arm, np.asarray(curve.at, dtype=np.float64), curve.mean, curve.low, curve.high)
+        for arm, curve in curves.items()
+    )
