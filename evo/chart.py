@@ -72,9 +72,10 @@ class Chart:
     steps: bool = False
 
 
+def curve_series(arm: int, name: str, curve: Curve) -> Series:
+    return Series(arm, name, np.asarray(curve.at, dtype=np.float64), curve.mean, curve.low, curve.high)
+
+
 def series_of(arms: Sequence[str], curves: Mapping[str, Curve]) -> tuple[Series, ...]:
     """The arms' curves with their bands, in the order of `curves`. arms: all of the comparison, in order"""
-    return tuple(
-        Series(arms.index(arm), arm, np.asarray(curve.at, dtype=np.float64), curve.mean, curve.low, curve.high)
-        for arm, curve in curves.items()
-    )
+    return tuple(curve_series(arms.index(name), name, curve) for name, curve in curves.items())

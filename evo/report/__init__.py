@@ -2,15 +2,14 @@
 
 load        a run's answers and candidates in bulk, as arrays
 measures    best@k, diversity and the like, of all arms at one budget of answers
-lineage     lines of the best answers, with differences
+charts      what the charts show (evo.chart), for pictures and for the page
+plot        the look of all pictures, and charts drawn by matplotlib
+maps        pictures with cells: best fitness over iterations, archives
+lineage     lines of the best answers, with differences, and the tree that each grew in
 details     every problem by itself: statement, prompt, best answers
-archive     grids of a few problems
-cells, tables, problem_table, operators, settings     what the page's tables say
-charts      what the page draws by itself, by Vega-Lite (templates/vendor), with values under the pointer
-plots/      drawing of PNG files, by matplotlib
-legend      every word of the page, explained
-report      all of these together: what the page says
-page        HTML, by jinja2 with every text escaped
+cells, tables, problem_table, settings     the page's tables
+report      all of these together, section by section
+page        HTML, by jinja2 with every text escaped, and by Vega-Lite (templates/vendor)
 files       the files: `write_report` is the whole of it
 """
 

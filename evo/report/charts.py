@@ -1,6 +1,6 @@
-"""What the report's charts show: solve rate and best fitness, best@k, diversity, training, rewards, single problems. Each
-is computed once, as a Chart (evo.chart), for the PNG files (evo.report.plot) and for the page, which draws most of them
-itself by Vega-Lite so that a reader sees the value under the pointer: `chart_values`, templates/charts.js."""
+"""The report's charts: solve rate and best fitness, best@k, diversity, training, rewards, single problems. Each is
+computed once, as a Chart (evo.chart), for the PNG files (evo.report.plot) and for the page, which draws most of them by
+Vega-Lite so that a reader sees the value under the pointer: `chart_values`, templates/charts.js."""
 
 from __future__ import annotations
 
@@ -177,8 +177,8 @@ def most_telling(lines: Sequence[Floats], most: int) -> list[int]:
 
 
 def reward_plot(readings: Mapping[str, Sequence[RunReading]], row: int, number: int) -> Plot | None:
-    """Reward vectors of one problem, all seeds, a chart for each pair of objectives; None if it has one objective, or no
-    valid answer."""
+    """Reward vectors of one problem, all seeds, a chart for each pair of objectives; None if it has one objective
+    or no valid answer."""
     vectors_of: dict[int, tuple[Floats, npt.NDArray[np.int64]]] = {}
     problem = None
     for place, runs in enumerate(readings.values()):

@@ -1,6 +1,8 @@
-"""Pictures with cells: best fitness of every problem over iterations, and the archives of a few problems as grids: which
-cells are filled, how fit their elites are, and what the bins measure. The database keeps cells by bin numbers; the ranges
-that the bins divide are worked out again here, as the search did, from the measures of the candidates in their order."""
+"""Pictures with cells: best fitness of every problem over iterations, and the archives of a few problems as grids.
+
+The database keeps cells by bin numbers. The ranges that the bins divide are worked out again here, as the search did,
+from the measures of the candidates in their order.
+"""
 
 from __future__ import annotations
 

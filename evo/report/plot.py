@@ -77,7 +77,7 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class Look:
+class PlotLook:
     """How an arm is drawn. face: what its marks are filled with, "none" for hollow ones."""
 
     colour: str
@@ -87,11 +87,11 @@ class Look:
 
 
 @cache
-def look(place: int) -> Look:
+def look(place: int) -> PlotLook:
     """Of the arm at that place of the comparison, from 0."""
     its = style_of(place)
     line = LINES[(place + place // len(LINES)) % len(LINES)]
-    return Look(its.colour, line, MARKERS[its.shape], "none" if its.hollow else its.colour)
+    return PlotLook(its.colour, line, MARKERS[its.shape], "none" if its.hollow else its.colour)
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""What the page says: everything read, worked out and drawn, nothing laid out yet."""
+"""The report, section by section: `read` it from the database, `work_out` what several sections need, and draw each
+section. The page lays the sections out (evo.report.page)."""
 
 from __future__ import annotations
 
@@ -8,31 +9,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from evo.comparison.load import Comparison, gather, load_results
-from evo.comparison.operators import load_operators, refinement_differences
+from evo.comparison.operators import OperatorCounts, load_operators, refinement_differences
 from evo.comparison.results import Results
 from evo.comparison.verdict import ArmSummary, Summary, farthest, interval_unit, summarise, verdicts_of
+from evo.encoding import visible
 from evo.errors import BadInput
 from evo.monitor.arm_style import ArmStyle, style_of
-from evo.report.archive import archive_maps
 from evo.report.cells import Table
 from evo.report.charts import (
-    Chart,
-    measure_charts,
+    best_at_k_plot,
+    chart_values,
+    diversity_plot,
+    fitness_plot,
     problem_lines,
-    reward_charts,
-    solve_charts,
-    training_charts,
+    reward_plot,
+    solve_plot,
+    training_plot,
 )
 from evo.report.details import ProblemDetail, problem_details
-from evo.report.lineage import Lineage, find_longest, load_texts
+from evo.report.lineage import Lineage, find_longest, load_texts, tree_plot
 from evo.report.load import RunReading, read_run
-from evo.report.measures import measured, relative_best
-from evo.report.operators import operators_table, refinement_table
-from evo.report.plots.curves import best_at_k_plot, diversity_plot, multiples_plot, solve_plot, training_plot
-from evo.report.plots.maps import archive_plot, heat_map_plot
-from evo.report.plots.rewards import reward_plot
-from evo.report.plots.style import Plot, looks, styled
-from evo.report.plots.tree import tree_plot
+from evo.report.maps import archive_maps, archive_plot, heat_map_plot
+from evo.report.measures import ArmMeasures, measured, relative_best
+from evo.report.plot import Plot, styled
 from evo.report.problem_table import problems_table
 from evo.report.settings import commands, machines_table, runs_table, settings_tables
 from evo.report.tables import (
@@ -41,9 +40,10 @@ from evo.report.tables import (
     differences,
     differences_table,
     errors_table,
+    operators_table,
+    refinement_table,
     versions_table,
 )
-from evo.report.text import visible
 from evo.stats import Verdict
 from islands.db.store import Store
 
@@ -52,12 +52,79 @@ PICTURED = 3
 
 
 @dataclass(frozen=True, eq=False)
+class ReportReading:
+    """Everything that is read of the database but the texts of answers, by arm in the comparison's order."""
+
+    store: Store
+    comparison: Comparison
+    results: Mapping[str, Results]
+    runs: Mapping[str, Sequence[RunReading]]
+    operators: Mapping[str, Sequence[OperatorCounts]]
+
+    @property
+    def names(self) -> list[str]:
+        """Of the problems."""
+        return [problem.name for problem in self.comparison.problems]
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What several sections need. level: the results of the seeds that the summary is of; incomparable: why the arms do
+    not compare, "" if they do."""
+
+    summary: Summary
+    level: Mapping[str, Results]
+    incomparable: str
+    measures: Mapping[str, ArmMeasures]
+
+    @property
+    def horizon(self) -> int:
+        """The iteration that metrics of whole searches are taken at."""
+        return self.summary.horizon or self.summary.best_horizon
+
+
+@dataclass(frozen=True, eq=False)
+class HeadSection:
+    """remarks: what is not finished, or not well."""
+
+    state: str
+    remarks: tuple[str, ...]
+    verdict: tuple[Verdict, ...]
+    interval_unit: str
+
+
+@dataclass(frozen=True, eq=False)
+class ArmsSection:
+    table: Table
+    differences: Table | None
+    operators: Table | None
+    refinement: Table | None
+
+
+@dataclass(frozen=True, eq=False)
+class CurvesSection:
+    solve: Plot
+    best_at_k: Plot | None
+    diversity: Plot | None
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemsSection:
+    """lines: what the page draws each problem's chart from."""
+
+    table: Table
+    fitness: Plot | None
+    heat_map: Plot
+    details: tuple[ProblemDetail, ...]
+    lines: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Pictured:
-    """A problem that is drawn by itself. charts: the same for the page, where it draws them itself."""
+    """A problem that is drawn by itself."""
 
     problem: str
     plot: Plot
-    charts: tuple[Chart, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,41 +136,45 @@ class DrawnLineage:
 
 
 @dataclass(frozen=True, eq=False)
+class TrainingSection:
+    plot: Plot | None
+    versions: Table | None
+
+
+@dataclass(frozen=True, eq=False)
+class CostSection:
+    table: Table
+    errors: Table | None
+
+
+@dataclass(frozen=True, eq=False)
+class SettingsSection:
+    """differing: None for a single arm."""
+
+    differing: Table | None
+    shared: Table
+    runs: Table
+    machines: Table
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Report:
-    """One run or comparison, ready to be laid out. charts: by the plot that they show on the page, see `values`;
-    remarks: what is not finished, or not well; None where there is nothing to say."""
+    """One run or comparison, ready to be laid out."""
 
     name: str
     comparison: Comparison
     summary: Summary
-    state: str
-    remarks: tuple[str, ...]
-    verdict: tuple[Verdict, ...]
-    arms: Table
-    differences: Table | None
-    operators: Table | None
-    refinement: Table | None
-    solve: Plot
-    best_at_k: Plot | None
-    heat_map: Plot
-    multiples: Plot | None
-    charts: Mapping[str, tuple[Chart, ...]]
-    chart: Mapping[str, Any]
-    details: tuple[ProblemDetail, ...]
+    head: HeadSection
+    arms: ArmsSection
+    curves: CurvesSection
+    problems: ProblemsSection
     rewards: tuple[Pictured, ...]
-    diversity: Plot | None
     lineages: tuple[DrawnLineage, ...]
     archives: tuple[Pictured, ...]
-    cost: Table
-    errors: Table | None
-    training: Plot | None
-    versions: Table | None
-    problems: Table
-    settings: Table | None
-    shared_settings: Table
-    runs: Table
-    machines: Table
-    commands: tuple[str, ...]
+    training: TrainingSection
+    cost: CostSection
+    settings: SettingsSection
 
     @property
     def arm_styles(self) -> list[ArmStyle]:
@@ -111,145 +182,149 @@ class Report:
         return [style_of(place) for place in range(len(self.comparison.arms))]
 
     @property
+    def plots(self) -> list[Plot]:
+        """Every picture of the page, in its order."""
+        curves, problems = self.curves, self.problems
+        single = [curves.solve, curves.best_at_k, problems.heat_map, problems.fitness, curves.diversity]
+        many = [pictured.plot for pictured in (*self.rewards, *self.archives)] + [drawn.tree for drawn in self.lineages]
+        return [plot for plot in (*single, self.training.plot, *many) if plot is not None]
+
+    @property
     def values(self) -> dict[str, Any]:
         """What the page's script draws from, as JSON takes it."""
-        charts = [chart for group in self.charts.values() for chart in group]
-        charts += [chart for one in self.rewards for chart in one.charts]
         arms = zip(self.comparison.arms, self.arm_styles, strict=True)
         return {
             "arms": [
-                {
-                    "name": visible(arm.name),
-                    "colour": its.colour,
-                    "mark": its.mark,
-                    "shape": its.shape,
-                    "hollow": its.hollow,
-                }
+                {"name": visible(arm.name), "colour": its.colour, "mark": its.mark, "shape": its.shape,
+                 "hollow": its.hollow}
                 for arm, its in arms
             ],
-            "charts": {chart.name: {"title": visible(chart.title), **chart.values} for chart in charts},
-            "problems": self.chart,
-        }
-
-    @property
-    def interval_unit(self) -> str:
-        return interval_unit(self.summary)
-
-    @property
-    def plots(self) -> list[Plot]:
-        """Every picture of the page, in its order."""
-        single = [self.solve, self.best_at_k, self.heat_map, self.multiples, self.diversity, self.training]
-        many = [one.plot for one in (*self.rewards, *self.archives)] + [one.tree for one in self.lineages]
-        return [plot for plot in (*single, *many) if plot is not None]
+            "charts": {chart.name: chart_values(chart) for plot in self.plots for chart in plot.charts},
+            "problems": self.problems.lines,
+        }  # fmt: skip
 
 
 def report_of(store: Store, name: str, against: str | None = None) -> Report:
-    """Everything about the run or comparison of that name. Raises UnknownRun; BadInput where `against` is no arm, and
-    where nothing is committed yet."""
-    comparison = gather(store, name, against)
-    found = load_results(store, comparison)
-    if not found or not any(arm.done.any() for arm in found.values()):
-        raise BadInput(f"{name} has nothing to report yet: no iteration is committed")
-    readings = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
-    details = problem_details(store, comparison, readings)
-    summary, level, apart = _summary(found, comparison.reference, comparison.crossed_seeds)
-    measures = measured(readings, found, summary.best_horizon * summary.answers)
-    lineages = find_longest(readings)
-    pictured = list(dict.fromkeys(lineage.row for lineage in lineages))[:PICTURED]
-    style = looks([arm.name for arm in comparison.arms])
-    names = [problem.name for problem in comparison.problems]
-    targets = [problem.target for problem in comparison.problems]
-    reference = comparison.reference
-    gaps = differences(summary, measures)
-    apart_settings, shared_settings = settings_tables(comparison)
-    operators, crossed = load_operators(store, comparison), comparison.crossed_seeds
-    refinement = refinement_differences(operators, reference, crossed_seeds=crossed)
-    horizon = summary.horizon or summary.best_horizon
-    at_k, diversity = measure_charts(measures, [arm.name for arm in comparison.arms])
-    charts = {
-        "solve-rate": solve_charts(found, level, horizon, crossed),
-        "best-at-k": at_k,
-        "diversity": diversity,
-        "training": training_charts(readings),
-    }
+    """Everything about the run or comparison of that name. Raises UnknownRun; BadInput if `against` is no arm, or if
+    nothing is committed yet."""
+    reading = read(store, name, against)
+    findings = work_out(reading)
+    lineages = find_longest(reading.runs)
+    rows = list(dict.fromkeys(lineage.row for lineage in lineages))[:PICTURED]
+    runs = reading.runs
     with styled():
         return Report(
             name,
-            comparison,
-            summary,
-            state=_state(comparison, summary),
-            remarks=(*apart, *_remarks(comparison, readings, summary)),
-            verdict=tuple(verdicts_of(summary)),
-            arms=arms_table(comparison, summary, measures, readings),
-            differences=differences_table(reference, gaps) if reference and any(gaps.values()) else None,
-            operators=operators_table(operators, crossed_seeds=crossed),
-            refinement=refinement_table(reference, refinement),
-            solve=solve_plot(found, level, style, horizon, crossed),
-            best_at_k=best_at_k_plot(measures, style),
-            heat_map=heat_map_plot(
-                relative_best(found, targets), found, names, any(t is not None and t > 0 for t in targets)
+            reading.comparison,
+            findings.summary,
+            head=head_of(reading, findings),
+            arms=arms_of(reading, findings),
+            curves=CurvesSection(
+                solve_plot(reading.results, findings.level, findings.horizon, reading.comparison.crossed_seeds),
+                best_at_k_plot(findings.measures),
+                diversity_plot(findings.measures),
             ),
-            multiples=multiples_plot(found, names, style),
-            charts=charts,
-            chart=problem_lines(comparison, found),
-            details=details,
-            rewards=_pictured(
-                names,
-                pictured,
-                lambda row, n: reward_plot(readings, row, style, n),
-                lambda row, n: reward_charts(readings, row, n),
-            ),
-            diversity=diversity_plot(measures, style),
-            lineages=tuple(
-                DrawnLineage(lineage, tree_plot(lineage, style[lineage.arm], number))
-                for number, lineage in enumerate(load_texts(store, lineages), start=1)
-            ),
+            problems=problems_of(reading),
+            rewards=_pictured(reading, {row: reward_plot(runs, row, n) for n, row in enumerate(rows, 1)}),
+            lineages=lineages_of(reading, lineages),
             archives=_pictured(
-                names, pictured, lambda row, n: archive_plot(archive_maps(store, readings, row), names[row], n)
+                reading,
+                {
+                    row: archive_plot(archive_maps(store, runs, row), reading.names[row], n)
+                    for n, row in enumerate(rows, 1)
+                },
             ),
-            cost=cost_table(comparison, readings),
-            errors=errors_table(readings),
-            training=training_plot(readings, style),
-            versions=versions_table(readings),
-            problems=problems_table(comparison, found, len(details)),
-            settings=apart_settings,
-            shared_settings=shared_settings,
-            runs=runs_table(comparison),
-            machines=machines_table(comparison),
-            commands=tuple(commands(comparison)),
+            training=TrainingSection(training_plot(runs), versions_table(runs)),
+            cost=CostSection(cost_table(reading.comparison, runs), errors_table(runs)),
+            settings=settings_of(reading),
         )
 
 
-def _pictured(names: Sequence[str], rows: Sequence[int], draw: Any, chart: Any = None) -> tuple[Pictured, ...]:
-    found = []
-    for number, row in enumerate(rows, start=1):
-        plot = draw(row, number)
-        if plot is not None:
-            found.append(Pictured(names[row], plot, () if chart is None else chart(row, number)))
-    return tuple(found)
+def read(store: Store, name: str, against: str | None = None) -> ReportReading:
+    """Raises as `report_of` does."""
+    comparison = gather(store, name, against)
+    results = load_results(store, comparison)
+    if not results or not any(arm.done.any() for arm in results.values()):
+        raise BadInput(f"{name} has nothing to report yet: no iteration is committed")
+    runs = {arm.name: [read_run(store, run) for run in arm.runs] for arm in comparison.arms}
+    return ReportReading(store, comparison, results, runs, load_operators(store, comparison))
 
 
-def _summary(
-    found: Mapping[str, Results], reference: str | None, crossed_seeds: bool
-) -> tuple[Summary, Mapping[str, Results], tuple[str, ...]]:
-    """The summary, and the results of the seeds that they are of; where arms do not compare, nothing but why."""
+def work_out(reading: ReportReading) -> Findings:
+    """If the arms do not compare, findings without a summary."""
+    results, comparison = reading.results, reading.comparison
+    level, incomparable = results, ""
     try:
-        return summarise(found, reference, crossed_seeds=crossed_seeds), farthest(found), ()
+        summary = summarise(results, comparison.reference, crossed_seeds=comparison.crossed_seeds)
+        level = farthest(results)
     except ValueError as error:
-        first = next(iter(found.values()))
-        bare = Summary(
-            first.iterations,
-            first.answers,
-            first.solved_at.shape[1],
-            0,
-            0,
-            None,
-            {name: ArmSummary() for name in found},
-        )
-        return bare, found, (f"The arms do not compare: {error}.",)
+        first = next(iter(results.values()))
+        nothing = {name: ArmSummary() for name in results}
+        summary = Summary(first.iterations, first.answers, first.solved_at.shape[1], 0, 0, None, nothing)
+        incomparable = str(error)
+    measures = measured(reading.runs, results, summary.best_horizon * summary.answers)
+    return Findings(summary, level, incomparable, measures)
 
 
-def _state(comparison: Comparison, summary: Summary) -> str:
+def head_of(reading: ReportReading, findings: Findings) -> HeadSection:
+    remarks = [f"The arms do not compare: {findings.incomparable}."] if findings.incomparable else []
+    return HeadSection(
+        _state(reading.comparison),
+        (*remarks, *_remarks(reading, findings)),
+        tuple(verdicts_of(findings.summary)),
+        interval_unit(findings.summary),
+    )
+
+
+def arms_of(reading: ReportReading, findings: Findings) -> ArmsSection:
+    comparison, reference = reading.comparison, reading.comparison.reference
+    crossed = comparison.crossed_seeds
+    gaps = differences(findings.summary, findings.measures)
+    refined = refinement_differences(reading.operators, reference, crossed_seeds=crossed)
+    return ArmsSection(
+        arms_table(comparison, findings.summary, findings.measures, reading.runs),
+        differences_table(reference, gaps) if reference else None,
+        operators_table(reading.operators, crossed_seeds=crossed),
+        refinement_table(reference, refined) if reference else None,
+    )
+
+
+def problems_of(reading: ReportReading) -> ProblemsSection:
+    comparison, results = reading.comparison, reading.results
+    details = problem_details(reading.store, comparison, reading.runs)
+    targets = [problem.target for problem in comparison.problems]
+    with_target = any(target is not None and target > 0 for target in targets)
+    return ProblemsSection(
+        problems_table(comparison, results, len(details)),
+        fitness_plot(results, reading.names),
+        heat_map_plot(relative_best(results, targets), results, reading.names, with_target),
+        details,
+        problem_lines(comparison, results),
+    )
+
+
+def lineages_of(reading: ReportReading, lineages: Sequence[Lineage]) -> tuple[DrawnLineage, ...]:
+    places = {arm.name: place for place, arm in enumerate(reading.comparison.arms)}
+    return tuple(
+        DrawnLineage(lineage, tree_plot(lineage, places[lineage.arm], number))
+        for number, lineage in enumerate(load_texts(reading.store, lineages), start=1)
+    )
+
+
+def settings_of(reading: ReportReading) -> SettingsSection:
+    comparison = reading.comparison
+    differing, shared = settings_tables(comparison)
+    return SettingsSection(
+        differing, shared, runs_table(comparison), machines_table(comparison), tuple(commands(comparison))
+    )
+
+
+def _pictured(reading: ReportReading, plots: Mapping[int, Plot | None]) -> tuple[Pictured, ...]:
+    """plots: by the problem's place in the comparison; None for one that cannot be drawn"""
+    return tuple(Pictured(reading.names[row], plot) for row, plot in plots.items() if plot is not None)
+
+
+def _state(comparison: Comparison) -> str:
     seeds = max(len(arm.runs) for arm in comparison.arms)
     costs = sorted({arm.answers for arm in comparison.arms})
     parts = [
@@ -262,11 +337,11 @@ def _state(comparison: Comparison, summary: Summary) -> str:
     return ", ".join(parts)
 
 
-def _remarks(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]], summary: Summary) -> list[str]:
-    """What a reader must know before believing a figure."""
+def _remarks(reading: ReportReading, findings: Findings) -> list[str]:
+    """What a reader must know before believing a metric."""
+    comparison, summary, horizon = reading.comparison, findings.summary, findings.horizon
     remarks = []
     statuses = Counter(run.status for run in comparison.runs if run.status != "done")
-    horizon = summary.horizon or summary.best_horizon
     if statuses:
         states = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
         seeds = max(len(arm.runs) for arm in comparison.arms)
@@ -285,12 +360,12 @@ def _remarks(comparison: Comparison, readings: Mapping[str, Sequence[RunReading]
             f"Figures are those at iteration {horizon} of {summary.iterations}, which every search has come to; some "
             "ended there, by a budget or a fault."
         )
-    for arm, readings_of_arm in readings.items():
-        for reading in readings_of_arm:
-            faults = [search.problem for search in reading.searches if search.problem.status == "failed"]
+    for arm, runs in reading.runs.items():
+        for run in runs:
+            faults = [search.problem for search in run.searches if search.problem.status == "failed"]
             if faults:
                 remarks.append(
-                    f"{arm}, seed {reading.run.seed}: {_counted(len(faults), 'problem')} stopped by faults of the "
+                    f"{arm}, seed {run.run.seed}: {_counted(len(faults), 'problem')} stopped by faults of the "
                     f"scorer, the first {faults[0].name}: {faults[0].message[:300]}"
                 )
     return remarks

@@ -1,5 +1,5 @@
-"""Tables of the page: where the arms stand, what their operators make of parents, what it cost, what went wrong. The table
-of problems: problem_table."""
+"""Tables of the page: where the arms stand, what their operators make of parents, what it cost, what went
+wrong. The table of problems: problem_table."""
 
 from __future__ import annotations
 

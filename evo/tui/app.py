@@ -24,7 +24,7 @@ from evo.tui.help import HelpScreen
 from evo.tui.line import Line, wrap
 from evo.tui.palette import DIM, STRONG
 from evo.tui.screen import Act
-from evo.tui.widgets import Column, LinesView, RowsView
+from evo.tui.widgets import FittedColumn, LinesView, RowsView
 
 if TYPE_CHECKING:
     from evo.monitor.snapshot import Snapshot
@@ -122,7 +122,7 @@ class ScreenApp(App[None]):
         LinesView.encoding = self._encoding
         yield LinesView(id="head", fixed=True)
         with Horizontal(id="body"):
-            with Column(id="left"):
+            with FittedColumn(id="left"):
                 yield LinesView(id="curves", fixed=True)
                 yield LinesView(id="titles", fixed=True)
                 yield RowsView(id="table")
@@ -253,7 +253,7 @@ class ScreenApp(App[None]):
         rows.appear(table is not None)
         if table is not None:
             rows.show_rows(table.row, len(table.rows))
-        self.query_one(Column).fit(left if side else "1fr")
+        self.query_one(FittedColumn).fit(left if side else "1fr")
 
     def shown_snapshot(self) -> Snapshot | None:
         """What the picture is of: where it is held, that of then, with the answers that were asked for since."""

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from evo.chart import MEAN_BEST, SOLVE_RATE, Axis, Chart, curve_series
 from evo.comparison.survival import Curve
 from evo.monitor.snapshot import Snapshot
 from evo.tui import head, side_panels
 from evo.tui.detail import draw_detail, draw_detail_head
 from evo.tui.line import Line, Lines, fit
-from evo.tui.palette import BAD, DIM, SELECTED, STRONG, link, look
-from evo.tui.plot import Drawn, draw_plot
+from evo.tui.palette import BAD, DIM, SELECTED, STRONG, link
+from evo.tui.plot import draw_plot
 from evo.tui.problem_table import ProblemTable, StandingsCache, describe
 from evo.tui.side_panels import draw_operators
 from evo.tui.view import View, panels
@@ -169,23 +170,22 @@ def _panel(snapshot: Snapshot, view: View, panel: str, width: int, height: int, 
 
 
 def _curves(snapshot: Snapshot, width: int, height: int) -> Lines:
-    drawn = tuple((number, arm.name, arm.curve) for number, arm in enumerate(snapshot.arms) if arm.curve is not None)
-    if not drawn or height < 4:
+    series = tuple((number, arm.name, arm.curve) for number, arm in enumerate(snapshot.arms) if arm.curve is not None)
+    if not series or height < 4:
         return [Line(width).add("no curve yet", DIM)][: max(0, height)]
-    return _plotted(drawn, snapshot.axis, snapshot.axis_unit, width, min(height, 24), snapshot.has_targets)
+    return _plotted(series, snapshot.axis_unit, snapshot.has_targets, width, min(height, 24))
 
 
-@lru_cache(maxsize=4)  # curves change far less often than the figures beside them
-def _plotted(
-    curves: tuple[tuple[int, str, Curve], ...], axis: tuple[int, ...], unit: str, width: int, height: int, share: bool
-) -> Lines:
-    drawn = [Drawn(name, look(number), curve.mean, curve.low, curve.high) for number, name, curve in curves]
-    return draw_plot(drawn, axis, unit, width, height, share=share)
+@lru_cache(maxsize=4)  # curves change far less often than what is drawn with them
+def _plotted(curves: tuple[tuple[int, str, Curve], ...], unit: str, share: bool, width: int, height: int) -> Lines:
+    series = tuple(curve_series(arm, name, curve) for arm, name, curve in curves)
+    title = SOLVE_RATE if share else MEAN_BEST
+    return draw_plot(Chart("curves", title, Axis(unit), Axis(title, share=share), series), width, height)
 
 
 def _titled(snapshot: Snapshot, panel: str) -> str:
     if panel == "curves":
-        return "solve rate" if snapshot.has_targets else "mean best fitness"
+        return SOLVE_RATE if snapshot.has_targets else MEAN_BEST
     return TITLES[panel]
 
 

@@ -22,7 +22,7 @@ SHARED = Style(bold=True)
 
 
 @dataclass(frozen=True)
-class Look:
+class ScreenLook:
     """How an arm looks wherever it appears."""
 
     mark: str
@@ -31,10 +31,10 @@ class Look:
 
 
 @cache
-def look(number: int) -> Look:
+def look(number: int) -> ScreenLook:
     """Of the arm of that number."""
     its = style_of(number)
-    return Look(its.mark, Style(color=its.rich), Style(color=its.rich, dim=True))
+    return ScreenLook(its.mark, Style(color=its.rich), Style(color=its.rich, dim=True))
 
 
 @lru_cache(maxsize=4_096)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from evo.chart import Chart, Series
 from evo.tui.line import PLAIN, Line, Lines, clean, shorten, width_of
-from evo.tui.palette import DIM, SHARED, Look
+from evo.tui.palette import DIM, SHARED, look
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], dtype=np.uint8)  # [row, column] in a cell
 BLANK = 0x2800
@@ -92,22 +92,11 @@ MARK_EVERY = 14
 BAND_EVERY = 3
 
 
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """A curve over the plot's axis, (T,), NaN where it is not known."""
-
-    name: str
-    look: Look
-    mean: Floats
-    low: Floats
-    high: Floats
-
-
-def draw_plot(
-    curves: Sequence[Drawn], axis: Sequence[int], unit: str, width: int, height: int, *, share: bool = True
-) -> Lines:
-    """`height` lines of `width` cells: the curves, and below them the axis. share: the values are from 0 to 1 and
-    shown in percent; else the scale is that of the curves."""
+def draw_plot(chart: Chart, width: int, height: int) -> Lines:
+    """`height` lines of `width` cells: the chart's series, which have bands over one x, and below them the axis. Shares
+    are shown in percent; else the scale is that of the curves."""
+    curves, unit, share = chart.series, chart.x.title, chart.y.share
+    axis = [int(x) for x in curves[0].x]
     names = max((min(width_of(clean(curve.name)), 12) for curve in curves), default=0)
     labels = max(names + 7, len(unit)) if width >= 46 else 0  # the unit stands below the names
     left = 6
@@ -116,10 +105,10 @@ def draw_plot(
     across, down = canvas.dots
     at = _columns(len(axis), across)
     for number, curve in enumerate(curves):
-        for edge in (curve.low, curve.high):
+        for edge in _band(curve):
             canvas.trace(_heights(edge[at], low, high, down), number, band=True, every=BAND_EVERY)
     for number, curve in enumerate(curves):
-        canvas.trace(_heights(curve.mean[at], low, high, down), number)
+        canvas.trace(_heights(curve.y[at], low, high, down), number)
     marks = _marks(curves, at, low, high, canvas)
     ends = _ends(curves, low, high, canvas.height, share)
     ticks = _ticks(canvas.height, low, high, share)
@@ -130,23 +119,28 @@ def draw_plot(
         _cells(line, row, marks.get(y, {}), curves)
         if labels and y in ends:
             number, text = ends[y]
-            line.gap().add(curves[number].look.mark, curves[number].look.style)
-            line.add(f" {text} {shorten(curves[number].name, labels - 7)}", curves[number].look.style)
+            its = look(curves[number].arm)
+            line.gap().add(its.mark, its.style)
+            line.add(f" {text} {shorten(curves[number].name, labels - 7)}", its.style)
         lines.append(line)
     lines += _axis(axis, unit, left, canvas.width, width)
     return lines
 
 
-def _cells(line: Line, row: list[tuple[str, int, bool]], marks: dict[int, int], curves: Sequence[Drawn]) -> None:
+def _cells(line: Line, row: list[tuple[str, int, bool]], marks: dict[int, int], curves: Sequence[Series]) -> None:
     """Add a row of cells, neighbours of one style together."""
     text, style = "", PLAIN
     for x, (char, owner, band) in enumerate(row):
         if x in marks:
-            char, of = curves[marks[x]].look.mark, curves[marks[x]].look.style
+            its = look(curves[marks[x]].arm)
+            char, of = its.mark, its.style
         elif owner == SEVERAL:
             of = DIM if band else SHARED
+        elif owner == NOBODY:
+            of = PLAIN
         else:
-            of = PLAIN if owner < 0 else curves[owner].look.faint if band else curves[owner].look.style
+            its = look(curves[owner].arm)
+            of = its.faint if band else its.style
         if of is not style and text:
             line.add(text, style)
             text = ""
@@ -154,16 +148,20 @@ def _cells(line: Line, row: list[tuple[str, int, bool]], marks: dict[int, int], 
     line.add(text, style)
 
 
-def _range(curves: Sequence[Drawn], share: bool) -> tuple[float, float]:
+def _range(curves: Sequence[Series], share: bool) -> tuple[float, float]:
     if share:
         return 0.0, 1.0
-    values = np.concatenate([np.concatenate([curve.low, curve.mean, curve.high]) for curve in curves] or [np.zeros(1)])
+    values = np.concatenate([np.concatenate([curve.y, *_band(curve)]) for curve in curves] or [np.zeros(1)])
     values = values[np.isfinite(values)]
     if not len(values):
         return 0.0, 1.0
     low, high = float(values.min()), float(values.max())
     room = (high - low) * 0.05 or max(abs(high) * 0.05, 0.01)
     return low - room, high + room
+
+
+def _band(curve: Series) -> Sequence[Floats]:
+    return [] if curve.low is None or curve.high is None else [curve.low, curve.high]
 
 
 def _columns(steps: int, across: int) -> npt.NDArray[np.int64]:
@@ -177,7 +175,7 @@ def _heights(values: Floats, low: float, high: float, down: int) -> Floats:
 
 
 def _marks(
-    curves: Sequence[Drawn], at: npt.NDArray[np.int64], low: float, high: float, canvas: Canvas
+    curves: Sequence[Series], at: npt.NDArray[np.int64], low: float, high: float, canvas: Canvas
 ) -> dict[int, dict[int, int]]:
     """Row -> column -> curve whose mark stands there: along each curve, staggered, where no other mark is."""
     found: dict[int, dict[int, int]] = {}
@@ -186,18 +184,18 @@ def _marks(
     stagger = max(1, MARK_EVERY // len(curves))
     for number, curve in enumerate(curves):
         for x in range(3 + number * stagger, canvas.width, MARK_EVERY):
-            value = curve.mean[at[x * 2]]
+            value = curve.y[at[x * 2]]
             if value == value:
                 y = int(round(float(_heights(np.array(value), low, high, canvas.height * 4)))) // 4
                 found.setdefault(min(max(y, 0), canvas.height - 1), {}).setdefault(x, number)
     return found
 
 
-def _ends(curves: Sequence[Drawn], low: float, high: float, height: int, share: bool) -> dict[int, tuple[int, str]]:
+def _ends(curves: Sequence[Series], low: float, high: float, height: int, share: bool) -> dict[int, tuple[int, str]]:
     """Row -> (curve, its last value): beside where it ends, moved apart where several end together."""
     wanted = []
     for number, curve in enumerate(curves):
-        known = curve.mean[np.isfinite(curve.mean)]
+        known = curve.y[np.isfinite(curve.y)]
         if len(known):
             y = float(_heights(known[-1:], low, high, height * 4)[0]) / 4
             wanted.append((y, number, _value(float(known[-1]), share)))

@@ -117,7 +117,7 @@ class RowsView(LinesView):
         return self._drawn[place]
 
 
-class Column(Vertical):
+class FittedColumn(Vertical):
     """A column of views."""
 
     _fitted: int | str | None = None

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from evo.monitor.arm_style import BAD, COLOURS, GOOD, HOLLOW, MARKS, WARN, style_of
-from evo.report.plots.style import MARKERS
+from evo.report.plot import MARKERS
 from evo.tui import palette
 
 LIGHT, DARK = "#ffffff", "#16161a"

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from sqlalchemy import update
 
 from bench.report import made_up
-from evo.report.plots import style
+from evo.report import plot
 from islands.db.schema import Run
 from islands.db.store import Store
 from problems.contract import Problem, Score
@@ -84,8 +84,8 @@ def coarse(monkeypatch):
     def plain(*, figsize, layout):
         return Figure(figsize=figsize)
 
-    monkeypatch.setattr(style, "Figure", plain)
-    monkeypatch.setattr(style, "DPI", 20)
+    monkeypatch.setattr(plot, "Figure", plain)
+    monkeypatch.setattr(plot, "DPI", 20)
 
 
 @pytest.fixture

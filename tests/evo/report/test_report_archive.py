@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from evo.report.archive import archive_maps
 from evo.report.load import read_run
+from evo.report.maps import archive_maps
 from islands.db.store import Store
 from islands.population.config import PopulationConfig
 from islands.population.population import Population

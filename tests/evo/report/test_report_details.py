@@ -13,10 +13,9 @@ from evo.comparison.load import gather
 from evo.monitor.arm_style import style_of
 from evo.report.cells import Column
 from evo.report.details import FEWEST_CHARS, PAGE_CHARS, bounded, problem_details
-from evo.report.highlight import highlight_python
-from evo.report.legend import WORDS
 from evo.report.load import read_run
-from evo.report.plots.style import looks
+from evo.report.page import WORDS, highlight_python
+from evo.report.plot import look
 from evo.report.settings import UNRECORDED, machines_table
 from islands.db.schema import Run
 from islands.db.store import Store
@@ -135,8 +134,10 @@ def test_every_heading_is_explained(finished):
              "value", "what", "kind", "times", "tokens", "tokens/answer", "pair", "figure", "result", "parents",
              "operator", "iterations", "answers"}  # fmt: skip
     arms = {arm.name for arm in report.comparison.arms}
-    tables = [report.arms, report.differences, report.operators, report.refinement, report.problems, report.cost,
-              report.settings, report.shared_settings, report.runs, report.machines]  # fmt: skip
+    arms_section, settings = report.arms, report.settings
+    tables = [arms_section.table, arms_section.differences, arms_section.operators, arms_section.refinement,
+              report.problems.table, report.cost.table, settings.differing, settings.shared, settings.runs,
+              settings.machines]  # fmt: skip
     columns: list[Column] = [column for table in tables if table is not None for column in table.columns]
     assert len(columns) > 40
     for column in columns:
@@ -148,9 +149,8 @@ def test_every_heading_is_explained(finished):
 
 def test_arms_look_alike_in_pictures_and_page(finished):
     report, page = finished
-    style = looks([arm.name for arm in report.comparison.arms])
-    for place, arm in enumerate(report.comparison.arms):
-        assert style[arm.name].colour == style_of(place).colour
+    for place, _ in enumerate(report.comparison.arms):
+        assert look(place).colour == style_of(place).colour
         rule = (
             f'[data-arm="{place}"]::before {{ content: "{style_of(place).mark}\\00a0"; color: {style_of(place).colour}'
         )

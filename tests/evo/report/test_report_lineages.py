@@ -8,11 +8,19 @@ import matplotlib.image
 import pytest
 
 from evo.comparison.load import gather
-from evo.report.lineage import MOST_LINEAGES, SHOWN_CHARS, STEPS, difference, find_longest, load_texts, unit_of
+from evo.encoding import visible
+from evo.report.lineage import (
+    MOST_LINEAGES,
+    SHOWN_CHARS,
+    STEPS,
+    difference,
+    find_longest,
+    load_texts,
+    tree_plot,
+    unit_of,
+)
 from evo.report.load import read_run
-from evo.report.plots.style import looks, styled
-from evo.report.plots.tree import tree_plot
-from evo.report.text import visible
+from evo.report.plot import styled
 from islands.db.store import Store
 
 
@@ -78,7 +86,7 @@ def test_a_line_far_from_the_first_iteration_fills_its_plot(made):
     far = replace(lineage, target=1.0, search=replace(lineage.search, born=lineage.search.born + 1_000_000))
     with warnings.catch_warnings(), styled():
         warnings.simplefilter("error")
-        plot = tree_plot(far, looks([lineage.arm])[lineage.arm], 1)
+        plot = tree_plot(far, 0, 1)
     image = matplotlib.image.imread(io.BytesIO(plot.png))
     inked = (image[..., :3].min(axis=2) < 0.9).any(axis=0)  # by column
     assert inked[: len(inked) // 20].any() and inked[len(inked) // 2 :].any()

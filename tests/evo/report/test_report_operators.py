@@ -10,9 +10,9 @@ def test_every_rate_stands_there_with_its_interval(made, finished):
     report, _ = finished
     with Store.open(made, read_only=True) as store:
         operators = load_operators(store, gather(store, "made-up"))
-    assert report.operators is not None
-    titles = [column.title for column in report.operators.columns]
-    for row, (arm, (one,)) in zip(report.operators.rows, operators.items(), strict=True):
+    assert report.arms.operators is not None
+    titles = [column.title for column in report.arms.operators.columns]
+    for row, (arm, (one,)) in zip(report.arms.operators.rows, operators.items(), strict=True):
         known, cells = intervals(one, crossed_seeds=False), dict(zip(titles, row, strict=True))
         assert cells["operator"].text == arm and cells["answers"].text == "360"
         assert report.comparison.arms[cells["operator"].arm].name == arm
@@ -28,7 +28,7 @@ def test_refinement_is_compared_with_the_reference(made, finished):
     report, _ = finished
     with Store.open(made, read_only=True) as store:
         gaps = refinement_differences(load_operators(store, gather(store, "made-up")), "grpo", crossed_seeds=False)
-    assert report.refinement is not None and len(report.refinement.rows) == sum(map(len, gaps.values()))
-    first = report.refinement.rows[0]
+    assert report.arms.refinement is not None and len(report.arms.refinement.rows) == sum(map(len, gaps.values()))
+    first = report.arms.refinement.rows[0]
     assert first[0].text == "base − grpo" and first[1].text == "all below the target"
     assert first[2].sort == round(gaps["base"]["refined below"].interval.mean, 9)

@@ -51,8 +51,8 @@ class Elements(html.parser.HTMLParser):
 def test_the_page_says_what_was_found(finished):
     report, page = finished
     found = Elements(page)
-    assert all(verdict.text in found.text for verdict in report.verdict) and len(report.verdict) == 2
-    level = sum(not verdict.shown for verdict in report.verdict)
+    assert all(verdict.text in found.text for verdict in report.head.verdict) and len(report.head.verdict) == 2
+    level = sum(not verdict.shown for verdict in report.head.verdict)
     assert sum(one.get("class") == "line level" for one in found.of("p")) == level
     assert "3 arms, 5 problems, 2 seeds, 12 iterations of 3 answers" in found.text
     assert "Unfinished" not in found.text
@@ -94,9 +94,9 @@ def test_the_same_database_gives_the_same_bytes(made, finished, page_for):
 
 def test_tables_hold_what_they_are_sorted_by(finished):
     report, page = finished
-    row = next(row for row in report.problems.rows if row[0].text == "made-up/3")
+    row = next(row for row in report.problems.table.rows if row[0].text == "made-up/3")
     assert [cell.sort for cell in row[:2]] == ["made-up/3", 0.74]
-    outcomes = [cell for row in report.problems.rows for cell in row[2:5]]
+    outcomes = [cell for row in report.problems.table.rows for cell in row[2:5]]
     solved = [cell for cell in outcomes if cell.mark == "solved"]
     assert solved and all(cell.text.startswith("✓ ") for cell in solved)
     values = json.loads(re.search(r'id="chart-values">(.*?)</script>', page, re.DOTALL)[1])
@@ -126,10 +126,12 @@ def test_another_reference(made):
 
 def test_a_run_by_itself(made, coarse, page_for):
     report, page = page_for(made, "made-up/grpo/s1")
-    assert report.verdict == () and report.differences is None and report.settings is None
+    assert report.head.verdict == () and report.arms.differences is None and report.settings.differing is None
     text = Elements(page).text
     assert "made:grpo, 5 problems, 1 seed, 12 iterations" in text
-    assert "against" not in {column.title for column in report.problems.columns} and "has won a problem" not in text
+    assert (
+        "against" not in {column.title for column in report.problems.table.columns} and "has won a problem" not in text
+    )
 
 
 def test_an_unfinished_comparison_says_how_far_it_has_come(
@@ -150,12 +152,12 @@ def test_an_unfinished_comparison_says_how_far_it_has_come(
     report, page = page_for(address, "both")
     at = report.summary.horizon
     assert 2 <= at < 6 and report.summary.seeds == 1
-    assert report.remarks == (
+    assert report.head.remarks == (
         "Unfinished: of 4 runs, 1 interrupted, 2 waiting. Figures of whole searches are those at the "
         f"horizon, iteration {at} of 6, of 1 of 2 seeds.",
     )
-    assert report.remarks[0] in Elements(page).text and f"After {at} of 6 iterations" in Elements(page).text
-    assert "late - grpo" in report.verdict[0].text
+    assert report.head.remarks[0] in Elements(page).text and f"After {at} of 6 iterations" in Elements(page).text
+    assert "late - grpo" in report.head.verdict[0].text
 
 
 def test_training_and_policy_versions(made, coarse, tmp_path, page_for):
@@ -176,7 +178,7 @@ def test_training_and_policy_versions(made, coarse, tmp_path, page_for):
         )
     report, page = page_for(address, "made-up/grpo/s0")
     assert "made:grpo@1" in Elements(page).text
-    assert [row[3].sort for row in report.versions.rows] == [90, 90]
+    assert [row[3].sort for row in report.training.versions.rows] == [90, 90]
     assert "training" in {plot.name for plot in report.plots}
 
 
@@ -247,7 +249,15 @@ def test_nothing_that_was_written_is_more_than_text(hostile_page):
 
 def test_reports_are_of_what_is_there(finished):
     report, _ = finished
-    bare = replace(report, lineages=(), archives=(), rewards=(), best_at_k=None, differences=None, multiples=None)
+    bare = replace(
+        report,
+        lineages=(),
+        archives=(),
+        rewards=(),
+        curves=replace(report.curves, best_at_k=None),
+        arms=replace(report.arms, differences=None),
+        problems=replace(report.problems, fitness=None),
+    )
     found = Elements(page_of(bare))
     assert "one objective alone, or no valid answer" in found.text and "No curve of best@k" in found.text
 
@@ -266,8 +276,8 @@ def test_arms_of_different_cost_and_problems_without_targets(
     found = Elements(page)
     assert "4 iterations of 1 or 2 answers" in found.text and "Nothing to draw: one objective alone" in found.text
     assert report.summary.answers == 2 and report.summary.horizon == 0 and report.summary.best_horizon == 2
-    assert "Mean best fitness after 2 iterations" in found.text and len(report.verdict) == 1
-    assert [column.title for column in report.problems.columns] == ["problem", "two", "one", "one against two"]
+    assert "Mean best fitness after 2 iterations" in found.text and len(report.head.verdict) == 1
+    assert [column.title for column in report.problems.table.columns] == ["problem", "two", "one", "one against two"]
 
 
 def test_searches_that_stop_when_solved(search_with, digits, digits_policy, coarse, tmp_path, page_for):
@@ -275,11 +285,11 @@ def test_searches_that_stop_when_solved(search_with, digits, digits_policy, coar
     problems = [digits("easy", target=0.1), digits("hard", target=0.55), digits("never", target=2.0)]
     search_with(problems, digits_policy(), address, iterations=8, until_solved=True)
     report, page = page_for(address, "run")
-    assert report.best_at_k is None and "searches stopped at their solution" in Elements(page).text
-    easy, hard, never = (row[2] for row in report.problems.rows)
+    assert report.curves.best_at_k is None and "searches stopped at their solution" in Elements(page).text
+    easy, hard, never = (row[2] for row in report.problems.table.rows)
     assert easy.text == "✓ 1" and hard.mark == "solved" and never.mark == ""
     assert easy.sort <= hard.sort < never.sort
-    assert [cell.text for cell in report.problems.totals] == ["all", "", "2 of 3 solved"]
+    assert [cell.text for cell in report.problems.table.totals] == ["all", "", "2 of 3 solved"]
     assert report.summary.horizon == 8
 
 

@@ -6,9 +6,9 @@ from sqlalchemy import update
 
 from bench.report import made_up
 from evo.comparison.load import gather
-from evo.report.archive import archive_maps
 from evo.report.lineage import find_longest, load_texts
 from evo.report.load import read_run
+from evo.report.maps import archive_maps
 from islands.db.schema import Candidate
 from islands.db.store import Store
 from islands.queries.progress import run_progress

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evo.report.plots.rewards import GRID, MOST_PLACES, drawn_places
+from evo.report.charts import GRID, MOST_PLACES, drawn_places
 from vpo.metrics import pareto_mask
 
 

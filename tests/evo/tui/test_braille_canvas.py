@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from evo.tui.palette import look
-from evo.tui.plot import NOBODY, SEVERAL, Canvas, Drawn, draw_plot
+from evo.chart import Axis, Chart, Series
+from evo.tui.plot import NOBODY, SEVERAL, Canvas, draw_plot
 
 
 def cells(canvas):
@@ -64,7 +64,12 @@ def test_sparse_traces_set_every_third_dot():
 
 def drawn(name, number, mean):
     mean = np.asarray(mean, dtype=float)
-    return Drawn(name, look(number), mean, mean - 0.1, mean + 0.1)
+    return Series(number, name, np.arange(1.0, len(mean) + 1), mean, mean - 0.1, mean + 0.1)
+
+
+def draw(series, width, height, share=True):
+    chart = Chart("curves", "solve rate", Axis("iterations"), Axis("solve rate", share=share), tuple(series))
+    return text_of(draw_plot(chart, width, height))
 
 
 def text_of(lines):
@@ -73,7 +78,7 @@ def text_of(lines):
 
 def test_a_plot_has_round_numbers_at_its_axes_and_names_at_its_ends():
     curves = [drawn("base", 0, np.linspace(0, 0.5, 200)), drawn("vpo", 1, np.linspace(0, 0.9, 200))]
-    lines = text_of(draw_plot(curves, range(1, 201), "iterations", 80, 14))
+    lines = draw(curves, 80, 14)
     assert len(lines) == 14 and {len(line) for line in lines} == {80}
     for tick in ("100%", "75%", "50%", "25%", "0%"):
         assert sum(line.lstrip().startswith(tick + "┤") for line in lines) == 1
@@ -84,19 +89,17 @@ def test_a_plot_has_round_numbers_at_its_axes_and_names_at_its_ends():
 
 def test_curves_that_end_together_keep_names_apart():
     curves = [drawn(f"arm{n}", n, [0.0] * 50) for n in range(4)]
-    lines = text_of(draw_plot(curves, range(1, 51), "iterations", 80, 12))
+    lines = draw(curves, 80, 12)
     assert len({next(i for i, line in enumerate(lines) if f"arm{n}" in line) for n in range(4)}) == 4
 
 
 def test_values_beyond_shares_get_a_scale_of_their_own():
-    lines = text_of(
-        draw_plot([drawn("a", 0, np.linspace(120, 480, 30))], range(1, 31), "iterations", 60, 12, share=False)
-    )
+    lines = draw([drawn("a", 0, np.linspace(120, 480, 30))], 60, 12, share=False)
     assert any(line.lstrip().startswith("200┤") for line in lines)
-    constant = text_of(draw_plot([drawn("a", 0, [2.0] * 30)], range(1, 31), "iterations", 60, 12, share=False))
+    constant = draw([drawn("a", 0, [2.0] * 30)], 60, 12, share=False)
     assert any("2" in line.split("┤")[0] for line in constant if "┤" in line)
 
 
 def test_unknown_values_draw_nothing():
-    lines = text_of(draw_plot([drawn("a", 0, [np.nan] * 30)], range(1, 31), "iterations", 60, 12))
+    lines = draw([drawn("a", 0, [np.nan] * 30)], 60, 12)
     assert not any(0x2800 < ord(c) <= 0x28FF for line in lines for c in line)
