@@ -14,11 +14,19 @@ run it, and print what you measure.
 
 Further keys: objectives, target, directions, weights, timeout (seconds, 30), readable (more files and folders),
 isolated (false for a trusted command that needs the network or a GPU), resources (as in {gpus: 1}).
+
+A candidate of several files is one text, in which a line names each file where it begins:
+
+    # === file: src/model.py ===
+
+The line is a comment in the file's language, so Python files together are still one Python text. A file without
+EVOLVE-BLOCKs may change whole; of a file with them, only their contents (problems.openevolve.evolve_block).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -27,12 +35,11 @@ import yaml
 
 from problems.address import did_you_mean
 from problems.contract import BadAddress, Score, ScorerFault
-from problems.custom.answer_files import header_of, join_files, split_files
 from problems.custom.scorer_options import checked_options
 from problems.custom.scorer_problem import LIMITS, Failed, ScorerProblem
 from problems.fingerprint import files_below, files_fingerprint, files_named_by
 from problems.isolated_answer import SHIMS
-from problems.openevolve.evolve_block import NotSpliceable, regions
+from problems.openevolve.evolve_block import NotSpliceable, regions, splice
 from problems.openevolve.initial_program import language_of
 from problems.python_syntax import strip_fence
 from problems.sandbox.contract import EvaluatorSpec
@@ -191,3 +198,54 @@ def _originals(path: Path, files: Any) -> dict[str, str]:
             shown = name if name.isprintable() else ascii(name)
             raise BadAddress(f"{path}: cannot read {shown}: {error}") from None
     return found
+
+
+_HEADER = re.compile(r"(?m)^[^\w\n=]*=== file: (\S+) ===[^\w\n]*$")
+_MARK = "=== file: "
+_HASH = (".py", ".sh", ".r", ".rb", ".pl", ".jl", ".yaml", ".yml", ".toml", ".mk", "")
+
+
+def header_of(path: str) -> str:
+    """The line that begins a file."""
+    comment = "#" if PurePosixPath(path).suffix.lower() in _HASH else "//"
+    return f"{comment} {_MARK}{path} ==="
+
+
+def join_files(files: Mapping[str, str]) -> str:
+    """One text; a single file is its text alone."""
+    if len(files) == 1:
+        return next(iter(files.values()))
+    return "\n".join(f"{header_of(path)}\n{text.rstrip()}\n" for path, text in files.items())
+
+
+def split_files(answer: str, originals: Mapping[str, str], language: str) -> dict[str, str]:
+    """Every file of `originals` with what the answer puts into it; those it does not name stay as they are.
+
+    language: of code fences. Raises NotSpliceable, with what would do, for an answer that cannot be put into them.
+    """
+    if len(originals) == 1:
+        ((path, original),) = originals.items()
+        return {path: _put(path, original, strip_fence(answer, language))}
+    text = answer.replace("\r\n", "\n").replace("\r", "\n")
+    fenced = strip_fence(text, language, wanted=_MARK)
+    text = fenced if _HEADER.search(fenced) else text  # else each file may stand in a fence of its own
+    headers = list(_HEADER.finditer(text))
+    if not headers:
+        raise NotSpliceable(
+            f"the answer names no file; begin each with a line such as {header_of(next(iter(originals)))}"
+        )
+    found = dict(originals)
+    for at, header in enumerate(headers):
+        path = header[1]
+        if path not in originals:
+            raise NotSpliceable(f"the answer names {path}, which is no file of the program; {', '.join(originals)} are")
+        end = headers[at + 1].start() if at + 1 < len(headers) else len(text)
+        found[path] = _put(path, originals[path], strip_fence(text[header.end() : end], language))
+    return found
+
+
+def _put(path: str, original: str, given: str) -> str:
+    try:
+        return splice(original, given)
+    except NotSpliceable as reason:
+        raise NotSpliceable(f"{path}: {reason}") from None

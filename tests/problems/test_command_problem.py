@@ -7,7 +7,7 @@ import pytest
 
 from evo.testing import ProblemContract
 from problems import BadAddress, ScorerFault, resolve
-from problems.custom.answer_files import header_of, join_files, split_files
+from problems.custom.command import header_of, join_files, split_files
 from problems.openevolve.evolve_block import NotSpliceable
 from problems.sandbox import isolation
 from problems.sandbox.pool import Sandbox

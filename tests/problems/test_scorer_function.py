@@ -8,8 +8,7 @@ import textwrap
 import pytest
 
 from problems import AnswerError, BadAddress, Score, ScorerFault, resolve
-from problems.custom.function_fingerprint import describe_value
-from problems.custom.scorer_function import ScorerFunctionProblem
+from problems.custom.scorer_function import ScorerFunctionProblem, describe_value
 from problems.registry import given, shared_sandbox
 
 
