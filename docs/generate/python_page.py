@@ -13,7 +13,7 @@ INTRODUCTION = """# Python
 """
 SECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Problems": (
-        "What an own problem is made of. See [An own set of problems](../tutorial/own-problems.md).",
+        "The parts of your own problem. See [Make your own set of problems](../tutorial/own-problems.md).",
         (
             "problems.contract.Problem",
             "problems.contract.Score",
