@@ -15,6 +15,7 @@ from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String
 
 from evo.encoding import visible
+from evo.glossary import PAGE
 from evo.monitor.arm_style import BLUE, WARN
 from evo.report.problem_table import detail_id
 from evo.report.report import Report
@@ -25,50 +26,6 @@ KINDS = (
     (Name.Class, "f"), (Name.Decorator, "f"), (Name.Builtin, "b"),
 )  # fmt: skip
 """Kinds of tokens, and the class of each in templates/page.css; all others look like text."""
-WORDS: tuple[tuple[str, str], ...] = (
-    ("arm", "a policy with its settings; all arms search the same problems with the same number of answers"),
-    ("reference", "the arm that the others are measured against: the one called grpo, else the first"),
-    ("seed", "one repetition of a search, with its own random choices"),
-    ("iteration", "one prompt to the policy, the answers to it, their scores, and their place in the population"),
-    ("answer, rollout", "a rollout is one text that the policy wrote; it holds one answer or a chain of several"),
-    ("fitness, target", "fitness is the one number that an answer is ranked by; an answer at the target solves it"),
-    ("reward vector", "an answer's value for each objective; fitness is made of it"),
-    ("horizon", "the last iteration that every search has come to; figures are taken there"),
-    ("solve rate", "share of searches that were solved by the horizon"),
-    ("area", "mean solve rate over all iterations up to the horizon: 1 where everything is solved at once"),
-    ("median time", "the iteration by which half of the searches were solved; the screen and evo compare call it half"),
-    ("mean best", "mean over searches of the best fitness; a search without a valid answer counts 0"),
-    ("best@k", "expected best fitness among k answers drawn without replacement"),
-    (
-        "95% interval, band",
-        "where the value lies, as these problems tell it; over seeds where there is one problem",
-    ),
-    ("shown", "the difference is larger than chance explains: p is at most 0.05, and the interval leaves out 0"),
-    ("p", "how often chance alone would give as large a difference, corrected for the number of arms (Bonferroni)"),
-    ("won, lost, level", "of one problem against the reference, by seeds that solved it, then time, then best fitness"),
-    ("diversity (L1)", "mean over pairs of answers of the summed differences of their reward vectors"),
-    ("vectors", "how many different reward vectors the valid answers of a search have had"),
-    ("valid", "an answer that could be read and scored without an error"),
-    ("format", "an error of a rollout whose answers could not be read; the other kinds are errors of answers"),
-    ("cells", "places of the archive, by what answers are like; each keeps its fittest answer"),
-    ("front", "reward vectors that no other vector beats in one objective without losing in another"),
-    ("island, migration", "a part of the population that is bred apart, and a copy from one part to another"),
-    ("parent, lineage", "the answer that a prompt asked to improve, and the line of parents of an answer"),
-    ("better", "share of answers that are better than the parent that their prompt showed"),
-    ("kept", "share of the parent that an answer keeps: a route's beginning and end, a program's lines"),
-    ("copies", "answers equal to something that their prompt showed"),
-    ("repeats", "answers that the search had stored before; they are not scored again"),
-    ("alone", "answers whose prompt showed no parent"),
-    ("missing", "answers that were asked for and that no rollout gave"),
-    ("sampling, scoring, commit", "seconds in which the policy wrote, answers were scored, the database stored"),
-    ("wall", "seconds from the beginning of a run to its end"),
-    ("busy", "share of the time in which the policy was sampling"),
-    ("queue", "answers that wait for their score"),
-    ("policy version", "a policy that learns while it searches has a new version after every update"),
-    ("loss, kl, entropy, clipped", "the trainer's own: objective, distance from the start, spread, share of cut steps"),
-    ("only", "problems that this arm alone has solved"),
-)
-"""The words of the page, each explained once. Headings of tables say more where the pointer rests on them."""
 
 
 def page_of(report: Report) -> str:
@@ -94,7 +51,12 @@ def page_of(report: Report) -> str:
     template = environment.get_template("page.html.jinja")
     # our own files: they go in as they are, since an escaped script is none
     return template.render(
-        report=report, words=WORDS, detail_id=detail_id, policy=policy, style=Markup(style), script=Markup(script)
+        report=report,
+        words=PAGE.items(),
+        detail_id=detail_id,
+        policy=policy,
+        style=Markup(style),
+        script=Markup(script),
     )
 
 

@@ -10,11 +10,12 @@ import pytest
 from sqlalchemy import update
 
 from evo.comparison.load import gather
+from evo.glossary import PAGE
 from evo.monitor.arm_style import style_of
 from evo.report.cells import Column
 from evo.report.details import FEWEST_CHARS, PAGE_CHARS, bounded, problem_details
 from evo.report.load import read_run
-from evo.report.page import WORDS, highlight_python
+from evo.report.page import highlight_python
 from evo.report.plot import look
 from evo.report.settings import UNRECORDED, machines_table
 from islands.db.schema import Run
@@ -129,7 +130,7 @@ def test_other_machines_have_rows_of_their_own(made, tmp_path):
 
 def test_every_heading_is_explained(finished):
     report, _ = finished
-    words = " ".join(word for word, _ in WORDS)
+    words = " ".join(PAGE)
     plain = {"policy", "problem", "set", "problems", "run", "runs", "status", "reason", "commit", "system", "setting",
              "value", "what", "kind", "times", "tokens", "tokens/answer", "pair", "figure", "result", "parents",
              "operator", "iterations", "answers"}  # fmt: skip
