@@ -61,7 +61,7 @@ class Score:
         return cls((0.0,) * dimensions, 0.0, {}, feedback or error, error)
 
     def check(self, problem: Problem) -> Score:
-        """Itself, or ScorerFault where the length is wrong or a number is not finite."""
+        """Itself, or ScorerFault if the length is wrong or a number is not finite."""
         if len(self.rewards) != len(problem.objectives):
             raise ScorerFault(
                 f"{problem.name}: the scorer gave {len(self.rewards)} rewards for the {len(problem.objectives)} "

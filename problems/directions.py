@@ -2,7 +2,7 @@
 
 A direction is declared (`directions` in a scorer file or in an OpenEvolve directory's config.yaml: a metric's name to
 "max" or "min"), never guessed: a name that suggests "lower is better" only warns. Timings differ from run to run, so
-they are objectives only where they are named.
+they are objectives only if they are named.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def reward_of(value: float, direction: str | None) -> float:
 
 
 def check_directions(value: object) -> dict[str, str]:
-    """`directions` as it was declared; ValueError in one line where it is no mapping to "max" and "min"."""
+    """`directions` as it was declared; ValueError in one line if it is no mapping to "max" and "min"."""
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(item in ("max", "min") for item in value.values()):
@@ -56,13 +56,13 @@ def check_directions(value: object) -> dict[str, str]:
 
 
 def choose_objectives(names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
-    """`names` without the timings that nobody asked for; all of them where nothing else is left."""
+    """`names` without the timings that no one asked for; all of them if nothing else is left."""
     wanted = set(asked)
     return tuple(name for name in names if name in wanted or not is_timing(name)) or tuple(names)
 
 
 def doubts(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
-    """One line about objectives whose names suggest the direction that nobody declared; "" where there are none."""
+    """One line about objectives whose names suggest the direction that no one declared; "" if there are none."""
     names = [name for name in objectives if name not in directions and suggests_lower(name)]
     if not names:
         return ""
@@ -82,7 +82,7 @@ def warn_of_objectives(
 
 
 def describe_directions(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
-    """A sentence for the statement about what is better when lower; "" where nothing is."""
+    """A sentence for the statement about what is better when lower; "" if nothing is."""
     lower = [name for name in objectives if directions.get(name) == "min"]
     if not lower:
         return ""

@@ -76,7 +76,7 @@ def _token() -> re.Pattern[str]:
 
 @functools.cache
 def _long_dotted_name() -> re.Pattern[str]:
-    """CPython joins `a.a.a...` of an import anew at every dot, in memory that it keeps: 100 KB of it take 3 s and
+    """CPython joins `a.a.a...` of an import again at every dot, in memory that it keeps: 100 KB of it take 3 s and
     2.7 GB."""
     return re.compile(rf"(?<![\w\x80-\U0010ffff]){_NAME}(?:[ \t\f\\\n]*+\.[ \t\f\\\n]*+{_NAME}){{{_MOST_DOTS}}}")
 

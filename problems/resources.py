@@ -18,7 +18,7 @@ CPUS, GPUS = "cpus", "gpus"
 
 
 def check_resources(value: object) -> dict[str, float]:
-    """Amounts by name. Raises ValueError, whose text goes on after "resources is"."""
+    """Amounts by name. Raises ValueError, whose text continues after "resources is"."""
     wrong = f'{value!r}, not amounts by name, as in {{"gpus": 1}}'
     if not isinstance(value, Mapping):
         raise ValueError(wrong)
@@ -46,7 +46,7 @@ def describe_resources(resources: Mapping[str, float]) -> str:
 
 
 def lacking(resources: Mapping[str, float], devices: str = "/dev") -> str:
-    """What of these this machine plainly has not got, "" where nothing can be said: GPUs that no driver shows (on
+    """What of these this machine plainly has not got, "" if nothing can be said: GPUs that no driver shows (on
     Linux), and CPUs."""
     found = []
     if resources.get(CPUS, 0.0) > cores():

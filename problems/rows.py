@@ -73,7 +73,7 @@ def field_of(row: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
 def read_hub(data_set: str, split: str, instead: str, revision: str | None = None) -> list[dict[str, Any]]:
     """A split of a data set on the Hugging Face hub, in order.
 
-    revision: a branch, tag, pull request or commit, where it is not the main branch
+    revision: a branch, tag, pull request or commit, if it is not the main branch
     instead: what to do where the hub cannot be reached, as the end of a sentence
     Raises BadAddress, one line, where `datasets` is not installed, or the hub does not answer or lacks it.
     """

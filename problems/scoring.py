@@ -57,7 +57,7 @@ class Scorer:
 
         A fault of the problem's scorer over one answer is that answer's, with score 0 and the fault as its feedback,
         where the scorer then scores the seed without one: else any answer that finds such a fault ends the search of
-        its problem. Raises ScorerFault where it fails on the seed too, where there is no seed to show it by, and where
+        its problem. Raises ScorerFault if it fails on the seed too, if there is no seed to show it by, and if
         it fails MOST_FAULTS times before it has judged any other answer; the first fault cancels what has not started.
         SandboxUnavailable and SandboxFault pass through: they concern every problem.
         """
@@ -133,7 +133,7 @@ class Scorer:
 
 class Batches:
     """Answers of one problem put together into calls of its batch scorer: those that come within LINGER seconds of one
-    another, and those that wait while the calls under way are as many as the scorer's workers."""
+    another, and those that wait while the calls running are as many as the scorer's workers."""
 
     def __init__(self, problem: Problem, scorer: Scorer) -> None:
         self.problem, self.scorer = problem, scorer
@@ -211,7 +211,7 @@ def checked_score(problem: Problem, answer: str) -> Score:
 
 
 def scores_its_seed(problem: Problem, answer: str) -> bool:
-    """Whether the scorer, having failed on `answer`, now takes the seed, measured anew, without a fault or an error."""
+    """Whether the scorer, which failed on `answer`, can now score the seed again without a fault or an error."""
     seed = problem.seed_answer()
     if problem.fault is not None or not seed or problem.canonical(seed) == answer:
         return False

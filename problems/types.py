@@ -23,10 +23,10 @@ class Prompt:
     system: the system message, "" for none
     stream: which random stream its rollouts draw from (the group's place in the run); two prompts with one stream and
         one seed sample alike, whatever else shares their batch
-    prefill: how every rollout of it begins; the policy goes on from there, so these are no tokens that it sampled
+    prefill: how every rollout of it begins; the policy continues from there, so these are no tokens that it sampled
     shown: the answers that `user` shows, whole, for policies that change them and read no text: the one to improve
-        ("" where there is none), then the others
-    max_tokens: of one rollout, where they are to be fewer than the policy's own limit; None leaves it at that
+        ("" if there is none), then the others
+    max_tokens: of one rollout, if they are to be fewer than the policy's own limit; None leaves it at that
     """
 
     user: str
@@ -58,10 +58,10 @@ class Rollout:
     text: what it wrote, special tokens removed, after its prompt's prefill
     token_ids: (T,) int32, the sampled tokens, the end token included where one was sampled; empty where a server keeps
         them to itself, and nothing can be trained on the rollout
-    logprobs: (T,) float32, nats, under the policy and temperature that sampled them; empty where there are none
+    logprobs: (T,) float32, nats, under the policy and temperature that sampled them; empty if there are none
     prompt_ids: (P,) int32, the tokens it was conditioned on; one array object shared by a group
     finish: "stop" where it ended by itself, "length" where the token limit cut it
-    usage: as a server counted; None where the ids are all there is to count
+    usage: as a server counted; None if the ids are all there is to count
     """
 
     text: str
@@ -114,7 +114,7 @@ class Reflection:
     """What a policy says that a candidate needs, written once, when the candidate is first to be a parent.
 
     candidate: its database id
-    text: a sentence or two, "" where the policy said nothing that can be shown
+    text: a sentence or two, "" if the policy said nothing that can be shown
     policy_version: who said it
     tokens, prompt_tokens, cost: what it took
     """

@@ -26,5 +26,5 @@ def hide_in_argument(text: str) -> str:
 
 def drop_password(address: str) -> str:
     """A database address without its password, which a resume takes from PGPASSWORD, from the password file, or from
-    an address given anew."""
+    an address given again."""
     return _QUERY.sub(r"\1", _LOGIN.sub(r"\1@", address)).rstrip("?&")

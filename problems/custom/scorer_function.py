@@ -248,7 +248,7 @@ def _content(cell: types.CellType) -> Any:
 
 
 def _source(written: types.FunctionType | type) -> str:
-    """As the parser sees it; "" where there is none, or more than it alone."""
+    """As the parser sees it; "" if there is none, or more than it alone."""
     if written.__name__ == "<lambda>":
         return ""
     try:

@@ -29,7 +29,7 @@ class ScorerProblem(Problem):
     """A scorer in its process.
 
     The seed is scored once when the problem is made: it tells the objectives, and a scorer that cannot score its own
-    seed is found out at once. That fault is raised when the problem is scored, so that others in the run go on.
+    seed is found out at once. That fault is raised when the problem is scored, so that others in the run continue.
     """
 
     can_separate = False
@@ -200,7 +200,7 @@ class ScorerProblem(Problem):
         self.execution = "shared" if self.why_shared else "apart"
 
     def _asked_value(self) -> Any:
-        """What the seed comes to, None where it fails."""
+        """What the seed comes to, None if it fails."""
         try:
             value = self._asked(self._seed_text)
         except ScorerFault:
@@ -300,7 +300,7 @@ class ScorerShape:
     left_out: tuple[str, ...] = ()
 
     def score(self, value: Any) -> Score:
-        """Raises ScorerFault where names do not fit or a number is not finite."""
+        """Raises ScorerFault if names do not fit or a number is not finite."""
         given = {k: v for k, v in numbers(value, self.objectives).items() if k not in self.left_out}
         if set(given) != set(self.objectives):
             raise ScorerFault(
@@ -327,7 +327,7 @@ class ScorerShape:
 
 
 def numbers(value: Any, objectives: Sequence[str] = ()) -> dict[str, Any]:
-    """The objectives' values in what score() returned; {} where it holds none. A list goes by `objectives` in order."""
+    """The objectives' values in what score() returned; {} if it holds none. A list goes by `objectives` in order."""
     if not isinstance(value, dict):
         return {objectives[0] if len(objectives) == 1 else "score": value}
     rewards = value.get("rewards")

@@ -95,7 +95,7 @@ class Maze:
         return self.to_end[self.start]
 
     def distances(self, target: int, blocked: frozenset[int] = frozenset()) -> list[int]:
-        """Steps from every cell to `target` past no `blocked` cell; -1 where there is no way."""
+        """Steps from every cell to `target` past no `blocked` cell; -1 if there is no way."""
         steps = [-1] * len(self.tiles)
         steps[target] = 0
         queue = deque((target,))

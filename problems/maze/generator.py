@@ -43,7 +43,7 @@ def generate(rng: random.Random, size: int = SIZE) -> Maze:
 
 
 def attempt(rng: random.Random, size: int = SIZE) -> Maze | None:
-    """One draw of the paper's generator; None where a condition of acceptance fails."""
+    """One draw of the paper's generator; None if a condition of acceptance fails."""
     is_open = grow(rng, size)
     open_more(rng, size, is_open, rng.randint(*EXTRA_OPENINGS))
     last = size - 1

@@ -45,7 +45,7 @@ def generate(rng: random.Random, size: int = SIZE) -> Maze:
 
 
 def attempt(rng: random.Random, size: int = SIZE) -> Maze | None:
-    """One draw; None where a condition of acceptance fails."""
+    """One draw; None if a condition of acceptance fails."""
     is_open = grow(rng, size)
     open_more(rng, size, is_open, rng.randint(*EXTRA_OPENINGS))
     last = size - 1
@@ -91,7 +91,7 @@ def _centres(rng: random.Random, candidates: list[int], size: int) -> list[int]:
 
 
 def _tours(board: Maze, centres: list[int]) -> list[int] | None:
-    """Per number of centres, from 1, the steps of the shortest walk from S to E through so many of them; None where
+    """Per number of centres, from 1, the steps of the shortest walk from S to E through so many of them; None if
     some cannot be walked to without passing E."""
     end = frozenset((board.end,))
     steps = {centre: board.distances(centre, end) for centre in centres}

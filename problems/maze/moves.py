@@ -32,7 +32,7 @@ def parse_moves(text: str) -> str:
 
     Words (up, Down), letters in any case, runs of letters and arrows may be mixed; white space, commas, brackets,
     quotes, dashes and counters ("1.") separate. Anything else raises UnreadableRoute, and so does a text without a
-    move: guessing moves out of prose would score a route that nobody wrote.
+    move: guessing moves out of prose would score a route that no one wrote.
     """
     if _PLAIN.fullmatch(text):
         return text

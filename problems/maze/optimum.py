@@ -2,7 +2,7 @@
 
 A state is (cell, which items were stepped on); with up to 15 items on 81 cells that is 2.6 million states a step, with
 16 items on 169 cells 11 million. All item sets of a cell are held as the bits of one Python integer: bit s is set where
-the set s can be had there by now. Moving is then an OR of whole integers, and stepping on item i a shift of the half
+the set s is available there by now. Moving is then an OR of whole integers, and stepping on item i a shift of the half
 without bit i by 2**i onto the half with it, so that a step of the walk costs about a thousand operations on integers of
 4 to 8 KiB.
 """
@@ -22,7 +22,7 @@ Counts = tuple[int, ...]
 
 def fewest_steps(maze: Maze) -> dict[Counts, int]:
     """All that a walk within the budget can have collected when it reaches E, with the steps that it takes at least.
-    Empty where none reaches E."""
+    Empty if none reaches E."""
     groups = (*maze.treasures, maze.lava)
     items = tuple(cell for group in groups for cell in group)
     found: dict[Counts, int] = {}
@@ -59,7 +59,7 @@ def pareto(maze: Maze) -> list[tuple[float, ...]]:
 
 
 def best_route(maze: Maze) -> str:
-    """A shortest move list that earns the optimum; "" where E is out of reach."""
+    """A shortest move list that earns the optimum; "" if E is out of reach."""
     groups = (*maze.treasures, maze.lava)
     items = tuple(cell for group in groups for cell in group)
     bit = {cell: 1 << i for i, cell in enumerate(items)}

@@ -42,7 +42,7 @@ class Planner:
         return direct
 
     def through(self, cell: int, points: Sequence[int], budget: int, rng: random.Random) -> list[int] | None:
-        """The cells, `cell` first, of a random shortest path through `points` to E; None where it is over `budget`."""
+        """The cells, `cell` first, of a random shortest path through `points` to E; None if it is over `budget`."""
         stops = (cell, *points, self.maze.end)
         legs = [self.steps_to(b)[a] for a, b in zip(stops, stops[1:], strict=False)]
         if min(legs) < 0 or sum(legs) > budget:
@@ -86,7 +86,7 @@ def draw_route(maze: Maze, rng: random.Random) -> str:
 
 
 def tries_to_reach(maze: Maze, target: float, tries: int, rng: random.Random) -> int | None:
-    """Which of the planner's first `tries` routes, from 1, earns at least `target`; None where none does."""
+    """Which of the planner's first `tries` routes, from 1, earns at least `target`; None if none does."""
     planner = Planner(maze)
     for attempt in range(1, tries + 1):
         rewards = simulate(maze, moves_between(maze, planner.route(rng))).rewards

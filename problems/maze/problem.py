@@ -96,7 +96,7 @@ A route is a list of moves such as: R R D D L D"""
 
     def score(self, answer: str) -> Score:
         """Features, each in [0, 1], whether E was reached or not: the shares of gold and of diamonds collected, and the
-        share of the budget used; where there are more treasures the share of those instead, because a grid has three
+        share of the budget used; if there are more treasures the share of those instead, because a grid has three
         dimensions at most unless others are named."""
         try:
             moves = parse_moves(answer)

@@ -1,7 +1,7 @@
 """The maze sets: maze:train and maze:test of the paper (seeds 42 and 4242), the others of our own.
 
 What ships (instances.json) is each maze's seed with its optimum, so that a set loads in a fraction of a second; the
-boards are drawn anew from the seeds. `python -m problems.maze.sets` makes the file again, byte for byte.
+boards are drawn again from the seeds. `python -m problems.maze.sets` makes the file again, byte for byte.
 
 maze:hard is what a planner that learns nothing (problems.maze.planner) does not solve in HARD_TRIES routes, drawn by a
 generator of its own per maze: as many as a search of 200 iterations at 3 answers each may give. No policy was looked

@@ -92,7 +92,7 @@ class Cascade:
         self.apart, self._trying = not self.why_shared, False
 
     def _stage(self, stage: str, text: str, evaluation: Evaluation) -> bool:
-        """Run one stage and merge what it gives; False where the answer failed in it."""
+        """Run one stage and merge what it gives; False if the answer failed in it."""
         timeout = float(self.settings["timeout"])
         name = f"program{self.settings['file_suffix']}"
         call = partial(self._process.call, files={name: text}, timeout=timeout)
@@ -144,7 +144,7 @@ class Cascade:
 
 
 def _difference(shared: Evaluation, apart: Evaluation, asked: int) -> str:
-    """Why an evaluator cannot have its answers apart; "" where it can."""
+    """Why an evaluator cannot have its answers apart; "" if it can."""
     if apart.failed:
         return f"apart from it the initial program fails: {apart.failed}"[:300]
     if not asked:

@@ -110,7 +110,7 @@ class OpenEvolveConfig:
     ignored: tuple[str, ...] = ()
 
     def warning(self, path: Path) -> str:
-        """One line for all ignored keys; "" where there are none."""
+        """One line for all ignored keys; "" if there are none."""
         if not self.ignored:
             return ""
         text = f"{path}: not honoured: {', '.join(self.ignored)}"
@@ -120,7 +120,7 @@ class OpenEvolveConfig:
 
 
 def read_config(path: Path) -> OpenEvolveConfig:
-    """The file's settings. Raises BadAddress, in one line, where it cannot be read or a value has the wrong kind."""
+    """The file's settings. Raises BadAddress, in one line, if it cannot be read or a value has the wrong kind."""
     import yaml
 
     try:

@@ -2,11 +2,11 @@
 
 The evaluator runs in the sandbox, in a process of its own per stage, with the answer's file in its scratch folder; what
 departs from OpenEvolve's own Evaluator:
-- An exception is the answer's fault where its traceback passes through the answer's file, or where it is about that
+- An exception is the answer's fault if its traceback passes through the answer's file, or if it is about that
   file (its syntax, a name it lacks, a function of it that cannot be called so). Any other is a ScorerFault.
 - Cascade stages do not share module globals, since each runs in a fresh fork.
 - Outside the EVOLVE-BLOCKs nothing changes, whatever `enforce_evolve_blocks` says.
-- A metric that is missing (a stage that was not reached) counts 0, also in the mean where there is no combined_score.
+- A metric that is missing (a stage that was not reached) counts 0, also in the mean if there is no combined_score.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OF_SCORES = (
 class OpenEvolveProblem(Problem):
     """The directory as a Problem.
 
-    objectives: every metric of the initial program by name, combined_score only where it is the only one, timings only
+    objectives: every metric of the initial program by name, combined_score only if it is the only one, timings only
         where the config names them. All stages of a cascade are run on it for that, whatever the thresholds, so that
         the names do not depend on luck.
     fitness: combined_score, else the mean of the objectives that are no feature dimension
@@ -103,7 +103,7 @@ class OpenEvolveProblem(Problem):
         try:
             self._learn()
         except ScorerFault as fault:
-            # told when it is scored, so that a search over several problems goes on with the others
+            # told when it is scored, so that a search over several problems continues with the others
             self.fault = fault
 
     def __repr__(self) -> str:

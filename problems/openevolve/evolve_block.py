@@ -29,7 +29,7 @@ class Regions:
 
 @functools.lru_cache(maxsize=16)  # the problem's own program, and an answer on its way to its score
 def regions(text: str) -> Regions | None:
-    """The program's regions, or None where markers are nested or unmatched."""
+    """The program's regions, or None if markers are nested or unmatched."""
     fixed: list[tuple[str, ...]] = []
     blocks: list[tuple[str, ...]] = []
     lines = text.split("\n")
@@ -99,7 +99,7 @@ def _unmarked(program: Regions, answer: str) -> tuple[str, ...]:
 
 
 def _between(lines: tuple[str, ...], before: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The answer's lines between the fixed parts; None where it does not begin and end with them.
+    """The answer's lines between the fixed parts; None if it does not begin and end with them.
 
     Spaces at line ends and blank lines at the seams make no difference.
     """
@@ -123,7 +123,7 @@ def _trimmed(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _definitions(code: str) -> set[str]:
-    """Top-level functions and classes (and, in Python, variables); by pattern where it does not parse."""
+    """Top-level functions and classes (and, in Python, variables); by pattern if it does not parse."""
     tree = parse_python(code)
     if tree is None:
         return set(re.findall(r"^(?:def|class|fn|func|function|struct)\s+(\w+)", code, re.MULTILINE))

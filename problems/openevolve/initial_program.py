@@ -15,7 +15,7 @@ EVALUATOR = "evaluator.py"
 
 def initial_program(folder: Path) -> Path:
     """The one `initial_program.*`; else the one file with EVOLVE-BLOCKs; else the one program beside evaluator.py.
-    BadAddress, with the files to choose from, where none or several fit."""
+    BadAddress, with the files to choose from, if none or several fit."""
     if not folder.is_dir():
         raise BadAddress(f"{folder} is no directory")
     files = sorted(p for p in folder.iterdir() if p.is_file() and p.name != EVALUATOR and not p.name.startswith("."))

@@ -157,7 +157,7 @@ def called_names(statements: Sequence[ast.stmt]) -> list[str]:
 
 
 def defined_names(code: str) -> frozenset[str]:
-    """Functions, classes and variables that a module defines at top level; empty where it does not parse."""
+    """Functions, classes and variables that a module defines at top level; empty if it does not parse."""
     names: set[str] = set()
     for node in _parsed(code):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -36,7 +36,7 @@ class CallCase:
         None; "any" passes whatever came back; "root" expects a zero of the polynomial whose coefficients are given
     public: the statement shows it, so feedback may show what was expected
     call: how a prompt writes the expression, where that differs
-    accepts: in the place of `expected`, expressions that are evaluated beside the task's `oracle`; the value of any one
+    accepts: instead of `expected`, expressions that are evaluated beside the task's `oracle`; the value of any one
         of them will do
     """
 

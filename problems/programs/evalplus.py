@@ -34,7 +34,7 @@ _ALSO: Mapping[str, str] = {
 
 
 def is_evalplus(row: Mapping[str, Any]) -> bool:
-    """Told by its keys."""
+    """Detected from its keys."""
     return row.keys() >= _KEYS
 
 

@@ -30,7 +30,7 @@ class CaseReport:
 
 
 def feedback(reports: Sequence[CaseReport]) -> str:
-    """The text for a prompt; "" where every case passed."""
+    """The text for a prompt; "" if every case passed."""
     failing = [(number, report) for number, report in enumerate(reports, 1) if not report.passed]
     if not failing:
         return ""

@@ -1,4 +1,4 @@
-"""More tests for a task that has a reference: inputs made from its own, kept where they tell something.
+"""More tests for a task that has a reference: inputs made from its own, kept if they tell something.
 
 An input is kept where the reference answers it, in time and the same in another process and another order, and where it
 tells a mutant of the reference (the reference with one small fault) from it that no earlier test did. Everything runs
@@ -40,7 +40,7 @@ LARGE, NOT_PLAIN, TELLS_NOTHING = "too large", "the result is no literal", "tell
 
 @dataclass
 class Fuzzed:
-    """tests: as `further_tests` of a row; skipped: why the task was left as it is, "" where it was not
+    """tests: as `further_tests` of a row; skipped: why the task was left as it is, "" if it was not
     tried: inputs that were run; refused: how many were not kept, by why
     mutants, told_before, told_after: how many there were, and how many the tests tell from the reference"""
 

@@ -24,7 +24,7 @@ _CHECK = re.compile(r"^def check\s*\(", re.MULTILINE)
 
 
 def is_humaneval(row: Mapping[str, Any]) -> bool:
-    """Told by its keys, and by `check` in its test."""
+    """Detected from its keys, and by `check` in its test."""
     if not {"prompt", "test"} <= row.keys():
         return False
     test = str(row["test"])
@@ -67,7 +67,7 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
 
 
 def _entry(module: ast.Module, prompt: str) -> str:
-    """The function under test, where no key names it. Raises ValueError."""
+    """The function under test, if no key names it. Raises ValueError."""
     for statement in module.body:
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "check" and isinstance(call.args[0], ast.Name):

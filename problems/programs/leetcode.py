@@ -42,7 +42,7 @@ def _values_of_tree(root):
 
 
 def is_leetcode(row: Mapping[str, Any]) -> bool:
-    """Told by its keys, and by the form of its entry point."""
+    """Detected from its keys, and by the form of its entry point."""
     named = _ENTRY.fullmatch(str(row.get("entry_point")))
     return named is not None and {"prompt", "test", "completion"} <= row.keys()
 

@@ -66,7 +66,7 @@ ERRATA: Mapping[str, str] = {
 
 
 def is_livecodebench(row: Mapping[str, Any]) -> bool:
-    """Told by its keys."""
+    """Detected from its keys."""
     return "question_content" in row and ("public_test_cases" in row or "private_test_cases" in row)
 
 

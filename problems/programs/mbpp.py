@@ -1,6 +1,6 @@
 """The MBPP shape: `text` (or `prompt`), `code`, `test_list`, and set-up as `test_setup_code` or `test_imports`.
 
-A file may carry `test` in the place of `test_list`: the same as lines or as one script, in which MBPP+ of the hub has
+A file may carry `test` instead of `test_list`: the same as lines or as one script, in which MBPP+ of the hub has
 a loop over pairs (problems.programs.test_statements). Where both are there `test` is what decides, for it holds more.
 
 The first assertion is public: the description alone leaves the function's name and the form of its result open. The
@@ -21,7 +21,7 @@ from problems.python_syntax import parse_source
 
 
 def is_mbpp(row: Mapping[str, Any]) -> bool:
-    """Told by its keys."""
+    """Detected from its keys."""
     return ("test_list" in row or "test" in row) and ("text" in row or "prompt" in row)
 
 
@@ -77,7 +77,7 @@ def _lines(value: object) -> Sequence[str]:
 
 
 def _reference(row: Mapping[str, Any], prompt: str) -> str:
-    """`code`, or `canonical_solution`, which may be a body that goes below the prompt; "" where there is neither."""
+    """`code`, or `canonical_solution`, which may be a body that goes below the prompt; "" if there is neither."""
     key = "code" if "code" in row else "canonical_solution"
     if not row.get(key):
         return ""

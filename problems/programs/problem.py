@@ -78,7 +78,7 @@ class ProgramProblem(Problem):
         return strip_fence(answer, wanted=f"def {self.task.entry}" if self.task.entry else "")
 
     def score(self, answer: str) -> Score:
-        """Rewards 1.0 or 0.0 per case. Raises ScorerFault where a test of the data set fails by itself."""
+        """Rewards 1.0 or 0.0 per case. Raises ScorerFault if a test of the data set fails by itself."""
         code = self.canonical(answer)
         if not code.strip():
             return Score.failure(len(self.objectives), "empty answer", "The answer holds no code.")
@@ -112,7 +112,7 @@ class ProgramProblem(Problem):
         return [CaseReport(c, self._passes(c, o), o) for c, o in zip(cases, outcomes, strict=True)]
 
     def _ask_oracle(self) -> None:
-        """What the cases accept, worked out once and for all. Raises ScorerFault where that fails."""
+        """What the cases accept, worked out once and for all. Raises ScorerFault if that fails."""
         asked = [source for case in self.task.cases if isinstance(case, CallCase) for source in case.accepts]
         with self._oracle_lock:
             if not asked or self._accepted:
@@ -144,7 +144,7 @@ class AnswerFailed(Exception):
 class Verdict:
     """One judged case.
 
-    outcome: of the case as a whole; status "ok" with value True where it passed
+    outcome: of the case as a whole; status "ok" with value True if it passed
     calls: what was asked of the answer and what came back, as a prompt may show it
     """
 
@@ -159,7 +159,7 @@ class Verdict:
 def judge_answer(
     sandbox: Sandbox, answer: str, setup: str, judge: str, cases: Sequence[JudgeCase], limits: Limits
 ) -> list[Verdict]:
-    """Every case's verdict. Raises ScorerFault where the judge's code fails by itself, before it calls the answer."""
+    """Every case's verdict. Raises ScorerFault if the judge's code fails by itself, before it calls the answer."""
     with (
         sandbox.session(answer, limits, setup=setup) as beside,
         sandbox.session(judge, limits) as bench,

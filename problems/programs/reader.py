@@ -1,4 +1,4 @@
-"""Reading a file of programming tasks; the shape of each row is told by its keys."""
+"""Reading a file of programming tasks; the shape of each row is detected from its keys."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Window:
     until: str = ""
 
     def holds(self, row: Row, where: str) -> bool:
-        """Whether the row is dated within it. Raises BadAddress for a row without a date where one is needed."""
+        """Whether the row is dated within it. Raises BadAddress for a row without a date if one is needed."""
         if not (self.since or self.until):
             return True
         date = str(row.get("contest_date") or row.get("estimated_date") or "")[:10]

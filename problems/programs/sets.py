@@ -4,7 +4,7 @@ programs:FILE  programs:FILE/12  programs:FILE/3,12  rows of a file, counted fro
 programs:FILE?from=2024-08-01&to=2025-02-01          those dated from the first day on and before the second
 livecodebench:FILE  livecodebench:FILE/abc387_f      LiveCodeBench's own files, by the ids of their questions
 livecodebench:FOLDER                                 every .jsonl file of a folder, in the order of their names
-livecodebench:hf                                     the same from the hub, where it can be reached
+livecodebench:hf                                     the same from the hub, if it can be reached
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _published() -> Iterator[tuple[str, Row]]:
 
 
 def _all_chosen(found: list[ProgramProblem], stem: str, place: TaskPlace, told: str) -> list[ProgramProblem]:
-    """What was found, in the order in which it was chosen. Raises BadAddress where one is missing, or all are."""
+    """What was found, in the order in which it was chosen. Raises BadAddress if one is missing, or all are."""
     names = {problem.name: problem for problem in found}
     for index in place.chosen:
         if f"{stem}/{index}" not in names:

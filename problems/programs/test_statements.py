@@ -35,7 +35,7 @@ def cases_of(
     classes: Container[str] = (),
     public: int = 0,
 ) -> tuple[tuple[Case, ...], str]:
-    """The cases in `statements`, and the judge's code for those that need one ("" where none does).
+    """The cases in `statements`, and the judge's code for those that need one ("" if none does).
 
     names: what the answer defines and the tests call; aliases: further names for the first of them (HumanEval's
     `candidate`); helpers: trusted code that the tests may use; classes: names that make objects, which cannot reach a
@@ -130,7 +130,7 @@ def split_pairs(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def pair_case(statement: ast.stmt, entries: frozenset[str], helpers: str) -> CallCase | None:
-    """A loop over one pair that `split_pairs` made, as a call; None where only the file's own assertion can tell."""
+    """A loop over one pair that `split_pairs` made, as a call; None if only the file's own assertion can tell."""
     if not isinstance(statement, ast.For) or not isinstance(statement.iter, ast.List) or len(statement.body) != 1:
         return None
     call = statement.body[0].value if isinstance(statement.body[0], ast.Expr) else None
@@ -200,7 +200,7 @@ def _applied(call: ast.expr, bound: Mapping[str, ast.expr]) -> ast.Call | None:
 
 
 def _relation(helpers: str) -> Relation | None:
-    """What the file's `assertion` asserts, where it is one that EvalPlus writes."""
+    """What the file's `assertion` asserts, if it is one that EvalPlus writes."""
     for node in parse_source(helpers).body:
         if isinstance(node, ast.FunctionDef) and node.name == "assertion":
             assigned = [ast.unparse(inner) for inner in ast.walk(node) if isinstance(inner, ast.Assign)]

@@ -74,7 +74,7 @@ class Endpoint:
     """A model on a server.
 
     url: with its path, as the client library takes it; explicit: whether the address names it
-    key: from the environment, "" where none is set
+    key: from the environment, "" if none is set
     others: URLs of further servers with the same model
     """
 
@@ -129,7 +129,7 @@ def endpoint(address: PolicyAddress) -> Endpoint:
 
 
 def check_openai(address: PolicyAddress, settings: object = None) -> None:
-    """What an address of a server says of itself; nobody is asked. Raises BadAddress, one line."""
+    """What an address of a server says of itself; no one is asked. Raises BadAddress, one line."""
     endpoint(address)
 
 

@@ -105,7 +105,7 @@ class PolicyAddress:
 
     @property
     def folder(self) -> Path | None:
-        """The checkpoint's directory, None where none is named. Raises BadAddress on an embedded policy that does not
+        """The checkpoint's directory, None if none is named. Raises BadAddress on an embedded policy that does not
         ship."""
         if self.kind == "embedded":
             from vpo.embedded.checkpoint import checkpoint_path

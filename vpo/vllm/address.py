@@ -103,7 +103,7 @@ def engine_settings(address: PolicyAddress, settings: PolicySettings) -> EngineS
 
 
 def check_vllm(address: PolicyAddress, settings: PolicySettings) -> None:
-    """What can be told before the engine begins. Raises BadAddress where there is no such model."""
+    """What can be told before the engine begins. Raises BadAddress if there is no such model."""
     model = engine_settings(address, settings).model
     if not Path(model).is_dir():
         only_cached(model)

@@ -36,7 +36,7 @@ def read_circles(returned: Any, count: int) -> list[Circle]:
 
 
 def overlapping(circles: Sequence[Circle]) -> tuple[int, int] | None:
-    """The first two circles whose interiors meet, in exact arithmetic; None where no two do."""
+    """The first two circles whose interiors meet, in exact arithmetic; None if no two do."""
     numbers, _ = to_integers([number for circle in circles for number in circle])
     scaled = [numbers[at : at + 3] for at in range(0, len(numbers), 3)]
     for (i, (x, y, r)), (j, (u, v, s)) in combinations(enumerate(scaled), 2):

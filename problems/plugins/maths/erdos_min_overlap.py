@@ -1,7 +1,7 @@
 """Erdős' minimum overlap problem: a step function h on [0, 2] with values in [0, 1] and integral 1, whose overlap with
 1 - h is small at every shift.
 
-The integral is made 1 exactly: where it is larger, h is scaled down towards 0; where it is smaller, 1 - h is scaled
+The integral is made 1 exactly: if it is larger, h is scaled down towards 0; if it is smaller, 1 - h is scaled
 down, which moves h towards 1. Both keep the values in [0, 1]; a claimed bound, and an integral that is nearly 1, count
 for nothing.
 """

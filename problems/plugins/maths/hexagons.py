@@ -70,7 +70,7 @@ def _largest(values: Sequence[Surd]) -> Surd:
 def factor_apart(
     shapes: Sequence[Hexagon], centres: Sequence[tuple[Fraction, Fraction]]
 ) -> tuple[float, tuple[int, int] | None]:
-    """By how much all centres have to be scaled so that no two hexagons overlap: (1.0, None) where none do, exactly;
+    """By how much all centres have to be scaled so that no two hexagons overlap: (1.0, None) if none do, exactly;
     else the factor in floats, and the first two that overlap."""
     factor, pair = 1.0, None
     for i, j in combinations(range(len(shapes)), 2):

@@ -27,7 +27,7 @@ def to_whole(coefficients: Sequence[Fraction]) -> list[int]:
 def last_sign_change(coefficients: Sequence[int], bits: int = 100) -> Fraction | None:
     """An upper bound, within 2**-bits of it, on the last place x > 0 where the polynomial changes its sign.
 
-    None where it changes it nowhere. Two roots closer than 2**-160 of the whole range count as a change.
+    None if it changes it nowhere. Two roots closer than 2**-160 of the whole range count as a change.
     """
     polynomial = list(coefficients)
     while polynomial and polynomial[-1] == 0:

@@ -114,7 +114,7 @@ numpy can be imported. What is returned is measured; nothing that is claimed abo
         return Score(tuple(rewards), fitness, code_features(code), "\n".join(lines), error)
 
     def verify_record(self, answer: str) -> bool:
-        """Whether the deciding instance, constructed anew and measured in exact arithmetic, beats the best value known
+        """Whether the deciding instance, constructed again and measured in exact arithmetic, beats the best value known
         by more than MARGIN of it."""
         code = strip_fence(answer, wanted=f"def {self.task.entry}")
         return any(instance.record for instance in self._run(code) if instance.size == self.task.headline)

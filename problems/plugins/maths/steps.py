@@ -2,7 +2,7 @@
 
 Up to MOST_EXACT steps everything is exact: the heights become integers of 64 bits in the same proportion (what is
 measured is that rounded function), and convolutions are integers. Beyond, floats decide, and an exact value is worked
-out only where it is asked for, before a record is said.
+out only if it is asked for, before a record is said.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Measured:
     value: of the construction made feasible at tolerance 0. A Fraction is never better than the construction's worth
         (exact, or rounded to the worse side); a float is the same within rounding errors
     raw: of the construction as it was returned, before any repair
-    repair: what had to be done to it, "" where nothing
+    repair: what had to be done to it, "" if nothing
     """
 
     value: Fraction | float

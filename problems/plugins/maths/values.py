@@ -53,7 +53,7 @@ def read_items(value: Any, what: str, most: int = MOST_NUMBERS) -> Sequence[Any]
 
 
 def read_numbers(value: Any, what: str, count: int | None = None, most: int = MOST_NUMBERS) -> list[float]:
-    """A flat list of floats, `count` of them where that is given."""
+    """A flat list of floats, `count` of them if that is given."""
     items = read_items(value, what, most)
     if count is not None and len(items) != count:
         raise Unfit(f"{len(items)} {what}, where {count} belong")

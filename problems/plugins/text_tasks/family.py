@@ -31,8 +31,8 @@ FROM_FILE = ("the file's", "as the file's source says")
 class Published:
     """The data that was published for a task.
 
-    instead: what to do where it cannot be had from the hub, as the end of a sentence
-    data_set: on the hub; None where it is published elsewhere alone
+    instead: what to do if it is not available from the hub, as the end of a sentence
+    data_set: on the hub; None if it is published elsewhere alone
     splits: what stands after the kind, as in KIND:hf -> the splits that it is made from
     part: (that name, the rows of each split) -> its rows
     """
@@ -45,7 +45,7 @@ class Published:
     part: Callable[[str, Sequence[Sequence[Row]]], Sequence[Row]] = lambda name, splits: splits[0]
 
     def rows(self, name: str) -> Sequence[Row]:
-        """Raises BadAddress with the remedy, one line, where the data cannot be had."""
+        """Raises BadAddress with the remedy, one line, where the data is not available."""
         if self.data_set is None:
             raise BadAddress(f"{self.source} is not on the hub; {self.instead}")
         return self.part(name, [read_hub(self.data_set, split, self.instead) for split in self.splits[name]])

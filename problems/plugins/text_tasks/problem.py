@@ -44,7 +44,7 @@ class TextProblem(Problem):
 
 
 def first_field(text: str, name: str, *, any_case: bool = False) -> str | None:
-    """What stands in the first tag of this name that is closed, as it is; None where there is none."""
+    """What stands in the first tag of this name that is closed, as it is; None if there is none."""
     flags = re.IGNORECASE if any_case else re.NOFLAG
     begin = re.compile(re.escape(f"<{name}>"), flags).search(text)
     end = re.compile(re.escape(f"</{name}>"), flags).search(text, begin.end()) if begin else None

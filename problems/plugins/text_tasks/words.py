@@ -26,12 +26,12 @@ def normalise(text: str, *, articles: bool = False, underscores: bool = False) -
 
 
 def token_f1(found: str, wanted: str, *, articles: bool = False) -> float:
-    """F1 of the normalised words, each as often as it stands there; 1 where both have none, 0 where one has none."""
+    """F1 of the normalised words, each as often as it stands there; 1 if both have none, 0 if one has none."""
     return multiset_f1(normalise(found, articles=articles).split(), normalise(wanted, articles=articles).split())
 
 
 def multiset_f1(found: Iterable[Hashable], wanted: Iterable[Hashable]) -> float:
-    """F1 of two multisets; 1 where both are empty, 0 where exactly one is."""
+    """F1 of two multisets; 1 if both are empty, 0 if exactly one is."""
     have, want = Counter(found), Counter(wanted)
     if not have or not want:
         return float(not have and not want)

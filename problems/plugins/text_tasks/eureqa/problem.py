@@ -98,13 +98,13 @@ def _texts(row: Mapping[str, Any], name: str, where: str, fewest: int) -> tuple[
 
 def parse_names(text: str) -> tuple[str, ...]:
     """What stands in the first <entity_A> to <entity_E>, in any case of letters, without white space around it; ""
-    where there is none."""
+    if there is none."""
     return tuple((first_field(text, name, any_case=True) or "").strip() for name in OBJECTIVES)
 
 
 def score_names(found: Sequence[str], wanted: Sequence[str]) -> tuple[float, ...]:
     """1 where a name is the wanted one as Wikipedia writes it (underscores are blanks, articles, case and punctuation
-    do not count), 0 where either is empty."""
+    do not count), 0 if either is empty."""
     return tuple(
         float(bool(name := _plain(one)) and name == _plain(gold)) for one, gold in zip(found, wanted, strict=True)
     )

@@ -103,13 +103,13 @@ def _share(reward: float) -> int:
 
 
 def encode_parent(text: str, facts: Sequence[Fact]) -> list[str]:
-    """The words for the paragraphs that an answer cites, the one whose value is its answer last; [] where none is."""
+    """The words for the paragraphs that an answer cites, the one whose value is its answer last; [] if none is."""
     return [f"p{number}" for number in _cited(text, facts)]
 
 
 def encode_answer(text: str, question: Sequence[str], facts: Sequence[Fact]) -> list[str]:
     """The words of an answer without its opening: the question, and after each relation the next paragraph that it
-    cites with its value, as far as they go; the one whose value is its answer last. [] where there is none."""
+    cites with its value, as far as they go; the one whose value is its answer last. [] if there is none."""
     cited = _cited(text, facts)
     steps = sum(word in ALL for word in question)
     return write_steps(question, facts, cited) if cited and len(cited) <= steps else []

@@ -51,7 +51,7 @@ class Reading:
 
 
 class FactLessons:
-    """An endless stream of lessons, the same for the same seed. The questions are drawn anew, with the names of both
+    """An endless stream of lessons, the same for the same seed. The questions are new, with the names of both
     splits: those of the sets have other seeds, and so other facts."""
 
     def __init__(self, seed: int) -> None:

@@ -32,7 +32,7 @@ def _stems() -> frozenset[str]:
 
 
 def stem_of(name: str) -> str | None:
-    """The one stem in a name, None where it has none or several."""
+    """The one stem in a name, None if it has none or several."""
     found = [word for word in name.replace(",", " ").split() if word in _stems()]
     return found[0] if len(found) == 1 else None
 

@@ -32,7 +32,7 @@ def say(question: Question) -> str:
 
 
 def read_question(text: str) -> Question:
-    """The question that `say` says within "Who is ...?" or "What is ...?". Raises ValueError where it is none."""
+    """The question that `say` says within "Who is ...?" or "What is ...?". Raises ValueError if it is none."""
     found = _ASKED.fullmatch(text.strip())
     question = _read_phrase(found[1]) if found else None
     if question is None:

@@ -16,7 +16,7 @@ _ANSWER_WEIGHT = 3
 
 @dataclass(frozen=True)
 class Cited:
-    """answer: "" where none was given; support: the distinct paragraphs cited, in order, all of them"""
+    """answer: "" if none was given; support: the distinct paragraphs cited, in order, all of them"""
 
     answer: str
     support: tuple[int, ...]

@@ -46,7 +46,7 @@ def stratify(rows: Sequence[Row], total: int, seed: int) -> list[Row]:
 
 
 def shorten(row: Row, distractors: int) -> Row:
-    """The paragraphs of its steps and `distractors` others, numbered anew in the order in which they stood."""
+    """The paragraphs of its steps and `distractors` others, numbered again in the order in which they stood."""
     gold = set(gold_indices(row, "musique: a row"))
     others = [paragraph["idx"] for paragraph in row["paragraphs"] if paragraph["idx"] not in gold]
     rng = random.Random(f"short {row.get('id')}")

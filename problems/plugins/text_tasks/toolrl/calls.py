@@ -21,7 +21,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """thought, calls_text, response: the bodies of the first such tags, None where one is absent; calls: what could be
+    """thought, calls_text, response: the bodies of the first such tags, None if one is absent; calls: what could be
     read of calls_text, up to the first that could not"""
 
     thought: str | None

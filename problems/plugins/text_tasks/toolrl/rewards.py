@@ -24,7 +24,7 @@ _SAME_NAME = 100
 @dataclass(frozen=True)
 class ToolReward:
     """rewards: in the order of OBJECTIVES; answer: as it was parsed; pairs: (wanted, found) as aligned, either None
-    where it has no partner"""
+    if it has no partner"""
 
     rewards: tuple[float, float, float, float]
     answer: ToolAnswer
@@ -76,7 +76,7 @@ def align(wanted: Sequence[ToolCall], found: Sequence[ToolCall]) -> tuple[tuple[
 
 
 def share_of_values(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> float:
-    """The matches over wanted keys that are there, by the number of wanted keys; 1 where none is wanted."""
+    """The matches over wanted keys that are there, by the number of wanted keys; 1 if none is wanted."""
     if not wanted:
         return 1.0
     return sum(match_value(found[key], value) for key, value in wanted.items() if key in found) / len(wanted)
