@@ -1,4 +1,5 @@
-"""Checks what a public function was given: names with a suggestion, values by the models that the command line has."""
+"""Checks the arguments of public functions: names with a suggestion, values by the command line's models; and opens
+scoring functions."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ FLAGS: Mapping[str, str] = {
     "lr": "train.lr",
     "kl": "train.kl",
 }
-"""Words of the command line that reach into a section of a run's settings."""
+"""Flags that set a key of a section of a run's settings."""
 
 NO_PROBLEM = "a problem is an address, or an object with name, objectives, statement and score; this is neither: {!r}"
 OF_RUNS = frozenset(RunConfig.model_fields) - {"problems", "scorer"}
@@ -52,7 +53,7 @@ def check_names(function: str, given: Iterable[str], known: Collection[str]) -> 
 
 
 def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's settings by their dotted keys, those not given left out; `train="vpo"` is the method."""
+    """A run's settings by their dotted keys, without those not given; `train="vpo"` is the method."""
     found: dict[str, Any] = {}
     for name, value in given.items():
         if value is None:
@@ -62,11 +63,11 @@ def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:
         elif name == "train" or name not in FLAGS:
             found[name] = plain(value)
     within = {FLAGS[name]: plain(value) for name, value in given.items() if name in FLAGS and value is not None}
-    return {**found, **within}  # what reaches into a section comes after the section itself
+    return {**found, **within}  # keys of a section come after the section itself
 
 
 def plain(value: Any) -> Any:
-    """As settings take it: paths as text, numpy's numbers as Python's, mappings and sequences copied."""
+    """A value as settings take it: paths as text, numpy's numbers as Python's, mappings and sequences copied."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
@@ -109,12 +110,12 @@ def check_by_name(objects: Sequence[Problem]) -> None:
 
 
 def database(db: str | None) -> str:
-    """The database: as given, else EVO_DB, else the default, as for the command line."""
+    """The database: as given, else EVO_DB, else the default."""
     return db or os.environ.get("EVO_DB") or DEFAULT_DB
 
 
 def call_text(function: str, *positional: Any, **given: Any) -> str:
-    """The call as it is stored, as a command line would be: without a password."""
+    """The call as it is stored, like a command line: without a password."""
     parts = [_short(one) for one in positional if one is not None]
     parts += [f"{name}={_short(value)}" for name, value in given.items() if value is not None]
     return hide_password(f"evo.{function}({', '.join(parts)})")
@@ -140,12 +141,12 @@ Score = Callable[[Any], Any]
 
 
 def take_scorer_settings(function: str, score: Score | None, given: dict[str, Any]) -> dict[str, Any] | None:
-    """Takes what is declared of a scoring function out of `given`, checked; None without one. Raises BadInput."""
+    """Takes a scoring function's declarations out of `given`, checked; None without a function. Raises BadInput."""
     named = {name: plain(given.pop(name)) for name in list(given) if name in OF_SCORERS}
     named = {name: value for name, value in named.items() if value is not None}
     if score is None:
         if named:
-            raise BadInput(f"evo.{function}: {', '.join(sorted(named))} says more of a scoring function: give score=")
+            raise BadInput(f"evo.{function}: {', '.join(sorted(named))} describes a scoring function: give score=")
         return None
     return parse(ScorerSettings, named, OPTIONS).model_dump(exclude_unset=True)
 
@@ -153,23 +154,23 @@ def take_scorer_settings(function: str, score: Score | None, given: dict[str, An
 def choose_scorer(
     function: str, score: Score | None, batch_scorer: BatchScorer | None, settings: dict[str, Any]
 ) -> Score | None:
-    """The one of the two that is given; of a batch scorer that is told in `settings`. Raises BadInput for both."""
+    """The function that is given; `settings` records a batch scorer. Raises BadInput for both."""
     if batch_scorer is None:
         return score
     if score is not None:
         raise BadInput(f"evo.{function}: give score= or batch_scorer=, not both")
     if settings.setdefault("isolated", False):
         raise BadInput(
-            "a batch scorer hands answers to other machines, which no sandbox lets it reach: leave out isolated"
+            "a batch scorer sends answers to other machines, which a sandbox does not reach: leave out isolated"
         )
     settings["batched"] = True
     return batch_scorer
 
 
 def open_function(score: Score, declared: Mapping[str, Any], sandbox: Mode) -> Problem:
-    """Ready to be scored. Raises BadAddress, or ScorerFault where it cannot score its own seed answer."""
+    """The function as a problem. Raises BadAddress, or ScorerFault if it cannot score its own seed answer."""
     set_sandbox_mode(sandbox)
-    # all of it, whatever was left unsaid: what a run keeps is complete too, and its fingerprint must be the same
+    # complete, with defaults: a run keeps the complete settings, and the fingerprint must be the same
     complete = ScorerSettings.model_validate(declared).model_dump()
     problem = ScorerFunctionProblem(score, complete, shared_sandbox, batched=complete["batched"])
     if problem.fault is not None:
@@ -179,7 +180,7 @@ def open_function(score: Score, declared: Mapping[str, Any], sandbox: Mode) -> P
 
 def reopen_function(score: Score | None, run: RunRecord, resume: str) -> list[Problem]:
     """The function of a stored run, under the name that it had there; nothing for a run without one. Raises BadInput
-    where the run has one and none is given, or the other way round. resume: the name to say in that"""
+    if the run has one and none is given, or the reverse. resume: the name for messages"""
     name = next((one for one in run.config["problems"] if str(one).startswith(f"{KIND}:")), None)
     if name is None:
         if score is not None:

@@ -256,16 +256,18 @@ class Search:
             DatabaseUnavailable, RunBusy: nothing of this call is stored.
             RuntimeError: the search is closed.
         """
-        told = [[answer] if isinstance(answer, str) else list(answer) for answer in answers]
-        if len(told) != len(prompts):
-            raise ValueError(f"{len(prompts)} prompts and answers to {len(told)}")
-        known: list[list[GivenScore] | None] = [None] * len(told)
+        by_prompt = [[answer] if isinstance(answer, str) else list(answer) for answer in answers]
+        if len(by_prompt) != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts and answers to {len(by_prompt)}")
+        known: list[list[GivenScore] | None] = [None] * len(by_prompt)
         if scores is not None:
             known = [list(score) if isinstance(score, Sequence) else [score] for score in scores]
             counts = [len(score or ()) for score in known]
-            if counts != [len(each) for each in told]:
-                raise ValueError(f"scores for {counts} answers, and {[len(each) for each in told]} answers, by prompt")
-        return self._session.run(self._session.tell(list(prompts), told, known, operator))
+            if counts != [len(each) for each in by_prompt]:
+                raise ValueError(
+                    f"scores for {counts} answers, and {[len(each) for each in by_prompt]} answers, by prompt"
+                )
+        return self._session.run(self._session.tell(list(prompts), by_prompt, known, operator))
 
     @property
     def best(self) -> list[Answer]:

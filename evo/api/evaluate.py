@@ -29,7 +29,7 @@ OF_EVALUATIONS = frozenset(EvaluateConfig.model_fields) - {"problems"}
 
 @dataclass(frozen=True)
 class EvaluateResult(Mapping[str, float | None]):
-    """An evaluation: a mapping from metrics to their means over problems (None where no problem has it).
+    """An evaluation: a mapping from metrics to their means over problems (None if no problem has it).
 
     best@k, solve@k: expected best fitness, and chance of a solution, among k answers; diversity: mean L1 distance of
     two answers' vectors; written, valid: shares of the answers; and more (evo.evaluation.metrics.metrics_of)
@@ -76,25 +76,25 @@ def evaluate(
     progress: bool = True,
     **settings: Any,
 ) -> EvaluateResult:
-    """Ask a policy for answers to each problem, without search and with no parent shown, as `evo evaluate` does.
+    """Sample a policy's answers to each problem, without search and without parents, as `evo evaluate` does.
 
     Args:
         address: the problems, as for `evo.run`.
-        policy: who is asked; "embedded:base" by default. What `evo.train` returned will do.
+        policy: the policy; "embedded:base" by default. The result of `evo.train` is one too.
         answers_total: answers per problem, 30 by default, in chains of `answers`.
-        seeds: how many, from `seed` on; 1 by default.
-        against: a file that `output` wrote, to be compared with problem by problem.
+        seeds: how many seeds, from `seed` on; 1 by default.
+        against: a file that `output` wrote, for a comparison problem by problem.
         output: FILE.json to write everything to.
-        progress: off shows nothing.
+        progress: False shows nothing.
         settings: answers (m of a chain, 3), seed, limit, temperature, top_p, max_new_tokens, sandbox, device, dtype.
 
     Returns:
         Metrics with their intervals, over all problems and of each.
 
     Raises:
-        ValueError: something given cannot be used; one line, the command line's.
+        ValueError: an argument cannot be used; one line, the same as the command line's.
         TypeError: an unknown argument.
-        ScorerFault: no problem could be scored. One that could not among others is left out, with a ScorerWarning.
+        ScorerFault: no problem could be scored. If only some could not, they are left out with a ScorerWarning.
         Interrupted: a KeyboardInterrupt; nothing is written.
 
     Example:

@@ -23,7 +23,7 @@ def load_policy(address: str, **settings: Any) -> Policy:
             dtype, batch (prompts a call), threads.
 
     Raises:
-        ValueError: one line, where the address names nothing or a setting cannot be.
+        ValueError: one line, if the address names nothing or a setting is wrong.
         TypeError: an unknown setting.
 
     Example:
@@ -42,7 +42,7 @@ def load_problems(address: Problems, *, limit: int | None = None) -> list[Proble
         limit: only the first so many of each address.
 
     Raises:
-        ValueError: one line, where an address names nothing.
+        ValueError: one line, if an address names nothing.
 
     Example:
         problem = evo.load_problems("maze:test/17")[0]

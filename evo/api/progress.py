@@ -1,4 +1,4 @@
-"""How far something is: a bar that is drawn in place in a notebook or on a terminal, plain lines elsewhere."""
+"""Progress: a bar that is drawn in place in a notebook or on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BAR_WIDTH = 40
 
 @dataclass(frozen=True)
 class Progress:
-    """title: of what runs; detail: figures beside it; done, total: in `unit`"""
+    """title: names the work; detail: figures next to it; done, total: in `unit`"""
 
     title: str
     done: int
@@ -105,7 +105,7 @@ class Notebook(Silent):
 
     def __exit__(self, *exception: object) -> None:
         if self._handle is not None and self._shown is not None and self._shown[0] is None:
-            self._handle.update(Text(""))  # it came to nothing: "loading" would stay for good
+            self._handle.update(Text(""))  # it ended early: "loading" would stay
 
     def update(self, progress: Progress | None, *, stopping: bool = False) -> None:
         if self._shown == (progress, stopping):
@@ -130,7 +130,7 @@ class Lines(Silent):
         self._stopping = False
 
     def __exit__(self, *exception: object) -> None:
-        with contextlib.suppress(OSError, ValueError):  # a stream that is gone is no fault of the work
+        with contextlib.suppress(OSError, ValueError):  # a closed stream is not a fault of the work
             self._tell(self._newest)
 
     def update(self, progress: Progress | None, *, stopping: bool = False) -> None:

@@ -132,8 +132,15 @@ def train(
     addresses, objects = split_problems(address)
     named = {name: _listed(name, plain(value)) for name, value in settings.items() if value is not None}
     named |= {name: plain(value) for name, value in {"policy": policy, "steps": steps}.items() if value is not None}
-    told = {"policy": policy, "steps": steps, "output": output, "resume": resume, "config": config, "ray": ray}
-    command = call_text("train", method, address, **told, **settings)
+    named_arguments = {
+        "policy": policy,
+        "steps": steps,
+        "output": output,
+        "resume": resume,
+        "config": config,
+        "ray": ray,
+    }
+    command = call_text("train", method, address, **named_arguments, **settings)
     if resume is not None:
         fixed = "method, address, output and config"
         check_resumable(named, fixed, any(one is not None for one in (method, address, output, config)))

@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.excepthook = print_traceback
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # it reads every installed package's files for them
     gc.disable()  # until the command is imported (LazyGroup)
-    code = [1]  # of an exception that nobody caught
+    code = [1]  # of an exception that was not caught
     atexit.register(_leave, code)
     code[0] = invoke(sys.argv[1:] if argv is None else argv)
     sys.exit(code[0])
@@ -118,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _leave(code: list[int]) -> None:
     """End the process before Python takes its modules apart one by one, for a quarter of the time of their import.
-    Registered first, so run last: every thread is joined by then, and all else that is due at the end is done."""
+    Registered first, so it runs last: every thread is joined by then, and all other exit handlers have run."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()
@@ -129,7 +129,7 @@ def invoke(argv: Sequence[str]) -> int:
     """Run a command line and return its exit code; errors are one line on stderr."""
     warnings.formatwarning = _one_line  # type: ignore[assignment]
     if (strange := next((one for one in argv if not is_text(one)), None)) is not None:
-        return _complain(f"{strange!r} is not written in UTF-8: it can be no name and no path here", 2)
+        return _complain(f"{strange!r} is not written in UTF-8: it cannot be a name or a path here", 2)
     try:
         code = evo.main(args=list(argv), prog_name="evo", standalone_mode=False)
         return code if isinstance(code, int) else 0

@@ -79,7 +79,7 @@ def check(
 
 
 def _print(console: Console, report: Report, rich: bool) -> None:
-    """A table; the same as plain lines where there is no screen."""
+    """A table; plain lines if there is no terminal."""
     console.print(f"[bold]{escape(report.problem)}[/bold]" if rich else escape(report.problem), soft_wrap=True)
     width = max(len(finding.check) for finding in report.findings)
     for finding in report.findings:

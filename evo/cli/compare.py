@@ -147,5 +147,5 @@ def compare(
 
 
 def _named(given: tuple[str, ...]) -> list[str] | None:
-    """What an option was given, repeated or with commas; nothing at all by `none`, None where it was left out."""
+    """The values of an option, repeated or with commas; [] for `none`, None if it was left out."""
     return ([] if given == ("none",) else [one for text in given for one in text.split(",")]) if given else None

@@ -63,10 +63,9 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
     """Six ways to search the same hard mazes, live, for 200 iterations of three answers each.
 
     Each maze hides gold and diamonds in opposite corners and leaves steps for one of them: the objectives conflict.
-    The policies, small transformers that ship with the package, propose routes; island populations keep the best of
-    each kind and show them as parents. grpo and vpo plan routes; edit changes the parent that it is shown. best-of-n is
-    edit without parents, classic re-routes parents at random, without a model, and edit-classic is a search with both.
-    Solved means the exact optimum.
+    The policies, small transformers in the package, propose routes; island populations keep the best of each kind and
+    show them as parents. grpo and vpo plan routes; edit changes its parent. best-of-n is edit without parents, classic
+    re-routes parents at random, without a model, and edit-classic searches with both. Solved means the exact optimum.
     """
     folder = Path(output)
     policies = dict(ARMS)
@@ -103,11 +102,11 @@ def demo(limit: int, iterations: int, seed: int, trains: bool, steps: int, outpu
 
 
 def _train(method: str, place: Path, steps: int, seed: int, console: Console, plain: bool) -> int:
-    """Train in `place`, or go on where that was interrupted, or find it done; the exit code."""
+    """Train in `place`, continue a training there, or find it finished; the exit code."""
     from evo.training.setup import begin, resume
 
     if (place / "config.json").is_file():
-        console.print(f"  was trained before: {place}", style="dim", soft_wrap=True)
+        console.print(f"  trained before: {place}", style="dim", soft_wrap=True)
         return 0
     display = TrainingDisplay(console, plain)
     with display.loading():
@@ -137,7 +136,7 @@ def _next(name: str, iterations: int, db: str, console: Console) -> None:
     console.print("\nNext:", style="bold")
     for command, what in (
         (f"evo show {name}/vpo/s0{suffix}", "best routes and their vectors"),
-        (f"evo resume {name} --iterations {iterations * 2}{suffix}", "search on from here"),
+        (f"evo resume {name} --iterations {iterations * 2}{suffix}", "continue the search"),
         (f"evo export {name}/vpo/s0 -o traces.jsonl{suffix}", "all of it as training traces"),
         ("evo run programs:easy --policy MODEL", "evolve programs with any model"),
         ("evo problems", "what else there is to search"),

@@ -43,8 +43,8 @@ def evaluate(
     plain: bool,
     **options: Any,
 ) -> int:
-    """Ask a policy for answers to each problem of SET, without search and with no parent shown: best@k, solve@k,
-    diversity and more, with 95% intervals over problems.
+    """Sample a policy's answers to each problem of SET, without search and without parents: best@k, solve@k, diversity
+    and more, with 95% intervals over problems.
 
     Policies are compared at equal numbers of answers: --answers-total of them, in chains of --answers.
 
@@ -82,7 +82,7 @@ def evaluate(
 
 @contextlib.contextmanager
 def _progress(console: Console, live: bool, title: str) -> Iterator[Callable[[int, int], None]]:
-    """What is told how far an evaluation is: a bar, or a line now and then."""
+    """A function that shows an evaluation's progress: a bar, or a line now and then."""
     if live:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:

@@ -278,6 +278,6 @@ def _tell(imported: Imported, named: str) -> None:
         )
         if count
     ]
-    told = f" ({', '.join(details)})" if details else ""
-    click.echo(f"{name}: {imported.programs:,} programs as {imported.candidates:,} candidates{told}")
-    click.echo(f"look at it: evo show {named}   go on with: evo resume {named} --policy POLICY")
+    shown = f" ({', '.join(details)})" if details else ""
+    click.echo(f"{name}: {imported.programs:,} programs as {imported.candidates:,} candidates{shown}")
+    click.echo(f"look at it: evo show {named}   continue with: evo resume {named} --policy POLICY")

@@ -121,15 +121,15 @@ def _type(kind: Any, bounds: Sequence[object]) -> Any:
 
 
 def _help(field: FieldInfo) -> str | None:
-    """The description, with the default where there is one to name."""
-    default, told = field.default, ""
+    """The description, with the default if there is one."""
+    default, shown = field.default, ""
     if default is True:
-        told = "on"
+        shown = "on"
     elif isinstance(default, tuple):
-        told = " ".join(map(str, default))
+        shown = " ".join(map(str, default))
     elif isinstance(default, int | float | str) and default is not False:
-        told = f"{default:g}" if isinstance(default, float) else str(default)
-    parts = (field.description, f"[default: {told}]" if told else "")
+        shown = f"{default:g}" if isinstance(default, float) else str(default)
+    parts = (field.description, f"[default: {shown}]" if shown else "")
     return "  ".join(filter(None, parts)) or None
 
 

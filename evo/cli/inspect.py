@@ -144,9 +144,9 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
         f"{describe_usage(progress.tokens, progress.prompt_tokens, progress.cost)}{_searched(run)}"
     )
     for change in changes:
-        became = "everything scored anew" if change.rescored else "accepted, older scores kept"
-        told = f"{change.before or 'unknown'} -> {change.after}; {became}"
-        console.print(f"{when(change.created)}  the scorer of {change.problem} changed: {told}", soft_wrap=True)
+        became = "everything scored again" if change.rescored else "accepted, older scores kept"
+        changed = f"{change.before or 'unknown'} -> {change.after}; {became}"
+        console.print(f"{when(change.created)}  the scorer of {change.problem} changed: {changed}", soft_wrap=True)
     console.print()
     rows = []
     for problem, candidate in found:
@@ -166,8 +166,8 @@ def _show_run(store: Store, run: RunRecord, as_json: bool) -> None:
     print_table(console, titles, rows, right=titles[1:-1])
     for problem, candidate in found:
         if (known := best_known_of(problem)) is not None:
-            told = describe_best_known(None if candidate is None else candidate.fitness, known)
-            console.print(f"{problem.name}: {told}", soft_wrap=True)
+            standing = describe_best_known(None if candidate is None else candidate.fitness, known)
+            console.print(f"{problem.name}: {standing}", soft_wrap=True)
     print_operators(console, [pooled(one.policy, one) for one in operators])
     if len(versions) > 1:
         console.print()
@@ -297,12 +297,12 @@ def _ancestor(candidate: Candidate) -> str:
 def _lines(candidate: Candidate, language: str) -> list[str]:
     lines = candidate.text.splitlines()
     if language == "text" and len(lines) == 1:
-        return candidate.text.split()  # a diff by words where there is but one line, as in a route
+        return candidate.text.split()  # a diff by words if there is only one line, as in a route
     return lines
 
 
 def _show_comparison(store: Store, name: str, as_json: bool) -> None:
-    """Where the arms stand, as a table or as JSON; what each run has come to, by name."""
+    """The standings of the arms, as a table or as JSON, and the state of each run."""
     from evo.comparison.load import load_results  # verdicts: scipy
     from evo.comparison.table import as_dict, costs_of, print_summary
     from evo.comparison.verdict import summarise
@@ -333,7 +333,7 @@ def _show_comparison(store: Store, name: str, as_json: bool) -> None:
             console.print(f"{run.name} failed: {run.reason}", soft_wrap=True, markup=False)
         if saved[run.name]:
             console.print(f"{run.name}: checkpoint {saved[run.name][-1]}", soft_wrap=True, markup=False)
-    console.print(f"each by itself: evo show {shlex.quote(first.name)}", soft_wrap=True, markup=False)
+    console.print(f"one run: evo show {shlex.quote(first.name)}", soft_wrap=True, markup=False)
 
 
 @click.command()
@@ -348,7 +348,7 @@ def _show_comparison(store: Store, name: str, as_json: bool) -> None:
 @db_option
 @json_option
 def report(name: str, output: str, png: str | None, against: str | None, db: str, as_json: bool) -> None:
-    """Write RUN, a run or a comparison, finished or under way, as one HTML page that needs no network."""
+    """Write RUN, a run or a comparison, finished or running, as one HTML page that needs no network."""
     from evo.report.files import write_report  # what draws the page
 
     started = time.perf_counter()

@@ -15,6 +15,7 @@ from evo.encoding import spell
 from evo.errors import BadInput
 from evo.monitor.poller import Poller
 from evo.monitor.snapshot import Snapshot
+from evo.search.status import describe_errors
 from evo.tui.head import mean_best
 from evo.tui.line import clean
 from evo.tui.numbers import clock, fitness, rate
@@ -49,17 +50,17 @@ def plain_lines(snapshot: Snapshot, now: float) -> list[str]:
             known = arm.results.solved_at[arm.results.judged]
             parts.append(f"solved {int((known < float('inf')).sum())}/{known.size}")
         parts.append(f"mean best {fitness(mean_best(arm))}")
-        told = arm.telemetry
-        if told.answers_per_second is not None:
-            parts.append(f"{rate(told.answers_per_second)} answers/s")
-        if told.tokens_per_second is not None:
-            parts.append(f"{rate(told.tokens_per_second)} tokens/s")
-        if told.policy_busy is not None:
-            parts.append(f"policy busy {told.policy_busy:.0%}")
-        if told.in_flight:
-            parts.append(f"{told.sampled_ahead or 0:,} of {told.in_flight:,} groups in flight sampled")
-        if told.errors:
-            parts.append("errors: " + ", ".join(f"{kind} {n:,}" for kind, n in list(told.errors.items())[:3]))
+        telemetry = arm.telemetry
+        if telemetry.answers_per_second is not None:
+            parts.append(f"{rate(telemetry.answers_per_second)} answers/s")
+        if telemetry.tokens_per_second is not None:
+            parts.append(f"{rate(telemetry.tokens_per_second)} tokens/s")
+        if telemetry.policy_busy is not None:
+            parts.append(f"waiting for the model {telemetry.policy_busy:.0%} of the time")
+        if telemetry.in_flight:
+            parts.append(f"{telemetry.sampled_ahead or 0:,} of {telemetry.in_flight:,} iterations in flight sampled")
+        if telemetry.errors:
+            parts.append(describe_errors(telemetry.errors))
         silent = snapshot.silent(now)
         if silent is not None:
             parts.append(f"nothing heard for {clock(silent)}")
@@ -71,7 +72,7 @@ def plain_lines(snapshot: Snapshot, now: float) -> list[str]:
 
 ONCE_WIDTH, ONCE_HEIGHT = 100, 40
 ARCHIVES_SECONDS = 5.0
-"""For the archives of a picture; what is not read by then is left out of its means, and the picture says so."""
+"""For reading a picture's archives; its means leave out archives that are not read by then, and the picture reports that."""
 
 
 def print_lines(name: str, db: str, against: str | None, console: Console) -> int:
@@ -103,7 +104,7 @@ def print_picture(name: str, db: str, against: str | None, console: Console) -> 
 
 
 def write_picture(name: str, db: str, against: str | None, file: Path) -> int:
-    """The screen as an SVG. Raises BadInput where the file cannot be written."""
+    """The screen as an SVG. Raises BadInput if the file cannot be written."""
     with _poller(name, db, against) as poller:
         snapshot = poller.poll_whole(ARCHIVES_SECONDS)
     from evo.tui.picture import save_svg

@@ -63,9 +63,8 @@ def pipeline(
 ) -> int:
     """Do the stages of FILE.yaml in order: pretrain, train, evaluate, search, compare, report.
 
-    Below a stage's name stands its kind, below that the keys of its command's --config file; ${STAGE} is what an
-    earlier stage gives. What is finished is not done again: after Ctrl-C, a crash or a failure the same command goes
-    on.
+    Each stage has a name, its kind, and the keys of its command's --config file; ${STAGE} is the result of an earlier
+    stage. Finished stages are not done again: after Ctrl-C, a crash or a failure the same command continues.
 
     \b
     evo pipeline maze.yaml --dry-run
@@ -87,7 +86,7 @@ def pipeline(
     kept = load(folder)
     if kept is not None and kept.db != hide_password(named or ""):
         where = kept.db or "its own database"
-        raise BadInput(f"-o {folder}: its runs are in {where}; for another database name another directory")
+        raise BadInput(f"-o {folder}: its runs are in {where}; use another directory for another database")
     place.check_database()
     costs = check_pipeline(read)
     console = Console(stderr=as_json, highlight=False, markup=False, soft_wrap=True)
@@ -103,7 +102,7 @@ def pipeline(
         else:
             print_plan(console, plan, place)
         return 0
-    plan_now()  # what is wrong is told before a directory is made
+    plan_now()  # mistakes are reported before a directory is made
     with lock_folder(folder) as lock:
         state, plan = plan_now()
         with _cluster(ray, place, plan) as elsewhere:

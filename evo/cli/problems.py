@@ -25,12 +25,12 @@ from problems.registry import describe_sets, families, resolve
 WIDEST, INDENT = 110, 4
 WHO_SEARCHES = (
     "The embedded policies that ship search mazes. Other problems take a hub id, a directory or openai:MODEL@URL, or "
-    "scripted:mutate, which needs no model and learns nothing: it changes text, numbers and programs at random."
+    "scripted:mutate (random edits of text, numbers and programs, no model)."
 )
 
 
 class _AddressOrCommand(click.Group):
-    """A group that takes an address in the place of a command's name."""
+    """A group that takes an address instead of a command's name."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         named = bool(args) and args[0] in self.commands
@@ -44,7 +44,7 @@ class _AddressOrCommand(click.Group):
 @json_option
 @click.pass_context
 def problems(context: click.Context, address: str | None, limit: int | None, as_json: bool) -> None:
-    """List the problem sets, or the problems that ADDRESS names (one problem alone is shown with its statement)."""
+    """List the problem sets, or the problems that ADDRESS names (a single problem is shown with its statement)."""
     if context.invoked_subcommand is not None:
         return
     console = Console(highlight=False, markup=False)

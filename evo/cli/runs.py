@@ -166,7 +166,7 @@ def upgrade(context: click.Context, db: str) -> None:
 
 @dataclass(frozen=True)
 class _Unit:
-    """A run by itself, or a comparison: what is kept or deleted as a whole."""
+    """A single run, or a comparison: kept or deleted as a whole."""
 
     lines: list[RunOverview]
 

@@ -14,7 +14,7 @@ from evo.cli import invoke, print_traceback
 
 PR_SET_PDEATHSIG = 1
 LONGEST = 1000
-"""Of the last word, in characters: the pipe must take it whole though nobody reads it yet."""
+"""Characters of the last line at most: the pipe must take all of it before anyone reads."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -62,8 +62,8 @@ class Overheard:
 
 
 def _end_with(parent: int) -> None:
-    """Let the kernel kill this process when its parent is gone (Linux; a stage alone would go on unwatched, which is
-    harmless but for the time it takes). Everything that a stage writes survives a kill at any moment."""
+    """Let the kernel kill this process when its parent is gone (Linux; elsewhere a stage would continue unwatched,
+    which only costs time). Everything that a stage writes survives a kill at any moment."""
     try:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     except (OSError, AttributeError):

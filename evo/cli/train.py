@@ -142,7 +142,7 @@ def _on_cluster(ray: str, run: TrainRun | None, folder: str, named: dict[str, An
 
 
 def _write_line(stream: str, line: str) -> None:
-    """A line of a command elsewhere, where it would have been written here."""
+    """Print a line of the command on the cluster as if it ran here."""
     print(line, file=sys.stdout if stream == "out" else sys.stderr, flush=True)
 
 

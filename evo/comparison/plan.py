@@ -1,8 +1,8 @@
-"""What a comparison is made of: its arms, one budget of answers for all of them, and the runs that come of it.
+"""The plan of a comparison: its arms, one budget of answers for all of them, and its runs.
 
-An iteration asks every arm for the same number of answers, each in chains of its own length m: G rollouts of m answers
-with G m alike. Problems, prompts and seeds are the same, and so are the islands unless an arm has settings of its own
-for them. The baselines (evo.config.baselines) are arms like any other here.
+In an iteration every arm gives the same number of answers, in chains of its own length m: G rollouts of m answers with
+equal G m. Problems, prompts and seeds are the same, and so are the islands unless an arm has its own settings for them.
+The baselines (evo.config.baselines) are arms like any other here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
     if any(arm.policy == CLASSIC_POLICY for arm in arms.values()):
         other = next((problem.name for problem in problems if problem.answer_format != "route"), None)
         if other is not None:
-            raise BadInput(f"{CLASSIC} re-routes mazes, and {other} is none: leave that arm out")
+            raise BadInput(f"{CLASSIC} re-routes mazes, and {other} is not one: leave that arm out")
     addresses = [problem.name for problem in problems]
     runs = []
     for seed in range(config.search.seed, config.search.seed + config.seeds):
@@ -65,7 +65,7 @@ def planned_runs(config: CompareConfig) -> list[PlannedRun]:
 
 
 def _trained_length(policies: str) -> int | None:
-    """The chain length that an arm's policies were trained with, where those that were have the same."""
+    """The chain length that an arm's policies were trained with, if it is the same."""
     lengths = {trained_answers(address) for address in parse_addresses(policies)} - {None}
     return lengths.pop() if len(lengths) == 1 else None
 

@@ -1,6 +1,6 @@
-"""Searches of stored runs side by side: the arms of a comparison under one seed, one seed batch after another.
+"""Parallel searches of stored runs: the arms of a comparison under one seed, one seed batch after another.
 
-A runner first loads what it will have to search (`prepare`), which finds bad input before anything is stored, and then
+A runner first loads the problems and policies (`prepare`), which finds bad input before anything is stored, and then
 searches the runs. Worker processes are in evo.comparison.workers.
 """
 
@@ -89,7 +89,7 @@ class Runner:
             launched.resume()
 
     def interrupt(self, stop: Stop) -> None:
-        """Finish what the policies have begun with, commit it, and end; begin no further batch."""
+        """Finish what the policies have begun, commit it, and end; begin no further batch."""
         self.stopping = stop
         for launched in self._running:
             launched.interrupt(stop)

@@ -15,10 +15,10 @@ from vpo.policies.prompt_formats import is_token_format
 
 
 def runner_for(configs: Sequence[RunConfig], processes: int | None) -> Runner | Workers:
-    """Processes side by side where every policy is small and on the CPU, or as many as asked; else this one alone,
-    where all searches of a policy share one engine."""
-    asked = [(policy_key(config), config.prompt, config.population, config.train) for config in configs]
-    arms = len(set(map(repr, asked)))
+    """Several processes if every policy is small and on the CPU, or as many as requested; else only this one, in which
+    all searches of a policy share one engine."""
+    settings = [(policy_key(config), config.prompt, config.population, config.train) for config in configs]
+    arms = len(set(map(repr, settings)))
     if processes is None:
         small = all(_small(config) for config in configs)
         processes = cores() if small else 1

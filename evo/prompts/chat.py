@@ -25,7 +25,7 @@ PROGRAMMER = "You are an expert programmer. You reply in exactly the layout that
 
 class MessageFormat:
     """What the prompts of ordinary models share: which candidates they show, how an answer is begun and read. With
-    `diff` the answers are edits of the parent, or of the seed where no parent is shown."""
+    `diff` the answers are edits of the parent, or of the seed if no parent is shown."""
 
     def __init__(self, problem: Problem, config: PromptConfig, answers: int, diff: bool = False):
         self.problem, self.config, self.answers, self.diff = problem, config, answers, diff

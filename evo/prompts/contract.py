@@ -36,7 +36,7 @@ class PromptFormat(Protocol):
         ...
 
     def select_shown(self, selection: Selection) -> Selection:
-        """What of a selection the prompt shows: the parent and the inspirations that go on record."""
+        """The part of a selection that the prompt shows: the parent and the inspirations that go on record."""
         ...
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
@@ -59,4 +59,4 @@ class PromptFormat(Protocol):
 
 
 Opener = Callable[[Problem, PromptConfig, int], PromptFormat]
-"""(problem, config, answers) -> the format. Raises BadInput, one line, where they do not go together."""
+"""(problem, config, answers) -> the format. Raises BadInput in one line if they do not go together."""

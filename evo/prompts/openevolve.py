@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from islands.types import Candidate, Selection
 
-defer("openevolve")  # of which the prompts alone are needed
+defer("openevolve")  # only its prompts are needed
 
 
 class OpenEvolveFormat(MessageFormat):

@@ -15,12 +15,12 @@ from vpo.policies.prompt_formats import ENTRY_POINTS, is_token_format
 
 
 def open_format(problem: Problem, name: str, config: PromptConfig, answers: int) -> PromptFormat:
-    """The prompt format of this name for a problem; BadInput where they do not go together."""
+    """The prompt format of this name for a problem; BadInput if they do not go together."""
     return _opener(name)(problem, config, answers)
 
 
 def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFormat:
-    """The problem's own templates where it is an OpenEvolve directory, else ours. Raises BadInput where problem and
+    """The problem's own templates where it is an OpenEvolve directory, else ours. Raises BadInput if problem and
     configuration do not go together."""
     settings = settings_of(problem)
     openevolve = config.style == "openevolve" or (config.style == "auto" and bool(settings))

@@ -56,7 +56,7 @@ class TokenFormat:
         if parent is not None and rng is not None and begins(self.config, rng):
             begun = self.dialect.prefill(self.problem, parent.text, rng)
         if begun:
-            # what is kept of the parent is in plain sight: a second copy would only make the prompt longer
+            # the kept part of the parent is visible already: a second copy would only make the prompt longer
             return Prompt(self._text(None), stream=stream, prefill=begun)
         return Prompt(self._text(parent), stream=stream)
 

@@ -1,5 +1,4 @@
 """Runs: a configuration becomes a stored search with its policy, problems and learner, ready to go.
 
-Begin with `launch`; `resume` goes on with a stored run, `learner` joins what trains beside it, `result` is what came
-of it.
+Begin with `launch`; `resume` continues a stored run, `learner` adds training, `result` runs it to its end.
 """

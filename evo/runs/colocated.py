@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def policies_folder(store: Store, run: RunRecord) -> Path:
-    """Where the checkpoints of a run lie: beside an SQLite file, else in the working directory."""
+    """The folder of a run's checkpoints: next to an SQLite file, else in the working directory."""
     name = run.name.replace("/", "-")
     if store.dialect == "sqlite":
         file = Path(str(store.url.database)).absolute()

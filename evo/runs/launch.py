@@ -47,10 +47,10 @@ ASK_TELL = "ask-tell"
 
 @dataclass
 class Launched:
-    """A search with all it holds open; `close` gives back what is its own.
+    """A search with everything that it holds open; `close` releases what only it uses.
 
-    resources: what no other search uses
-    shared: what it uses with other searches; the same as `resources` if it shares nothing
+    resources: those of this search only
+    shared: those that it shares with other searches; the same as `resources` if it shares none
     shard: its part of the run's problems, if other machines search the others; node: the name of this machine then
     """
 

@@ -22,7 +22,7 @@ from vpo.training.config import BY_EXAMPLES
 def check_trainable(
     config: RunConfig, problems: Sequence[Problem], operators: Sequence[Operator], held_out: Sequence[Problem]
 ) -> None:
-    """BadInput where this search cannot train its policy by the method that it names."""
+    """BadInput if this search cannot train its policy by the method that it names."""
     if config.train is None:
         return
     if len(operators) > 1:
@@ -47,8 +47,8 @@ def check_trainable(
         _check_adapter(config, policy)
     if isinstance(policy, SharedEngines) and not policy.takes_weights:
         raise BadInput(
-            f"policy {config.policy} has its engines on the cluster, where others ask them too; to train it beside its "
-            "search leave out --ray, or ?replicas="
+            f"policy {config.policy} has its engines on the cluster, where other searches use them; to train it during "
+            "its search leave out --ray, or ?replicas="
         )
     if not isinstance(policy, TrainablePolicy) or not policy.has_logprobs:
         raise not_trainable(config.policy)
@@ -62,16 +62,16 @@ def check_trainable(
 
 
 def _check_adapter(config: RunConfig, policy: Policy) -> None:
-    """BadInput where a policy that takes adapters alone cannot be trained so."""
+    """BadInput if a policy that takes only adapters cannot be trained with them."""
     assert config.train is not None
     if not config.train.lora_rank:
         raise BadInput(
-            f"policy {config.policy} takes LoRA adapters alone: set lora_rank under train in --config, such as 16, and "
+            f"policy {config.policy} takes only LoRA adapters: set lora_rank under train in --config, such as 16, and "
             "its server's --max-lora-rank to no less"
         )
     if policy.temperature != 1.0:
         raise BadInput(
-            f"policy {config.policy} can be trained at temperature 1 alone, at which a server tells the "
+            f"policy {config.policy} can be trained only at temperature 1, at which a server reports the "
             "log-probabilities that prove new weights"
         )
     if not policy.has_logprobs:

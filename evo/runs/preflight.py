@@ -27,10 +27,12 @@ def check_new_run(config: RunConfig, resources: Resources, db: str | None, name:
     if not config.problems:
         raise BadInput("no problem named; try `evo run maze:hard --limit 10`, or `evo problems` for what there is")
     if config.scorer is not None and not any(address.startswith("score:") for address in config.problems):
-        raise BadInput("scorer says more of a function given in Python, as in evo.run(score=function); name none here")
+        raise BadInput(
+            "`scorer` describes a function given in Python, as in evo.run(score=function); leave it out here"
+        )
     if name is not None:
         check_name(name)
-    # a scorer of one's own scores its seed as it is opened, for as long as that takes: that is for the screen to show
+    # a user's scorer scores its seed as it is opened, which may take long: the screen shows that
     own = any(Path(address).exists() for address in config.problems)
     problems = [] if own else resources.problems(config)
     check_policies(policies_of(config))
@@ -61,12 +63,12 @@ def check_policies(policies: Iterable[str]) -> None:
 
 
 def check_reflection(config: RunConfig, problems: Sequence[Problem]) -> None:
-    """BadInput where a reflection could not be said, or not be read, as far as files tell."""
+    """BadInput if a reflection could not be said, or not be read, as far as files tell."""
     reflecting = config.feedback.policy
     if reflecting is None:
         return
     if is_token_format(prompt_format_at(reflecting)):
-        raise BadInput(f"feedback.policy: {reflecting} has a token language of its own and says nothing in words")
+        raise BadInput(f"feedback.policy: {reflecting} has its own token language and cannot reflect in words")
     # a default policy for mazes is not asked for anything else
     asked = "policy" in config.model_fields_set or any(problem.answer_format == "route" for problem in problems)
     for address in parse_addresses(config.policy) if asked else ():
@@ -102,7 +104,7 @@ def check_new_comparison(configs: Sequence[RunConfig], db: str, name: str | None
 
 
 def check_speaks(policy: str, config: RunConfig, problems: Sequence[Problem]) -> None:
-    """BadInput where a policy cannot be asked for a problem, as far as its files tell."""
+    """BadInput if a policy cannot be asked for a problem, as far as its files tell."""
     prompt_format = prompt_format_at(policy)
     if is_token_format(prompt_format):
         for problem in problems:
@@ -110,8 +112,8 @@ def check_speaks(policy: str, config: RunConfig, problems: Sequence[Problem]) ->
 
 
 def prompt_format_at(policy: str) -> str:
-    """What the policy at an address speaks. Raises BadAddress for an address that names nothing, as far as files tell:
-    a hub is not asked, and neither is a server."""
+    """The prompt format of the policy at an address. Raises BadAddress for an address that names nothing, as far as
+    files tell: neither a hub nor a server is contacted."""
     address = parse_address(policy)
     if address.kind == "scripted":
         return load_scripted(address, PolicySettings()).prompt_format
@@ -129,7 +131,7 @@ def prompt_format_at(policy: str) -> str:
 
 
 def check_storage(db: str, name: str | None) -> None:
-    """Raises DatabaseUnavailable where the database cannot be reached or written, RunExists where it has a run or
+    """Raises DatabaseUnavailable if the database cannot be reached or written, RunExists if it has a run or
     comparison of that name. Nothing is made or migrated."""
     from islands.db.health import examine_database  # SQLAlchemy
 

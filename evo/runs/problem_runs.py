@@ -1,4 +1,4 @@
-"""The problems of a run: put into the database with their seeds, or taken up from it."""
+"""The problems of a run: stored with their seeds, or restored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def open_operators(config: RunConfig, problems: Sequence[Problem], resources: Re
     operators = resources.operators(config, problems)
     for operator in operators:
         if operator.prompt.prefill and not operator.policy.continues:
-            raise BadInput(f"policy {operator.address} cannot go on from the beginning of an answer: leave out prefill")
+            raise BadInput(f"policy {operator.address} cannot continue the beginning of an answer: leave out prefill")
         if config.feedback.policy and is_token_format(operator.policy.prompt_format):
             raise BadInput(f"policy {operator.address} reads no words, so no reflection either: leave out --reflect")
         for problem in problems:
@@ -87,7 +87,7 @@ async def add_problems(
     scorer: Scorer,
 ) -> list[ProblemRun]:
     """Score the seed answers and store all problems with them in one transaction, so that a run has either all of its
-    problems or none. A scorer that fails on its seed stops that problem alone."""
+    problems or none. A scorer that fails on its seed stops only that problem."""
     seeds = await asyncio.gather(*(score_seed(problem, scorer) for problem in problems))
     fingerprints = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in problems])
     problem_runs = []
@@ -113,8 +113,7 @@ async def add_problems(
 async def restore_problem_run(
     problem_run: ProblemRun, done: ProblemProgress, store: Store, config: RunConfig, scorer: Scorer
 ) -> None:
-    """Put a problem where its record says it was. One that a scorer's fault stopped goes on, its seed first if need
-    be."""
+    """Restore a problem from its record. One that a scorer's fault stopped continues, after its seed."""
     problem_run.built, problem_run.committed = done.next_iteration, done.groups
     problem_run.missing = deque(done.missing)
     problem_run.solved_sequence, problem_run.solved_at = problem_run.record.solved_sequence, done.solved_at
@@ -131,7 +130,7 @@ async def restore_problem_run(
 def insert_seed(
     problem_run: ProblemRun, seed: ScoredAnswer | ScorerFault, store: Store, config: RunConfig, transaction: Transaction
 ) -> None:
-    """Store a problem's seed, or that its scorer failed on it."""
+    """Store a problem's seed, or the failure of its scorer on it."""
     if isinstance(seed, ScorerFault):
         problem_run.fail(str(seed), store, transaction)
         return

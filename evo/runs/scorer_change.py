@@ -1,7 +1,7 @@
-"""A scorer, or its data, that changed between a run and its resume: refused, accepted, or everything scored anew.
+"""A scorer, or its data, that changed between a run and its resume: refused, accepted, or everything scored again.
 
-Scores of two scorers in one population are no figures: an answer that only the new one rates highly would look like
-progress of the search.
+Scores of two scorers in one population cannot be compared: an answer that only the new one rates highly would look
+like progress of the search.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from problems.scoring import Scorer
 
 
 class OnScorerChange(StrEnum):
-    """What a resume does where a scorer is not what it was."""
+    """What a resume does if a scorer has changed."""
 
     REFUSE = "refuse"
     ACCEPT = "accept"
@@ -57,7 +57,7 @@ async def check_scorers(
     on_change: OnScorerChange,
 ) -> None:
     """Compare what scores each problem with what did, and store what does from now on. RESCORE scores every problem
-    anew, whether or not a change is known. Raises BadInput where a change is refused, before anything is written."""
+    again, whether or not a change is known. Raises BadInput if a change is refused, before anything is written."""
     now = await asyncio.to_thread(lambda: [problem.fingerprint() for problem in problems])
     changed = [
         problem.name
@@ -68,7 +68,7 @@ async def check_scorers(
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise BadInput(
             f"run {run.name}: what scores {changed[0]}{more} has changed since it was searched; --rescore scores all "
-            "that is stored anew, --accept-change goes on with both kinds of scores"
+            "stored answers again, --accept-change continues with both kinds of scores"
         )
     for problem, record, new in zip(problems, records, now, strict=True):
         if on_change is OnScorerChange.RESCORE:
@@ -82,8 +82,8 @@ async def check_scorers(
 
 
 def recount_errors(store: Store, run: RunRecord) -> dict[str, int]:
-    """The errors of the run's summary after its answers were scored anew: those of answers as they are now, those of
-    rollouts, which no scorer has a say in, as they were."""
+    """The errors of the run's summary after its answers were scored again: those of answers as they are now, those of
+    rollouts, which do not depend on scorers, as they were."""
     of_format = {kind: count for kind, count in run.summary.get("errors", {}).items() if kind == FORMAT}
     return {**of_format, **count_kinds(error_heads(store, run.id))}
 

@@ -1,5 +1,5 @@
 """The search of problems by a policy: prompt groups, sampled, scored and stored, until a budget is spent.
 
 Begin with `loop`, then `iteration`, which is one prompt group. `sampler` is the contract of the two kinds of batching;
-`operator_selection` chooses between several policies; `learner` is what may train beside the search.
+`core` is the search without a policy; `operator_selection` chooses between several policies.
 """

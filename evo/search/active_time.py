@@ -1,4 +1,4 @@
-"""The time in which a search was under way: without pauses, and without what lies between its processes."""
+"""The time in which a search ran: without pauses, and without the time between its processes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from islands.types import RunRecord
 
 Period = tuple[float, float]
-"""From, to: seconds since 1970. One that goes on has no end in a summary (None), and math.inf here."""
+"""From, to: seconds since 1970. A period that has not ended has None as its end in a summary, and math.inf here."""
 
 
 class ActiveTime:
-    """A stopwatch that keeps the periods in which it ran, so that runs side by side can be put together.
+    """A stopwatch that keeps the periods in which it ran, so that parallel runs can be merged.
 
     seconds: of all periods; the clock of the wall only says when each began
     """
@@ -43,7 +43,7 @@ class ActiveTime:
         return _total(self._periods) + (self._now() - self._began if self.running else 0.0)
 
     def stored(self) -> list[list[float | None]]:
-        """For the summary: (from, to) of each period, and (from, None) of one that goes on."""
+        """For the summary: (from, to) of each period, and (from, None) of the current one."""
         own: list[list[float | None]] = [[round(began, 3), round(end, 3)] for began, end in self._periods]
         return [*own, [round(self._began, 3), None]] if self.running else own
 
@@ -52,8 +52,8 @@ class ActiveTime:
 
 
 def ended_periods(summary: Mapping[str, Any], created: float) -> list[Period]:
-    """The periods of processes that have ended. One that was killed counts until its last summary; a run from before
-    periods were kept is one period of the seconds that it says it took."""
+    """The periods of processes that have ended. One that was killed counts until its last summary; an older run,
+    without periods, is one period of its recorded seconds."""
     at, stored = summary.get("at"), summary.get("active")
     if isinstance(stored, list):
         return [(began, end if end is not None else max(began, at or began)) for began, end in stored]
@@ -62,7 +62,7 @@ def ended_periods(summary: Mapping[str, Any], created: float) -> list[Period]:
 
 
 def active_periods(run: RunRecord) -> list[Period]:
-    """The periods of a stored run, with an end of math.inf for one that goes on."""
+    """The periods of a stored run, with an end of math.inf for the current one."""
     periods = ended_periods(run.summary, run.created)
     stored = run.summary.get("active")
     if run.status == "running" and isinstance(stored, list) and stored and stored[-1][1] is None:

@@ -37,7 +37,7 @@ class Batcher:
         self._full: asyncio.Queue[list[_Waiting] | Job] = asyncio.Queue()
         self.fault: Exception | None = None
         self._jobs = 0
-        self._open, self._idle = asyncio.Event(), asyncio.Event()  # no job is due; no call is under way
+        self._open, self._idle = asyncio.Event(), asyncio.Event()  # no job is due; no call is running
         self._open.set()
         self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -62,7 +62,7 @@ class Batcher:
         return any(item.future is future for item in self._waiting)
 
     def flush(self) -> None:
-        """Let the batch go as it is."""
+        """Call the policy with the prompts that wait, however few."""
         if not self._waiting:
             return
         self._full.put_nowait(self._waiting)
@@ -70,10 +70,10 @@ class Batcher:
         self._start()
 
     def leaving(self, future: asyncio.Future[Sampled]) -> None:
-        """A group leaves the search's window: calls do not depend on it."""
+        """Nothing: calls do not depend on the search's window."""
 
     def left(self, futures: Sequence[asyncio.Future[Sampled]]) -> None:
-        """Groups have left the search's window: calls do not depend on it."""
+        """Nothing: calls do not depend on the search's window."""
 
     def _start(self) -> None:
         if self._worker is None:
@@ -81,7 +81,7 @@ class Batcher:
 
     def between(self, job: Job) -> None:
         """Run `job` after the calls that are queued now and before those that come later; with a policy that takes
-        overlapping calls, when those under way have come back. What it raises is raised by every prompt after it."""
+        overlapping calls, when the running ones have come back. What it raises is raised by every prompt after it."""
         self._jobs += 1
         self._full.put_nowait(job)
         self._start()
@@ -94,14 +94,14 @@ class Batcher:
             raise self.fault
 
     def pause(self) -> None:
-        """Begin no call until `resume`; calls under way go on. What is asked, and in which batches, stays the same."""
+        """Begin no call until `resume`; running calls continue. Prompts and their batches stay the same."""
         self._going.clear()
 
     def resume(self) -> None:
         self._going.set()
 
     def abandon(self) -> None:
-        """Cancel every prompt that no call has taken yet; calls under way go on."""
+        """Cancel every prompt that no call has taken yet; running calls continue."""
         items = self._held + self._waiting
         self._held, self._waiting = [], []
         jobs = []
@@ -111,7 +111,7 @@ class Batcher:
                 items += queued
             else:
                 jobs.append(queued)
-        for job in jobs:  # what was committed is learned from all the same
+        for job in jobs:  # jobs stay: what was committed is still learned from
             self._full.put_nowait(job)
         for item in items:
             item.future.cancel()
@@ -134,7 +134,7 @@ class Batcher:
                 await self._call(items)
 
     async def _do(self, job: Job) -> None:
-        """A job, with no call under way and none begun meanwhile. After a fault nothing more is learned."""
+        """Run a job while no call is running. After a fault nothing more is learned."""
         self._open.clear()
         try:
             await self._idle.wait()
@@ -168,7 +168,7 @@ class Batcher:
             )
             if len(groups) != len(items) or any(len(group) != self.rollouts for group in groups):
                 raise RuntimeError(
-                    f"policy {version} broke its contract: {len(items)} prompts x {self.rollouts} rollouts asked, "
+                    f"policy {version} broke its contract: {len(items)} prompts x {self.rollouts} rollouts requested, "
                     f"{[len(group) for group in groups]} came back"
                 )
         except BaseException as error:
@@ -194,7 +194,7 @@ class Batcher:
                 item.future.set_result(Sampled(group, version, seconds / len(items)))
 
     async def close(self) -> None:
-        """Stop serving; what waits is cancelled."""
+        """Stop serving; cancel what waits."""
         self.abandon()
         tasks = [*self._tasks, *([self._worker] if self._worker else [])]
         for task in tasks:

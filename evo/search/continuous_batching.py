@@ -1,10 +1,10 @@
 """Prompts of a search handed to a policy that samples in rounds: a batch that is refilled while it decodes.
 
-The engine begins the next round by itself, without asking the event loop, and yet one seed gives one sequence of
-batches whatever the timing. For that, time is counted in rounds. A group that ended in round n may have its score and
+The engine begins the next round by itself, without waiting for the event loop, and yet one seed gives one sequence of
+batches whatever the timing. Time is therefore counted in rounds. A group that ended in round n may have its score and
 its place in the population `LAG` rounds later; the proposals that this made room for join round n + 1 + LAG and no
-earlier, and the engine waits before that round in the one case that they are not there yet. Scoring and storing thus
-have LAG rounds to go on beside the engine.
+earlier, and the engine waits before that round only if they are not there yet. Scoring and storing thus have LAG
+rounds of time while the engine continues.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class _Asked:
 class ContinuousBatcher:
     """A Sampler (evo.search.sampler) for one search.
 
-    The first round begins with `flush`. `leaving` names the group that leaves before what takes its place is submitted,
-    `left` says that this has been done.
+    The first round begins with `flush`. `leaving` names the group that leaves before its replacement is submitted;
+    `left` reports that this is done.
     """
 
     batch = 0
 
     def __init__(self, policy: Policy, rollouts: int, answers: int, seed: int, strict: bool = True) -> None:
         """strict: groups leave in the order in which they were submitted; else the engine waits for none of them.
-        Raises ValueError where the policy cannot sample in rounds."""
+        Raises ValueError if the policy cannot sample in rounds."""
         self._strict = strict
         self.policy, self.rollouts, self.answers, self.seed = policy, rollouts, answers, seed
         self.meter = SamplingMeter()
@@ -105,7 +105,7 @@ class ContinuousBatcher:
         self._wake()
 
     def between(self, job: Job) -> None:
-        raise RuntimeError("a policy that learns is asked in batches")
+        raise RuntimeError("a policy that learns is sampled in batches")
 
     async def drain(self) -> None:
         """Nothing is queued here but prompts."""
@@ -119,14 +119,14 @@ class ContinuousBatcher:
         self._wake()
 
     def abandon(self) -> None:
-        """Cancel every prompt that the engine has not taken up; those under way go on."""
+        """Cancel every prompt that the engine has not taken; those in flight continue."""
         with self._lock:
             items, self._waiting = list(self._waiting), deque()
         for item in items:
             item.future.cancel()
 
     async def close(self) -> None:
-        """End at the next step; what is not back is cancelled."""
+        """End at the next step; cancel every prompt that is not back."""
         self.abandon()
         with self._lock:
             self._closed = True
@@ -195,10 +195,10 @@ def _resolve(back: Sequence[tuple[_Asked, list[Rollout] | Exception]], version: 
 def sampler_for(
     policy: Policy, rollouts: int, answers: int, seed: int, batch: int, alone: bool, strict: bool = True
 ) -> Sampler:
-    """What suits the policy: rounds where they are faster and nothing else has a say in its order, else calls.
+    """The sampler that suits the policy: rounds if they are faster and nothing else affects their order, else calls.
 
     batch: prompts a call
-    alone: no other policy proposes and none learns; the order of groups is then this batcher's own
+    alone: no other policy proposes and none learns; this batcher then decides the order of groups
     strict: see ContinuousBatcher
     """
     if alone and isinstance(policy, Streaming) and policy.streams:

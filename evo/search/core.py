@@ -1,7 +1,7 @@
 """The search without a policy: `ask` proposes what the next prompt shows, `tell` stores a scored group of answers.
 
 Nothing here waits and nothing here samples. The asynchronous loop over policies (evo.search.loop) and the public
-`evo.Search` drive it. Whoever does decides the order of calls, and that order alone decides the run: with the calls in
+`evo.Search` drive it. Whoever does decides the order of calls, and only that order decides the run: with the calls in
 one order, one seed gives one run, resumed or not.
 """
 

@@ -22,12 +22,12 @@ from vpo.policies.address import parse_address
 DEFAULT_ITERATIONS = 100
 WITHOUT_MODEL = "scripted:mutate"
 TRAINING_ROLLOUTS = 4
-"""Of a search that trains and names none."""
+"""Rollouts of a search that trains, unless the user names a number."""
 
 
 def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
-    """What the user left open, as an OpenEvolve directory's config decides it: seed, temperature, and one answer a
-    rollout where it evolves by SEARCH/REPLACE edits; and what scoring takes, as the scorers say."""
+    """Settings that the user left open, as an OpenEvolve directory's config decides them: seed, temperature, and one
+    answer per rollout for SEARCH/REPLACE edits; and what scoring takes, as the scorers declare."""
     given, decided = config.model_fields_set, dict[str, Any]()
     for settings in map(settings_of, problems):
         if "seed" in settings and "seed" not in given:
@@ -44,7 +44,7 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
 
 
 def resolve_address(config: RunConfig) -> RunConfig:
-    """The settings as the options of its policy's address have them, which take precedence: what is put on record."""
+    """The settings to put on record: the options of the policy's address take precedence."""
     asked = parse_address(config.policy).common
     named = {
         "temperature": asked.temperature,
@@ -57,36 +57,36 @@ def resolve_address(config: RunConfig) -> RunConfig:
 
 
 def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
-    """The default policy understands mazes alone; other problems are searched by the one that needs no model, and that
-    is said, where none is named."""
+    """The default policy only understands mazes. Without a policy of the user's, other problems are searched by random
+    edits, and a warning reports that."""
     other = next((problem.name for problem in problems if problem.answer_format != "route"), None)
     if "policy" in config.model_fields_set or other is None:
         return config
     warnings.warn(
-        f"no --policy is named, and the default only understands mazes: {WITHOUT_MODEL} searches {other}. It changes "
-        "answers at random and reads no task; name a hub id, a directory or openai:MODEL@URL for a model that does",
+        f"No --policy given; using {WITHOUT_MODEL} (random edits, no model) for {other}. Choose a model by a hub id, a "
+        "directory or openai:MODEL@URL",
         stacklevel=2,
     )
     return config.model_copy(update={"policy": WITHOUT_MODEL})
 
 
 def resolve_rollouts(config: RunConfig) -> RunConfig:
-    """A method that compares the rollouts of a prompt group needs several; how many is chosen here, and said, where
-    nothing is."""
+    """A method that compares the rollouts of a prompt group needs several. Without a number of the user's one is chosen
+    here, with a warning."""
     if config.train is None or config.train.method not in METHODS or "rollouts" in config.model_fields_set:
         return config
     if METHODS[config.train.method].credit != "rollout":
         return config
     warnings.warn(
-        f"{config.train.method} compares the rollouts of a prompt group: --rollouts {TRAINING_ROLLOUTS} is taken",
+        f"{config.train.method} compares the rollouts of an iteration: using --rollouts {TRAINING_ROLLOUTS}",
         stacklevel=2,
     )
     return config.model_copy(update={"rollouts": TRAINING_ROLLOUTS})
 
 
 def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
-    """The configuration as a run keeps it: complete, save that the population holds what the user gave alone, so that
-    a resume fills it up from the problems' directories as the start did."""
+    """The configuration as a run keeps it: complete, except that the population holds only what the user gave, so that
+    a resume completes it from the problems' directories as the start did."""
     kept = config.model_dump(mode="json")
     given = config.population.model_dump(mode="json", exclude_unset=True)
     given.setdefault("strategy", config.population.strategy)  # defaults have changed: see complete_run
@@ -97,7 +97,7 @@ def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
 
 
 def population_config(config: RunConfig, problem: Problem) -> PopulationConfig:
-    """Defaults, then what an OpenEvolve directory's config says, then what the user set."""
+    """Defaults, then an OpenEvolve directory's config, then the user's settings."""
     fields = PopulationConfig.model_fields
     settings = {k: v for k, v in settings_of(problem).items() if k in fields and v is not None}
     given = config.population.model_dump(exclude_unset=True)
@@ -119,18 +119,18 @@ def workers(config: RunConfig, problems: Sequence[Problem]) -> int:
 
 
 def warn_of_resources(config: RunConfig) -> None:
-    """One line where this machine, which scores, has not got what scoring is said to take."""
+    """Warn if this machine, which scores, lacks what scoring takes."""
     if missing := lacking(config.scoring_resources or {}):
         warnings.warn(
-            f"scoring takes {describe_resources(config.scoring_resources or {})}, and this machine lacks {missing}: it "
-            "scores all the same; --ray ADDRESS?scorers=N scores where there is room",
+            f"scoring takes {describe_resources(config.scoring_resources or {})}, and this machine lacks {missing}; it "
+            "scores anyway. --ray ADDRESS?scorers=N scores on other nodes",
             stacklevel=2,
         )
 
 
 @cache
 def source_commit() -> str:
-    """The git commit of the running source, "+" where it has changes; the version where it is no checkout."""
+    """The git commit of the running source, "+" if it has changes; the version if it is not a checkout."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return f"v{__version__}"

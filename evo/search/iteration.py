@@ -1,6 +1,6 @@
 """One iteration of one problem: selection -> (reflection) -> prompt -> rollouts -> chain -> scores -> group.
 
-`choose` and the population's `add` run in the search's strict order; what lies between overlaps freely.
+`choose` and the population's `add` run in the search's strict order; everything between them overlaps freely.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STREAMS_PER_PROBLEM = 1 << 32
 
 @dataclass(frozen=True)
 class Choice:
-    """What a prompt will show, and whose turn it is. rng: the draws that are left for the prompt itself"""
+    """What a prompt will show, of which problem. rng: the random numbers that are left for the prompt itself"""
 
     problem_run: ProblemRun
     sequence: int
@@ -41,14 +41,14 @@ class Choice:
 
     @property
     def parent(self) -> Candidate | None:
-        """The one that the prompt shows."""
+        """The parent that the prompt shows."""
         return self.prompt_format.select_shown(self.selection).parent
 
     def ask(self, said: str = "", reflection: Reflection | None = None) -> Proposal:
         """The prompt, to be built once.
 
-        said: a reflection on the parent, for the prompt to show
-        reflection: the same, where it was written for this prompt and is to be stored with its group
+        said: a reflection on the parent that the prompt shows
+        reflection: the same, if it was written for this prompt and is stored with its group
         """
         parent, selection = self.selection.parent, self.selection
         if said and parent is not None:
@@ -58,7 +58,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What the policy is asked, and where the question came from."""
+    """A prompt, with the choice that it shows."""
 
     choice: Choice
     selection: Selection
@@ -67,8 +67,8 @@ class Proposal:
 
 
 def choose(problem_run: ProblemRun, sequence: int, seed: int, operator: int = 0, fresh: float = 0.0) -> Choice:
-    """Choose a parent on the island whose turn it is, or none with chance `fresh`. Draws from (seed, problem,
-    iteration) alone."""
+    """Choose a parent on the island whose turn it is, or none with chance `fresh`. Random numbers depend only on (seed,
+    problem, iteration)."""
     iteration = problem_run.take()
     island = iteration % problem_run.population.config.islands
     rng = np.random.default_rng([seed, problem_run.record.index, iteration])

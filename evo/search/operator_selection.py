@@ -1,11 +1,11 @@
 """Several policies as the mutation operators of one search, and the bandit that chooses between them.
 
-Every operator is asked for the same number of answers, in chains of its own length, and may have its own temperature
-and its own share of prompts that begin the answer with a part of the parent. A group earns its operator a credit
-of 1 where it moved its problem: a new best fitness, or a reward vector that no earlier answer dominates or equals.
-Credits fade (an operator that was good early may have nothing left to give), and the choice is a draw from what is
-then believed of each (Thompson 1933; discounted as in Raj and Kalyani, arXiv 1707.09727). What a proposal sees ends
-at the group that the search's order lets it see, so one seed gives one run, resumed or not.
+Every operator gives the same number of answers per group, in chains of its own length. It may have its own temperature
+and its own share of prompts that begin the answer with a part of the parent. A group earns its operator a credit of 1
+if it moved its problem: a new best fitness, or a reward vector that no earlier answer dominates or equals. Credits fade
+(an operator that was good early may have nothing left to give), and the choice is a draw from the posterior of each
+(Thompson 1933; discounted as in Raj and Kalyani, arXiv 1707.09727). A proposal sees the credits up to the group that
+the search's order lets it see, so one seed gives one run, resumed or not.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STREAM = 7
 
 @dataclass(frozen=True)
 class Operator:
-    """A policy and how it is asked: G rollouts of m answers, by prompts of its own."""
+    """A policy with its sampling settings: G rollouts of m answers, and how its prompts are built."""
 
     address: str
     policy: Policy
@@ -50,7 +50,7 @@ class OperatorSelection(Protocol):
     def credit(self, sequence: int, operator: int, credit: float) -> None: ...
 
     def metrics(self) -> dict[str, list[float]]:
-        """For the summary: groups asked of each operator, and credits earned."""
+        """For the summary: groups of each operator, and credits earned."""
         ...
 
 
@@ -128,7 +128,7 @@ class ParetoFront:
 
 
 class Operators:
-    """The operators of a search and what selects between them. With one there is nothing to learn of it."""
+    """The operators of a search and what selects between them."""
 
     def __init__(self, operators: Sequence[Operator], selection: OperatorSelection) -> None:
         self.all, self.selection = list(operators), selection
@@ -141,13 +141,13 @@ class Operators:
         return len(self.all)
 
     def credit(self, group: ScoredGroup) -> None:
-        """Tell the selection what a group was worth."""
+        """Credit a group's operator."""
         if len(self.all) > 1:
             moved = self._fronts.setdefault(group.problem, ParetoFront()).moved_by(group)
             self.selection.credit(group.sequence, group.operator, float(moved))
 
     def recall(self, groups: Iterable[ScoredGroup]) -> None:
-        """Learn again what the committed groups say of the operators; nothing is read where there is but one."""
+        """Count the credits of committed groups again; with one operator none are read."""
         if len(self.all) > 1:
             for group in groups:
                 self.credit(group)

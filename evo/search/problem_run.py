@@ -1,4 +1,4 @@
-"""One problem under search: what it is, where its candidates live, and how far it has come."""
+"""One problem under search: what it is, where its candidates live, and its progress."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from problems.types import ScoredAnswer, ScoredGroup
 class ProblemRun:
     """The state of a problem in a run.
 
-    prompt_formats: how the problem is put to each of the search's operators
+    prompt_formats: how each operator's prompts are built and read
     built: the first iteration that was never proposed
-    missing: those before it that were, and are to be proposed again: where groups leave as they come back, a run that
-        was cut off has gaps
+    missing: earlier ones that are to be proposed again: with an asynchronous window, a run that was cut off has gaps
     committed: iterations stored
-    uncommitted: iterations in flight; spread: how far `upcoming` may be ahead of the oldest of these, None for as far
-        as the search's order lets it (evo/search/in_flight.py)
-    stop: why it takes no more iterations, None while it does
+    uncommitted: iterations in flight; spread: how far `upcoming` may be ahead of the oldest of these; None if only the
+        search's order limits it (evo/search/in_flight.py)
+    stop: why it takes no more iterations; None while it does
     solved_sequence, solved_at: the group that reached the target, in the run's order; iterations spent until then
     scores: of its answers, until their group is committed
     """
@@ -83,7 +82,7 @@ class ProblemRun:
         return self.built - 1
 
     def solve(self, sequence: int, iterations: int, until_solved: bool) -> None:
-        """Its target was reached by the group `sequence`, -1 for the seed, after so many iterations."""
+        """The group `sequence` (-1: the seed) reached its target, after so many iterations."""
         self.solved_sequence, self.solved_at = sequence, iterations
         if until_solved:
             self.stop = SOLVED
@@ -100,7 +99,7 @@ class ProblemRun:
             self.scores.release(answer.identity)
 
     def describe(self, shown: ProblemStatus) -> None:
-        """Write what a display needs to know."""
+        """Update what displays show."""
         best = self.population.best
         shown.done, shown.candidates, shown.stop = self.committed, self.population.size, self.stop
         shown.best = best[1] if best is not None else None

@@ -1,9 +1,9 @@
-"""Reflections in a search: what a policy says that a parent needs, asked once for each parent that a prompt shows.
+"""Reflections in a search: a policy writes what a parent needs, once for each parent that a prompt shows.
 
-It is asked when a candidate is first chosen as a parent and not when it is stored: most candidates never become
-parents, so this asks least. The prompt that needs it waits for it; those after it find it in the run's record. Who
-asks is decided by the order of proposals alone, and the reply by that prompt's place in the run, so one seed gives one
-run. It is stored with the group of the prompt that asked: a resumed run asks nothing again that was stored.
+A reflection is sampled when a candidate is first chosen as a parent and not when it is stored: most candidates never
+become parents. The prompt that needs it waits for it; later prompts find it in the run's record. Only the order of
+proposals decides which prompt samples it, and only that prompt's place in the run decides the reply, so one seed gives
+one run. It is stored with that prompt's group: a resumed run does not repeat stored reflections.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from problems.types import Prompt, Reflection, prompt_tokens
 from vpo.policies.contract import Policy, PromptTooLong
 
 STREAMS = STREAMS_PER_PROBLEM // 2
-"""Of a problem's block of random streams the second half is for reflections."""
+"""The second half of a problem's block of random streams is for reflections."""
 
 
 class Reflector:
     """Turns choices into proposals whose prompts show what their parents need.
 
-    policy: whom to ask; None asks nobody
-    known: what is on record already, by candidate id
+    policy: the policy that reflects; None for no reflections
+    known: the reflections on record already, by candidate id
     """
 
     def __init__(self, policy: Policy | None, config: RunConfig, known: Mapping[int, str]) -> None:
@@ -38,15 +38,14 @@ class Reflector:
         self._asked: dict[int, asyncio.Task[Reflection]] = {}
 
     def open(self) -> list[Sampler]:
-        """Begin, on the search's event loop: what asks the policy, for the search to pause and to close."""
+        """Begin, on the search's event loop; the samplers for the search to pause and to close."""
         if self.policy is not None:
             # a call a prompt: which prompts would share one depends on when groups are committed
             self.sampler = Batcher(self.policy, 1, 1, self.config.seed, 0)
         return [self.sampler] if self.sampler is not None else []
 
     def propose(self, choice: Choice) -> Proposal | asyncio.Task[Proposal]:
-        """The proposal, at once where nothing has to be asked or waited for. To be called in the order of the
-        choices."""
+        """The proposal, at once if it waits for no reflection. To be called in the order of the choices."""
         parent = choice.parent
         if self.sampler is None or parent is None or self._is_done(choice, parent):
             return choice.ask()
@@ -81,6 +80,6 @@ class Reflector:
 
     @staticmethod
     def _is_done(choice: Choice, parent: Candidate) -> bool:
-        """Whether there is nothing left to improve."""
+        """Whether the parent solves its problem already."""
         target = choice.problem_run.problem.target
         return parent.error is None and target is not None and parent.fitness >= target

@@ -1,5 +1,6 @@
-"""The contract between a search and what asks its policy: prompts one by one in, scored rollouts out, in an order that
-depends on nothing but the order of the calls below.
+"""The contracts between a search and what samples its policy and learns from its groups.
+
+A sampler takes prompts one by one and gives rollouts, in an order that depends only on the order of the calls below.
 
 `evo.search.batching` makes calls of a fixed number of prompts; `evo.search.continuous_batching` hands prompts to an
 engine that takes new ones while it decodes.
@@ -28,7 +29,7 @@ class Sampled(NamedTuple):
 
 
 class Sampler(Protocol):
-    """Asks one policy for one search. All methods are called on the search's event loop.
+    """Samples one policy for one search. All methods are called on the search's event loop.
 
     meter: what sampling has cost so far
     """
@@ -40,24 +41,24 @@ class Sampler(Protocol):
         ...
 
     def holds(self, future: asyncio.Future[Sampled]) -> bool:
-        """Whether this prompt waits for `flush`, because nothing has been begun that holds it."""
+        """Whether this prompt waits for `flush`, because no call that holds it has begun."""
         ...
 
     def flush(self) -> None:
-        """Begin with what waits, however little it is."""
+        """Begin the prompts that wait, however few."""
         ...
 
     def leaving(self, future: asyncio.Future[Sampled]) -> None:
-        """This group, the oldest, leaves the search's window; what is submitted from now on takes its place."""
+        """This group, the oldest, leaves the search's window; prompts submitted from now on take its place."""
         ...
 
     def left(self, futures: Sequence[asyncio.Future[Sampled]]) -> None:
-        """These groups have left, and what takes their place has been submitted."""
+        """These groups have left, and their replacements have been submitted."""
         ...
 
     def between(self, job: Job) -> None:
         """Run `job` after the calls that are queued now and before those that come later. What it raises is raised by
-        every prompt after it. RuntimeError where sampling does not go in calls."""
+        every prompt after it. RuntimeError if sampling is not made of calls."""
         ...
 
     async def drain(self) -> None:
@@ -65,15 +66,15 @@ class Sampler(Protocol):
         ...
 
     def pause(self) -> None:
-        """Begin nothing until `resume`; what is under way goes on. What is asked, and with what, stays the same."""
+        """Begin nothing until `resume`; running calls continue. Prompts and their batches stay the same."""
         ...
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         ...
 
     def abandon(self) -> None:
-        """Cancel every prompt that the policy has not begun with; what is under way goes on."""
+        """Cancel every prompt that the policy has not begun; the others continue."""
         ...
 
     async def close(self) -> None:
@@ -83,9 +84,9 @@ class Sampler(Protocol):
 
 @dataclass
 class SamplingMeter:
-    """What sampling has cost: seconds with at least one call or round under way, calls or rounds, rollouts, generated
-    tokens and those of prompts, and the price of both where the policy has one; rollout_seconds: of rollouts under way,
-    added up, so that their number on average is known."""
+    """What sampling has cost: seconds with at least one running call or round, calls or rounds, rollouts, generated
+    tokens, prompt tokens, and the price of both if the policy has one. rollout_seconds: summed over running rollouts,
+    which gives their average number."""
 
     busy_seconds: float = 0.0
     calls: int = 0
@@ -105,7 +106,7 @@ class SamplingMeter:
         self.calls += 1
 
     def leave(self) -> int:
-        """A call has come back; how many are still under way."""
+        """A call has come back; how many are still running."""
         self._active -= 1
         if self._active == 0:
             self.busy_seconds += time.perf_counter() - self._since
@@ -121,7 +122,7 @@ class SamplingMeter:
         return (self.busy_seconds - before) / max(groups, 1)
 
     def reset(self) -> None:
-        """Nothing is under way any more."""
+        """Nothing is running any more."""
         while self._active:
             self.leave()
 
@@ -133,18 +134,18 @@ class SamplingMeter:
         self.cost += sum(rollout.usage.cost for rollout in group if rollout.usage is not None)
 
     def busy(self) -> float:
-        """Seconds busy so far, the call under way included."""
+        """Seconds busy so far, including the running call."""
         return self.busy_seconds + (time.perf_counter() - self._since if self._active else 0.0)
 
 
 class SyncFailed(Exception):
-    """The policy that samples does not have the weights that were given to it. The message has both figures."""
+    """The sampling policy does not have the weights that it was given. The message has both figures."""
 
 
 class Learner(Protocol):
-    """Is given a search's groups as they are committed.
+    """Receives a search's groups as they are committed.
 
-    learns: whether it has jobs that take turns with sampling, which then has to go in calls
+    learns: whether it has jobs that take turns with sampling, which must then be made of calls
     """
 
     learns: bool
@@ -158,7 +159,7 @@ class Learner(Protocol):
         ...
 
     async def restore(self) -> None:
-        """Come back to where the run's record says it was."""
+        """Return to the state on the run's record."""
         ...
 
     async def close(self) -> None:

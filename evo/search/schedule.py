@@ -1,4 +1,4 @@
-"""Which problem proposes next, where its group stands in the run's order (its sequence), and how many are in flight.
+"""Which problem proposes next, the place of its group in the run's order (its sequence), and how many are in flight.
 
 Problems take turns: the one with the fewest proposals is next. A whole search counts its proposals as it makes them. A
 shard computes the sequences of its own problems without knowing how far the others are. That works if only the number
@@ -167,19 +167,19 @@ class RoundRobin:
 
 
 def couples_its_problems(config: RunConfig) -> str | None:
-    """What of a configuration makes one problem's groups depend on another's, so that no machine can search a part of
-    them alone; None where nothing does."""
+    """Why one problem's groups depend on another's under this configuration, so that no machine can search a part of
+    them separately; None if they do not."""
     if config.train is not None:
         return "--train learns from all problems together"
     if len(parse_addresses(config.policy)) > 1 and config.mixing == "bandit":
-        return "several policies are mixed by what they were worth on all problems (mixing: turns is not)"
+        return "several policies are mixed by their worth on all problems (unless mixing: turns)"
     if config.lag and config.max_answers is not None:
-        return "--max-answers is spent in the order in which groups come back, where there is a --lag"
+        return "with --lag, --max-answers is spent in the order in which groups come back"
     if config.until_solved:
         return "--until-solved gives the turns of a solved problem to the others"
     for budget in ("max_tokens", "max_cost", "max_seconds"):
         if getattr(config, budget) is not None:
-            return f"--{budget.replace('_', '-')} is one budget of all problems (--max-answers can be dealt out)"
+            return f"--{budget.replace('_', '-')} is one budget of all problems (--max-answers can be divided)"
     return None
 
 

@@ -13,13 +13,13 @@ from problems.scoring import Scorer
 from problems.types import Rollout, ScoredAnswer, ScoredRollout
 
 NOTHING_SHOWN = Selection(None, (), ())
-"""The selection behind a prompt that shows the task alone."""
+"""The selection of a prompt that shows only the task."""
 
 
 class AnswerScores:
     """Scores the answers to one problem, those of one identity once.
 
-    stored: the ScoredAnswer of a text and its identity where it was scored before
+    stored: gives the ScoredAnswer of a text and its identity if it was scored before
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class AnswerScores:
         self._known: dict[bytes, asyncio.Future[tuple[Score, float]]] = {}
 
     async def score(self, text: str) -> ScoredAnswer:
-        """From the store, from the scoring under way or done here, or from the scorer. Raises ScorerFault."""
+        """The answer with its score: stored, scored by this search, or from the scorer. Raises ScorerFault."""
         text = self.problem.canonical(text)
         key = identity(text, self.problem.answer_format)
         stored = self._stored(text, key)
@@ -73,7 +73,7 @@ class AnswerScores:
 async def score_rollouts(
     prompt_format: PromptFormat, rollouts: Sequence[Rollout], scores: AnswerScores, selection: Selection = NOTHING_SHOWN
 ) -> tuple[ScoredRollout, ...]:
-    """Parse and score the rollouts of one prompt. Raises ScorerFault once nothing of them is being scored any more."""
+    """Parse and score the rollouts of one prompt. Raises ScorerFault once all their scoring has ended."""
     chains = [prompt_format.parse(rollout, selection) for rollout in rollouts]
     texts = [text for chain in chains for text in chain.answers]
     found = await asyncio.gather(*map(scores.score, texts), return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What a search tells the world while it runs: plain counters, read by progress displays and the final summary."""
+"""What a search reports while it runs: plain counters, for progress displays and the final summary; and the machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from problems.scoring import cores
 from problems.types import ScoredGroup, prompt_tokens
 
 SUMMARY_SECONDS = 1.0
-"""How often a search writes its metrics down beside its groups, for those who watch it."""
+"""How often a search stores its metrics with its groups, for watchers."""
 FORMAT = "format"
 """The kind of error of rollouts that could not be read in full; all others are errors of answers."""
 
@@ -46,9 +46,9 @@ class SearchStatus:
 
     tokens: generated; prompt_tokens: of prompts, each once for its group; both with those of reflections
     reflections, reflection_tokens: parents that were reflected on, and what was generated for that
-    cost: of all tokens, where the policy has a price
-    untimed_answers, untimed_tokens: those of before the run's time was kept, as an import's
-    training: the metrics of the last step of a trainer beside the search
+    cost: of all tokens, if the policy has a price
+    untimed_answers, untimed_tokens: from before the run's time was recorded, as an import's
+    training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     sampling_before: seconds that earlier processes sampled
     machines: what this process and those before it ran on (evo.search.status), each once
@@ -109,8 +109,8 @@ class SearchStatus:
         return sum(problem_run.solved_at is not None for problem_run in self.problem_runs)
 
     def carry(self, summary: Mapping[str, Any], created: float, groups: int, answers: int, tokens: int) -> None:
-        """Go on from an earlier process: its committed groups, answers and tokens, and what its last summary, at most
-        SUMMARY_SECONDS older, says of the rest."""
+        """Continue from an earlier process: its committed groups, answers and tokens, and the rest from its last
+        summary, which is at most SUMMARY_SECONDS older."""
         self.groups, self.answers, self.tokens = groups, answers, tokens
         self.prompt_tokens, self.cost = int(summary.get("prompt_tokens", 0)), float(summary.get("cost", 0.0))
         periods = ended_periods(summary, created)
@@ -131,7 +131,7 @@ class SearchStatus:
         self.machines = [*before, *self.machines]
 
     def metrics(self, scoring_queue: int = 0) -> dict[str, Any]:
-        """Counts and rates, as a run keeps them in its summary while it goes on and at its end. Seconds and rates are
+        """Counts and rates, as a run keeps them in its summary while it runs and at its end. Seconds and rates are
         of the time searched, by all processes. scoring_queue: answers that wait to be scored."""
         return {
             "solved": self.solved,
@@ -209,7 +209,7 @@ def clock(seconds: float) -> str:
 
 
 def describe_usage(tokens: int, prompt_tokens: int, cost: float) -> str:
-    """Tokens in words, with those of prompts and the price where there is one."""
+    """Tokens in words, with prompt tokens and the cost if there is one."""
     return f"{tokens:,} tokens" + (f", {prompt_tokens:,} of prompts, cost {cost:.4g}" if cost else "")
 
 
@@ -226,17 +226,25 @@ def describe_metrics(metrics: Mapping[str, Any]) -> str:
         training, syncing = metrics["training_seconds"], metrics["syncing_seconds"]
         seconds = max(metrics["seconds"], 1e-9)
         parts.append(f"training {training / seconds:.0%}, syncing {syncing / seconds:.1%}")
-    errors = Counter(metrics["errors"])
-    if unread := errors.pop(FORMAT, 0):
+    if metrics["errors"]:
+        parts.append(describe_errors(metrics["errors"]))
+    return "; ".join(parts)
+
+
+def describe_errors(errors: Mapping[str, int]) -> str:
+    """Counts by kind in words: unreadable replies, and failed answers with their most frequent kinds."""
+    kinds = Counter(errors)
+    unread, parts = kinds.pop(FORMAT, 0), []
+    if unread:
         parts.append(f"{unread:,} {'reply' if unread == 1 else 'replies'} held no usable answer")
-    if failed := errors.total():
-        kinds = ", ".join(f"{kind} {count:,}" for kind, count in errors.most_common(3))
-        parts.append(f"{failed:,} answer{'s' * (failed != 1)} failed ({kinds})")
+    if failed := kinds.total():
+        frequent = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common(3))
+        parts.append(f"{failed:,} answer{'s' * (failed != 1)} failed ({frequent})")
     return "; ".join(parts)
 
 
 LIBRARIES = ("torch", "transformers", "vllm", "peft", "openai", "openevolve", "numpy")
-"""Those whose versions may decide what a policy answers; named where the process has imported them."""
+"""Libraries whose versions may change a policy's answers; named if the process has imported them."""
 
 
 def describe_machine() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Why a search, a problem of it, or a training run takes no more steps."""
+"""Why a search, one of its problems, or a training run stops."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from enum import StrEnum
 
 
 class StopReason(StrEnum):
-    """FINISHED: all that was planned is done. SOLVED, FAILED: of a problem. INTERRUPTED: from outside. CHANCE: a policy
-    in training does with a parent what it does without one."""
+    """FINISHED: all that was planned is done. SOLVED, FAILED: of a problem. INTERRUPTED: from outside. CHANCE: in
+    training, a parent no longer helps the policy."""
 
     FINISHED = "finished"
     SOLVED = "solved"
@@ -20,7 +20,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True)
 class Stop:
-    """A reason, and a message where there is more to say."""
+    """A reason, and a message if there is more to report."""
 
     reason: StopReason
     message: str = ""

@@ -299,7 +299,7 @@ def test_targets_are_numbers_that_people_read(here, capsys):
 
 def test_a_search_that_trains_chooses_a_group_by_itself(here, capsys):
     few = ["maze:train", "--limit", "1", "--iterations", "1", "--plain", "--train", "vpo", "--json"]
-    with pytest.warns(UserWarning, match="--rollouts 4 is taken"):
+    with pytest.warns(UserWarning, match="using --rollouts 4"):
         assert invoke(["run", *few, "--name", "learns"]) == 0
     capsys.readouterr()
     assert invoke(["show", "learns", "--json"]) == 0

@@ -42,7 +42,7 @@ def test_plain_lines_end_with_the_run(db, capsys):
     finish(db)
     assert invoke(["watch", "run", "--db", db]) == 0  # no terminal
     (line,) = capsys.readouterr().out.splitlines()
-    assert "1 done" in line and "16/16 iterations" in line and "errors: format 2" in line
+    assert "1 done" in line and "16/16 iterations" in line and "2 replies held no usable answer" in line
 
 
 def test_plain_lines_go_on_while_it_runs(db, capsys, monkeypatch):
@@ -96,4 +96,4 @@ def test_a_plain_line_tells_what_waits_for_the_oldest_group():
 
     arm = ArmSnapshot("a", "p", 1, {"running": 1}, 0, 350, 3, telemetry=Telemetry(in_flight=140, sampled_ahead=37))
     (line,) = plain_lines(Snapshot("x", (arm,)), 0.0)
-    assert "37 of 140 groups in flight sampled" in line
+    assert "37 of 140 iterations in flight sampled" in line

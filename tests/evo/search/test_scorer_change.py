@@ -173,5 +173,5 @@ def test_an_edited_scorer_file_as_a_user_meets_it(here, capsys):
     shown = json.loads(evo(capsys, "show", "r", "--json")[1])["scorer_changes"]
     assert [one["rescored"] for one in shown] == [True, False] and shown[0]["after"] == shown[1]["before"]
     lines = [line for line in evo(capsys, "show", "r")[1].splitlines() if "the scorer of" in line]
-    assert len(lines) == 2 and f"-> {shown[0]['after']}; everything scored anew" in lines[0]
+    assert len(lines) == 2 and f"-> {shown[0]['after']}; everything scored again" in lines[0]
     assert f"-> {shown[1]['after']}; accepted, older scores kept" in lines[1]
