@@ -72,7 +72,7 @@ def plain_lines(snapshot: Snapshot, now: float) -> list[str]:
 
 ONCE_WIDTH, ONCE_HEIGHT = 100, 40
 ARCHIVES_SECONDS = 5.0
-"""For reading a picture's archives; its means leave out archives that are not read by then, and the picture reports that."""
+"""For reading a picture's archives. Means leave out those that are not read by then, and the picture reports that."""
 
 
 def print_lines(name: str, db: str, against: str | None, console: Console) -> int:
