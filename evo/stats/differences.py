@@ -2,9 +2,10 @@
 
 The test flips the sign of each problem's difference (Fisher 1935). Its interval holds the differences that it does not
 reject, which are quantiles of the means over subsets of the problems (Hartigan 1969, typical values). Rates, and seeds
-that act on all problems, have a second test: Student's, for rates with one problem more for each arm that it alone
-solved (Agresti and Min 2005), without which few discordant problems give too narrow an interval. The interval is the
-hull of both and p is the larger, so an interval keeps clear of 0 exactly where p is at most 1 - level.
+that act on all problems, have a second test: Student's. For rates it counts half a search more that each arm alone
+solved (after Agresti and Min 2005), without which few discordant problems give too narrow an interval. The interval is
+the hull of both and p is the larger, so an interval keeps clear of 0 exactly where p is at most 1 - level.
+tests/evo/stats/test_coverage.py simulates coverage and power.
 
 One problem alone is compared over its seeds (evo.stats.differences).
 
@@ -27,6 +28,8 @@ SIGNIFICANCE = 1 - LEVEL
 EXACT_PAIRS = 13
 """Up to it all 2^n subsets are gone through; 2^13 is about FLIPS."""
 FLIPS = 10_000
+PADDING = 0.5
+"""Searches that each arm alone solved, added to those of rates: the least that keeps coverage at the level."""
 BLOCK = 512
 
 
@@ -153,20 +156,50 @@ def _subset_means(values: Floats, seed: int) -> Floats:
 
 
 def _student(first: Floats, second: Floats, alpha: float, rate: bool, crossed: bool) -> tuple[float, float, float]:
-    """Low, high and two-sided p of Student's test; rates with a problem more that each arm alone solved."""
+    """Low, high and two-sided p of Student's test over problems.
+
+    Rates: half a search more that each arm alone solved (PADDING of a problem, shared among its seeds). Seeds that act
+    on all problems: the half-width adds the parts of problems and of seeds in squares, each with a separate quantile
+    (Graybill and Wang 1980), because few seeds say little of their variance, however many problems there are.
+    """
     from scipy.special import stdtr, stdtrit  # here: a search that shows no interval is spared scipy
 
-    if rate:
-        first, second = (
-            np.concatenate([arm, np.full((1, arm.shape[1]), ours), np.full((1, arm.shape[1]), 1.0 - ours)])
-            for arm, ours in ((first, 1.0), (second, 0.0))
-        )
-    of = moments(first, second, crossed_seeds=crossed)
-    mean, error, df = float(of.mean), math.sqrt(float(of.variance)), float(of.df)
-    half = float(stdtrit(df, 1 - alpha / 2)) * error
-    if not error:
+    padding = PADDING / min(first.shape[1], second.shape[1]) if rate else 0.0
+    gaps = first.mean(axis=1) - second.mean(axis=1)
+    count = len(gaps) + 2 * padding
+    mean = float(gaps.sum()) / count
+    squares = float(((gaps - mean) ** 2).sum()) + padding * ((1 - mean) ** 2 + (1 + mean) ** 2)
+    df, problems = count - 1, squares / (count - 1) / count
+    of_seeds = [seed_variance(arm) for arm in (first, second) if crossed and arm.shape[1] > 1]
+    if not problems and not any(seeds for seeds, _, _ in of_seeds):
         return mean, mean, 0.0 if mean else 1.0
-    return mean - half, mean + half, 2 * float(stdtr(df, -abs(mean) / error))
+    if not of_seeds:
+        error = math.sqrt(problems)
+        half = float(stdtrit(df, 1 - alpha / 2)) * error
+        return mean - half, mean + half, 2 * float(stdtr(df, -abs(mean) / error))
+    seeds, twice, df_seeds = (sum(part) for part in zip(*of_seeds, strict=True))
+
+    def half_width(level: float) -> float:
+        of_problem, of_seed = (float(stdtrit(freedom, 1 - level / 2)) ** 2 for freedom in (df, df_seeds))
+        both = of_problem * max(problems - twice, 0.0) + of_seed * seeds
+        return math.sqrt(max(both, of_problem * problems))
+
+    half = half_width(alpha)
+    low, high = 0.0, 1.0  # p is the level whose interval ends at 0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if half_width(middle) > abs(mean) else (low, middle)
+    return mean - half, mean + half, high
+
+
+def seed_variance(arm: Floats) -> tuple[float, float, int]:
+    """Of seeds that act on all problems, (P, S): the variance of their mean; the part of it that is the interaction
+    with problems, which the variance over problems holds too; degrees of freedom."""
+    problems, seeds = arm.shape
+    of_seeds = float(arm.mean(axis=0).var(ddof=1)) / seeds
+    residual = arm - arm.mean(axis=1, keepdims=True) - arm.mean(axis=0) + arm.mean()
+    interaction = float((residual**2).sum()) / ((problems - 1) * (seeds - 1) * problems * seeds)
+    return of_seeds, interaction, seeds - 1
 
 
 @dataclass(frozen=True)
