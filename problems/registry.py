@@ -258,7 +258,7 @@ def _make(name: str, made: Any, rest: str | None) -> list[Problem]:
     problem = complete_problem(made)
     takes = problem is None and callable(made) and _takes_argument(made)
     if rest is not None and not takes:
-        raise BadAddress(f"{name} takes nothing after a colon, but {name}:{rest} was asked for")
+        raise BadAddress(f"{name} takes nothing after a colon, so {name}:{rest} names no problem")
     if problem is not None:
         return [problem]
     if not callable(made):

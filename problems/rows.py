@@ -90,4 +90,4 @@ def read_hub(data_set: str, split: str, instead: str, revision: str | None = Non
         return [dict(row) for row in load_dataset(data_set, split=split, revision=revision)]
     except Exception as error:  # noqa: BLE001 - whatever the libraries of today raise
         told = " ".join(str(error).split())[:160] or type(error).__name__
-        raise BadAddress(f"the hub's {data_set} cannot be had ({told}); {instead}") from None
+        raise BadAddress(f"the hub's {data_set} cannot be loaded ({told}); {instead}") from None

@@ -42,7 +42,7 @@ def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> Sco
     except ValueError as error:
         raise BadAddress(f"{where}: resources is {error}") from None
     if resources.get(GPUS) and isolated:
-        raise BadAddress(f"{where}: resources names gpus, which no sandbox lets it reach: say isolated = False too")
+        raise BadAddress(f"{where}: the sandbox has no GPUs, which resources names: set isolated = False too")
     found = [(folder / item).resolve() for item in readable]
     for item in found:
         if not item.exists():

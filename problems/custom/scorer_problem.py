@@ -34,7 +34,7 @@ class ScorerProblem(Problem):
 
     can_separate = False
     """Whether its shim has score_apart."""
-    _UNSEEN = 'a scorer sees its own file alone: name what else it needs, as in `readable = ["."]`'
+    _UNSEEN = 'a scorer can only read its own file: name the other files that it needs, as in `readable = ["."]`'
 
     def __init__(self, where: str, process: ScorerProcess, options: ScorerOptions) -> None:
         """where: what faults begin with, a file or a function."""
@@ -127,8 +127,8 @@ class ScorerProblem(Problem):
         self._own_canonical, self.batched = bool(about["canonical"]), bool(about.get("batched"))
         if self.batched and self._isolated:
             raise ScorerFault(
-                f"{self.where}: a batch_scorer hands answers to other machines, which no sandbox lets it reach: say "
-                "that it is trusted, isolated = False"
+                f"{self.where}: a batch_scorer sends answers to other machines, which it cannot reach from "
+                "the sandbox: if you trust it, set isolated = False"
             )
         self.answer_format = about["answer_format"] or "text"
         if self.answer_format not in ANSWER_FORMATS:

@@ -71,7 +71,7 @@ class OpenEvolveProblem(Problem):
         self.program = program.resolve() if program else initial_program(self.folder)
         if not self.evaluator_file.is_file():
             raise BadAddress(
-                f"{folder} has no evaluator.py; an OpenEvolve directory holds one beside {self.program.name}"
+                f"{folder} has no evaluator.py; an OpenEvolve directory has one next to {self.program.name}"
             )
         config = config or next(
             (f for f in (self.folder / "config.yaml", self.folder / "config.yml") if f.is_file()), None
@@ -239,7 +239,10 @@ class OpenEvolveProblem(Problem):
             self._strange |= new
             if first:
                 told = ", ".join(sorted(new))
-                warnings.warn(f"{self.evaluator_file}: {told}: no metric of the initial program, ignored", stacklevel=2)
+                warnings.warn(
+                    f"{self.evaluator_file}: {told}: no metric of the initial program, ignored",
+                    stacklevel=2,
+                )
 
 
 def _one_line(text: str) -> str:

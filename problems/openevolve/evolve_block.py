@@ -93,7 +93,7 @@ def _unmarked(program: Regions, answer: str) -> tuple[str, ...]:
     if repeated:
         raise NotSpliceable(
             f"the answer has no EVOLVE-BLOCK markers and defines {', '.join(repeated)}, which stands outside the block "
-            "and may not change; write the markers, or the block's content alone"
+            "and may not change; write the markers, or only the block's content"
         )
     return tuple(answer.strip("\n").split("\n"))
 

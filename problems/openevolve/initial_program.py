@@ -26,7 +26,7 @@ def initial_program(folder: Path) -> Path:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise BadAddress(f"{folder} has no initial_program.*, nor another program beside {EVALUATOR}")
+        raise BadAddress(f"{folder} has no initial_program.*, and no other program next to {EVALUATOR}")
     names = ", ".join(p.name for p in found)
     raise BadAddress(f"{folder} has {len(found)} files that may be its initial program ({names}); name it: {found[0]}")
 

@@ -165,7 +165,7 @@ def test_what_is_not_there_is_said_in_one_line(tmp_path, rest, says):
 
 def test_the_hub_out_of_reach_is_one_line_with_a_remedy(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(BadAddress, match=r"(needs the package datasets|cannot be had).*name their folder") as caught:
+    with pytest.raises(BadAddress, match=r"(needs the package datasets|cannot be loaded).*name their folder") as caught:
         resolve("livecodebench:hf?from=2025-02-01")
     assert "\n" not in str(caught.value)
 

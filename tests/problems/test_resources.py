@@ -41,7 +41,7 @@ def test_a_scorer_file_says_what_it_takes_and_the_run_keeps_the_most(tmp_path):
         ("{'gpus': -1}", "not amounts by name"),
         ("{'gpus': 'two'}", "not amounts by name"),
         ("{'GPU': 1}", "the names are cpus and gpus"),
-        ("{'gpus': 1}", "no sandbox lets it reach: say isolated = False"),
+        ("{'gpus': 1}", "the sandbox has no GPUs, which resources names: set isolated = False"),
     ],
 )
 def test_what_cannot_be_taken_is_one_line(tmp_path, value, says):

@@ -26,23 +26,27 @@ class OpenAIOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    concurrency: int = Field(32, ge=1, le=4096, description="requests in flight at once, at each server")
-    retries: int = Field(6, ge=0, le=100, description="of one request; waits of 0.5 to 8 s, or as the server says")
-    timeout: float = Field(600.0, gt=0.0, description="seconds without a byte of an answer")
-    rpm: float | None = Field(None, gt=0.0, description="requests a minute at most, retries included")
-    tpm: float | None = Field(None, gt=0.0, description="tokens a minute at most, prompt and completion")
+    concurrency: int = Field(32, ge=1, le=4096, description="requests at a time to each server")
+    retries: int = Field(6, ge=0, le=100, description="retries of a request, after 0.5 to 8 s or as the server says")
+    timeout: float = Field(600.0, gt=0.0, description="seconds to wait for the next byte of an answer")
+    rpm: float | None = Field(None, gt=0.0, description="most requests a minute, retries included")
+    tpm: float | None = Field(None, gt=0.0, description="most tokens a minute, prompt and completion")
     price: tuple[float, float, float] | None = Field(
-        None, description="IN/OUT or IN/OUT/CACHED, for a million tokens of prompt, completion, cached prompt"
+        None, description="price of a million tokens of prompt, completion and cached prompt: IN/OUT or IN/OUT/CACHED"
     )
-    key: str = Field("OPENAI_API_KEY", description="the environment variable that holds the key")
-    n: Literal["auto", "off"] = Field("auto", description="auto: one request for a group's rollouts where that works")
-    logprobs: Literal["auto", "off"] = Field("auto", description="auto: with token ids where a server has them")
-    check: Literal["on", "off"] = Field("on", description="whether the server's list must hold the model")
+    key: str = Field("OPENAI_API_KEY", description="environment variable that holds the key")
+    n: Literal["auto", "off"] = Field("auto", description="auto: one request for the rollouts of a prompt, if possible")
+    logprobs: Literal["auto", "off"] = Field("auto", description="auto: with token ids, if the server returns them")
+    check: Literal["on", "off"] = Field("on", description="on: the server must list the model")
     weights: str | None = Field(
-        None, min_length=1, description="hub id or directory of what the server serves: a trainer beside the search"
+        None,
+        min_length=1,
+        description="hub id or directory of the served model, for training while searching",
     )
     adapters: str | None = Field(
-        None, min_length=1, description="directory under one path here and at the server, for that trainer's adapters"
+        None,
+        min_length=1,
+        description="directory with the same path at the server, for the trainer's adapters",
     )
 
     @field_validator("price", mode="before")
@@ -65,7 +69,7 @@ class OpenAIOptions(BaseModel):
     @classmethod
     def _name(cls, value: str) -> str:
         if not re.fullmatch(r"[A-Z_][A-Z0-9_]{0,99}", value):
-            raise ValueError("the name of an environment variable is asked for, in capitals, never a key itself")
+            raise ValueError("give the name of an environment variable, in capitals, never a key itself")
         return value
 
 

@@ -61,9 +61,14 @@ class CommonOptions(BaseModel):
     dtype: str | None = None
     batch: int | None = Field(None, ge=1)
     threads: int | None = Field(None, ge=1)
-    fresh: float | None = Field(None, ge=0.0, le=1.0, description="share of a search's prompts that are the task alone")
+    fresh: float | None = Field(
+        None, ge=0.0, le=1.0, description="share of a search's prompts that show the task without a parent"
+    )
     prefill: float | None = Field(
-        None, ge=0.0, le=1.0, description="share of a search's prompts that begin the answer with a part of the parent"
+        None,
+        ge=0.0,
+        le=1.0,
+        description="share of prompts in which the answer begins with a part of the parent",
     )
 
 

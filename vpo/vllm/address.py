@@ -33,31 +33,33 @@ class EngineOptions(BaseModel):
     context: int | None = Field(
         None,
         ge=128,
-        description="most tokens of prompt and answer; the model's, up to 8,192 (CPU) or 32,768",
+        description="most tokens of prompt and answer; by default the model's, up to 8,192 (CPU) or 32,768",
     )
     sequences: int | None = Field(
-        None, ge=1, le=4096, description="rollouts decoded at once; 64 on a CPU, 256 on a GPU"
+        None, ge=1, le=4096, description="rollouts decoded at a time; by default 64 on a CPU, 256 on a GPU"
     )
     cache_gib: float | None = Field(
-        None, gt=0.0, description="memory of the key-value cache; on a CPU 2, or a quarter of what is free if less"
+        None,
+        gt=0.0,
+        description="GiB of the key-value cache; on a CPU 2, or a quarter of the free memory if less",
     )
     gpu_memory: float = Field(
-        0.8, gt=0.0, le=1.0, description="share of a GPU's memory that weights and cache may have; 0.4 beside a trainer"
+        0.8, gt=0.0, le=1.0, description="share of a GPU's memory for weights and cache; 0.4 next to a trainer"
     )
     compile: Literal["auto", "on", "off"] = Field("auto", description="torch.compile and CUDA graphs; auto: on a GPU")
-    prefix_cache: Literal["on", "off"] = Field("on", description="keep the cache of prompts that others begin with")
+    prefix_cache: Literal["on", "off"] = Field("on", description="keep the cache of shared beginnings of prompts")
     sleep: Literal["auto", "on", "off"] = Field(
         "auto", description="free the GPU while a trainer works; auto: on a GPU"
     )
     transfer: Literal["auto", "off"] = Field(
-        "auto", description="a trainer's weights go into the running engine (one GPU); off: it is built anew"
+        "auto", description="a trainer's weights go into the running engine (one GPU); off: the engine is built again"
     )
     gpus: int = Field(1, ge=1, le=64, description="GPUs that share the model's layers (tensor parallel)")
     replicas: int | None = Field(
         None,
         ge=1,
         le=1024,
-        description="engines of so many GPUs each that share the prompts; with --ray on its nodes",
+        description="engines that share the prompts, each on that many GPUs; with --ray on its nodes",
     )
 
 
