@@ -19,7 +19,7 @@ ASCII = str.maketrans(
     | dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True))
     | {chr(0x2800 + n): "." if n else " " for n in range(256)}
 )  # fmt: skip
-"""What stands for our own signs where the encoding has none of them."""
+"""Substitutes for our own signs in an encoding that lacks them."""
 ERRORS = "evo.spelled"
 """The name of the rule, as an error handler of streams."""
 _HIDDEN = re.compile(
@@ -29,8 +29,8 @@ _HIDDEN = re.compile(
 
 
 def spell(text: str, encoding: str | None) -> str:
-    """The text as a terminal of that encoding can show it; what it has no sign for becomes a question mark, so that a
-    line keeps its width."""
+    """The text as a terminal of that encoding can show it; a character that it lacks becomes a question mark, so that
+    a line keeps its width."""
     if text.isascii() or (encoding or "utf-8").lower().startswith("utf"):
         return text
     return text.encode(encoding or "ascii", ERRORS).decode(encoding or "ascii")
@@ -56,14 +56,14 @@ def is_text(argument: str) -> bool:
 
 
 def prepare_streams() -> None:
-    """From here on nothing that is printed fails for want of a character."""
+    """From here on, no print fails for a character that the stream's encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError):  # another object in its place, or closed
             stream.reconfigure(errors=ERRORS)  # type: ignore[union-attr]
 
 
 def leave_ascii(arguments: Sequence[str]) -> None:
-    """Begin this process anew with UTF-8 for file names and arguments, where Python was told to read them as ASCII
+    """Restart this process with UTF-8 for file names and arguments if Python was set to read them as ASCII
     (LC_ALL=C with PYTHONUTF8=0): it could open no file with another character in its name. What it prints keeps the
     encoding that it had. arguments: of the interpreter, as in sys.orig_argv
     """

@@ -120,7 +120,7 @@ def _train(method: str, place: Path, steps: int, seed: int, console: Console, pl
 
 
 def _report(name: str, folder: Path, db: str, console: Console) -> None:
-    """The page, where what draws it is installed."""
+    """Write the page, if its libraries are installed."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with console.status("writing the report"), Store.open(db, read_only=True) as store:
@@ -137,8 +137,8 @@ def _next(name: str, iterations: int, db: str, console: Console) -> None:
     for command, what in (
         (f"evo show {name}/vpo/s0{suffix}", "best routes and their vectors"),
         (f"evo resume {name} --iterations {iterations * 2}{suffix}", "continue the search"),
-        (f"evo export {name}/vpo/s0 -o traces.jsonl{suffix}", "all of it as training traces"),
+        (f"evo export {name}/vpo/s0 -o traces.jsonl{suffix}", "export everything as training traces"),
         ("evo run programs:easy --policy MODEL", "evolve programs with any model"),
-        ("evo problems", "what else there is to search"),
+        ("evo problems", "list the problems that can be searched"),
     ):
         console.print(f"  {command}   [dim]{what}[/dim]", soft_wrap=True)  # a command that is wrapped cannot be pasted

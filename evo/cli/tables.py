@@ -11,13 +11,13 @@ from rich.console import Console
 from evo.tui.line import clean
 
 GAP, INDENT, LEAST = 2, 4, 24
-"""Columns between two cells, before a text that stands below its row, and least for a text that wraps beside it."""
+"""Columns between two cells, before a text below its row, and the fewest for a text that wraps in its row."""
 
 
 def print_table(
     console: Console, titles: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
 ) -> None:
-    """The table, as wide as the terminal where there is one. right: titles of columns that end flush"""
+    """The table, as wide as the terminal if there is one. right: titles of right-aligned columns"""
     width = Console().width if console.is_terminal else None
     for number, line in enumerate(draw_table(titles, rows, right, width)):
         console.print(line, style="bold" if number == 0 else "", soft_wrap=True, markup=False, highlight=False)
@@ -26,8 +26,8 @@ def print_table(
 def draw_table(
     titles: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = (), width: int | None = None
 ) -> list[str]:
-    """Lines of the table, the titles first. What is wider than `width` has its last column wrapped by words, beside the
-    others where they leave it room and below its row where they do not. width: in terminal columns; None: no limit"""
+    """Lines of the table, the titles first. What is wider than `width` has its last column wrapped by words, in
+    its row if the others leave it room, else below. width: in terminal columns; None: no limit"""
     titles, *rows = ([clean(" ".join(text.splitlines())) for text in row] for row in (titles, *rows))
     sizes = [max(cell_len(text) for text in column) for column in zip(titles, *rows, strict=True)]
     beside = sum(sizes[:-1]) + GAP * (len(sizes) - 1)

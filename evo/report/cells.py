@@ -1,4 +1,4 @@
-"""A table of the page as plain values: cells with what they say and what they are sorted by."""
+"""A table of the page as plain values: cells with their texts and sort keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NONE = "–"
 @dataclass(frozen=True)
 class Cell:
     """sort: a number, or the text in small letters; None sorts last either way. mark: a class of the style sheet; note:
-    what stands below in small type; link: an element of the page; arm: the place of an arm that it names."""
+    small type below the text; link: an element of the page; arm: the place of an arm that it names."""
 
     text: str
     sort: float | str | None = None
@@ -36,8 +36,8 @@ class Column:
 class Table:
     """name: its id on the page. filterable: with a field that picks rows by their text.
 
-    flags: what rows can be picked by, (flag, what it says, how many rows have it); flagged: each row's own
-    totals: a last row that is not sorted; below: what stands under the table
+    flags: filters for rows, (flag, its label, number of rows); flagged: the flags of each row
+    totals: a last row that is not sorted; below: a text under the table
     """
 
     name: str

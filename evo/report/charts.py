@@ -63,8 +63,8 @@ def solve_plot(results: Mapping[str, Results], level: Mapping[str, Results], hor
         charts.append(Chart("best", MEAN_BEST, over_iterations, Axis(MEAN_BEST), series_of(arms, best), rule=rule))
     caption = (
         "Share of searches solved within so many iterations, with 95% bands over problems (Wilson's, a problem's seeds "
-        "kept together); where searches are under way, the Kaplan-Meier estimate. Mean best fitness has Student's "
-        "band over problems and ends where the first search does."
+        "kept together); while searches are running, the Kaplan-Meier estimate. Mean best fitness has Student's "
+        "band over problems and ends when the first search does."
     )
     alt = "Curves of solve rate and mean best fitness, one line for each arm, with bands"
     width = 4.7 * len(charts) if len(charts) > 1 else 6.5
@@ -79,10 +79,10 @@ def best_at_k_plot(measures: Mapping[str, ArmMeasures]) -> Plot | None:
     series = series_of(list(measures), curves)
     chart = Chart("best-at-k", "best@k", Axis("k, answers", log=True), Axis("best@k"), series)
     caption = (
-        "Expected best fitness among k answers drawn without replacement from all that a search gave up to the "
+        "Expected best fitness among k answers drawn without replacement from all answers of a search up to the "
         "horizon (the unbiased estimator, exact by order statistics; failed and missing answers count 0; bands: "
-        "Student's over problems). Answers of a search build on one another, so this tells how good answers are "
-        "that the whole search gave, in any order; at the largest k it is the mean best."
+        "Student's over problems). Answers of a search build on one another, so this tells how good the "
+        "answers of the whole search are, in any order; at the largest k it is the mean best."
     )
     alt = "Curves of best@k, one line for each arm"
     return plot_charts(("best-at-k", alt, caption), [chart], (6.5, 3.9), 1)
@@ -102,8 +102,8 @@ def diversity_plot(measures: Mapping[str, ArmMeasures]) -> Plot | None:
     ]
     caption = (
         "Left: mean L1 distance of two of the valid answers' reward vectors among those given in each block of "
-        "iterations, 0 where there were fewer than two. Right: how many different reward vectors a search's valid "
-        "answers have had. Means over problems with Student's bands."
+        "iterations, 0 for fewer than two. Right: the number of distinct reward vectors among a search's valid "
+        "answers so far. Means over problems with Student's bands."
     )
     alt = "Curves of reward diversity and of distinct reward vectors over iterations"
     return plot_charts(("diversity", alt, caption), charts, (9.4, 3.7), 2)
@@ -124,7 +124,7 @@ def training_plot(readings: Mapping[str, Sequence[RunReading]]) -> Plot | None:
     if not charts:
         return None
     across, down = _grid(len(charts), 3)
-    plot = ("training", "Training figures over steps", "The trainer's own figures, one line for each run.")
+    plot = ("training", "Training metrics over steps", "The trainer's metrics, one line for each run.")
     return plot_charts(plot, charts, (3.2 * across + 0.4, 2.3 * down + 0.6), across)
 
 
@@ -155,7 +155,9 @@ def fitness_plot(results: Mapping[str, Results], names: Sequence[str]) -> Plot |
         charts.append(Chart(f"fitness-{row}", names[row], Axis("iteration"), Axis("fitness"), series, steps=True))
     across, down = _grid(len(rows), MULTIPLES_ACROSS)
     which = (
-        "" if len(rows) == len(names) else f" The {len(rows)} of {len(names)} problems in which most happened are here."
+        ""
+        if len(rows) == len(names)
+        else f" These are the {len(rows)} of {len(names)} problems with the largest differences."
     )
     caption = f"Best fitness so far over iterations, mean over seeds.{which} Every problem has its own chart below."
     plot = ("fitness", "Best fitness over iterations, one small plot for each problem", caption)
@@ -208,12 +210,12 @@ def reward_plot(readings: Mapping[str, Sequence[RunReading]], row: int, number: 
         f"{arms[place]} {int(pareto_mask(vectors).sum())} of {len(vectors)}" for place, vectors in distinct.items()
     )
     caption = (
-        f"Reward vectors of the valid answers to {problem.name}, all seeds; larger marks were given more often, and "
+        f"Reward vectors of the valid answers to {problem.name}, all seeds; larger marks were sampled more often, and "
         "equal ones of several arms are drawn a little apart. Lines: the front of each pair of objectives. Of the "
         f"distinct vectors, not dominated in all objectives: {fronts}; of all arms together {together}."
     )
     if any(len(vectors) > MOST_PLACES for vectors in distinct.values()):
-        caption += f" Of more than {MOST_PLACES:,} vectors, those that a picture cannot tell apart are one mark."
+        caption += f" If an arm has more than {MOST_PLACES:,} vectors, those too close to tell apart share one mark."
     plot = (f"rewards-{number}", "Reward vectors, a panel for each pair of objectives", caption)
     size = (3.15 * across + (0.3 if across > 1 else 1.6), 2.75 * down + 0.6)
     return plot_charts(plot, charts, size, across)
@@ -308,6 +310,6 @@ def _short(value: float) -> float | None:
 
 
 def _grid(count: int, most_across: int) -> tuple[int, int]:
-    """How many charts stand side by side, and how many rows of them there are."""
+    """How many charts are side by side, and in how many rows."""
     across = min(most_across, count)
     return across, -(-count // across)

@@ -1,4 +1,4 @@
-"""Every problem by itself: what it asks for, what was asked, and the best answer of each arm. Texts are bounded, so
+"""Every problem: its statement, and each arm's best answer with its prompt. Texts are bounded, so
 that a page of many problems stays small."""
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class BestAnswer:
     """An arm's fittest answer to a problem, over its seeds.
 
     iteration: counts from 1, 0 for a seed answer
-    reflection: what a policy said that it needs, as the parent of others; "" for nothing
+    reflection: a policy's note on what it needs, as the parent of others; "" for none
     language: "python" of a program, else ""
     drawn: a maze with the route that the answer takes; "" elsewhere
     lineage: (iteration, fitness) of its parent, its parent's parent and so on, at most ANCESTORS of them
-    difference: to its parent, in `unit`s; empty where it has none
-    system, prompt: what was asked; "" for a seed answer
-    chain: the whole text in which it stood, as answer `position`, from 1; "" where it is the answer alone
+    difference: to its parent, in `unit`s; empty without a parent
+    system, prompt: that it answers; "" for a seed answer
+    chain: the whole rollout, in which it is answer `position`, from 1; "" if that is only the answer
     """
 
     arm: str
@@ -65,8 +65,8 @@ class BestAnswer:
 
 @dataclass(frozen=True)
 class ProblemDetail:
-    """row: its place in the comparison. statement: "" where the problem cannot be looked up here; the prompt says it
-    then. known: the best value known beside the best that was found, "" where there is none. answers: an arm each, none
+    """row: its place in the comparison. statement: "" if the problem cannot be looked up here; the prompt has it
+    then. known: the best value known and the best that was found, "" if none is known. answers: an arm each, none
     for an arm without a valid answer."""
 
     row: int

@@ -24,12 +24,12 @@ class Written:
 
 
 def plots_folder(page: Path) -> Path:
-    """report.html -> report_plots beside it."""
+    """report.html -> report_plots next to it."""
     return page.with_name(f"{page.stem}_plots")
 
 
 def check_plots_folder(folder: Path) -> None:
-    """BadInput where the folder neither is there nor can be made."""
+    """Raises BadInput if the folder does not exist and cannot be made."""
     place = folder if folder.exists() else folder.parent
     if not place.is_dir():
         raise BadInput(f"--png {folder}: {'is a file' if folder.exists() else f'there is no directory {place}'}")

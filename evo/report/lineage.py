@@ -24,7 +24,7 @@ COMPARED_LINES, COMPARED_CHARS = 400, 40_000
 SHOWN_LINES, SHOWN_CHARS, LINE_CHARS = 160, 6_000, 400
 CONTEXT = 2
 MOST_DRAWN = 3000
-"""Candidates drawn beside the line: of a larger search those that were born first in each stretch."""
+"""Candidates drawn besides the line; of a larger search, an even sample of them."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Lineage:
 
 
 def find_longest(readings: Mapping[str, Sequence[RunReading]], most: int = MOST_LINEAGES) -> list[Lineage]:
-    """The find_longest line of each arm first, then of other problems, find_longest first; without their steps yet."""
+    """The longest line of each arm first, then of other problems, the longest first; without their steps yet."""
     found = [
         lineage
         for arm, runs in readings.items()
@@ -161,8 +161,8 @@ def _minus(a: Sequence[float], b: Sequence[float]) -> list[float | None]:
 
 
 def unit_of(answer_format: str, old: str, new: str) -> str:
-    """What two answers are told apart by: programs and texts of several lines by lines, others by words, and single
-    words, as routes are, by characters."""
+    """The unit in which two answers are compared: lines for programs and texts of several lines, characters for single
+    words, as routes are, words for others."""
     if answer_format == "python" or "\n" in old.strip() + new.strip():
         return "lines"
     return "words" if len(old.split()) > 1 or len(new.split()) > 1 else "characters"
@@ -254,6 +254,6 @@ def tree_plot(lineage: Lineage, place: int, number: int) -> Plot:
     ax.margins(x=0.04, y=0.12)
     caption = (
         f"Every valid candidate of this search under its parent (grey), and the line of {len(line)} that leads to the "
-        "best one. Each step with the difference to its parent stands below."
+        "best one. Each step is below, with the difference to its parent."
     )
     return drawn(made, f"lineage-{number}", "Candidates under their parents, the best one's line marked", caption)

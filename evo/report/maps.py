@@ -37,7 +37,7 @@ COARSE_BINS = 20
 def heat_map_plot(
     shares: Mapping[str, Floats], results: Mapping[str, Results], names: Sequence[str], targets: bool
 ) -> Plot:
-    """(P, S, T) shares of each arm as one map beside the other, problems in one order: the easiest first."""
+    """(P, S, T) shares of each arm as maps side by side, problems in one order: the easiest first."""
     means = {arm: seed_mean(cube) for arm, cube in shares.items()}
     order = _easiest_first(list(means.values()))
     count = len(order)
@@ -76,8 +76,8 @@ def heat_map_plot(
     bar.ax.tick_params(labelsize=7)
     bar.outline.set_visible(False)
     caption = (
-        "Best fitness so far of every problem as a share of its target (of the best that any arm found where there is "
-        "none), mean over seeds; a mark where a seed solved it; grey: not there yet. Rows are the same problems in "
+        "Best fitness so far of every problem as a share of its target (of the best that any arm found if it has "
+        "none), mean over seeds; a mark: a seed solved it; grey: not reached yet. Rows are the same problems in "
         "the same order in every arm, the easiest first: by the mean over arms and iterations."
     )
     return drawn(made, "heat-map", "Heat maps, problems by iterations, one for each arm", caption)
@@ -224,10 +224,10 @@ def archive_plot(maps: Sequence[ArchiveMap], problem: str, number: int) -> Plot 
     left_out = sorted({name for one in maps for name in one.left_out})
     caption = (
         f"Archive of {problem}, seed {maps[0].seed}: each cell shows its fittest elite on any island; axes are the "
-        "same in every arm. Bins divide the range that each search has met; what is white beyond it was never met."
+        "same in every arm. Bins divide the range that each search has met; values in white were never met."
     )
     if left_out:
-        caption += f" The grid has {', '.join(left_out)} besides; a cell shows the best of that column."
+        caption += f" The grid also has {', '.join(left_out)}; a cell shows the best of that column."
     size = math.prod(maps[0].fitness.shape)
     return drawn(made, f"archive-{number}", f"Grids of {size} cells coloured by fitness, one for each arm", caption)
 
@@ -244,7 +244,7 @@ def _down(one: ArchiveMap) -> Span:
 
 
 def _wide(span: Span) -> Span:
-    """A range with a width, also where a search has met one value alone."""
+    """A range with a width, also if a search has met only one value."""
     low, high = span
     return (low, high) if high > low else (low - 0.5, low + 0.5)
 

@@ -1,4 +1,4 @@
-"""What the answers of an arm's searches come to beyond solving: best@k, diversity, distinct reward vectors.
+"""Measures of an arm's answers beyond solving: best@k, diversity, distinct reward vectors.
 
 All arms are taken at one budget of answers, the one that every search counted here has spent, so that a cheap arm and
 a costly one are compared like with like. Failed and missing answers count as fitness 0, as in an evaluation.
@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 BLOCKS, FEWEST_IN_BLOCK = 20, 8
-"""Blocks of iterations at most, and answers in each at least, where there are as many."""
+"""The most blocks of iterations, and the fewest answers in each if there are as many."""
 KS = 48
 DIGITS = 6
 """Reward vectors that agree to as many decimals are one."""
@@ -32,13 +32,13 @@ DIGITS = 6
 
 @dataclass(frozen=True, eq=False)
 class ArmMeasures:
-    """One arm at `iterations` of its own, (P problems, S seeds); NaN where a search has not come that far.
+    """One arm at `iterations` of its own, (P problems, S seeds); NaN for a search that has not come that far.
 
     diversity, diversity_all: mean L1 distance of two of the answers' reward vectors, of valid answers and of all
     distinct: different reward vectors among valid answers; cells: cells of the archive filled on any island, as of now
-    best_at_k: over numbers of answers, None where searches stopped at their solution, since then how many answers there
-        are tells how good they were; by_block: diversity of the valid answers of each block of iterations, at its last;
-        growth: distinct vectors so far
+    best_at_k: over numbers of answers, None if searches stopped at their solution: the number of answers then
+        depends on how good they were
+    by_block: diversity of the valid answers of each block of iterations, at its last; growth: distinct vectors so far
     """
 
     iterations: int
@@ -54,7 +54,7 @@ class ArmMeasures:
 def measured(
     readings: Mapping[str, Sequence[RunReading]], results: Mapping[str, Results], budget: int
 ) -> dict[str, ArmMeasures]:
-    """Every arm at `budget` answers a search; nothing where that pays for no iteration of some arm."""
+    """Every arm at `budget` answers a search; nothing if that pays for no iteration of some arm."""
     if budget < 1 or any(budget < arm.answers for arm in results.values()):
         return {}
     return {name: _measured(runs, results[name], budget) for name, runs in readings.items()}
@@ -131,9 +131,9 @@ def banded(values: Floats, at: Ints, level: float = LEVEL) -> Curve:
 
 
 def relative_best(results: Mapping[str, Results], targets: Sequence[float | None]) -> dict[str, Floats]:
-    """Each arm's best fitness as a share of the target, (P, S, T), at most 1; NaN where it is not known.
+    """Each arm's best fitness as a share of the target, (P, S, T), at most 1; NaN if it is not known.
 
-    A problem without a target above 0 is measured against the best that any arm found there, where that is above 0;
+    A problem without a target above 0 is measured against the best that any arm found there, if that is above 0;
     else from the worst of the bests to the best of them.
     """
     cubes = {name: best_so_far(result) for name, result in results.items()}
@@ -187,7 +187,7 @@ def _growth(vectors: Floats, at: Ints, iterations: int) -> Floats:
 
 
 def _padded(fitness: Floats, n: int) -> Floats:
-    """n values, rising: missing answers are zeros. A search never gives more than it was asked for."""
+    """n values, rising: missing answers are zeros. A search never gives more than were requested."""
     return np.sort(np.concatenate([fitness[:n], np.zeros(max(0, n - len(fitness)))]))
 
 

@@ -61,7 +61,7 @@ def page_of(report: Report) -> str:
 
 
 def _arm_rules(report: Report) -> str:
-    """Each arm's colour and mark, before its name wherever that stands; the colours of the rest."""
+    """Each arm's colour and mark, before its name everywhere; the other colours."""
     rules = [f":root {{ --blue: {BLUE}; --warn: {WARN}; }}\n"] + [
         f'[data-arm="{place}"]::before {{ content: "{style.mark}\\00a0"; color: {style.colour}; }}\n'
         for place, style in enumerate(report.arm_styles)

@@ -1,5 +1,5 @@
 """Plots by matplotlib: the look of all of them, and charts (evo.chart) drawn as a PNG in memory. An arm has its colour
-and mark of everywhere (evo.monitor.arm_style) and a line style besides. The same values give the same bytes."""
+and mark (evo.monitor.arm_style) and also a line style. The same values give the same bytes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ RC: Any = {
 
 @dataclass(frozen=True, eq=False)
 class Plot:
-    """A picture. name: its file's stem; alt: what it shows in words; caption: how to read it; width: in CSS pixels.
+    """A picture. name: its file's stem; alt: a description; caption: how to read it; width: in CSS pixels.
     charts: those that the page draws instead of the picture, to show the value under the pointer; empty for none."""
 
     name: str
@@ -78,7 +78,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class PlotLook:
-    """How an arm is drawn. face: what its marks are filled with, "none" for hollow ones."""
+    """How an arm is drawn. face: the colour that fills its marks, "none" for hollow ones."""
 
     colour: str
     line: Any
@@ -121,7 +121,7 @@ def drawn(made: Figure, name: str, alt: str, caption: str) -> Plot:
 
 
 def label(name: str, longest: int = LONGEST_LABEL) -> str:
-    """A name as it may stand in a plot: short, on one line, nothing that cannot be seen."""
+    """A name as it may stand in a plot: short, on one line, every character visible."""
     shown = visible(name).replace("\n", " ").replace("\t", " ")
     return shown if len(shown) <= longest else "…" + shown[1 - longest :]
 

@@ -14,8 +14,8 @@ from evo.report.cells import NONE, Cell, Column, Table, number, word
 
 SOLVED = "✓"
 RULE = (
-    "An arm has won a problem that it solved under more seeds than {reference}; where both solved it under every seed, "
-    "one that it solved sooner; else one where its best fitness is higher by 0.0005 or more."
+    "An arm has won a problem that it solved under more seeds than {reference}; if both solved it under every seed, "
+    "one that it solved sooner; else one with a best fitness that is higher by 0.0005 or more."
 )
 
 
@@ -44,7 +44,7 @@ def problems_table(comparison: Comparison, results: Mapping[str, Results], linke
         cells += [_outcome(found, place, row, seeds) for place in range(len(names))]
         cells += [_against(found, place, row) for place in others]
         rows.append(tuple(cells))
-    columns = [Column("problem", "a link to what it asks for and its best answers", number=False)]
+    columns = [Column("problem", "a link to its statement and best answers", number=False)]
     columns += [Column("set", number=False)] * several
     columns += [Column("target", "the fitness that solves it")] * with_targets
     hint = f"{SOLVED} 12: solved at iteration 12, the median over seeds; else the best fitness so far, mean over seeds"

@@ -85,7 +85,7 @@ class Findings:
 
 @dataclass(frozen=True, eq=False)
 class HeadSection:
-    """remarks: what is not finished, or not well."""
+    """remarks: what is unfinished, or went wrong."""
 
     state: str
     remarks: tuple[str, ...]
@@ -346,18 +346,18 @@ def _remarks(reading: ReportReading, findings: Findings) -> list[str]:
         states = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
         seeds = max(len(arm.runs) for arm in comparison.arms)
         remarks.append(
-            f"Unfinished: of {_counted(len(comparison.runs), 'run')}, {states}. Figures of whole searches are those at "
+            f"Unfinished: of {_counted(len(comparison.runs), 'run')}, {states}. Metrics of whole searches are taken at "
             f"the horizon, iteration {horizon} of {summary.iterations}"
             + (f", of {summary.seeds} of {seeds} seeds." if summary.seeds < seeds else ".")
         )
     elif comparison.ended_by_budget:
         remarks.append(
-            f"Figures are those at the end of each run's budget. Some ended before iteration {summary.iterations}; in "
-            "curves over iterations what they had found by then goes on to the right."
+            f"Metrics are taken at the end of each run's budget. Some ended before iteration {summary.iterations}; in "
+            "curves over iterations, what they had found by then continues to the right."
         )
     elif horizon < summary.iterations:
         remarks.append(
-            f"Figures are those at iteration {horizon} of {summary.iterations}, which every search has come to; some "
+            f"Metrics are taken at iteration {horizon} of {summary.iterations}, which every search has reached; some "
             "ended there, by a budget or a fault."
         )
     for arm, runs in reading.runs.items():

@@ -1,4 +1,4 @@
-"""What was asked for: the arms' settings, those that tell them apart first, and the runs with seeds and states."""
+"""The arms' settings, first those in which they differ, and the runs with seeds and states."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PER_RUN = ("seed",)
 
 
 def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
-    """The settings in which arms differ (None for one arm alone), and those that they share."""
+    """The settings in which arms differ (None for a single arm), and those that they share."""
     flat = {arm.name: flattened(arm.runs[0].config) for arm in comparison.arms}
     keys = [key for key in dict.fromkeys(key for one in flat.values() for key in one) if key not in PER_RUN]
     differing = [key for key in keys if len({json.dumps(one.get(key), sort_keys=True) for one in flat.values()}) > 1]
@@ -111,12 +111,12 @@ def machines_table(comparison: Comparison) -> Table:
         )
     columns = (
         Column("runs"),
-        Column("dates (UTC)", "when the first of them began, and the last was written to", number=False),
-        Column("machine", "processor, cores that the search could use, memory", number=False),
-        Column("GPU", "that the process had in use; a policy on a server has its own", number=False),
+        Column("dates (UTC)", "when the first run began, and the last was written to", number=False),
+        Column("machine", "processor, cores available to the search, memory", number=False),
+        Column("GPU", "used by the process; a policy on a server has another", number=False),
         Column("system", number=False),
         Column("versions", "of evo, Python and the libraries that a policy ran on", number=False),
-        Column("commit", "of the source; + where it had changes", number=False),
+        Column("commit", "of the source; + if it had changes", number=False),
     )
     return Table("machines", "Where and when the runs were searched", columns, tuple(rows))
 

@@ -1,5 +1,4 @@
-"""Tables of the page: where the arms stand, what their operators make of parents, what it cost, what went
-wrong. The table of problems: problem_table."""
+"""Tables of the page: the arms at the horizon, their operators, costs and errors. Every problem: problem_table."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def arms_table(
     measures: Mapping[str, ArmMeasures],
     readings: Mapping[str, Sequence[RunReading]],
 ) -> Table:
-    """One row an arm: where it stands at the common horizon, and what it has cost so far."""
+    """One row an arm: its metrics at the common horizon, and its cost so far."""
     rows: list[tuple[Cell, ...]] = []
     for place, arm in enumerate(comparison.arms):
         standing, runs = summary.arms[arm.name], readings[arm.name]
@@ -68,9 +67,9 @@ def arms_table(
         Column("answers", "in all"),
         Column("tokens", "generated, in all"),
         Column("seconds", "of sampling and scoring, in all"),
-        Column("only", "problems that this arm alone solved, under any seed"),
+        Column("only", "problems that only this arm solved, under any seed"),
     )
-    if len(rows) == 1:  # nothing that it alone could have solved
+    if len(rows) == 1:  # a single arm has no problem that only it solved
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     at = summary.horizon or summary.best_horizon
     caption = f"After {at} of {summary.iterations} iterations, with 95% intervals"
@@ -78,7 +77,7 @@ def arms_table(
 
 
 def _crossing(found: Crossing | None, horizon: int) -> Cell:
-    """When half were solved. Its interval has no end where its edge has not come to half by the horizon."""
+    """When half were solved. Its interval is open if its edge has not reached half by the horizon."""
     if found is None:
         return Cell(NONE)
     if math.isnan(found.low):
@@ -124,7 +123,7 @@ def refinement_table(reference: str, gaps: Mapping[str, Mapping[str, Difference]
 def _difference_table(
     name: str, caption: str, reference: str, second: Column, hint: str, rows: Sequence[tuple[str, str, Difference]]
 ) -> Table | None:
-    """rows: (arm, what is in the second column, arm - reference)"""
+    """rows: (arm, text of the second column, arm - reference)"""
     columns = (
         Column("pair", number=False),
         second,
@@ -138,7 +137,7 @@ def _difference_table(
 
 
 def operators_table(operators: Mapping[str, Sequence[OperatorCounts]], *, crossed_seeds: bool) -> Table | None:
-    """One row an operator; None where no answer was counted. operators: by arm, in the comparison's order"""
+    """One row an operator; None if no answer was counted. operators: by arm, in the comparison's order"""
     rows = []
     for place, (arm, found) in enumerate(operators.items()):
         for name, one in zip(labels(arm, found), found, strict=True):
@@ -164,7 +163,7 @@ def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReadin
     rows = []
     for place, arm in enumerate(comparison.arms):
         runs = readings[arm.name]
-        asked = sum(run.groups for run in runs) * arm.answers
+        requested = sum(run.groups for run in runs) * arm.answers
         answers, repeats = sum(run.answers for run in runs), sum(run.repeats for run in runs)
         tokens = sum(run.tokens for run in runs)
         ended = [run.run.summary for run in runs if run.run.summary]
@@ -173,7 +172,7 @@ def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReadin
                 arm_name(arm.name, place),
                 number(sum(run.groups for run in runs), ",.0f"),
                 number(answers, ",.0f"),
-                number(asked - answers, ",.0f"),
+                number(requested - answers, ",.0f"),
                 number(repeats, ",.0f"),
                 number(answers - repeats, ",.0f"),
                 number(tokens, ",.0f"),
@@ -187,14 +186,14 @@ def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReadin
         )
     columns = (
         Column("arm", number=False),
-        Column("iterations", "prompt groups committed"),
+        Column("iterations", "committed iterations"),
         Column("answers"),
-        Column("missing", "answers asked for that no rollout gave"),
-        Column("repeats", "answers that were stored already, and so not scored again"),
+        Column("missing", "requested answers that no rollout held"),
+        Column("repeats", "answers that were stored already and are not scored again"),
         Column("scorings", "distinct answers"),
         Column("tokens"),
         Column("tokens/answer"),
-        Column("sampling s", "the policy at work"),
+        Column("sampling s", "time of the policy"),
         Column("scoring s", "summed over the scorer's workers"),
         Column("commit s", "of the runs that have ended"),
         Column("wall s", "of the runs that have ended"),
@@ -204,7 +203,7 @@ def cost_table(comparison: Comparison, readings: Mapping[str, Sequence[RunReadin
 
 
 def versions_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
-    """One row for each policy version of each arm; None where no run had more than one."""
+    """One row for each policy version of each arm; None if no run had more than one."""
     if all(len(run.versions) < 2 for runs in readings.values() for run in runs):
         return None
     rows = []
@@ -245,7 +244,7 @@ def versions_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None
 
 
 def errors_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
-    """What went wrong with answers and rollouts, by kind, the most frequent of each arm; None where nothing did."""
+    """Errors of answers and rollouts by kind, the most frequent of each arm; None for none."""
     rows = []
     for place, (arm, runs) in enumerate(readings.items()):
         failed, misread = ([run.failed for run in runs], [run.misread for run in runs])

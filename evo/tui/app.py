@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from evo.tui.problem_table import ProblemTable
 
 CLOCK_SECONDS = 1.2
-"""A snapshot comes every second while anything goes on, and shows the clock too; this is for when none comes."""
+"""The clock is repainted after this, if no snapshot came: one comes every second while anything happens."""
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
 
 
@@ -158,7 +158,7 @@ class ScreenApp(App[None]):
 
         try:
             source, self._pages = await asyncio.to_thread(loaded)
-        except Exception as error:  # the caller says it: a mistyped name is one line, not a picture
+        except Exception as error:  # the caller prints it: a mistyped name is one line, not a picture
             self.failure = error
             self.exit()
             return
@@ -195,7 +195,7 @@ class ScreenApp(App[None]):
         self.call_after_refresh(self.refresh_board)
 
     def refresh_board(self) -> None:
-        """Show what is known now, where it is different from what is shown."""
+        """Show what is known now, if that differs from the picture."""
         if not self.is_running:
             return
         width, height = self.size
@@ -216,7 +216,7 @@ class ScreenApp(App[None]):
         assert snapshot is not None
         now = self._now()
         seen = (self._held or snapshot, snapshot.details, self._pages.view, width, height)
-        # a run that has ended gives the same snapshot again and again; its clock stands
+        # a run that has ended gives the same snapshot again and again; its clock has stopped
         if self._painted == seen and (snapshot.ended or now - self._painted_at < CLOCK_SECONDS):
             return
         self._painted, self._painted_at = seen, now
@@ -256,7 +256,7 @@ class ScreenApp(App[None]):
         self.query_one(FittedColumn).fit(left if side else "1fr")
 
     def shown_snapshot(self) -> Snapshot | None:
-        """What the picture is of: where it is held, that of then, with the answers that were asked for since."""
+        """The snapshot of the picture: of a held picture the held one, with the answers opened since."""
         if self.source is None:
             return None
         newest = self.source.snapshot
@@ -283,7 +283,7 @@ class ScreenApp(App[None]):
         self._search_before = self._pages.view.choice.search
         field.value = self._search_before
         field.display = True
-        self.screen.set_focus(field)  # at once: what is typed next is the name
+        self.screen.set_focus(field)  # at once: the next key belongs to the name
 
     def _close_search(self) -> None:
         self.query_one(Input).display = False
@@ -313,7 +313,7 @@ class ScreenApp(App[None]):
             self._act(Act.STOP)
 
     def action_interrupt(self) -> None:
-        """Ctrl-C where the terminal sends it as a key: what its signal does elsewhere."""
+        """Ctrl-C that the terminal sends as a key does what its signal does."""
         if self._act is None:
             self.exit(return_code=130)
         else:
@@ -385,7 +385,7 @@ class ScreenApp(App[None]):
         self._do(lambda pages, snapshot: pages.sort(snapshot, order))
 
     def _do(self, change: Callable[[Pages, Snapshot], None]) -> None:
-        """Change what is chosen, tell the source, and show it."""
+        """Change the choice, pass it to the source, and show it."""
         snapshot = self.shown_snapshot()
         if self._pages is None or snapshot is None or self.source is None:
             return

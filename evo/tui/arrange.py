@@ -1,4 +1,4 @@
-"""What each part of the screen says: a snapshot, what the viewer has chosen, a size and a time make the same always.
+"""The text of each part of the screen: a pure function of a snapshot, the viewer's choices, a size and a time.
 
 Small screens (80x24) show the head and one panel, tab goes through the others; taller ones keep the curves above it;
 wide ones show everything in two columns.
@@ -39,9 +39,9 @@ class Arranged:
     """The screen in parts, from the top. Empty parts take no room; the scrolling ones take what the others leave.
 
     head: as tall as it is; all of the width
-    left: cells of the left column, which is all there is where `side` is empty
+    left: cells of the left column, which is the only one if `side` is empty
     curves, titles: at the top of the left column, titles being tabs or the table's head
-    table: below them, scrolling by rows; None where something else is shown
+    table: below them, scrolling by rows; None if something else is shown
     panel: in its place, scrolling
     side: the right column, scrolling
     footer: the keys, one line
@@ -208,7 +208,7 @@ def _tabs(snapshot: Snapshot, view: View, panel: str, order: Sequence[str], widt
 def _footer(snapshot: Snapshot, view: View, width: int) -> Line:
     """The keys that do something now; each can be clicked too."""
     keys = [("q", "stop" if view.live else "quit", "leave")]
-    hold = [("p", "go on" if view.paused else "pause" if view.live else "hold", "hold")]
+    hold = [("p", "resume" if view.paused else "pause" if view.live else "hold", "hold")]
     if snapshot.ended and not view.paused:
         hold = []
     if view.detail:

@@ -1,4 +1,4 @@
-"""An arm's best answer to the chosen problem: where it came from, its vector, its text, and what it changed."""
+"""An arm's best answer to the chosen problem: its lineage, reward vector, text, and difference to its parent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def draw_detail_head(snapshot: Snapshot, view: View, width: int) -> Line:
 
 
 def draw_detail(snapshot: Snapshot, view: View, width: int) -> Lines:
-    """All there is to say of the chosen arm's best answer, as many lines as that takes."""
+    """Everything about the chosen arm's best answer, as many lines as it takes."""
     arm = snapshot.arms[min(view.arm, len(snapshot.arms) - 1)].name
     found = snapshot.details.get((view.problem, arm))
     if found is None:
@@ -92,7 +92,7 @@ def _body(problem: ProblemLine, found: Detail, width: int) -> Lines:
     if found.walk is not None:
         lines += [*draw_walk(found.walk, width), Line(width)]
     if found.parent_text is not None and found.parent_text.strip():
-        lines.append(_title(f"what it changed in its parent {found.lineage[1].candidate}", width))
+        lines.append(_title(f"changes to its parent {found.lineage[1].candidate}", width))
         lines += [*difference(found, width), Line(width)]
     lines.append(_title("answer", width))
     lines += draw_program(found.text, width) if found.answer_format == "python" else _text(found.text, width)
@@ -100,7 +100,7 @@ def _body(problem: ProblemLine, found: Detail, width: int) -> Lines:
 
 
 def _asked(found: Detail, width: int) -> Lines:
-    """What was asked, and all that was written in return."""
+    """The prompt, and the model's full text."""
     lines: Lines = []
     for title, text, words in (
         ("the problem's statement", found.statement, True),
@@ -137,7 +137,7 @@ def _vector(objectives: tuple[str, ...], found: Detail, width: int) -> Lines:
 
 
 def difference(found: Detail, width: int) -> Lines:
-    """Parent to answer: by words where both are one line, as routes are, else by lines."""
+    """Parent to answer: by words if both are one line, as routes are, else by lines."""
     before, after = (found.parent_text or "").splitlines(), found.text.splitlines()
     if len(before) <= 1 and len(after) <= 1:
         return _by_pieces(found.parent_text or "", found.text, width)
@@ -151,7 +151,7 @@ def difference(found: Detail, width: int) -> Lines:
 
 
 def _by_pieces(before: str, after: str, width: int) -> Lines:
-    """Both texts, one above the other, aligned; what differs is marked below by - and +, so not by colour alone."""
+    """Both texts, one above the other, aligned; differences are marked by - and + too, not only by colour."""
     spaced = " " in before.strip() or " " in after.strip()
     old, new = (before.split(), after.split()) if spaced else (list(before), list(after))
     if max(len(old), len(new)) > MOST_COMPARED:

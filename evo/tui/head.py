@@ -124,7 +124,7 @@ class _Column:
     title: str
     cells: int
     text: Callable[[Snapshot, ArmSnapshot], str]
-    weight: int  # the lightest go first where there is no room
+    weight: int  # the lightest are left out first if there is no room
     style: Style = PLAIN
 
 
@@ -172,7 +172,7 @@ def _solved(snapshot: Snapshot, arm: ArmSnapshot) -> str:
 
 
 def _rate(snapshot: Snapshot, arm: ArmSnapshot) -> str:
-    """Where the curve has come to, with its band."""
+    """The curve's last known value, with its band."""
     if arm.curve is None:
         return "-"
     at = np.flatnonzero(np.isfinite(arm.curve.mean))
@@ -198,15 +198,14 @@ def _runs(snapshot: Snapshot, arm: ArmSnapshot) -> str:
 
 
 def verdict(snapshot: Snapshot, width: int, room: int) -> Lines:
-    """What is shown against the reference, in at most `room` lines; none is cut, those that do not fit are counted.
-    What is not known yet is said."""
+    """The verdicts against the reference, in at most `room` lines; none is cut, those that do not fit are counted."""
     if snapshot.reference is None or room < 1:
         return []
     if not snapshot.verdict:
         return [Line(width).add("verdict: waits until every search has begun", DIM)]
     wrapped = [(found.shown, wrap(found.text, max(10, width - 2), 4, words=True)) for found in snapshot.verdict]
     if sum(len(pieces) for _, pieces in wrapped) > room:
-        wrapped.sort(key=lambda verdict: not verdict[0])  # what is shown is not what is left out
+        wrapped.sort(key=lambda verdict: not verdict[0])  # shown differences are not left out
     lines: Lines = []
     for at, (shown, pieces) in enumerate(wrapped):
         if lines and len(lines) + len(pieces) > room:

@@ -1,6 +1,6 @@
-"""One line of the screen: styled pieces of text that never come to more cells than there is room for.
+"""One line of the screen: styled pieces of text that never take more cells than there are.
 
-Everything on the screen goes through here, so this is also where text that a model wrote is made harmless: whatever
+Everything on the screen goes through here, so text that a model wrote is made harmless here: whatever
 is not printable (escape and control characters, line separators, marks that reverse the direction of writing, lone
 surrogates) becomes a dot. Nothing is ever read as markup.
 """
@@ -31,14 +31,14 @@ def width_of(text: str) -> int:
 
 
 def fit(text: str, width: int) -> str:
-    """The text in at most so many cells, its end cut off where it is longer."""
+    """The text in at most so many cells, its end cut off if it is longer."""
     if width_of(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + ELLIPSIS if width > 0 else ""
 
 
 def shorten(text: str, width: int) -> str:
-    """In at most so many cells, the middle cut out where it is longer: a name's two ends tell it apart."""
+    """In at most so many cells, the middle cut out if it is longer: a name's two ends identify it."""
     text = clean(text)
     if width_of(text) <= width:
         return text
@@ -61,7 +61,7 @@ class Line:
         self.segments: list[Segment] = []
 
     def add(self, text: str, style: Style = PLAIN, width: int = 0, right: bool = False) -> Line:
-        """Append text, in a column of `width` cells where one is given; the line itself, for the next."""
+        """Append text, in a column of `width` cells if that is above 0; returns the line."""
         if not text.isprintable():
             text = clean(text)
         if width > 0:
@@ -92,7 +92,7 @@ class Line:
         return self.add(" " * cells)
 
     def flush(self, text: str, style: Style = PLAIN) -> Line:
-        """Append text at the right edge; where it does not fit, nothing."""
+        """Append text at the right edge; nothing if it does not fit."""
         text = clean(text)
         cells = width_of(text)
         if cells + 1 <= self.room:
@@ -100,7 +100,7 @@ class Line:
         return self
 
     def text(self) -> str:
-        """What it says, without styles and trailing spaces."""
+        """Its text, without styles and trailing spaces."""
         return text_of(self.segments).rstrip()
 
     def done(self) -> list[Segment]:
@@ -121,7 +121,7 @@ def text_of(segments: Sequence[Segment]) -> str:
 
 def wrap(text: str, width: int, limit: int, words: bool = False) -> list[str]:
     """A text of several lines, clean, cut into pieces of at most `width` cells, at most `limit` of them; between
-    words, where there are any."""
+    words, if there are any."""
     pieces: list[str] = []
     for line in text.splitlines() or [""]:
         rest = clean(line)

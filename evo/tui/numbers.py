@@ -30,7 +30,7 @@ def ago(seconds: float) -> str:
 
 
 def count(value: float | None) -> str:
-    """Five cells at most: 999, 9,999, 12.3k, 4.5M; "-" for what is not known."""
+    """Five cells at most: 999, 9,999, 12.3k, 4.5M; "-" if it is not known."""
     if value is None:
         return "-"
     if value < 9_999.5:

@@ -1,4 +1,4 @@
-"""What the viewer has chosen, what each action changes of it, and the pages that it makes of a snapshot."""
+"""The viewer's choices, how each action changes them, and the pages that they make of a snapshot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Pages:
         return select(snapshot, self._standings.of(snapshot), self.view.choice)
 
     def place(self, snapshot: Snapshot) -> int | None:
-        """The row of the chosen problem, None where it is not shown."""
+        """The row of the chosen problem, None if it is not shown."""
         rows = self.rows(snapshot)
         return rows.index(self.view.problem) if self.view.problem in rows else None
 
@@ -38,7 +38,7 @@ class Pages:
             self._change(problem=rows[min(max(0, at), len(rows) - 1)])
 
     def step(self, snapshot: Snapshot, by: int) -> None:
-        """The next problem's answer, in the detail alone."""
+        """The next problem's answer; only in the detail."""
         if self.view.detail:
             self.move(snapshot, by)
 
@@ -105,7 +105,7 @@ class Pages:
         self._choose(snapshot, replace(self.view.choice, order=orders[(at + 1) % len(orders)], reverse=False))
 
     def sort(self, snapshot: Snapshot, order: int) -> None:
-        """By this; the other way round where it is by this already."""
+        """Sort by this; if the table is sorted by it already, reverse it."""
         choice = self.view.choice
         turned = choice.order == order and not choice.reverse
         self._choose(snapshot, replace(choice, order=order, reverse=turned))
@@ -120,7 +120,7 @@ class Pages:
         self._change(stopping=True, paused=False)
 
     def _choose(self, snapshot: Snapshot, choice: Choice) -> None:
-        """Another choice of problems; the chosen one stays where it is among them."""
+        """Another choice of problems; the chosen one stays if it is among them."""
         self._change(choice=choice)
         rows = self.rows(snapshot)
         if rows and self.view.problem not in rows:

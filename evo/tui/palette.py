@@ -1,4 +1,4 @@
-"""Styles of text, in the colours of evo.monitor.arm_style. Nothing is told by colour alone."""
+"""Styles of text, in the colours of evo.monitor.arm_style. Nothing is shown by colour only."""
 
 from __future__ import annotations
 

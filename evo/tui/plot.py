@@ -1,5 +1,5 @@
 """Curves of the arms with their bands, as lines of a screen: braille dots, axes with numbers, each curve named at its
-end and marked along its way, so that it is told apart without colours too."""
+end and marked along its way, so that it can be told from the others without colours."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def draw_plot(chart: Chart, width: int, height: int) -> Lines:
     curves, unit, share = chart.series, chart.x.title, chart.y.share
     axis = [int(x) for x in curves[0].x]
     names = max((min(width_of(clean(curve.name)), 12) for curve in curves), default=0)
-    labels = max(names + 7, len(unit)) if width >= 46 else 0  # the unit stands below the names
+    labels = max(names + 7, len(unit)) if width >= 46 else 0  # the unit is below the names
     left = 6
     canvas = Canvas(width - left - labels - 1, height - 2)
     low, high = _range(curves, share)
@@ -177,7 +177,7 @@ def _heights(values: Floats, low: float, high: float, down: int) -> Floats:
 def _marks(
     curves: Sequence[Series], at: npt.NDArray[np.int64], low: float, high: float, canvas: Canvas
 ) -> dict[int, dict[int, int]]:
-    """Row -> column -> curve whose mark stands there: along each curve, staggered, where no other mark is."""
+    """Row -> column -> curve whose mark is there: along each curve, staggered, without overlap."""
     found: dict[int, dict[int, int]] = {}
     if len(curves) < 2:
         return found
@@ -192,7 +192,7 @@ def _marks(
 
 
 def _ends(curves: Sequence[Series], low: float, high: float, height: int, share: bool) -> dict[int, tuple[int, str]]:
-    """Row -> (curve, its last value): beside where it ends, moved apart where several end together."""
+    """Row -> (curve, its last value): next to its end, moved apart if several end together."""
     wanted = []
     for number, curve in enumerate(curves):
         known = curve.y[np.isfinite(curve.y)]
@@ -215,7 +215,7 @@ def _value(value: float, share: bool) -> str:
 
 
 def _ticks(height: int, low: float, high: float, share: bool) -> dict[int, str]:
-    """Row -> the number beside it, round ones, in the row whose cell holds them."""
+    """Row -> its number: round ones, in the row whose cell holds them."""
     count = 4 if height >= 9 else 2
     if share:
         values = [i / count for i in range(count + 1)]

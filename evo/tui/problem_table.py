@@ -1,5 +1,5 @@
-"""The table of problems: a row each, and in it for every arm when it was solved or how far it has come, whether that
-is won, lost or level against the reference, and how its best fitness rose."""
+"""The table of problems. A row has for every arm the iteration of its solution or its best fitness, whether that is
+won, lost or level against the reference, and a curve of its best fitness."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from evo.tui.view import NAME, View, select
 
 
 class StandingsCache:
-    """Standings made anew only where some arm's results are others; and the curves drawn of them (ProblemTable)."""
+    """Standings that are recomputed only if some arm's results changed, and their curves (ProblemTable)."""
 
     def __init__(self) -> None:
         self.curves: dict[object, str] = {}
@@ -65,13 +65,13 @@ MOST_CURVES = 2_000
 @dataclass(frozen=True)
 class _Widths:
     name: int
-    bar: int  # 0 where there is no room for it
+    bar: int  # 0 if there is no room for it
     outcome: int
     gap: int  # 0 for none
 
 
 class ProblemTable:
-    """The table of one snapshot at one width; rows are drawn when they are asked for.
+    """The table of one snapshot at one width; rows are drawn on demand.
 
     rows: numbers of the problems shown, in order
     curves: drawn before, kept from one table of a comparison to the next
@@ -89,7 +89,7 @@ class ProblemTable:
         self._widths = self._fit()
 
     def head(self, height: int) -> Lines:
-        """What the signs mean, titles and totals; without the totals, and without the meaning, where there is little
+        """What the signs mean, titles and totals; without totals and meaning if there is little
         room."""
         if not self.snapshot.problems:
             return [Line(self.width).add("waiting for the first run to begin", DIM)][:height]
@@ -242,8 +242,7 @@ class ProblemTable:
             line.add(text if widths.gap >= GAP else text[:1], style, widths.gap, right=True)
 
     def _curve(self, number: int, problem: int, low: float, high: float) -> str:
-        """How the arm's best fitness rose. Only ever appended to, so where it has come to tells it apart from what it
-        was."""
+        """How the arm's best fitness rose. It is only appended to, so its end identifies it."""
         results = self.snapshot.arms[number].results
         assert results is not None and results.best is not None
         known = int(np.searchsorted(results.times, results.done[problem].max())) + 1
@@ -276,7 +275,7 @@ def _mean_best(best: np.ndarray, known: int) -> np.ndarray:
 
 
 def describe(view: View, snapshot: Snapshot, shown: int) -> str:
-    """What is left out and in what order the rest is, in a few words; "" where nothing is."""
+    """The filters and the order in a few words; "" for neither."""
     choice = view.choice
     parts: list[str] = []
     if choice.narrow:

@@ -1,7 +1,7 @@
-"""The screen beside a search: a process of its own, so that painting takes nothing from the search's.
+"""The screen of a live search: a separate process, so that painting takes no time from the search.
 
-It reads the database as any watcher would; what the viewer asks for (stop, pause) comes back over a socket. Should it
-break, the search goes on. This end holds the terminal: whatever the search writes meanwhile is held back and shown
+It reads the database as any watcher would; the viewer's commands (stop, pause) come back over a socket. If it
+breaks, the search continues. This end holds the terminal: whatever the search writes meanwhile is held back and shown
 afterwards, and the terminal is given back as it was, however the screen ends.
 """
 
@@ -75,7 +75,7 @@ class LiveScreen:
         self.loading(text)
 
     def loading(self, text: str) -> None:
-        """Say what is waited for."""
+        """Show what the screen waits for."""
         self._tell({"loading": text})
 
     def watch(self, db: str, name: str, controls: Controls, against: str | None = None) -> None:
@@ -84,7 +84,7 @@ class LiveScreen:
         self._tell({"watch": {"db": db, "name": name, "against": against, "paused": controls.paused}})
 
     def _tell(self, message: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # it broke, which `close` says
+        with contextlib.suppress(OSError):  # it broke, which `close` reports
             self._connection.send(json.dumps(message).encode() + b"\n")
 
     def _obey(self) -> None:
@@ -106,7 +106,7 @@ class LiveScreen:
 
     def _act(self, act: Act) -> None:
         if act is Act.INTERRUPT or self._controls is None:
-            os.kill(os.getpid(), signal.SIGINT)  # what Ctrl-C does, where the terminal sent it as a key
+            os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C, sent by the terminal as a key
         elif act is Act.STOP:
             self._controls.stop()
         elif act is Act.PAUSE:
@@ -115,7 +115,7 @@ class LiveScreen:
             self._controls.resume()
 
     async def close(self) -> int:
-        """End it; what it left with, 0 where it cleaned up. Takes at most END_SECONDS."""
+        """End it and return its exit code, 0 if it cleaned up. Takes at most END_SECONDS."""
         self._obey()
         self._loop.remove_reader(self._connection.fileno())
         if not self.up:  # still loading, so nothing is painted and there is nothing to wait for
@@ -123,7 +123,7 @@ class LiveScreen:
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_WR)
         code = await asyncio.shield(asyncio.to_thread(self._ended))
-        self._obey()  # what it said last
+        self._obey()  # its last messages
         self._connection.close()
         return code if self.up else 0
 
@@ -137,7 +137,7 @@ class LiveScreen:
 
 @contextlib.asynccontextmanager
 async def open_screen(console: Console, loading: str) -> AsyncIterator[LiveScreen]:
-    """A screen on the console's terminal until the block ends, at first saying what is loaded.
+    """A screen on the console's terminal until the block ends, first showing what is loaded.
 
     The terminal must be one that `can_show`; afterwards it is as before, however the block ends. A screen that broke is
     a warning then.
@@ -167,7 +167,7 @@ async def open_screen(console: Console, loading: str) -> AsyncIterator[LiveScree
 @contextlib.contextmanager
 def _obeying_suspension(screen: Callable[[], LiveScreen | None]) -> Iterator[None]:
     """Ctrl-Z stops this process only when the screen's has stopped, which gives the terminal back first: the shell
-    takes it over as soon as this one stands. Only the main thread can; elsewhere nothing is done."""
+    takes it over as soon as this one has stopped. Only the main thread can; others do nothing."""
     on_main = threading.current_thread() is threading.main_thread() and hasattr(signal, "SIGTSTP")
     if not on_main or signal.getsignal(signal.SIGTSTP) is not signal.SIG_DFL:
         yield
@@ -202,7 +202,7 @@ def _stops(pid: int, seconds: float) -> bool:
 
 
 def _state(pid: int) -> str:
-    """T for a process that is stopped; "" where that cannot be seen."""
+    """T for a process that is stopped; "" if that is unknown."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8") as file:
         return file.read().rpartition(")")[2].split()[0]
     return ""

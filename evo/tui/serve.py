@@ -1,6 +1,6 @@
 """The screen in a browser of this machine, by textual-serve: each page that is opened runs an `evo watch` of its own.
 
-It binds to this machine alone, and whoever asks must know the token of the address that is printed. The token goes into
+It binds to the loopback address, and a request must have the token of the printed address. The token goes into
 a cookie that other sites' pages cannot send, so that none of them can reach the screen through the viewer's browser.
 """
 
@@ -27,7 +27,7 @@ class ServedScreen(Server):
     """A server of one command. `address` is what to open; say: called with it once it can be opened."""
 
     def __init__(self, command: Sequence[str], title: str, port: int, say: Callable[[str], None]) -> None:
-        """port: 0 for a free one. Raises OSError where the port is taken."""
+        """port: 0 for a free one. Raises OSError if the port is taken."""
         self._socket = socket.create_server((HOST, port))
         port = self._socket.getsockname()[1]
         templates = Path(__file__).parent / "served"
@@ -48,7 +48,7 @@ class ServedScreen(Server):
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             # the name too: a page of another site may have had its own name lead here
             if request.host != host or request.headers.get("Origin", f"http://{host}") != f"http://{host}":
-                raise web.HTTPForbidden(text="this screen is served to this machine alone")
+                raise web.HTTPForbidden(text="this screen is only served to this machine")
             given = request.query.get("token") or request.cookies.get(self._cookie) or ""
             if not hmac.compare_digest(given.encode(), self.token.encode()):
                 raise web.HTTPForbidden(text="open the address that evo watch --serve printed, with its token")
@@ -77,5 +77,5 @@ class ServedScreen(Server):
 
 
 def command_of(name: str, against: str | None) -> list[str]:
-    """The command that shows the run, of the database that stands in the environment (EVO_DB)."""
+    """The command that shows the run, of the database in the environment (EVO_DB)."""
     return [sys.executable, "-m", "evo", "watch", *(["--against", against] if against else []), "--", name]

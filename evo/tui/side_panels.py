@@ -173,7 +173,7 @@ def _name_width(snapshot: Snapshot, width: int) -> int:
 TITLES = (*(f"<{BINS[quarter].partition('-')[2]}" for quarter in range(QUARTERS)), "kept", "copy", "repeat", "alone")
 """Of RATES, short enough for the narrower column of a wide screen."""
 NARROWEST = 9
-"""Cells of an operator's name; where there is less room the last columns go."""
+"""Cells of an operator's name; if there is less room, the last columns are left out."""
 
 
 def draw_operators(snapshot: Snapshot, width: int, height: int) -> Lines:
@@ -202,6 +202,6 @@ def draw_operators(snapshot: Snapshot, width: int, height: int) -> Lines:
 
 
 def _name(name: str) -> str:
-    """An operator's, without its arm's, whose mark stands before it, and without the kind of its address."""
+    """An operator's name without its arm's, whose mark is before it, and without the kind of its address."""
     arm, _, policy = name.partition(": ")
     return clean(policy.partition(":")[2] or policy or arm)

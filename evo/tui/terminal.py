@@ -17,7 +17,7 @@ except ImportError:  # not there on every system
     termios = None  # type: ignore[assignment]
 
 SERVED = "TEXTUAL_DRIVER"
-"""Set where the screen is shown in a browser (evo.tui.serve): it then needs no terminal."""
+"""Set if the screen is shown in a browser (evo.tui.serve): it then needs no terminal."""
 
 
 def can_show(console: Console) -> bool:
@@ -68,7 +68,7 @@ class GivenTerminal:
 
 @contextlib.contextmanager
 def held_output() -> Iterator[None]:
-    """Send stdout and stderr, where they are terminals, to a file while the block runs; then show its end on stderr."""
+    """Send stdout and stderr, if they are terminals, to a file while the block runs; then show its end on stderr."""
     saved: dict[int, int] = {}
     with tempfile.TemporaryFile() as held:
         for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
@@ -115,7 +115,7 @@ def _flush(stream: IO[str]) -> None:
 
 
 def _terminal_input() -> int | None:
-    """stdin, where it is a terminal that sends keys one by one."""
+    """stdin, if it is a terminal that sends keys one by one."""
     fd = descriptor(sys.stdin)
     return fd if fd is not None and os.isatty(fd) else None
 

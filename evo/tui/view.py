@@ -1,4 +1,4 @@
-"""What the viewer has chosen: which panel, which problem of which arm, and which problems of all in what order."""
+"""The viewer's choices: the panel, the problem and arm, and which problems are shown in what order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evo.monitor.snapshot import Snapshot
 
 PANELS = ("problems", "curves", "population", "operators", "improvements", "training", "errors")
 NAME, WON = -1, -2
-"""Orders of the table of problems beside those of its arms, which are their numbers."""
+"""Orders of the table of problems, besides those by an arm, which are the arms' numbers."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class View:
-    """panel: the one shown where there is no room for all; problem, arm: chosen, by number; live: this screen can
-    pause and stop the search, not only look on; paused: the search, or the picture where it is not live, is held;
-    stopping: the search was asked to end."""
+    """panel: the one shown if there is no room for all; problem, arm: chosen, by number; live: this screen can
+    pause and stop the search, not only show it; paused: the search is, or the picture if the screen is not
+    live; stopping: the search was told to end."""
 
     panel: str = "problems"
     problem: int = 0
@@ -93,7 +93,7 @@ def parts_of(names: Sequence[str]) -> list[str]:
 
 
 def part_of(name: str) -> str:
-    """maze:hard of maze:hard/5; the whole name where it is of no set."""
+    """maze:hard of maze:hard/5; the whole name if it is of no set."""
     return name.rpartition("/")[0] or name
 
 

@@ -1,4 +1,4 @@
-"""A thread that keeps a snapshot of a run current, reading the database beside whoever paints it."""
+"""A thread that keeps a snapshot of a run current, so that reading the database does not block painting."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Watcher:
                 self.snapshot = replace(self.snapshot, fault=str(error))
                 if self._patience is not None and time.monotonic() - silent_since >= self._patience:
                     self.failure = error
-            except Exception as error:  # a bug, or the run was deleted: told to a watcher, no reason to end a search
+            except Exception as error:  # a bug, or the run was deleted: shown, and no reason to end a search
                 self.snapshot = replace(self.snapshot, fault=f"{type(error).__name__}: {error}")
                 self.failure = error if self._patience is not None else None
             self.changed()

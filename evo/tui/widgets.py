@@ -23,7 +23,7 @@ Segments = list[Segment]
 class LinesView(ScrollView, can_focus=False):
     """Lines one below the other, scrolling where there are more than rows. A piece of text with a link can be clicked.
 
-    encoding: of the terminal; what it has no sign for is shown by another
+    encoding: of the terminal; a character that it lacks is shown by another
     """
 
     DEFAULT_CSS = """
@@ -90,7 +90,7 @@ class LinesView(ScrollView, can_focus=False):
             self._shown.pop(place, None)
             return Strip.blank(width)
         segments = self.row(place)
-        if len(self._shown) > 500:  # of where it was scrolled to before
+        if len(self._shown) > 500:  # of places scrolled to before
             self._shown.clear()
         self._shown[place] = list(segments)
         if self.encoding is not None:

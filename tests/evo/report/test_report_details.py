@@ -1,4 +1,4 @@
-"""Every problem by itself: its statement, what was asked, the best answers; and that every word is explained."""
+"""Each problem: its statement, prompts and best answers; and that every word is explained."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_an_unfinished_comparison_says_how_far_it_has_come(
     at = report.summary.horizon
     assert 2 <= at < 6 and report.summary.seeds == 1
     assert report.head.remarks == (
-        "Unfinished: of 4 runs, 1 interrupted, 2 waiting. Figures of whole searches are those at the "
+        "Unfinished: of 4 runs, 1 interrupted, 2 waiting. Metrics of whole searches are taken at the "
         f"horizon, iteration {at} of 6, of 1 of 2 seeds.",
     )
     assert report.head.remarks[0] in Elements(page).text and f"After {at} of 6 iterations" in Elements(page).text
@@ -259,7 +259,7 @@ def test_reports_are_of_what_is_there(finished):
         problems=replace(report.problems, fitness=None),
     )
     found = Elements(page_of(bare))
-    assert "one objective alone, or no valid answer" in found.text and "No curve of best@k" in found.text
+    assert "a single objective, or no valid answer" in found.text and "No curve of best@k" in found.text
 
 
 def test_arms_of_different_cost_and_problems_without_targets(
@@ -274,7 +274,7 @@ def test_arms_of_different_cost_and_problems_without_targets(
     as_comparison(address, {"two": ("two", 0), "one": ("one", 0)})
     report, page = page_for(address, "both")
     found = Elements(page)
-    assert "4 iterations of 1 or 2 answers" in found.text and "Nothing to draw: one objective alone" in found.text
+    assert "4 iterations of 1 or 2 answers" in found.text and "Nothing to draw: a single objective" in found.text
     assert report.summary.answers == 2 and report.summary.horizon == 0 and report.summary.best_horizon == 2
     assert "Mean best fitness after 2 iterations" in found.text and len(report.head.verdict) == 1
     assert [column.title for column in report.problems.table.columns] == ["problem", "two", "one", "one against two"]

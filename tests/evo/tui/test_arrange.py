@@ -97,7 +97,7 @@ def test_a_maze_is_drawn_with_the_way_through_it():
         "Find a route",
         "P R O M P T",
         "C1 C2",
-        "what it changed in its parent 3100",
+        "changes to its parent 3100",
     ):
         assert said in text
 
