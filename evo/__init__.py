@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evo.api.ask_tell import Search as Search
-    from evo.api.ask_tell import SearchPrompt as SearchPrompt
-    from evo.api.ask_tell import TellResult as TellResult
     from evo.api.background import Interrupted as Interrupted
     from evo.api.background import ScorerWarning as ScorerWarning
     from evo.api.compare import compare as compare
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
     from evo.api.run import load_run as load_run
     from evo.api.run import resume as resume
     from evo.api.run import run as run
+    from evo.api.session import SearchPrompt as SearchPrompt
+    from evo.api.session import TellResult as TellResult
     from evo.api.train import TrainResult as TrainResult
     from evo.api.train import train as train
     from evo.errors import BadInput as BadInput
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from problems.custom.scorer_file import AnswerError as AnswerError
 else:
     _HOMES = {
-        "evo.api.ask_tell": "Search SearchPrompt TellResult",
+        "evo.api.ask_tell": "Search",
+        "evo.api.session": "SearchPrompt TellResult",
         "evo.api.compare": "compare load_comparison",
         "evo.api.comparison_result": "ComparisonResult",
         "evo.api.background": "Interrupted ScorerWarning",

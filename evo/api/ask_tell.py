@@ -6,15 +6,9 @@ thread of its own. Calls from any thread take turns there, so a search needs no 
 
 from __future__ import annotations
 
-import asyncio
-import threading
-import time
 import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 from evo.api.arguments import (
     OF_SCORERS,
@@ -32,30 +26,22 @@ from evo.api.arguments import (
 from evo.api.frames import candidate_rows, data_frame
 from evo.api.result import Answer, best_answers
 from evo.api.run import OF_RESUMES, configure
+from evo.api.session import GivenScore, SearchPrompt, Session, TellResult, external_resources
 from evo.comparison.resume import plan_resume
 from evo.errors import BadInput
 from evo.runs.launch import ASK_TELL, Launched, launch
 from evo.runs.preflight import check_new_search
-from evo.runs.result import outcome_of, summarize
 from evo.runs.resume import relaunch
-from evo.search.iteration import Proposal, make_group
 from evo.search.resources import Resources
-from evo.search.stop import FINISHED, INTERRUPTED, StopReason
 from islands.db.store import Store
-from islands.types import Candidate, Placement
-from problems.contract import Problem, ScorerFault, ScoresMetrics
-from problems.contract import Score as ProblemScore
+from problems.contract import Problem
 from problems.registry import given
-from problems.types import Prompt, Rollout, ScoredGroup, ScoredRollout
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-T = TypeVar("T")
 Answers = str | Sequence[str]
 """The answers to one prompt: one, or several."""
-GivenScore = float | Mapping[str, float] | ProblemScore
-"""An answer's score from the caller: the fitness, values by the names of the objectives, or a problems.Score."""
 OF_SEARCHES = frozenset(
     (
         *("seed", "limit", "answers", "until_solved", "max_answers", "max_seconds", "islands", "strategy", "fresh"),
@@ -65,50 +51,6 @@ OF_SEARCHES = frozenset(
 """Settings of `evo run` that need no policy."""
 MOST_AHEAD = 100_000
 """Prompts that may be asked for and not told yet."""
-NOTHING = np.empty(0, np.int32)
-
-
-@dataclass(frozen=True)
-class SearchPrompt:
-    """A prompt of `Search.ask`, to be answered by `Search.tell`.
-
-    problem: the problem's name; iteration: its place among the problem's iterations; island: where answers will live
-    text, system: the request and the system message, as a language model would get them
-    parent: the answer to improve, with its text, fitness, rewards and feedback; None if the prompt shows none
-    inspirations: other good answers that the prompt shows
-    """
-
-    problem: str
-    iteration: int
-    island: int
-    text: str
-    system: str
-    parent: Candidate | None
-    inspirations: tuple[Candidate, ...]
-    proposal: Proposal = field(repr=False, compare=False)
-    asked_at: float = field(default_factory=time.perf_counter, repr=False, compare=False)
-
-    def read(self, reply: str) -> list[str]:
-        """The answers in a model's reply to `text`, out of their tags or code fences; [] if it holds none."""
-        chain = self.proposal.choice.prompt_format.parse(_rollout(reply), self.proposal.selection)
-        return list(chain.answers)
-
-
-@dataclass(frozen=True)
-class TellResult:
-    """What the answers to one prompt won.
-
-    fitness: the best of these answers; None if there is none
-    improved: whether one of them is the best of its problem so far
-    scores: of each answer: fitness, rewards by objective, feedback, and the error of an answer at fault
-    candidates: the id of each answer in the run; new: whether the run did not have it before
-    """
-
-    fitness: float | None
-    improved: bool
-    scores: tuple[ProblemScore, ...]
-    candidates: tuple[int, ...]
-    new: tuple[bool, ...]
 
 
 class Search:
@@ -159,7 +101,7 @@ class Search:
         values = {"answers": 1, **settings, **fixed, "iterations": iterations}
         loaded, objects = configure("Search", address, score, config, values)
         stored = database(db) if db is not None or name is not None else None
-        resources = _resources()
+        resources = external_resources()
         with given(objects):
             check_new_search(loaded, resources, stored, name)
             store = Store.in_memory() if stored is None else None
@@ -199,13 +141,13 @@ class Search:
         if policy != ASK_TELL:
             raise BadInput(f"{name} is searched by {policy}: evo.resume({name!r}) continues it")
         objects = [*reopen_function(score, plan.runs[0], name), *split_problems(problems)[1]]
-        search, resources = cls.__new__(cls), _resources()
+        search, resources = cls.__new__(cls), external_resources()
         with given(objects):
             search._start(lambda: relaunch(name, db=db, changes=plan.changes, shared=resources), resources)
         return search
 
     def _start(self, prepare: Callable[[], Coroutine[Any, Any, Launched]], resources: Resources) -> None:
-        self._session = _Session(prepare, resources)
+        self._session = Session(prepare, resources)
         self._close = weakref.finalize(self, self._session.close)
 
     @property
@@ -301,217 +243,3 @@ class Search:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-class ExternalPolicy:
-    """The place of a policy in a search whose answers come from the caller: it has a prompt format, and no answers."""
-
-    version, prompt_format = ASK_TELL, "chat"
-    temperature, batch = 0.0, 0
-    max_tokens: int | None = None
-    has_logprobs = False
-    continues = True
-
-    async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
-        raise RuntimeError("the answers of this search come from its caller: evo.Search")
-
-    async def close(self) -> None: ...
-
-
-class _Session:
-    """A launched search on its event loop, which only this thread touches."""
-
-    def __init__(self, prepare: Callable[[], Coroutine[Any, Any, Launched]], resources: Resources) -> None:
-        self._resources = resources
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="evo-search", daemon=True)
-        self._thread.start()
-        self._open: set[int] = set()  # ids of proposals that are not told yet
-        try:
-            self.launched = self.run(self._prepared(prepare))
-        except BaseException:
-            self._end_loop()
-            raise
-
-    async def _prepared(self, prepare: Callable[[], Coroutine[Any, Any, Launched]]) -> Launched:
-        launched = await prepare()
-        launched.core.replay(lambda: False)
-        return launched
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result, from any thread but the loop's."""
-        if self._loop.is_closed():
-            work.close()
-            raise RuntimeError("the search is closed; evo.Search.resume(name) continues a stored one")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def on_loop(self, work: Callable[[], T]) -> T:
-        async def call() -> T:
-            return work()
-
-        return self.run(call())
-
-    def is_done(self) -> bool:
-        core = self.launched.core
-        return core.stopped is not None or not any(problem_run.open for problem_run in core.problem_runs)
-
-    def ask(self, count: int) -> list[SearchPrompt]:
-        prompts: list[SearchPrompt] = []
-        while len(prompts) < count and (choice := self.launched.core.ask()) is not None:
-            proposal = choice.ask()
-            shown = choice.prompt_format.select_shown(proposal.selection)
-            others = {one.id: one for one in (*shown.best, *shown.inspirations) if one != shown.parent}
-            self._open.add(id(proposal))
-            prompts.append(
-                SearchPrompt(
-                    choice.problem_run.problem.name,
-                    choice.iteration,
-                    choice.island,
-                    proposal.prompt.user,
-                    proposal.prompt.system,
-                    shown.parent,
-                    tuple(others.values()),
-                    proposal,
-                )
-            )
-        return prompts
-
-    async def tell(
-        self,
-        prompts: Sequence[SearchPrompt],
-        answers: Sequence[Sequence[str]],
-        scores: Sequence[Sequence[GivenScore] | None],
-        operator: str,
-    ) -> list[TellResult]:
-        asked = [id(prompt.proposal) for prompt in prompts]
-        if len(set(asked)) != len(asked) or not self._open.issuperset(asked):
-            raise ValueError("a prompt is not of this search, or it was told before")
-        self._open.difference_update(asked)
-        try:
-            work = map(self._score, prompts, answers, scores, [operator] * len(prompts))
-            groups = await asyncio.gather(*work, return_exceptions=True)
-            return self._store(prompts, groups)
-        except (ValueError, TypeError):
-            self._open.update(asked)  # the caller's mistake: they may be told again
-            raise
-
-    async def _score(
-        self, prompt: SearchPrompt, answers: Sequence[str], scores: Sequence[GivenScore] | None, operator: str
-    ) -> ScoredGroup:
-        sampled_at = time.perf_counter()
-        proposal, config = prompt.proposal, self.launched.config
-        problem_run = proposal.choice.problem_run
-        rollouts = [_rollout(answer) for answer in answers]
-        if scores is None:
-            scored = await asyncio.gather(*map(problem_run.scores.score, answers))
-        else:
-            problem = problem_run.problem
-            scored = [
-                problem_run.scores.take(answer, score_of(problem, score))
-                for answer, score in zip(answers, scores, strict=True)
-            ]
-        return make_group(
-            proposal,
-            tuple(ScoredRollout(rollout, (answer,)) for rollout, answer in zip(rollouts, scored, strict=True)),
-            operator,
-            answers=1,
-            seed=config.seed,
-            temperature=0.0,
-            sampling_seconds=sampled_at - prompt.asked_at,
-            scoring_seconds=time.perf_counter() - sampled_at,
-        )
-
-    def _store(
-        self, prompts: Sequence[SearchPrompt], groups: Sequence[ScoredGroup | BaseException]
-    ) -> list[TellResult]:
-        """All of them in one transaction; a problem whose scorer failed takes no more. Raises the first fault."""
-        core = self.launched.core
-        faults = [fault for fault in groups if isinstance(fault, BaseException)]
-        other = next((fault for fault in faults if not isinstance(fault, ScorerFault)), None)
-        if other is not None:
-            raise other
-        results, stored = [], []
-        with core.store.begin() as transaction:
-            for prompt, group in zip(prompts, groups, strict=True):
-                problem_run = prompt.proposal.choice.problem_run
-                if isinstance(group, BaseException):
-                    core.fail(problem_run, str(group), transaction)
-                else:
-                    group, placements = core.tell(problem_run, group, transaction)
-                    stored.append((problem_run, group))
-                    results.append(_result(group, placements))
-            core.write_metrics_if_due(transaction, self.launched.search.scorer.queued)
-        for problem_run, group in stored:
-            core.release(problem_run, group)
-        if faults:
-            raise faults[0]
-        return results
-
-    def close(self) -> None:
-        if self._loop.is_closed():
-            return
-        try:
-            self.run(self._finish())
-        finally:
-            self._end_loop()
-
-    async def _finish(self) -> None:
-        launched = self.launched
-        stop = launched.core.stopped or (FINISHED if self.is_done() and not self._open else INTERRUPTED)
-        outcome, why = outcome_of(launched, stop, None)
-        if stop.reason is StopReason.FINISHED and outcome == "done":
-            why = ""
-        launched.status.active.pause()
-        launched.finish(outcome, why, summarize(launched, outcome, why))
-        await launched.close()
-        await self._resources.close()
-
-    def _end_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-def score_of(problem: Problem, given_score: GivenScore) -> ProblemScore:
-    """A score from the caller as a problems.Score. Raises ValueError if the problem cannot tell what it is worth."""
-    if isinstance(given_score, ProblemScore):
-        return given_score
-    if isinstance(given_score, Mapping):
-        values = {str(name): float(value) for name, value in given_score.items()}
-        known = problem.score_of_metrics(values) if isinstance(problem, ScoresMetrics) else None
-        if known is not None:
-            return known
-        if missing := [name for name in problem.objectives if name not in values]:
-            raise ValueError(f"{problem.name}: a score without {', '.join(missing)}")
-        rewards = tuple(values[name] for name in problem.objectives)
-        return ProblemScore(rewards, values.get("fitness", sum(rewards) / len(rewards)))
-    if len(problem.objectives) != 1:
-        raise ValueError(
-            f"{problem.name} has the objectives {', '.join(problem.objectives)}: give a mapping or a problems.Score"
-        )
-    return ProblemScore((float(given_score),), float(given_score))
-
-
-def _resources() -> Resources:
-    return Resources(open_policy=lambda config, problems: ExternalPolicy())
-
-
-def _rollout(text: str) -> Rollout:
-    return Rollout(text, NOTHING, NOTHING.astype(np.float32), NOTHING)
-
-
-def _result(group: ScoredGroup, placements: Sequence[Placement]) -> TellResult:
-    scores = tuple(answer.score for answer in group.all_answers())
-    valid = [score.fitness for score in scores if score.error is None]
-    return TellResult(
-        max(valid, default=None),
-        any(placement.improved for placement in placements),
-        scores,
-        tuple(placement.candidate for placement in placements),
-        tuple(placement.new for placement in placements),
-    )
