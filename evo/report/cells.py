@@ -65,18 +65,18 @@ def number(value: float | None, form: str = ".3f", mark: str = "") -> Cell:
     return Cell(format(value + 0.0, form), round(float(value), 9), mark)
 
 
-def interval(found: Interval | None, form: str = ".3f") -> Cell:
-    if found is None:
+def interval(value: Interval | None, form: str = ".3f") -> Cell:
+    if value is None:
         return Cell(NONE)
-    return Cell(f"{found.mean:{form}}", round(found.mean, 9), note=found.ends(form).strip())
+    return Cell(f"{value.mean:{form}}", round(value.mean, 9), note=value.ends(form).strip())
 
 
-def difference_cells(found: Difference) -> tuple[Cell, ...]:
+def difference_cells(gap: Difference) -> tuple[Cell, ...]:
     """The columns difference, p, problems and result."""
-    text = f"{found.interval.mean:+.3f}{found.interval.ends('+.3f')}"
+    text = f"{gap.interval.mean:+.3f}{gap.interval.ends('+.3f')}"
     return (
-        Cell(text, round(found.interval.mean, 9), "shown" if found.shown else ""),
-        number(found.p, ".2g"),
-        number(found.pairs, ".0f"),
-        word("shown" if found.shown else "no difference shown", "shown" if found.shown else "faint"),
+        Cell(text, round(gap.interval.mean, 9), "shown" if gap.shown else ""),
+        number(gap.p, ".2g"),
+        number(gap.pairs, ".0f"),
+        word("shown" if gap.shown else "no difference shown", "shown" if gap.shown else "faint"),
     )

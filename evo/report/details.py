@@ -87,12 +87,12 @@ def problem_details(
         for row, problem in enumerate(problems):
             searches = [(run.run.seed, search) for run in runs if (search := _search(run, problem)) is not None]
             known = [(search.problem.best_fitness, seed, search) for seed, search in searches if search.problem.best]
-            best = max(known, key=lambda one: (one[0] or 0.0, -one[1]), default=None)
+            best = max(known, key=lambda ranked: (ranked[0] or 0.0, -ranked[1]), default=None)
             if best is not None:
                 chosen[place, row] = best[1], best[2], int(best[2].problem.best or 0)
     texts = _load(store, chosen.values())
     room = max(FEWEST_CHARS, min(MOST_CHARS, PAGE_CHARS // max(1, 4 * len(chosen) + len(problems))))
-    found = []
+    details = []
     for row, problem in enumerate(problems):
         stated = problem_of(problem)
         answers = []
@@ -105,8 +105,8 @@ def problem_details(
         best_known = None if stated is None else stated.best_known
         reached = "" if best_known is None else describe_best_known(top, best_known)
         statement = "" if stated is None else bounded(stated.statement(), room)
-        found.append(ProblemDetail(row, problem.name, problem.target, statement, reached, tuple(answers)))
-    return tuple(found)
+        details.append(ProblemDetail(row, problem.name, problem.target, statement, reached, tuple(answers)))
+    return tuple(details)
 
 
 @dataclass(frozen=True)
@@ -124,16 +124,16 @@ def _load(store: Store, chosen: Collection[tuple[int, SearchReading, int]]) -> _
     reader = CandidateReader(store, 0)
     lines = {id: search.line(id) for _, search, id in chosen}
     parents = {id: int(search.ids[lines[id][-2]]) for _, search, id in chosen if len(lines[id]) > 1}
-    found = _Texts({}, parents, {}, {}, {})
+    texts = _Texts({}, parents, {}, {}, {})
     ids = list(lines)
     for start in range(0, len(ids), CHUNK):
         part = ids[start : start + CHUNK]
         wanted = [*part, *(parents[id] for id in part if id in parents)]
-        found.candidates.update(zip(wanted, reader.fetch(wanted), strict=True))
-        found.prompts.update(prompts_of(store, part))
-        found.chains.update(chains_of(store, part))
-        found.reflections.update(reflections_on(store, part))
-    return found
+        texts.candidates.update(zip(wanted, reader.fetch(wanted), strict=True))
+        texts.prompts.update(prompts_of(store, part))
+        texts.chains.update(chains_of(store, part))
+        texts.reflections.update(reflections_on(store, part))
+    return texts
 
 
 def _answer(
@@ -159,7 +159,7 @@ def _answer(
         bounded(here.feedback, room // 4),
         texts.reflections.get(id, ""),
         _walk(stated, here.text),
-        tuple((int(search.born[one]) + 1, float(search.fitness[one])) for one in above),
+        tuple((int(search.born[ancestor]) + 1, float(search.fitness[ancestor])) for ancestor in above),
         () if not (parent or "").strip() else tuple(difference(parent or "", here.text, unit, room)),
         unit,
         bounded(system, room // 4),

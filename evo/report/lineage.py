@@ -72,24 +72,24 @@ class Lineage:
 
 def find_longest(readings: Mapping[str, Sequence[RunReading]], most: int = MOST_LINEAGES) -> list[Lineage]:
     """The longest line of each arm first, then of other problems, the longest first; without their steps yet."""
-    found = [
+    lineages = [
         lineage
         for arm, runs in readings.items()
         for run in runs
         for row, search in enumerate(run.searches)
         if (lineage := _lineage_of(arm, run, row, search)) is not None
     ]
-    found.sort(key=lambda lineage: (-lineage.rises, -len(lineage.line), lineage.row))
+    lineages.sort(key=lambda lineage: (-lineage.rises, -len(lineage.line), lineage.row))
     chosen: list[Lineage] = []
     for arm in readings:
-        chosen += [lineage for lineage in found if lineage.arm == arm][:1]
-    chosen = sorted(chosen, key=found.index)[:most]
-    for lineage in found:
+        chosen += [lineage for lineage in lineages if lineage.arm == arm][:1]
+    chosen = sorted(chosen, key=lineages.index)[:most]
+    for lineage in lineages:
         if len(chosen) == most:
             break
         if all(lineage.row != other.row for other in chosen):
             chosen.append(lineage)
-    return sorted(chosen, key=found.index)
+    return sorted(chosen, key=lineages.index)
 
 
 def _lineage_of(arm: str, run: RunReading, row: int, search: SearchReading) -> Lineage | None:

@@ -190,30 +190,30 @@ def archive_plot(maps: Sequence[ArchiveMap], problem: str, number: int) -> Plot 
         return None
     across = min(4, len(maps))
     down = -(-len(maps) // across)
-    flat = all(one.y == "" for one in maps)
+    flat = all(archive.y == "" for archive in maps)
     made, axes = figure(2.75 * across + 0.9, (1.5 if flat else 2.6) * down + 0.9, down, across)
-    known = np.concatenate([one.fitness[np.isfinite(one.fitness)] for one in maps])
+    known = np.concatenate([archive.fitness[np.isfinite(archive.fitness)] for archive in maps])
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
     low, high = (low, high) if low < high else (low - 0.5, high + 0.5)
     colours = matplotlib.colormaps[MAP].with_extremes(bad="#f4f4f4")
     image = None
-    across_all, down_all = (_union([span(one) for one in maps]) for span in (_across, _down))
-    for ax, one in zip(axes, maps, strict=False):
-        rows, columns = one.fitness.shape
+    across_all, down_all = (_union([span(archive) for archive in maps]) for span in (_across, _down))
+    for ax, archive in zip(axes, maps, strict=False):
+        rows, columns = archive.fitness.shape
         fine = columns > COARSE_BINS or rows > COARSE_BINS
         image = ax.pcolormesh(
-            np.linspace(*_across(one), columns + 1), np.linspace(*_down(one), rows + 1),
-            np.ma.masked_invalid(one.fitness), cmap=colours, vmin=low, vmax=high,
+            np.linspace(*_across(archive), columns + 1), np.linspace(*_down(archive), rows + 1),
+            np.ma.masked_invalid(archive.fitness), cmap=colours, vmin=low, vmax=high,
             edgecolors="none" if fine else "white", linewidth=0.8,
         )  # fmt: skip
-        ax.set_title(f"{label(one.arm, 18)}: {one.filled} cells", fontsize=8.5)
-        ax.set_xlabel(label(one.x), fontsize=8)
+        ax.set_title(f"{label(archive.arm, 18)}: {archive.filled} cells", fontsize=8.5)
+        ax.set_xlabel(label(archive.x), fontsize=8)
         ax.set_xlim(across_all)
         ax.set_ylim(down_all)
         ax.tick_params(labelsize=7)
         ax.xaxis.set_major_locator(MaxNLocator(4))
-        if one.y:
-            ax.set_ylabel(label(one.y), fontsize=8)
+        if archive.y:
+            ax.set_ylabel(label(archive.y), fontsize=8)
         else:
             ax.set_yticks([])
         ax.grid(False)
@@ -221,7 +221,7 @@ def archive_plot(maps: Sequence[ArchiveMap], problem: str, number: int) -> Plot 
         ax.set_visible(False)
     assert image is not None
     made.colorbar(image, ax=axes, label="fitness", shrink=0.8, aspect=25)
-    left_out = sorted({name for one in maps for name in one.left_out})
+    left_out = sorted({name for archive in maps for name in archive.left_out})
     caption = (
         f"Archive of {problem}, seed {maps[0].seed}: each cell shows its fittest elite on any island; axes are the "
         "same in every arm. Bins divide the range that each search has met; values in white were never met."
@@ -235,12 +235,12 @@ def archive_plot(maps: Sequence[ArchiveMap], problem: str, number: int) -> Plot 
 Span = tuple[float, float]
 
 
-def _across(one: ArchiveMap) -> Span:
-    return _wide(one.x_range)
+def _across(archive: ArchiveMap) -> Span:
+    return _wide(archive.x_range)
 
 
-def _down(one: ArchiveMap) -> Span:
-    return _wide(one.y_range)
+def _down(archive: ArchiveMap) -> Span:
+    return _wide(archive.y_range)
 
 
 def _wide(span: Span) -> Span:

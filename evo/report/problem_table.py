@@ -26,7 +26,7 @@ def problems_table(comparison: Comparison, results: Mapping[str, Results], linke
     """
     names = [arm.name for arm in comparison.arms]
     reference = comparison.reference
-    found = standings(
+    standing = standings(
         [results[name] for name in names],
         None if reference is None else names.index(reference),
         len(comparison.problems),
@@ -41,8 +41,8 @@ def problems_table(comparison: Comparison, results: Mapping[str, Results], linke
         link = detail_id(row) if row < linked else ""
         cells = [Cell(problem.name, problem.name.lower(), "name", link=link)]
         cells += [word(sets[row])] * several + [number(problem.target, ".4g")] * with_targets
-        cells += [_outcome(found, place, row, seeds) for place in range(len(names))]
-        cells += [_against(found, place, row) for place in others]
+        cells += [_outcome(standing, place, row, seeds) for place in range(len(names))]
+        cells += [_against(standing, place, row) for place in others]
         rows.append(tuple(cells))
     columns = [Column("problem", "a link to its statement and best answers", number=False)]
     columns += [Column("set", number=False)] * several
@@ -50,10 +50,10 @@ def problems_table(comparison: Comparison, results: Mapping[str, Results], linke
     hint = f"{SOLVED} 12: solved at iteration 12, the median over seeds; else the best fitness so far, mean over seeds"
     columns += [Column(name, hint, arm=place) for place, name in enumerate(names)]
     columns += [Column(f"{names[place]} against {reference}", "won, lost or level", arm=place) for place in others]
-    flags, flagged = _flags(found, sets if several else [], with_targets, others, names)
+    flags, flagged = _flags(standing, sets if several else [], with_targets, others, names)
     return Table(
         "problems", "Every problem", tuple(columns), tuple(rows), len(rows) > 1, flags, flagged,
-        _totals(found, len(names), others, several + with_targets, with_targets),
+        _totals(standing, len(names), others, several + with_targets, with_targets),
         RULE.format(reference=reference) if others else "",
     )  # fmt: skip
 
@@ -62,11 +62,11 @@ def detail_id(row: int) -> str:
     return f"problem-{row + 1}"
 
 
-def _outcome(found: Standings, arm: int, row: int, seeds: int) -> Cell:
+def _outcome(standing: Standings, arm: int, row: int, seeds: int) -> Cell:
     """The iteration of the solution, or the best fitness. Sorted by: more seeds that solved it, sooner, fitter."""
-    share, best = float(found.solved[arm, row]), float(found.best[arm, row])
+    share, best = float(standing.solved[arm, row]), float(standing.best[arm, row])
     if share > 0:
-        took = float(found.took[arm, row])
+        took = float(standing.took[arm, row])
         note = "" if share == 1.0 else f"{round(share * seeds)} of {seeds} seeds"
         return Cell(f"{SOLVED} {took:.0f}", round((1 - share) * 1e6 + took, 6), "solved", note)
     if not math.isfinite(best):
@@ -74,14 +74,14 @@ def _outcome(found: Standings, arm: int, row: int, seeds: int) -> Cell:
     return Cell(f"{best:.4g}", round(2e6 - best, 6))
 
 
-def _against(found: Standings, arm: int, row: int) -> Cell:
-    sign, gap = float(found.sign[arm, row]), float(found.gap[arm, row])
+def _against(standing: Standings, arm: int, row: int) -> Cell:
+    sign, gap = float(standing.sign[arm, row]), float(standing.gap[arm, row])
     if math.isnan(sign):
         return Cell(NONE)
     if sign == 0:
         return Cell("level", 0.0, "faint")
     size = ""
-    if found.timed[arm, row]:
+    if standing.timed[arm, row]:
         size = f"{abs(gap):.0f} {'sooner' if gap > 0 else 'later'}"
     elif abs(gap) >= LEVEL:
         size = f"{gap:+.4f}"
@@ -90,32 +90,32 @@ def _against(found: Standings, arm: int, row: int) -> Cell:
 
 
 def _flags(
-    found: Standings, sets: list[str], with_targets: bool, others: list[int], names: list[str]
+    standing: Standings, sets: list[str], with_targets: bool, others: list[int], names: list[str]
 ) -> tuple[tuple[tuple[str, str, int], ...], tuple[frozenset[str], ...]]:
     """What rows may be picked by, and each row's own."""
     picks: list[tuple[str, str, np.ndarray]] = []
     if with_targets:
-        picks.append(("unsolved", "not solved under every seed by any arm", found.unsolved))
+        picks.append(("unsolved", "not solved under every seed by any arm", standing.unsolved))
     if len(names) > 1:
-        picks.append(("differing", "solved by some arms and not by others", found.differing))
+        picks.append(("differing", "solved by some arms and not by others", standing.differing))
     for place in others:
-        picks.append((f"won-{place}", f"won by {names[place]}", found.sign[place] > 0))
-        picks.append((f"lost-{place}", f"lost by {names[place]}", found.sign[place] < 0))
+        picks.append((f"won-{place}", f"won by {names[place]}", standing.sign[place] > 0))
+        picks.append((f"lost-{place}", f"lost by {names[place]}", standing.sign[place] < 0))
     for at, name in enumerate(dict.fromkeys(sets)):
-        picks.append((f"set-{at}", f"of {name}", np.array([one == name for one in sets])))
-    flagged = tuple(frozenset(flag for flag, _, mask in picks if mask[row]) for row in range(found.solved.shape[1]))
+        picks.append((f"set-{at}", f"of {name}", np.array([part == name for part in sets])))
+    flagged = tuple(frozenset(flag for flag, _, mask in picks if mask[row]) for row in range(standing.solved.shape[1]))
     return tuple((flag, text, int(mask.sum())) for flag, text, mask in picks), flagged
 
 
-def _totals(found: Standings, arms: int, others: list[int], between: int, with_targets: bool) -> tuple[Cell, ...]:
-    judged = int((~np.isnan(found.solved)).any(axis=0).sum())
+def _totals(standing: Standings, arms: int, others: list[int], between: int, with_targets: bool) -> tuple[Cell, ...]:
+    judged = int((~np.isnan(standing.solved)).any(axis=0).sum())
     cells = [Cell("all")] + [Cell("")] * between
     for arm in range(arms):
-        some = int((np.nan_to_num(found.solved[arm]) > 0).sum())
-        every = int((found.solved[arm] == 1.0).sum())
+        some = int((np.nan_to_num(standing.solved[arm]) > 0).sum())
+        every = int((standing.solved[arm] == 1.0).sum())
         note = f"{every} under every seed" if every < some else ""
         cells.append(Cell(f"{some} of {judged} solved", note=note) if with_targets else Cell(""))
     for arm in others:
-        won, lost, level = found.counts(arm)
+        won, lost, level = standing.counts(arm)
         cells.append(Cell(f"{won} won, {lost} lost", note=f"{level} level"))
     return tuple(cells)

@@ -20,8 +20,10 @@ PER_RUN = ("seed",)
 def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
     """The settings in which arms differ (None for a single arm), and those that they share."""
     flat = {arm.name: flattened(arm.runs[0].config) for arm in comparison.arms}
-    keys = [key for key in dict.fromkeys(key for one in flat.values() for key in one) if key not in PER_RUN]
-    differing = [key for key in keys if len({json.dumps(one.get(key), sort_keys=True) for one in flat.values()}) > 1]
+    keys = [key for key in dict.fromkeys(key for config in flat.values() for key in config) if key not in PER_RUN]
+    differing = [
+        key for key in keys if len({json.dumps(config.get(key), sort_keys=True) for config in flat.values()}) > 1
+    ]
     first = next(iter(flat.values()))
     shared = Table(
         "shared-settings",
@@ -35,7 +37,7 @@ def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
         "settings",
         "What the arms differ in",
         (Column("setting", number=False), *(Column(name, number=False) for name in flat)),
-        tuple((word(key), *(Cell(_said(one.get(key))) for one in flat.values())) for key in differing),
+        tuple((word(key), *(Cell(_said(config.get(key))) for config in flat.values())) for key in differing),
     )
     return apart, shared
 
@@ -81,19 +83,19 @@ def flattened(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _said(value: Any) -> str:
     if isinstance(value, list):
-        text = ", ".join(str(one) for one in value[:LISTED])
+        text = ", ".join(str(item) for item in value[:LISTED])
         return f"{text}, … ({len(value)} in all)" if len(value) > LISTED else text
     return "default" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def machines_table(comparison: Comparison) -> Table:
     """Where and when the runs were searched, as they themselves kept it: one row for each machine and software."""
-    found: dict[str, tuple[Mapping[str, Any], list[RunRecord]]] = {}
+    by_machine: dict[str, tuple[Mapping[str, Any], list[RunRecord]]] = {}
     for run in comparison.runs:
         for machine in run.summary.get("machines") or [{"commit": run.commit}]:
-            found.setdefault(json.dumps(machine, sort_keys=True), (machine, []))[1].append(run)
+            by_machine.setdefault(json.dumps(machine, sort_keys=True), (machine, []))[1].append(run)
     rows = []
-    for machine, runs in found.values():
+    for machine, runs in by_machine.values():
         hardware = [str(machine[key]) for key in ("cpu",) if machine.get(key)]
         hardware += [f"{machine['cores']} cores"] if machine.get("cores") else []
         hardware += [f"{machine['memory_gib']:g} GiB"] if machine.get("memory_gib") else []

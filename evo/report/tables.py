@@ -76,15 +76,15 @@ def arms_table(
     return Table("arms", caption, columns, tuple(rows))
 
 
-def _crossing(found: Crossing | None, horizon: int) -> Cell:
+def _crossing(crossing: Crossing | None, horizon: int) -> Cell:
     """When half were solved. Its interval is open if its edge has not reached half by the horizon."""
-    if found is None:
+    if crossing is None:
         return Cell(NONE)
-    if math.isnan(found.low):
-        return Cell(str(found.at), found.at)
-    open_end = math.isinf(found.high)
-    note = f"from {found.low:.0f} to beyond {horizon}" if open_end else f"[{found.low:.0f}, {found.high:.0f}]"
-    return Cell(str(found.at), found.at, note=note)
+    if math.isnan(crossing.low):
+        return Cell(str(crossing.at), crossing.at)
+    open_end = math.isinf(crossing.high)
+    note = f"from {crossing.low:.0f} to beyond {horizon}" if open_end else f"[{crossing.low:.0f}, {crossing.high:.0f}]"
+    return Cell(str(crossing.at), crossing.at, note=note)
 
 
 def differences(summary: Summary, measures: Mapping[str, ArmMeasures]) -> dict[str, dict[str, Difference]]:
@@ -139,11 +139,13 @@ def _difference_table(
 def operators_table(operators: Mapping[str, Sequence[OperatorCounts]], *, crossed_seeds: bool) -> Table | None:
     """One row an operator; None if no answer was counted. operators: by arm, in the comparison's order"""
     rows = []
-    for place, (arm, found) in enumerate(operators.items()):
-        for name, one in zip(labels(arm, found), found, strict=True):
-            known = intervals(one, crossed_seeds=crossed_seeds)
+    for place, (arm, counted) in enumerate(operators.items()):
+        for name, operator in zip(labels(arm, counted), counted, strict=True):
+            known = intervals(operator, crossed_seeds=crossed_seeds)
             rates: list[Cell] = [interval(known[rate], ".3f") if rate in known else Cell(NONE) for rate in RATES]
-            rows.append((arm_name(short_label(name), place), number(float(one.of["answers"].sum()), ",.0f"), *rates))
+            rows.append(
+                (arm_name(short_label(name), place), number(float(operator.of["answers"].sum()), ",.0f"), *rates)
+            )
     columns = (
         Column("operator", number=False),
         Column("answers"),
@@ -262,7 +264,7 @@ def errors_table(readings: Mapping[str, Sequence[RunReading]]) -> Table | None:
 
 
 def _total(summaries: Sequence[Mapping[str, object]], key: str) -> float | None:
-    values = [float(value) for one in summaries if isinstance(value := one.get(key), int | float)]
+    values = [float(value) for summary in summaries if isinstance(value := summary.get(key), int | float)]
     return sum(values) if values else None
 
 
@@ -273,8 +275,8 @@ def _by_problem(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _mean(values: npt.NDArray[np.float64]) -> Interval | None:
-    found = _by_problem(values)
-    return mean_interval(found) if np.isfinite(found).any() else None
+    means = _by_problem(values)
+    return mean_interval(means) if np.isfinite(means).any() else None
 
 
 def _average(values: npt.NDArray[np.float64]) -> float | None:

@@ -204,7 +204,7 @@ class ScreenApp(App[None]):
             waiting = [
                 Line(width).add("evo", STRONG),
                 Line(width),
-                *(Line(width).gap(2).add(one, DIM) for one in loading),
+                *(Line(width).gap(2).add(text, DIM) for text in loading),
             ]
             self._apply(waiting, footer=Line(width).add("q", STRONG).add(" stop" if self._act else " quit", DIM))
             return

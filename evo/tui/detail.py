@@ -36,77 +36,79 @@ def draw_detail_head(snapshot: Snapshot, view: View, width: int) -> Line:
 def draw_detail(snapshot: Snapshot, view: View, width: int) -> Lines:
     """Everything about the chosen arm's best answer, as many lines as it takes."""
     arm = snapshot.arms[min(view.arm, len(snapshot.arms) - 1)].name
-    found = snapshot.details.get((view.problem, arm))
-    if found is None:
+    detail = snapshot.details.get((view.problem, arm))
+    if detail is None:
         return [Line(width).add("reading …", DIM)]
     # the same answer is drawn for every new snapshot
-    return _drawn(found, snapshot.problems[found.problem], width)
+    return _drawn(detail, snapshot.problems[detail.problem], width)
 
 
 _kept: list[tuple[Detail, int, Lines]] = []
 """The answer drawn last, as its lines at one width."""
 
 
-def _drawn(found: Detail, problem: ProblemLine, width: int) -> Lines:
-    if not (_kept and _kept[0][0] is found and _kept[0][1] == width):
-        _kept[:] = [(found, width, _body(problem, found, width))]
+def _drawn(detail: Detail, problem: ProblemLine, width: int) -> Lines:
+    if not (_kept and _kept[0][0] is detail and _kept[0][1] == width):
+        _kept[:] = [(detail, width, _body(problem, detail, width))]
     return _kept[0][2]
 
 
-def _body(problem: ProblemLine, found: Detail, width: int) -> Lines:
-    if found.candidate is None:
+def _body(problem: ProblemLine, detail: Detail, width: int) -> Lines:
+    if detail.candidate is None:
         lines = [Line(width).add("no valid answer yet", DIM)]
-        lines += [Line(width), *draw_walk(found.walk, width)] if found.walk is not None else []
-        return lines + _asked(found, width)
+        lines += [Line(width), *draw_walk(detail.walk, width)] if detail.walk is not None else []
+        return lines + _asked(detail, width)
     lines = []
-    born = "the seed answer" if found.iteration is None else f"iteration {found.iteration}, seed {found.seed}"
-    line = Line(width).add("fitness ", DIM).add(f"{found.fitness:.6g}", STRONG)
+    born = "the seed answer" if detail.iteration is None else f"iteration {detail.iteration}, seed {detail.seed}"
+    line = Line(width).add("fitness ", DIM).add(f"{detail.fitness:.6g}", STRONG)
     if problem.target is not None:
         line.add(f" of {problem.target:.6g}", DIM)
-    lines.append(line.add(f"   candidate {found.candidate}, {born}, island {found.island}, found {found.found}×", DIM))
-    if found.best_known is not None:
+    lines.append(
+        line.add(f"   candidate {detail.candidate}, {born}, island {detail.island}, found {detail.found}×", DIM)
+    )
+    if detail.best_known is not None:
         lines += [
             Line(width).add("known   " if not at else " " * 8, DIM).add(piece)
             for at, piece in enumerate(
-                wrap(describe_best_known(found.fitness, found.best_known), max(10, width - 8), 3, words=True)
+                wrap(describe_best_known(detail.fitness, detail.best_known), max(10, width - 8), 3, words=True)
             )
         ]
-    lines.append(Line(width).add("policy  ", DIM).add(shorten(found.version, width - 8)))
-    lines += _vector(problem.objectives, found, width)
-    if found.features:
-        features = "  ".join(f"{clean(name)} {value:.4g}" for name, value in found.features.items())
+    lines.append(Line(width).add("policy  ", DIM).add(shorten(detail.version, width - 8)))
+    lines += _vector(problem.objectives, detail, width)
+    if detail.features:
+        features = "  ".join(f"{clean(name)} {value:.4g}" for name, value in detail.features.items())
         lines.append(Line(width).add("cell by ", DIM).add(features))
-    steps = [f"{one.candidate} ({fitness(one.fitness)})" for one in found.lineage]
-    if len(steps) > 1 and found.generation >= len(steps):
-        steps.append(f"{found.generation + 1 - len(steps)} more")
+    steps = [f"{ancestor.candidate} ({fitness(ancestor.fitness)})" for ancestor in detail.lineage]
+    if len(steps) > 1 and detail.generation >= len(steps):
+        steps.append(f"{detail.generation + 1 - len(steps)} more")
     for at, piece in enumerate(wrap(" ← ".join(steps), max(10, width - 8), 3, words=True)):
         lines.append(Line(width).add("lineage " if not at else " " * 8, DIM).add(piece))
     for label, text in (
-        ("scorer  ", found.feedback),
-        ("needs   ", found.reflection),
-        ("its parent needed  ", found.parent_reflection),
+        ("scorer  ", detail.feedback),
+        ("needs   ", detail.reflection),
+        ("its parent needed  ", detail.parent_reflection),
     ):
         for at, piece in enumerate(wrap(text, max(10, width - len(label)), 6, words=True) if text.strip() else []):
             lines.append(Line(width).add(label if not at else " " * len(label), DIM).add(piece))
     lines.append(Line(width))
-    if found.walk is not None:
-        lines += [*draw_walk(found.walk, width), Line(width)]
-    if found.parent_text is not None and found.parent_text.strip():
-        lines.append(_title(f"changes to its parent {found.lineage[1].candidate}", width))
-        lines += [*difference(found, width), Line(width)]
+    if detail.walk is not None:
+        lines += [*draw_walk(detail.walk, width), Line(width)]
+    if detail.parent_text is not None and detail.parent_text.strip():
+        lines.append(_title(f"changes to its parent {detail.lineage[1].candidate}", width))
+        lines += [*difference(detail, width), Line(width)]
     lines.append(_title("answer", width))
-    lines += draw_program(found.text, width) if found.answer_format == "python" else _text(found.text, width)
-    return lines + _asked(found, width)
+    lines += draw_program(detail.text, width) if detail.answer_format == "python" else _text(detail.text, width)
+    return lines + _asked(detail, width)
 
 
-def _asked(found: Detail, width: int) -> Lines:
+def _asked(detail: Detail, width: int) -> Lines:
     """The prompt, and the model's full text."""
     lines: Lines = []
     for title, text, words in (
-        ("the problem's statement", found.statement, True),
-        ("system prompt", found.system, True),
-        ("prompt" if found.iteration is not None else "a prompt of this problem", found.prompt, True),
-        (f"the model's full text, in which this is answer {found.place + 1}", found.chain, False),
+        ("the problem's statement", detail.statement, True),
+        ("system prompt", detail.system, True),
+        ("prompt" if detail.iteration is not None else "a prompt of this problem", detail.prompt, True),
+        (f"the model's full text, in which this is answer {detail.place + 1}", detail.chain, False),
     ):
         if text.strip():
             lines += [Line(width), _title(title, width), *_text(text, width, words)]
@@ -122,11 +124,11 @@ def _text(text: str, width: int, words: bool = False) -> Lines:
     return [Line(width).gap(2).add(piece) for piece in wrap(text, max(10, width - 2), MOST_LINES, words)]
 
 
-def _vector(objectives: tuple[str, ...], found: Detail, width: int) -> Lines:
+def _vector(objectives: tuple[str, ...], detail: Detail, width: int) -> Lines:
     lines = [Line(width).add("vector  ", DIM)]
-    for at, (name, value) in enumerate(zip(objectives, found.rewards, strict=False)):
+    for at, (name, value) in enumerate(zip(objectives, detail.rewards, strict=False)):
         text = f"{shorten(name, 20)} {fitness(value)}"
-        change = value - found.parent_rewards[at] if at < len(found.parent_rewards) else 0.0
+        change = value - detail.parent_rewards[at] if at < len(detail.parent_rewards) else 0.0
         if len(text) + 12 > lines[-1].room:
             lines.append(Line(width).gap(8))
         lines[-1].add(text)
@@ -136,11 +138,11 @@ def _vector(objectives: tuple[str, ...], found: Detail, width: int) -> Lines:
     return lines
 
 
-def difference(found: Detail, width: int) -> Lines:
+def difference(detail: Detail, width: int) -> Lines:
     """Parent to answer: by words if both are one line, as routes are, else by lines."""
-    before, after = (found.parent_text or "").splitlines(), found.text.splitlines()
+    before, after = (detail.parent_text or "").splitlines(), detail.text.splitlines()
     if len(before) <= 1 and len(after) <= 1:
-        return _by_pieces(found.parent_text or "", found.text, width)
+        return _by_pieces(detail.parent_text or "", detail.text, width)
     if max(len(before), len(after)) > MOST_COMPARED:
         return [Line(width).gap(2).add("too long to compare", DIM)]
     lines: Lines = []

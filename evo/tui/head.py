@@ -203,7 +203,7 @@ def verdict(snapshot: Snapshot, width: int, room: int) -> Lines:
         return []
     if not snapshot.verdict:
         return [Line(width).add("verdict: waits until every search has begun", DIM)]
-    wrapped = [(found.shown, wrap(found.text, max(10, width - 2), 4, words=True)) for found in snapshot.verdict]
+    wrapped = [(judged.shown, wrap(judged.text, max(10, width - 2), 4, words=True)) for judged in snapshot.verdict]
     if sum(len(pieces) for _, pieces in wrapped) > room:
         wrapped.sort(key=lambda verdict: not verdict[0])  # shown differences are not left out
     lines: Lines = []

@@ -178,17 +178,17 @@ def _marks(
     curves: Sequence[Series], at: npt.NDArray[np.int64], low: float, high: float, canvas: Canvas
 ) -> dict[int, dict[int, int]]:
     """Row -> column -> curve whose mark is there: along each curve, staggered, without overlap."""
-    found: dict[int, dict[int, int]] = {}
+    marks: dict[int, dict[int, int]] = {}
     if len(curves) < 2:
-        return found
+        return marks
     stagger = max(1, MARK_EVERY // len(curves))
     for number, curve in enumerate(curves):
         for x in range(3 + number * stagger, canvas.width, MARK_EVERY):
             value = curve.y[at[x * 2]]
             if value == value:
                 y = int(round(float(_heights(np.array(value), low, high, canvas.height * 4)))) // 4
-                found.setdefault(min(max(y, 0), canvas.height - 1), {}).setdefault(x, number)
-    return found
+                marks.setdefault(min(max(y, 0), canvas.height - 1), {}).setdefault(x, number)
+    return marks
 
 
 def _ends(curves: Sequence[Series], low: float, high: float, height: int, share: bool) -> dict[int, tuple[int, str]]:

@@ -34,24 +34,24 @@ class StandingsCache:
         return self._made
 
 
-def outcome_text(found: Standings, arm: int, problem: int, seeds: int) -> str:
+def outcome_text(standing: Standings, arm: int, problem: int, seeds: int) -> str:
     """@12: solved after 12 iterations; 1/3@12: by one seed of three; else the best fitness; "-" before any."""
-    share = found.solved[arm, problem]
+    share = standing.solved[arm, problem]
     if not share > 0:  # NaN too
-        return fitness(float(found.best[arm, problem]))
-    at = f"@{found.took[arm, problem]:.0f}"
+        return fitness(float(standing.best[arm, problem]))
+    at = f"@{standing.took[arm, problem]:.0f}"
     return at if share == 1.0 else f"{round(share * seeds)}/{seeds}{at}"
 
 
-def gap_text(found: Standings, arm: int, problem: int) -> str:
+def gap_text(standing: Standings, arm: int, problem: int) -> str:
     """+12it: twelve iterations sooner than the reference; -.250: a best fitness that much lower; = for level."""
-    sign, gap = found.sign[arm, problem], found.gap[arm, problem]
+    sign, gap = standing.sign[arm, problem], standing.gap[arm, problem]
     if sign != sign:
         return ""
     if sign == 0:
         return "="
     mark, size = "+" if sign > 0 else "-", abs(float(gap))
-    if found.timed[arm, problem]:
+    if standing.timed[arm, problem]:
         return f"{mark}{size:.0f}it"
     # more seeds have solved it, and the mean of the best fitnesses does not say so
     return mark + signed(size).lstrip("+") if sign * gap >= LEVEL else mark
@@ -78,11 +78,11 @@ class ProblemTable:
     """
 
     def __init__(
-        self, snapshot: Snapshot, found: Standings, view: View, width: int, curves: dict[object, str] | None = None
+        self, snapshot: Snapshot, standing: Standings, view: View, width: int, curves: dict[object, str] | None = None
     ) -> None:
         self._curves = {} if curves is None else curves
-        self.snapshot, self.found, self.view, self.width = snapshot, found, view, width
-        self.rows = select(snapshot, found, view.choice)
+        self.snapshot, self.standing, self.view, self.width = snapshot, standing, view, width
+        self.rows = select(snapshot, standing, view.choice)
         names = [problem.name for problem in snapshot.problems]
         self._prefix = common_prefix(names)
         self._names = [clean(name[len(self._prefix) :]) for name in names]
@@ -184,7 +184,7 @@ class ProblemTable:
             if arm.results is not None and arm.results.judged.any():
                 known = arm.results.solved_at[arm.results.judged]
                 solved = f"{int(np.isfinite(known).sum())}/{known.size}"
-            won, lost, level = self.found.counts(number)
+            won, lost, level = self.standing.counts(number)
             line.gap(2)
             if arm.name == self.snapshot.reference or self.snapshot.reference is None:
                 line.add(solved, DIM, cells, right=self._widths.bar == 0)
@@ -233,11 +233,11 @@ class ProblemTable:
         if problem in arm.failed:
             line.add("fault", link(BAD, opens), widths.outcome, right=True)
         else:
-            text = outcome_text(self.found, number, problem, arm.seeds)
+            text = outcome_text(self.standing, number, problem, arm.seeds)
             style = STRONG if text.startswith("@") else PLAIN
             line.add(text, link(style, opens), widths.outcome, right=True)
         if self._arm_width(number) > widths.outcome + (widths.bar + 1 if widths.bar else 0):
-            text = gap_text(self.found, number, problem)
+            text = gap_text(self.standing, number, problem)
             style = GOOD if text[:1] == "+" else BAD if text[:1] == "-" else DIM
             line.add(text if widths.gap >= GAP else text[:1], style, widths.gap, right=True)
 
@@ -266,9 +266,9 @@ class ProblemTable:
 
 def _mean_best(best: np.ndarray, known: int) -> np.ndarray:
     """(S, K) -> (K,) mean over the seeds that have any, blank beyond the first `known` times."""
-    found = ~np.isnan(best)
-    count = found.sum(axis=0)
-    mean = np.where(found, best, 0.0).sum(axis=0) / np.maximum(count, 1)
+    standing = ~np.isnan(best)
+    count = standing.sum(axis=0)
+    mean = np.where(standing, best, 0.0).sum(axis=0) / np.maximum(count, 1)
     values = np.where(count > 0, mean, np.nan)
     values[known:] = np.nan
     return values

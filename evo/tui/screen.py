@@ -196,9 +196,9 @@ def _obeying_suspension(screen: Callable[[], LiveScreen | None]) -> Iterator[Non
 def _stops(pid: int, seconds: float) -> bool:
     """Whether the process has stopped, or is gone, after so long."""
     until = time.monotonic() + seconds
-    while (found := _state(pid) in ("T", "Z", "")) is False and time.monotonic() < until:
+    while (stopped := _state(pid) in ("T", "Z", "")) is False and time.monotonic() < until:
         time.sleep(0.01)
-    return found
+    return stopped
 
 
 def _state(pid: int) -> str:

@@ -53,9 +53,9 @@ class ServedScreen(Server):
             if not hmac.compare_digest(given.encode(), self.token.encode()):
                 raise web.HTTPForbidden(text="open the address that evo watch --serve printed, with its token")
             if "token" in request.query:  # out of the address, which is kept in the browser's history
-                found: web.StreamResponse = web.HTTPFound(request.path)
-                found.set_cookie(self._cookie, self.token, httponly=True, samesite="Strict")
-                return found
+                response: web.StreamResponse = web.HTTPFound(request.path)
+                response.set_cookie(self._cookie, self.token, httponly=True, samesite="Strict")
+                return response
             return await handler(request)
 
         return guard

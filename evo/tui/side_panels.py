@@ -30,7 +30,7 @@ def draw_population(snapshot: Snapshot, view: View, width: int, height: int) -> 
 
 
 def _archives(
-    snapshot: Snapshot, found: Sequence[PopulationView | None], title: str, width: int, migrations: bool = False
+    snapshot: Snapshot, populations: Sequence[PopulationView | None], title: str, width: int, migrations: bool = False
 ) -> Lines:
     names = _name_width(snapshot, width)
     bars = max(8, min(24, width - 22) - names)
@@ -38,26 +38,29 @@ def _archives(
     head = Line(width).add(shorten(title, names + bars + 3), DIM, names + bars + 4).add("cells", DIM, 7, right=True)
     head.add("diversity", DIM, 11, right=True)
     lines = [head.add("migrations", DIM, 12, right=True) if migrations else head]
-    most = max((max(one.cells) for one in found if one is not None and one.cells), default=1.0)
-    for number, (arm, one) in enumerate(zip(snapshot.arms, found, strict=True)):
+    most = max(
+        (max(population.cells) for population in populations if population is not None and population.cells),
+        default=1.0,
+    )
+    for number, (arm, population) in enumerate(zip(snapshot.arms, populations, strict=True)):
         its = look(number)
         line = Line(width).add(its.mark, its.style).gap().add(shorten(arm.name, names), its.style, names).gap(2)
-        _cells(line, one, most, bars)
+        _cells(line, population, most, bars)
         if migrations:
             line.add(count(arm.telemetry.migrations), PLAIN, 12, right=True)
         lines.append(line)
     return lines
 
 
-def _cells(line: Line, found: PopulationView | None, most: float, width: int) -> None:
+def _cells(line: Line, population: PopulationView | None, most: float, width: int) -> None:
     """A bar for each island, their sum, diversity."""
-    if found is None:
+    if population is None:
         line.gap(width).add("-", DIM, 7, right=True).add("-", DIM, 11, right=True)
         return
-    bars = "".join(BARS[min(7, int(7.99 * cells / max(most, 1e-9)))] for cells in found.cells[:MOST_ISLANDS])
+    bars = "".join(BARS[min(7, int(7.99 * cells / max(most, 1e-9)))] for cells in population.cells[:MOST_ISLANDS])
     line.add(bars, DIM, width)
-    line.add(f"{sum(found.cells):.1f}".removesuffix(".0"), PLAIN, 7, right=True)
-    line.add(f"{found.diversity:.2f}", STRONG, 11, right=True)
+    line.add(f"{sum(population.cells):.1f}".removesuffix(".0"), PLAIN, 7, right=True)
+    line.add(f"{population.diversity:.2f}", STRONG, 11, right=True)
 
 
 def draw_training(snapshot: Snapshot, view: View, width: int, height: int) -> Lines:
@@ -98,29 +101,31 @@ def draw_improvements(snapshot: Snapshot, view: View, width: int, height: int, n
     head.add("problem", DIM, problem_width).gap(4 if several else 0)
     head.gap().add("iter.", DIM, 5).gap().add("fitness", DIM, 10).gap().add("change of vector", DIM)
     lines: Lines = [head] if height > 1 else []
-    for one in snapshot.improvements[: max(1, height - 1)]:
-        its = look(arms.get(one.arm, 0))
-        line = Line(width).add(ago(now - one.created), DIM, 4, right=True).gap()
+    for improvement in snapshot.improvements[: max(1, height - 1)]:
+        its = look(arms.get(improvement.arm, 0))
+        line = Line(width).add(ago(now - improvement.created), DIM, 4, right=True).gap()
         if len(snapshot.arms) > 1:
             line.add(its.mark, its.style).gap()
         if names:
-            line.add(shorten(one.arm, names), its.style, names).gap()
-        line.add(shorten(snapshot.problems[one.problem].name[len(prefix) :], problem_width), PLAIN, problem_width)
+            line.add(shorten(improvement.arm, names), its.style, names).gap()
+        line.add(
+            shorten(snapshot.problems[improvement.problem].name[len(prefix) :], problem_width), PLAIN, problem_width
+        )
         if several:
-            line.gap().add(f"s{one.seed}", DIM, 3)
-        line.gap().add(f"#{one.iteration}", DIM, 5).gap()
-        line.add("" if one.before is None else fitness(one.before), DIM, 4, right=True)
-        line.add("→", DIM).add(fitness(one.fitness), STRONG, 5).gap()
-        line.add(vector_change(snapshot.problems[one.problem].objectives, one, line.room))
+            line.gap().add(f"s{improvement.seed}", DIM, 3)
+        line.gap().add(f"#{improvement.iteration}", DIM, 5).gap()
+        line.add("" if improvement.before is None else fitness(improvement.before), DIM, 4, right=True)
+        line.add("→", DIM).add(fitness(improvement.fitness), STRONG, 5).gap()
+        line.add(vector_change(snapshot.problems[improvement.problem].objectives, improvement, line.room))
         lines.append(line)
     return lines
 
 
-def vector_change(objectives: tuple[str, ...], one: ImprovementLine, room: int) -> str:
+def vector_change(objectives: tuple[str, ...], improvement: ImprovementLine, room: int) -> str:
     """gold +.20 diamond -.10: the components that changed most first, as many as fit."""
-    if one.change is None:
+    if improvement.change is None:
         return "no parent"
-    changed = [(abs(by), name, by) for name, by in zip(objectives, one.change, strict=False) if abs(by) > 5e-4]
+    changed = [(abs(by), name, by) for name, by in zip(objectives, improvement.change, strict=False) if abs(by) > 5e-4]
     parts: list[str] = []
     for _, name, by in sorted(changed, key=lambda part: -part[0]):
         part = f"{shorten(name, 12)} {signed(by)}"
@@ -178,23 +183,23 @@ NARROWEST = 9
 
 def draw_operators(snapshot: Snapshot, width: int, height: int) -> Lines:
     """A line for each operator below one of titles; pooled over problems and seeds."""
-    rows = [(number, one) for number, arm in enumerate(snapshot.arms) for one in arm.operators]
+    rows = [(number, operator) for number, arm in enumerate(snapshot.arms) for operator in arm.operators]
     if not rows:
         return [Line(width).add("no answer to a parent yet", DIM)][:height]
     cells = [max(width_of(title) + 1, 5) for title in TITLES]
     while len(cells) > 1 and sum(cells) + NARROWEST + 2 > width:
         cells.pop()
-    longest = max(width_of(_name(one.name)) for _, one in rows)
+    longest = max(width_of(_name(operator.name)) for _, operator in rows)
     names = min(longest, width - 2 - sum(cells))
     head = Line(width).gap(2).add("arm", DIM, names)
     for title, room in zip(TITLES, cells, strict=False):
         head.add(title, DIM, room, right=True)
     lines = [head]
-    for number, one in rows:
+    for number, operator in rows:
         its = look(number)
-        line = Line(width).add(its.mark, its.style).gap().add(shorten(_name(one.name), names), its.style, names)
+        line = Line(width).add(its.mark, its.style).gap().add(shorten(_name(operator.name), names), its.style, names)
         for place, (rate, room) in enumerate(zip(RATES, cells, strict=False)):
-            value = one.shares.get(rate)
+            value = operator.shares.get(rate)
             style = DIM if value is None else STRONG if place < QUARTERS else PLAIN
             line.add(share_text(value), style, room, right=True)
         lines.append(line)

@@ -63,14 +63,14 @@ def panels(snapshot: Snapshot) -> list[str]:
     return [panel for panel in PANELS if panel not in none]
 
 
-def select(snapshot: Snapshot, found: Standings, choice: Choice) -> list[int]:
+def select(snapshot: Snapshot, standing: Standings, choice: Choice) -> list[int]:
     """Numbers of problems, in the order to be shown."""
     names = [problem.name for problem in snapshot.problems]
     rows = np.ones(len(names), dtype=bool)
     if choice.unsolved:
-        rows &= found.unsolved
+        rows &= standing.unsolved
     if choice.differing:
-        rows &= found.differing
+        rows &= standing.differing
     wanted = choice.search.casefold()
     kept = [
         row
@@ -80,10 +80,10 @@ def select(snapshot: Snapshot, found: Standings, choice: Choice) -> list[int]:
     if choice.order == NAME:
         kept.sort(key=lambda row: natural(names[row]))
     elif choice.order == WON:
-        ahead = np.nan_to_num(found.sign, nan=0.0).sum(axis=0)
+        ahead = np.nan_to_num(standing.sign, nan=0.0).sum(axis=0)
         kept.sort(key=lambda row: -ahead[row])
     elif choice.order is not None and choice.order < len(snapshot.arms):
-        kept.sort(key=lambda row: _outcome_order(found, choice.order or 0, row))
+        kept.sort(key=lambda row: _outcome_order(standing, choice.order or 0, row))
     return kept[::-1] if choice.reverse else kept
 
 
@@ -102,11 +102,11 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name) if piece]
 
 
-def _outcome_order(found: Standings, arm: int, row: int) -> tuple[float, float, float]:
+def _outcome_order(standing: Standings, arm: int, row: int) -> tuple[float, float, float]:
     """Solved by most seeds first, of those the soonest, and the unsolved by best fitness, the highest first."""
-    share, best = float(found.solved[arm, row]), float(found.best[arm, row])
+    share, best = float(standing.solved[arm, row]), float(standing.best[arm, row])
     return (
         -share if share > 0 else 0.0,
-        float(found.took[arm, row]) if share > 0 else 0.0,
+        float(standing.took[arm, row]) if share > 0 else 0.0,
         -best if best == best else np.inf,
     )
