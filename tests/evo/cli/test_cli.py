@@ -269,7 +269,7 @@ def score(answer):
 def test_a_search_of_ones_own_problem_gets_somewhere_without_a_model(here, capsys):
     """No policy is named, no network and no model are there: answers get better, and what searched is said."""
     (here / "mine.py").write_text(PALINDROMES)
-    with pytest.warns(UserWarning, match="scripted:mutate searches"):
+    with pytest.warns(UserWarning, match="using scripted:mutate"):
         assert invoke(["run", "mine.py", "--iterations", "40", "--plain", "--name", "mine", "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     (problem,) = summary["problems"]

@@ -131,7 +131,7 @@ def test_a_checkpoint_is_imported_looked_at_and_gone_on_with(hill, climbed, here
     )
     more = ["--policy", "scripted:mutate", "--answers", "1", "--rollouts", "2", "--iterations", "9", "--plain"]
     code, out, err = evo(capsys, "resume", "climb", *more)
-    assert code == 0 and "9 groups" in out, err
+    assert code == 0 and "9 iterations" in out, err
     shown = json.loads(evo(capsys, "show", "climb", "--json")[1])
     assert (shown["groups"], shown["answers"], shown["config"]["policy"]) == (9, 3 + 6 * 2, "scripted:mutate")
     assert [version["version"] for version in shown["versions"]] == ["openevolve", "scripted:mutate"]
