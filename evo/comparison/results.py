@@ -189,7 +189,7 @@ class Results:
 
 def _within(t: int, least: int, horizon: int) -> None:
     if not least <= t <= horizon:
-        raise ValueError(f"iteration {t}: every search has come to {horizon}, and {least} is the first that counts")
+        raise ValueError(f"iteration {t}: every search has reached {horizon}, and {least} is the first that counts")
 
 
 def drawn_times(iterations: int, most: int, step: int = 1) -> Ints:

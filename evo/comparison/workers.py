@@ -127,7 +127,7 @@ class RunnerProcess:
         except (EOFError, OSError):
             await asyncio.to_thread(self._process.join, JOIN_SECONDS)
             code = self._process.exitcode
-            raise SearchFailed(f"a search process ended by itself (exit code {code}); evo resume goes on") from None
+            raise SearchFailed(f"a search process ended by itself (exit code {code}); evo resume continues") from None
         if kind == "fault":
             raise content
         if kind == "bug":

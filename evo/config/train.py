@@ -190,4 +190,4 @@ def check_resumable(named: Iterable[str], fixed: str, others: bool) -> None:
     changed = sorted(set(named) - RESUMABLE)
     if others or changed:
         what = f"--{changed[0].replace('_', '-')}" if changed else fixed
-        raise BadInput(f"--resume goes on as the run began: {what} cannot change (budgets can)")
+        raise BadInput(f"--resume keeps the run's settings: {what} cannot change (budgets can)")

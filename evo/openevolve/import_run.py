@@ -91,7 +91,7 @@ def check_same_problem(checkpoint: Checkpoint, problem: Problem) -> None:
     names = sorted({name for program in evaluated for name in program.metrics})
     raise BadInput(
         f"{checkpoint.path} is a checkpoint of another problem: its metrics ({', '.join(names[:8]) or 'none'}) are "
-        f"none of the objectives of {problem.name} ({', '.join(problem.objectives[:8])}); --score all scores it anew"
+        f"none of the objectives of {problem.name} ({', '.join(problem.objectives[:8])}); --score all scores it again"
     )
 
 

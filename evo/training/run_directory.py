@@ -52,7 +52,7 @@ class TrainingRecord:
         """BadInput where the directory holds a run or a checkpoint already."""
         if (self.folder / SETTINGS).exists():
             raise BadInput(
-                f"-o {self.folder}: holds a training run already; go on with `evo train --resume {self.folder}`"
+                f"-o {self.folder}: holds a training run already; continue it with `evo train --resume {self.folder}`"
             )
         if (self.folder / "config.json").exists():
             raise BadInput(f"-o {self.folder}: holds a checkpoint already; name another directory")
@@ -89,7 +89,7 @@ class TrainingRecord:
         """SearchFailed where another process has the directory now. Where it is shared over a network that may be
         seen some seconds late."""
         if self._token and (self.folder / WRITER).read_text(encoding="utf-8") != self._token:
-            raise SearchFailed(f"{self.folder}: another process goes on with this training; this one writes no more")
+            raise SearchFailed(f"{self.folder}: another process continues this training; this one stops writing")
 
     @classmethod
     def open(cls, folder: str | Path) -> tuple[TrainingRecord, dict[str, Any]]:

@@ -64,8 +64,8 @@ def check_free(store: Store, name: str) -> str:
     taken = select(Run.c.id).where(or_(Run.c.name == check_name(name), Run.c.comparison == name))
     if store.scalar(taken.limit(1)) is not None:
         raise RunExists(
-            f"{store.address} has something named {name} already; go on with it by `evo resume {name}`, choose "
-            f"another name, or remove it by `evo runs delete {name}`"
+            f"{store.address} has something named {name} already; continue it with `evo resume {name}`, choose "
+            f"another name, or remove it with `evo runs delete {name}`"
         )
     return name
 

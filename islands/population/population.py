@@ -225,7 +225,7 @@ class Population:
     def _require_current(self) -> None:
         if self._ahead:
             raise RuntimeError(
-                f"{self.problem.name}: a transaction was rolled back; build the population anew and advance it"
+                f"{self.problem.name}: a transaction was rolled back; build the population again and advance it"
             )
 
     def _join(self, tx: Transaction) -> None:

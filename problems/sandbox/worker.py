@@ -307,7 +307,7 @@ class Worker:
                     self.drain()
                     return ended
         self.soiled = True
-        raise WorkerDied("the worker did not end a candidate that it was told to kill")
+        raise WorkerDied("the worker did not end a candidate after the order to kill it")
 
     def drain(self) -> None:
         """Drop what is left in the pipes of a fork that has ended; nothing can add to it."""

@@ -66,7 +66,7 @@ def load_state(folder: str | Path) -> dict[str, Any]:
     except Exception:  # of a damaged file torch's reader and the unpickler raise whatever they come upon
         state = None
     if not isinstance(state, dict):
-        raise BadAddress(f"{file} is damaged; remove {folder} to go on from an earlier checkpoint")
+        raise BadAddress(f"{file} is damaged; remove {folder} to continue from an earlier checkpoint")
     return state
 
 
