@@ -105,7 +105,7 @@ def test_what_verl_cannot_be_given_is_refused(method):
 def test_without_verl_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "verl", None)
     monkeypatch.setitem(sys.modules, "verl.trainer.ppo.core_algos", None)
-    with pytest.raises(ImportError, match=r"evo\[verl\]"):
+    with pytest.raises(ImportError, match=r"evo-search\[verl\]"):
         verl.register()
 
 

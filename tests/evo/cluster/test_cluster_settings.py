@@ -76,7 +76,7 @@ def test_without_ray_the_remedy_is_named(monkeypatch):
     for name in [one for one in sys.modules if one.startswith("evo.cluster.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(BadInput, match=r"needs Ray: pip install 'evo\[ray\]'"):
+    with pytest.raises(BadInput, match=r"needs Ray: pip install 'evo-search\[ray\]'"):
         cluster_runner("local", "sqlite:///x.db")
 
 

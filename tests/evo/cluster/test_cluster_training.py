@@ -28,7 +28,7 @@ ray = pytest.importorskip("ray", reason="needs Ray: pip install 'evo-search[ray]
 
 from ray_clusters import Nodes, ray_cluster  # noqa: E402
 
-from evo.cluster import cluster_training, command  # noqa: E402
+from evo.cluster import actor_pool, cluster_training  # noqa: E402
 from evo.cluster.command import Command  # noqa: E402
 from evo.cluster.task import CommandOrder, CommandOutcome  # noqa: E402
 
@@ -164,7 +164,7 @@ def test_whoever_wrote_before_is_refused(tmp_path):
     first.log({"step": 1})
     second.claim()
     second.log({"step": 2})
-    with pytest.raises(SearchFailed, match="another process goes on with this training"):
+    with pytest.raises(SearchFailed, match="another process continues this training"):
         first.log({"step": 2})
     assert [json.loads(line)["step"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [1, 2]
 
@@ -198,8 +198,8 @@ def test_from_python(cluster, tmp_path):
 
 
 def test_it_says_that_no_node_has_room_and_can_be_interrupted_meanwhile(monkeypatch):
-    monkeypatch.setattr(command, "ROOM_SECONDS", 0.1)
-    monkeypatch.setattr(command, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(actor_pool, "ROOM_SECONDS", 0.1)
+    monkeypatch.setattr(actor_pool, "LOOK_SECONDS", 0.05)
     said: list[str] = []
 
     async def scenario() -> tuple[bool, bool]:
@@ -207,7 +207,7 @@ def test_it_says_that_no_node_has_room_and_can_be_interrupted_meanwhile(monkeypa
         actor = SimpleNamespace(whereabouts=SimpleNamespace(remote=lambda: nowhere))
         place = parse_cluster("local?gpus=1")
         seats = SimpleNamespace(stopping=None, place=place, tell=said.append)
-        waiting = asyncio.create_task(command._placed(seats, actor, "runs/vpo"))
+        waiting = asyncio.create_task(actor_pool._placed(seats, actor, "runs/vpo"))
         while not said:
             await asyncio.sleep(0.02)
         seats.stopping = "enough"
@@ -215,7 +215,7 @@ def test_it_says_that_no_node_has_room_and_can_be_interrupted_meanwhile(monkeypa
         found = asyncio.get_running_loop().create_future()
         found.set_result("ab12")
         there = SimpleNamespace(whereabouts=SimpleNamespace(remote=lambda: found))
-        return refused, await command._placed(seats, there, "runs/vpo")
+        return refused, await actor_pool._placed(seats, there, "runs/vpo")
 
     assert asyncio.run(asyncio.wait_for(scenario(), 30)) == (False, True)
     assert said == ["runs/vpo waits for a node with room for it (1 CPUs, 1 GPUs)"]

@@ -87,7 +87,7 @@ def test_the_horizon_is_the_last_open_searchs():
     assert running.horizon == 6
     assert running.solved_by(6).tolist() == [[1, 0], [0, 0]]
     for t in (-1, 7):
-        with pytest.raises(ValueError, match=f"iteration {t}: every search has come to 6"):
+        with pytest.raises(ValueError, match=f"iteration {t}: every search has reached 6"):
             running.solved_by(t)
     with pytest.raises(ValueError, match="iteration 0"):
         running.solve_areas(0)
@@ -104,7 +104,7 @@ def test_best_fitness_ends_where_a_search_is_still_going():
     assert stopping.best_at(3).tolist() == [[0.5], [1.0]]
     assert stopping.best_at(1).tolist() == [[0.0], [0.1]]
     assert np.isnan(stopping.best_at(1, nothing=nan)).tolist() == [[True], [False]]
-    with pytest.raises(ValueError, match="come to 3"):
+    with pytest.raises(ValueError, match="reached 3"):
         stopping.best_at(4)
     with pytest.raises(ValueError, match="no best"):
         arm([[1]]).best_at(1)
@@ -167,5 +167,5 @@ def test_who_solved_what():
     assert solvers(arms, seeds_needed=2).alone == {"base": (), "vpo": (0,)}
     with pytest.raises(ValueError, match="seeds"):
         solvers({"a": arm([[1]]), "b": arm([[1, 1]])})
-    with pytest.raises(ValueError, match="come to 10"):
+    with pytest.raises(ValueError, match="reached 10"):
         solvers(arms, t=11)

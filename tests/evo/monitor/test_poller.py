@@ -79,7 +79,7 @@ def test_by_and_by_is_all_at_once(address, search):
             snapshot = settled(live)
             same(snapshot, settled(Poller(store, "cmp")))
         assert snapshot.ended and snapshot.groups == 4 * 3 * ITERATIONS
-        assert len(snapshot.verdict) == 1 and "base - grpo" in snapshot.verdict[0]
+        assert len(snapshot.verdict) == 1 and "base - grpo" in str(snapshot.verdict[0])
 
 
 def test_the_board_says_what_the_comparison_says(address, search):

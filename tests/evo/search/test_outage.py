@@ -74,4 +74,4 @@ def test_an_interrupt_ends_the_waiting(server, monkeypatch):
 
     with server.database() as db, pytest.warns(UserWarning, match="waits for its database"):
         found, _ = asyncio.run(search(db, 10, act))
-    assert found.failure is not None and "cannot be written" in str(found.failure)
+    assert found.failure is not None and "can no longer be written" in str(found.failure)

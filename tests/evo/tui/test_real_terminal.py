@@ -175,7 +175,7 @@ def test_asked_once_it_finishes_what_is_in_flight(program, tmp_path, keys):
     assert b"Interrupted : run live" in said and b"continue with: evo resume live" in said
     status, groups = stored(tmp_path)
     assert status == "interrupted" and groups > 0
-    assert f"{groups} groups".encode() in said.replace(b",", b"")
+    assert f"{groups} iterations".encode() in said.replace(b",", b"")
 
 
 @pytest.mark.long
