@@ -12,7 +12,7 @@ NONE = "–"
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """sort: a number, or the text in small letters; None sorts last either way. mark: a class of the style sheet; note:
     small type below the text; link: an element of the page; arm: the place of an arm that it names."""
 
@@ -43,39 +43,39 @@ class Table:
     name: str
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[TableCell, ...], ...]
     filterable: bool = False
     flags: tuple[tuple[str, str, int], ...] = ()
     flagged: tuple[frozenset[str], ...] = ()
-    totals: tuple[Cell, ...] = ()
+    totals: tuple[TableCell, ...] = ()
     below: str = ""
 
 
-def word(text: str, mark: str = "") -> Cell:
-    return Cell(text, text.lower(), mark)
+def word(text: str, mark: str = "") -> TableCell:
+    return TableCell(text, text.lower(), mark)
 
 
-def arm_name(name: str, place: int) -> Cell:
-    return Cell(name, name.lower(), "arm", arm=place)
+def arm_name(name: str, place: int) -> TableCell:
+    return TableCell(name, name.lower(), "arm", arm=place)
 
 
-def number(value: float | None, form: str = ".3f", mark: str = "") -> Cell:
+def number(value: float | None, form: str = ".3f", mark: str = "") -> TableCell:
     if value is None or not math.isfinite(value):
-        return Cell(NONE)
-    return Cell(format(value + 0.0, form), round(float(value), 9), mark)
+        return TableCell(NONE)
+    return TableCell(format(value + 0.0, form), round(float(value), 9), mark)
 
 
-def interval(value: Interval | None, form: str = ".3f") -> Cell:
+def interval(value: Interval | None, form: str = ".3f") -> TableCell:
     if value is None:
-        return Cell(NONE)
-    return Cell(f"{value.mean:{form}}", round(value.mean, 9), note=value.ends(form).strip())
+        return TableCell(NONE)
+    return TableCell(f"{value.mean:{form}}", round(value.mean, 9), note=value.ends(form).strip())
 
 
-def difference_cells(gap: Difference) -> tuple[Cell, ...]:
+def difference_cells(gap: Difference) -> tuple[TableCell, ...]:
     """The columns difference, p, problems and result."""
     text = f"{gap.interval.mean:+.3f}{gap.interval.ends('+.3f')}"
     return (
-        Cell(text, round(gap.interval.mean, 9), "shown" if gap.shown else ""),
+        TableCell(text, round(gap.interval.mean, 9), "shown" if gap.shown else ""),
         number(gap.p, ".2g"),
         number(gap.pairs, ".0f"),
         word("shown" if gap.shown else "no difference shown", "shown" if gap.shown else "faint"),

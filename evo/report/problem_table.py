@@ -10,7 +10,7 @@ import numpy as np
 from evo.comparison.load import Comparison
 from evo.comparison.results import Results
 from evo.comparison.standings import LEVEL, Standings, standings
-from evo.report.cells import NONE, Cell, Column, Table, number, word
+from evo.report.cells import NONE, Column, Table, TableCell, number, word
 
 SOLVED = "✓"
 RULE = (
@@ -39,7 +39,7 @@ def problems_table(comparison: Comparison, results: Mapping[str, Results], linke
     rows = []
     for row, problem in enumerate(comparison.problems):
         link = detail_id(row) if row < linked else ""
-        cells = [Cell(problem.name, problem.name.lower(), "name", link=link)]
+        cells = [TableCell(problem.name, problem.name.lower(), "name", link=link)]
         cells += [word(sets[row])] * several + [number(problem.target, ".4g")] * with_targets
         cells += [_outcome(standing, place, row, seeds) for place in range(len(names))]
         cells += [_against(standing, place, row) for place in others]
@@ -62,31 +62,31 @@ def detail_id(row: int) -> str:
     return f"problem-{row + 1}"
 
 
-def _outcome(standing: Standings, arm: int, row: int, seeds: int) -> Cell:
+def _outcome(standing: Standings, arm: int, row: int, seeds: int) -> TableCell:
     """The iteration of the solution, or the best fitness. Sorted by: more seeds that solved it, sooner, fitter."""
     share, best = float(standing.solved[arm, row]), float(standing.best[arm, row])
     if share > 0:
         took = float(standing.took[arm, row])
         note = "" if share == 1.0 else f"{round(share * seeds)} of {seeds} seeds"
-        return Cell(f"{SOLVED} {took:.0f}", round((1 - share) * 1e6 + took, 6), "solved", note)
+        return TableCell(f"{SOLVED} {took:.0f}", round((1 - share) * 1e6 + took, 6), "solved", note)
     if not math.isfinite(best):
-        return Cell(NONE)
-    return Cell(f"{best:.4g}", round(2e6 - best, 6))
+        return TableCell(NONE)
+    return TableCell(f"{best:.4g}", round(2e6 - best, 6))
 
 
-def _against(standing: Standings, arm: int, row: int) -> Cell:
+def _against(standing: Standings, arm: int, row: int) -> TableCell:
     sign, gap = float(standing.sign[arm, row]), float(standing.gap[arm, row])
     if math.isnan(sign):
-        return Cell(NONE)
+        return TableCell(NONE)
     if sign == 0:
-        return Cell("level", 0.0, "faint")
+        return TableCell("level", 0.0, "faint")
     size = ""
     if standing.timed[arm, row]:
         size = f"{abs(gap):.0f} {'sooner' if gap > 0 else 'later'}"
     elif abs(gap) >= LEVEL:
         size = f"{gap:+.4f}"
     word_, mark = ("won", "above") if sign > 0 else ("lost", "below")
-    return Cell(word_, round(sign * 1e6 + (gap if math.isfinite(gap) else 0.0), 6), mark, size)
+    return TableCell(word_, round(sign * 1e6 + (gap if math.isfinite(gap) else 0.0), 6), mark, size)
 
 
 def _flags(
@@ -107,15 +107,17 @@ def _flags(
     return tuple((flag, text, int(mask.sum())) for flag, text, mask in picks), flagged
 
 
-def _totals(standing: Standings, arms: int, others: list[int], between: int, with_targets: bool) -> tuple[Cell, ...]:
+def _totals(
+    standing: Standings, arms: int, others: list[int], between: int, with_targets: bool
+) -> tuple[TableCell, ...]:
     judged = int((~np.isnan(standing.solved)).any(axis=0).sum())
-    cells = [Cell("all")] + [Cell("")] * between
+    cells = [TableCell("all")] + [TableCell("")] * between
     for arm in range(arms):
         some = int((np.nan_to_num(standing.solved[arm]) > 0).sum())
         every = int((standing.solved[arm] == 1.0).sum())
         note = f"{every} under every seed" if every < some else ""
-        cells.append(Cell(f"{some} of {judged} solved", note=note) if with_targets else Cell(""))
+        cells.append(TableCell(f"{some} of {judged} solved", note=note) if with_targets else TableCell(""))
     for arm in others:
         won, lost, level = standing.counts(arm)
-        cells.append(Cell(f"{won} won, {lost} lost", note=f"{level} level"))
+        cells.append(TableCell(f"{won} won, {lost} lost", note=f"{level} level"))
     return tuple(cells)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evo.comparison.load import Comparison
-from evo.report.cells import NONE, Cell, Column, Table, number, word
+from evo.report.cells import NONE, Column, Table, TableCell, number, word
 from islands.db.address import hide_password
 from islands.types import RunRecord
 
@@ -29,7 +29,7 @@ def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
         "shared-settings",
         "Settings of every arm" if len(flat) > 1 else "Settings",
         (Column("setting", number=False), Column("value", number=False)),
-        tuple((word(key), Cell(_said(first[key]))) for key in keys if key not in differing),
+        tuple((word(key), TableCell(_said(first[key]))) for key in keys if key not in differing),
     )
     if len(flat) < 2:
         return None, shared
@@ -37,7 +37,7 @@ def settings_tables(comparison: Comparison) -> tuple[Table | None, Table]:
         "settings",
         "What the arms differ in",
         (Column("setting", number=False), *(Column(name, number=False) for name in flat)),
-        tuple((word(key), *(Cell(_said(config.get(key))) for config in flat.values())) for key in differing),
+        tuple((word(key), *(TableCell(_said(config.get(key))) for config in flat.values())) for key in differing),
     )
     return apart, shared
 

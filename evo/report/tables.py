@@ -14,7 +14,7 @@ from evo.comparison.operators import BELOW, BINS, OperatorCounts, intervals, lab
 from evo.comparison.operators_table import short_label
 from evo.comparison.survival import Crossing
 from evo.comparison.verdict import METRICS, Summary
-from evo.report.cells import NONE, Cell, Column, Table, arm_name, difference_cells, interval, number, word
+from evo.report.cells import NONE, Column, Table, TableCell, arm_name, difference_cells, interval, number, word
 from evo.report.load import RunReading
 from evo.report.measures import ArmMeasures, seed_mean
 from evo.stats import Difference, difference, mean_interval
@@ -32,7 +32,7 @@ def arms_table(
     readings: Mapping[str, Sequence[RunReading]],
 ) -> Table:
     """One row an arm: its metrics at the common horizon, and its cost so far."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[TableCell, ...]] = []
     for place, arm in enumerate(comparison.arms):
         standing, runs = summary.arms[arm.name], readings[arm.name]
         measure = measures.get(arm.name)
@@ -76,15 +76,15 @@ def arms_table(
     return Table("arms", caption, columns, tuple(rows))
 
 
-def _crossing(crossing: Crossing | None, horizon: int) -> Cell:
+def _crossing(crossing: Crossing | None, horizon: int) -> TableCell:
     """When half were solved. Its interval is open if its edge has not reached half by the horizon."""
     if crossing is None:
-        return Cell(NONE)
+        return TableCell(NONE)
     if math.isnan(crossing.low):
-        return Cell(str(crossing.at), crossing.at)
+        return TableCell(str(crossing.at), crossing.at)
     open_end = math.isinf(crossing.high)
     note = f"from {crossing.low:.0f} to beyond {horizon}" if open_end else f"[{crossing.low:.0f}, {crossing.high:.0f}]"
-    return Cell(str(crossing.at), crossing.at, note=note)
+    return TableCell(str(crossing.at), crossing.at, note=note)
 
 
 def differences(summary: Summary, measures: Mapping[str, ArmMeasures]) -> dict[str, dict[str, Difference]]:
@@ -142,7 +142,9 @@ def operators_table(operators: Mapping[str, Sequence[OperatorCounts]], *, crosse
     for place, (arm, counted) in enumerate(operators.items()):
         for name, operator in zip(labels(arm, counted), counted, strict=True):
             known = intervals(operator, crossed_seeds=crossed_seeds)
-            rates: list[Cell] = [interval(known[rate], ".3f") if rate in known else Cell(NONE) for rate in RATES]
+            rates: list[TableCell] = [
+                interval(known[rate], ".3f") if rate in known else TableCell(NONE) for rate in RATES
+            ]
             rows.append(
                 (arm_name(short_label(name), place), number(float(operator.of["answers"].sum()), ",.0f"), *rates)
             )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from evo.monitor.snapshot import Snapshot
 from evo.tui.arrange import Arranged, arrange
 from evo.tui.problem_table import StandingsCache
-from evo.tui.view import NAME, WON, Choice, View, panels, parts_of, select
+from evo.tui.view import NAME, WON, TableChoice, View, panels, parts_of, select
 
 
 class Pages:
@@ -60,7 +60,7 @@ class Pages:
             self._change(detail=False)
         else:
             choice = self.view.choice
-            self._choose(snapshot, replace(Choice(), order=choice.order, reverse=choice.reverse))
+            self._choose(snapshot, replace(TableChoice(), order=choice.order, reverse=choice.reverse))
 
     def show_arm(self, snapshot: Snapshot, arm: int) -> None:
         self._change(arm=arm)
@@ -119,7 +119,7 @@ class Pages:
     def stop(self, snapshot: Snapshot) -> None:
         self._change(stopping=True, paused=False)
 
-    def _choose(self, snapshot: Snapshot, choice: Choice) -> None:
+    def _choose(self, snapshot: Snapshot, choice: TableChoice) -> None:
         """Another choice of problems; the chosen one stays if it is among them."""
         self._change(choice=choice)
         rows = self.rows(snapshot)

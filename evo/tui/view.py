@@ -17,7 +17,7 @@ NAME, WON = -1, -2
 
 
 @dataclass(frozen=True)
-class Choice:
+class TableChoice:
     """Which problems the table shows, and in what order.
 
     search: a part of the name, in any case; part: the set that names begin with, "" for all
@@ -50,7 +50,7 @@ class View:
     live: bool = False
     paused: bool = False
     stopping: bool = False
-    choice: Choice = Choice()
+    choice: TableChoice = TableChoice()
 
 
 def panels(snapshot: Snapshot) -> list[str]:
@@ -63,7 +63,7 @@ def panels(snapshot: Snapshot) -> list[str]:
     return [panel for panel in PANELS if panel not in none]
 
 
-def select(snapshot: Snapshot, standing: Standings, choice: Choice) -> list[int]:
+def select(snapshot: Snapshot, standing: Standings, choice: TableChoice) -> list[int]:
     """Numbers of problems, in the order to be shown."""
     names = [problem.name for problem in snapshot.problems]
     rows = np.ones(len(names), dtype=bool)

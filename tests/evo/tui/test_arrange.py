@@ -14,7 +14,7 @@ from evo.tui.help import draw_help
 from evo.tui.line import text_of
 from evo.tui.pages import Pages
 from evo.tui.picture import draw_text
-from evo.tui.view import PANELS, WON, Choice, View
+from evo.tui.view import PANELS, WON, TableChoice, View
 
 SIZES = [(40, 8), (57, 13), (79, 24), (80, 24), (117, 20), (120, 30), (160, 50), (240, 80)]
 
@@ -57,7 +57,7 @@ def test_the_table_says_who_won_and_what_its_signs_mean():
 
 
 def test_what_is_left_out_is_said():
-    view = View(choice=Choice(search="1", differing=True, order=WON, reverse=True))
+    view = View(choice=TableChoice(search="1", differing=True, order=WON, reverse=True))
     assert "88 of 200 · /1 · differing · by won reversed" in shown(samples.finished(200), view, 160, 50)
     assert "of 200 · /1 · differing…" in shown(samples.finished(200), view)
 
@@ -137,7 +137,7 @@ def test_hostile_names_and_errors_are_harmless_everywhere():
                     reference=arms[2].name, verdict=(Verdict(samples.HOSTILE, True),))  # fmt: skip
     for panel in PANELS:
         for size in ((80, 24), (160, 50)):
-            made = arrange(snapshot, View(panel=panel, choice=Choice(search=samples.HOSTILE)), *size, samples.NOW)
+            made = arrange(snapshot, View(panel=panel, choice=TableChoice(search=samples.HOSTILE)), *size, samples.NOW)
             for lines in lines_of(made).values():
                 assert all(segment.text.isprintable() for line in lines for segment in line.segments)
 
@@ -214,7 +214,7 @@ def test_problems_are_chosen_among_those_that_are_shown():
     assert view.problem == 10  # 1, 10, 11
     assert press(Pages(), snapshot, ("find", "nothing"), ("move", 1), ("open",)).detail is False
     assert press(Pages(), snapshot, ("move", 5), ("find", "1")).problem == 1  # where the chosen one has gone
-    assert press(Pages(), snapshot, ("find", "1"), ("toggle", "unsolved"), ("back",)).choice == Choice()
+    assert press(Pages(), snapshot, ("find", "1"), ("toggle", "unsolved"), ("back",)).choice == TableChoice()
 
 
 def test_the_detail_turns_through_arms_and_problems():

@@ -8,7 +8,7 @@ from evo.comparison.results import Results
 from evo.comparison.standings import standings
 from evo.monitor.snapshot import ArmSnapshot, ProblemLine, Snapshot
 from evo.tui.problem_table import StandingsCache, gap_text, outcome_text
-from evo.tui.view import NAME, WON, Choice, natural, part_of, parts_of, select
+from evo.tui.view import NAME, WON, TableChoice, natural, part_of, parts_of, select
 
 INF = np.inf
 
@@ -76,7 +76,7 @@ def test_filters():
     found = found_of(snapshot)
 
     def rows(**choice):
-        return select(snapshot, found, Choice(**choice))
+        return select(snapshot, found, TableChoice(**choice))
 
     assert rows() == [0, 1, 2, 3, 4]
     assert rows(unsolved=True) == [2, 3, 4]  # by no arm under every seed
@@ -91,7 +91,7 @@ def test_orders():
     found = found_of(snapshot)
 
     def rows(order, reverse=False):
-        return select(snapshot, found, Choice(order=order, reverse=reverse))
+        return select(snapshot, found, TableChoice(order=order, reverse=reverse))
 
     assert rows(NAME) == [0, 1, 2, 3, 4]
     assert rows(NAME, reverse=True) == [4, 3, 2, 1, 0]
