@@ -19,8 +19,8 @@ from evo.config.train import TrainRun
 from evo.prompts.contract import PromptFormat
 from evo.search.score import score_all
 from evo.training.curriculum import ArchiveCurriculum, Curriculum, Question
-from evo.training.inheritance import InheritanceWatch, inheritance
 from evo.training.loop import Evaluate, SteppedTraining
+from evo.training.parent_usage import ParentUsageWatch, parent_usage
 from evo.training.stored_archives import StoredArchives
 from islands.types import Candidate
 from problems.contract import Problem, Score
@@ -77,7 +77,7 @@ class TrainingLoop(SteppedTraining):
             )
         self._stored = stored
         self._shown: dict[int, list[ScoredAnswer]] = {}
-        self._watch = InheritanceWatch()
+        self._watch = ParentUsageWatch()
         self._held: dict[int, list[tuple[float, ...]]] = {}
         if run.reward == "gain":
             trainer.shown = self._answers_shown
@@ -130,10 +130,10 @@ class TrainingLoop(SteppedTraining):
         status.training_seconds += ended - before
         status.answers += self._next_answers()
         status.tokens += int(stats.metrics["tokens"])
-        inherited = inheritance(questions, groups)
-        status.metrics = {**stats.metrics, **inherited}
+        usage = parent_usage(questions, groups)
+        status.metrics = {**stats.metrics, **usage}
         self._write("step", status.metrics)
-        at_chance = self._watch.add(inherited)
+        at_chance = self._watch.add(usage)
         if run.stop_at_chance and at_chance is not None:
             self.stop(at_chance)
 

@@ -27,9 +27,9 @@ from vpo.openai.adapters import ServedAdapter
 from vpo.openai.policy import OpenAIPolicy
 from vpo.openai.server import Server
 from vpo.policies.contract import PolicyUnavailable, T
-from vpo.policies.encoding import context_of, encode_prompt
+from vpo.policies.encoding import context_of, encode_prompt, rows_to_score
 from vpo.policies.spread import Gone
-from vpo.policies.turns import Turns
+from vpo.policies.turns import Turns, gather_available
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -108,7 +108,7 @@ class AdaptedPolicy(OpenAIPolicy):
             before, now = self._adapter, ServedAdapter(folder.name, str(folder))
             try:
                 await self._run(functools.partial(save, folder))
-                await self._of_each([one.take_adapter(now) for one in self._servers])
+                await gather_available([one.take_adapter(now) for one in self._servers], Gone)
             except BaseException:
                 for one in self._servers:
                     one.adapter = before
@@ -125,9 +125,9 @@ class AdaptedPolicy(OpenAIPolicy):
 
     async def logprobs_of_each(self, rollouts: Sequence[Rollout]) -> list[list[npt.NDArray[np.float32]]]:
         """The same by every server that answers."""
-        rows = [(np.concatenate([one.prompt_ids, one.token_ids]), len(one.token_ids)) for one in rollouts]
+        rows = rows_to_score(rollouts)
         async with self._turns.alone():
-            return await self._of_each([one.logprobs(rows) for one in self._servers])
+            return await gather_available([one.logprobs(rows) for one in self._servers], Gone)
 
     async def close(self) -> None:
         """Let go of the adapter and close the connections. Safe to call twice."""
@@ -146,15 +146,6 @@ class AdaptedPolicy(OpenAIPolicy):
         if self._closed:
             raise PolicyUnavailable(f"{self.version} is closed")
         return await asyncio.get_running_loop().run_in_executor(self._worker, work)
-
-    async def _of_each(self, asked: Sequence[Any]) -> list[Any]:
-        """What all say that answer. Raises PolicyUnavailable where one refuses, or none answers."""
-        said = await asyncio.gather(*asked, return_exceptions=True)
-        faults = [one for one in said if isinstance(one, BaseException)]
-        for fault in faults:
-            if not isinstance(fault, Gone) or len(faults) == len(said):
-                raise fault
-        return [one for one in said if not isinstance(one, BaseException)]
 
     async def _let_go(self, adapter: ServedAdapter) -> None:
         await asyncio.gather(*(one.drop_adapter(adapter) for one in self._servers))

@@ -7,13 +7,14 @@ some hundred tokens would be spent before the first answer), base models in plai
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from problems.contract import BadAddress
-from problems.types import Prompt
+from problems.types import Prompt, Rollout
 from vpo.policies.contract import PromptTooLong
 from vpo.policies.prompt_formats import is_known
 
@@ -115,3 +116,8 @@ def decode_rollout(
     if not prefill:
         return text
     return f"{prefill} {text}" if prompt_format != "chat" else prefill + text  # words of a token language stand apart
+
+
+def rows_to_score(rollouts: Sequence[Rollout]) -> list[tuple[npt.NDArray[np.int32], int]]:
+    """(prompt and answer tokens (P + T,), T) of each rollout, as engines take them to give log-probabilities."""
+    return [(np.concatenate([rollout.prompt_ids, rollout.token_ids]), len(rollout.token_ids)) for rollout in rollouts]

@@ -31,15 +31,15 @@ from problems.address import did_you_mean, user_path
 from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress
-from vpo.policies.authors import AUTHORS, Author, vary
 from vpo.policies.contract import PolicyUnavailable
+from vpo.policies.generators import GENERATORS, Generator, vary
 from vpo.policies.registry import PolicySettings
 
 _LOG_UNIFORM = -math.log(256.0)
 
 
 class ScriptedPolicy:
-    """A Policy whose answers an `author` writes. See the module's docstring for the ones there are."""
+    """A Policy whose answers a `generator` writes. See the module's docstring for the ones there are."""
 
     prompt_format = "chat"
     has_logprobs = True
@@ -48,7 +48,7 @@ class ScriptedPolicy:
     def __init__(
         self,
         name: str,
-        author: Author,
+        generator: Generator,
         *,
         temperature: float = 1.0,
         batch: int = 64,
@@ -59,7 +59,7 @@ class ScriptedPolicy:
         self.temperature = temperature
         self.batch = batch
         self.max_tokens: int | None = None
-        self._author = author
+        self._generator = generator
         self._latency = latency
         self._failing_after = failing_after
         self._calls = 0
@@ -80,7 +80,7 @@ class ScriptedPolicy:
         form = find_asked_format(prompt)
         group = []
         for rollout in range(rollouts):
-            text = format_answers(self._author(prompt, form, answers, _bits(seed, prompt.stream, rollout)), form)
+            text = format_answers(self._generator(prompt, form, answers, _bits(seed, prompt.stream, rollout)), form)
             token_ids = _bytes_of(text)
             logprobs = np.full(len(token_ids), _LOG_UNIFORM, dtype=np.float32)
             group.append(Rollout(text, token_ids, logprobs, prompt_ids))
@@ -102,19 +102,19 @@ def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedP
     kind, _, file = name.partition("=")
     failing_after = None
     if kind == "fixed" and file:
-        author = _fixed(_answers_in(user_path(file)))
-    elif name in AUTHORS:
-        author = AUTHORS[name]
+        generator = _fixed(_answers_in(user_path(file)))
+    elif name in GENERATORS:
+        generator = GENERATORS[name]
     elif name == "broken":
-        author, failing_after = vary, options.after
+        generator, failing_after = vary, options.after
     else:
         raise BadAddress(
-            f"policy {address.plain!r} does not exist; there is {', '.join(AUTHORS)}, broken, and fixed=FILE"
-            + did_you_mean(name, AUTHORS, most=1)
+            f"policy {address.plain!r} does not exist; there is {', '.join(GENERATORS)}, broken, and fixed=FILE"
+            + did_you_mean(name, GENERATORS, most=1)
         )
     return ScriptedPolicy(
         name,
-        author,
+        generator,
         temperature=settings.temperature,
         batch=settings.batch or 64,
         latency=options.latency,
@@ -150,14 +150,14 @@ def format_answers(answers: Sequence[str], form: str) -> str:
     return "\n".join([f"<{tag}_{i}>{answer}</{tag}_{i}>" for i, answer in enumerate(answers, 1)])
 
 
-def _fixed(chains: list[list[str]]) -> Author:
+def _fixed(chains: list[list[str]]) -> Generator:
     answers_in_order = [answer for chain in chains for answer in chain]
 
-    def author(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
+    def generator(prompt: Prompt, form: str, answers: int, bits: int) -> list[str]:
         start = bits % len(answers_in_order) if answers < len(answers_in_order) else 0
         return [answers_in_order[(start + i) % len(answers_in_order)] for i in range(answers)]
 
-    return author
+    return generator
 
 
 def _answers_in(file: Path) -> list[list[str]]:

@@ -1,10 +1,13 @@
-"""Who may use an engine now: samplers side by side, or a trainer alone."""
+"""Who may use an engine now: samplers together, or only a trainer; and the replies of several engines."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Turns:
@@ -52,3 +55,16 @@ class Turns:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+async def gather_available(replies: Sequence[Awaitable[T]], gone: type[Exception]) -> list[T]:
+    """The replies of the engines that answer, in order. An engine that raises `gone` is left out.
+
+    Raises what an engine raises otherwise, and the first `gone` if no engine answers.
+    """
+    outcomes = await asyncio.gather(*replies, return_exceptions=True)
+    faults = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    refused = [fault for fault in faults if not isinstance(fault, gone)]
+    if refused or (faults and len(faults) == len(outcomes)):
+        raise (refused or faults)[0]
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]

@@ -11,7 +11,7 @@ import torch
 
 from vpo.training.config import LossConfig
 
-FIGURES = ("ratio", "clipped", "behaviour_kl", "importance", "truncated", "log_ratio", "surprisal")
+METRICS = ("ratio", "clipped", "behaviour_kl", "importance", "truncated", "log_ratio", "surprisal")
 """What policy_loss always reports; `kl` too where there is a KL term."""
 
 _LARGEST = 20.0

@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid
 
 from vpo.training.config import PreferenceSettings
 
-FIGURES = ("margin", "preferred", "surprisal")
+METRICS = ("margin", "preferred", "surprisal")
 """What preference_loss reports."""
 
 

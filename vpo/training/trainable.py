@@ -29,5 +29,5 @@ def make_trainable(model: PreTrainedModel, config: TrainConfig) -> PreTrainedMod
 def figures_of(config: TrainConfig) -> tuple[str, ...]:
     """What the loss reports."""
     if config.method == DPO:
-        return preference.FIGURES
-    return (*loss.FIGURES, "kl") if config.kl > 0 else loss.FIGURES
+        return preference.METRICS
+    return (*loss.METRICS, "kl") if config.kl > 0 else loss.METRICS

@@ -30,9 +30,9 @@ from problems.contract import BadAddress
 from problems.types import Prompt, Rollout
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.contract import PolicyUnavailable, T
-from vpo.policies.encoding import default_limit
+from vpo.policies.encoding import default_limit, rows_to_score
 from vpo.policies.spread import Gone, together
-from vpo.policies.turns import Turns
+from vpo.policies.turns import Turns, gather_available
 from vpo.vllm.address import EngineSettings
 from vpo.vllm.engine import Engine
 from vpo.vllm.leases import release, reload_engine
@@ -136,12 +136,10 @@ class VllmPolicy:
         if not isinstance(self._engine, Replicas):
             return [await self._ask(kind, content)]
         asked = [answer(one, kind, content) for one in self._engine.replicas]
-        said = await asyncio.gather(*asked, return_exceptions=True)
-        faults = [one for one in said if isinstance(one, BaseException)]
-        refused = [one for one in faults if not isinstance(one, PolicyUnavailable)]
-        if refused or len(faults) == len(said):
-            raise PolicyUnavailable(f"{self.version}: {(refused or faults)[0]}")
-        return [one for one in said if not isinstance(one, BaseException)]
+        try:
+            return await gather_available(asked, PolicyUnavailable)
+        except Exception as error:
+            raise PolicyUnavailable(f"{self.version}: {error}") from None
 
     def _rollout(self, prompt_ids: npt.NDArray[np.int32], row: Row) -> Rollout:
         if not np.isfinite(row.logprobs).all():
@@ -256,8 +254,7 @@ class VllmPolicy:
             return await self._ask_each("score", self._scored(rollouts))
 
     def _scored(self, rollouts: Sequence[Rollout]) -> tuple[list[tuple[npt.NDArray[np.int32], int]], float]:
-        rows = [(np.concatenate([one.prompt_ids, one.token_ids]), len(one.token_ids)) for one in rollouts]
-        return rows, self.temperature
+        return rows_to_score(rollouts), self.temperature
 
 
 def row_seed(seed: int, stream: int, place: int) -> int:

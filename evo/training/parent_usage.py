@@ -29,7 +29,7 @@ WATCHED = {
 """Of each figure, what is said where it has fallen: the share kept to chance, the refinement rate below it."""
 
 
-def inheritance(questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> dict[str, float]:
+def parent_usage(questions: Sequence[Question], groups: Sequence[ScoredGroup]) -> dict[str, float]:
     """Figures of a step, as shares of the answers asked for; nothing of a kind of prompt that the step had none of.
 
     refined, copied: fitter than the parent shown; its text again
@@ -59,7 +59,7 @@ def _shares(pairs: Iterable[tuple[Candidate | None, ScoredGroup]]) -> dict[str, 
     return {"refined": refined / asked, "copied": copied / asked, "kept": sum(shares) / max(len(shares), 1)}
 
 
-class InheritanceWatch:
+class ParentUsageWatch:
     """Ends a training whose policy no longer mutates: the share kept or the refinement rate was above chance over
     WINDOW steps with both kinds of prompts, and is no longer, by t intervals over the steps' differences. A policy that
     has yet to learn to mutate is left to learn it."""
@@ -69,7 +69,7 @@ class InheritanceWatch:
         self._above = [False] * len(WATCHED)
 
     def add(self, figures: Mapping[str, float]) -> Stop | None:
-        """Take in a step's `inheritance`; why to stop, None to go on."""
+        """Take in a step's `parent_usage`; why to stop, None to go on."""
         if not {"kept", "kept_chance"} <= figures.keys():
             return None
         kept_lead, refined_lead = (figures[name] - figures[f"{name}_chance"] for name in ("kept", "refined"))

@@ -21,7 +21,7 @@ _VARIANT = re.compile(r"(?m)^_variant = \d+\n?")
 _BLOCK_START = re.compile(r"(?m)^[^\n\w]*EVOLVE-BLOCK-START.*$")
 _BLOCK_END = re.compile(r"(?m)^(?=[^\n\w]*EVOLVE-BLOCK-END)")
 
-Author = Callable[[Prompt, str, int, int], list[str]]
+Generator = Callable[[Prompt, str, int, int], list[str]]
 """(prompt, answer format, m, random bits) -> m answers."""
 
 
@@ -176,7 +176,7 @@ def _mix(bits: int, i: int) -> int:
     return int.from_bytes(hashlib.blake2b(bits.to_bytes(64, "little"), salt=struct.pack("<q", i)).digest(), "little")
 
 
-AUTHORS: dict[str, Author] = {
+GENERATORS: dict[str, Generator] = {
     "mutate": mutate,
     "classic": classic,
     "random-route": random_route,

@@ -8,7 +8,7 @@ import pytest
 from evo.search.score import NOTHING_SHOWN
 from evo.search.stop import StopReason
 from evo.training.curriculum import Question
-from evo.training.inheritance import WINDOW, InheritanceWatch, inheritance
+from evo.training.parent_usage import WINDOW, ParentUsageWatch, parent_usage
 from islands.types import Candidate, Selection
 from problems.contract import Score
 from problems.types import Prompt, Rollout, ScoredAnswer, ScoredGroup, ScoredRollout
@@ -28,7 +28,7 @@ def test_answers_are_measured_against_the_parent_shown_and_the_one_withheld():
     shown = Question(0, Selection(PARENT, (), ()))
     withheld = Question(1, NOTHING_SHOWN, PARENT)
     first = Question(2, NOTHING_SHOWN)
-    found = inheritance(
+    found = parent_usage(
         [shown, withheld, first],
         [
             group(("RRDR", 0.75), ("RRDD", 0.5)),  # keeps three of four and is fitter; the parent again
@@ -40,23 +40,23 @@ def test_answers_are_measured_against_the_parent_shown_and_the_one_withheld():
         "refined": 0.5, "copied": 0.5, "kept": pytest.approx((0.75 + 1) / 2),
         "refined_chance": 0.5, "kept_chance": pytest.approx(0.125),
     }  # fmt: skip
-    assert inheritance([first], [group()]) == {}
+    assert parent_usage([first], [group()]) == {}
 
 
 def test_what_was_begun_for_the_policy_is_not_its_doing():
     shown = Question(0, Selection(PARENT, (), ()))
     begun, own = group(("RRDD", 0.5), begun="RR"), group(("LLLL", 0.1))
-    assert inheritance([shown, shown], [begun, own])["kept"] == 0.0
-    assert inheritance([shown], [begun]) == {}
+    assert parent_usage([shown, shown], [begun, own])["kept"] == 0.0
+    assert parent_usage([shown], [begun]) == {}
 
 
 def test_missing_answers_are_asked_for_all_the_same():
-    assert inheritance([Question(0, Selection(PARENT, (), ()))], [group(("UUUU", 0.9), asked=4)])["refined"] == 0.25
+    assert parent_usage([Question(0, Selection(PARENT, (), ()))], [group(("UUUU", 0.9), asked=4)])["refined"] == 0.25
 
 
 def watched(*phases, watch=None):
     """What a watch says after phases of (lead of the share kept over chance, of the refinement rate, steps)."""
-    rng, watch, stop = np.random.default_rng(0), watch or InheritanceWatch(), None
+    rng, watch, stop = np.random.default_rng(0), watch or ParentUsageWatch(), None
     for kept, refined, steps in phases:
         for _ in range(steps):
             noise = rng.normal(0, 0.05, 2)
@@ -83,7 +83,7 @@ def test_a_policy_that_has_yet_to_learn_to_mutate_is_left_to_learn_it():
 
 
 def test_steps_with_one_kind_of_prompt_do_not_count_and_the_state_goes_on():
-    watch, again = InheritanceWatch(), InheritanceWatch()
+    watch, again = ParentUsageWatch(), ParentUsageWatch()
     assert all(watch.add({"kept": 0.0, "refined": 0.0}) is None for _ in range(2 * WINDOW))
     watched((0.2, 0.1, WINDOW + 3), watch=watch)
     again.restore(json.loads(json.dumps(watch.state())))
