@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class AdaptedPolicy(OpenAIPolicy):
-    """A TrainablePolicy that takes adapters alone (`update_adapter`).
+    """A TrainablePolicy that takes only adapters (`update_adapter`).
 
     weights: hub id or directory of what the servers serve; folder: for adapters
     device: of the trainer's copy; None takes a GPU where there is one
@@ -95,7 +95,7 @@ class AdaptedPolicy(OpenAIPolicy):
 
     async def update(self, weights: Mapping[str, Any], version: str) -> None:
         """Raises ValueError: a server takes no other weights than an adapter's."""
-        raise ValueError(f"{version}: {self.place.version} takes LoRA adapters alone")
+        raise ValueError(f"{version}: {self.place.version} takes only LoRA adapters")
 
     async def update_adapter(self, save: Callable[[Path], None], version: str) -> None:
         """Sample with this adapter from now on. save: writes it into a directory, as peft has it

@@ -98,7 +98,7 @@ def test_new_adapters_are_sampled_from_and_old_ones_let_go_of(server: LoraServer
             now = await sampled(policy)
             assert server.requests[-1]["model"] == names[-1]
             assert far([one.logprobs for one in now], await policy.logprobs(now)) < 1e-4
-            with pytest.raises(ValueError, match="takes LoRA adapters alone"):
+            with pytest.raises(ValueError, match="takes only LoRA adapters"):
                 await policy.update({}, "whole")
         assert not server.adapters and not list(tmp_path.iterdir())
 
@@ -224,7 +224,7 @@ def test_a_server_that_says_ok_and_does_nothing_ends_the_search(qwen2: Path, tmp
 @pytest.mark.parametrize(
     ("changes", "options", "said"),
     [
-        ({"train": {"lora_rank": 0}}, "", "takes LoRA adapters alone: set lora_rank"),
+        ({"train": {"lora_rank": 0}}, "", "takes only LoRA adapters: set lora_rank"),
         ({"temperature": 0.7}, "", "at temperature 1 alone"),
         ({}, "&logprobs=off", "gives no token ids and log-probabilities"),
     ],
