@@ -122,7 +122,7 @@ def test_a_wrong_baseline_is_one_line(baselines, said):
 
 def test_classic_searches_mazes_alone():
     overrides = {"problems": ("programs:easy",), "limit": 1}
-    with pytest.raises(BadInput, match="classic re-routes mazes, and programs:easy/0 is none"):
+    with pytest.raises(BadInput, match="classic re-routes mazes, and programs:easy/0 is not one"):
         planned_runs(config({"a": {"policy": "scripted:mutate"}}, overrides=overrides, baselines=["classic"]))
     with pytest.raises(BadInput, match="an arm is called hill already"):
         config({"hill": {"policy": "embedded:base"}}, baselines=["hill"])

@@ -198,7 +198,7 @@ def test_shards_keep_their_places_and_go_on(db):
     after = stored_answers(db, "run")
     assert set(before) <= set(after)
     assert sorted(places(db)) == sorted((f"maze:test/{p}", i) for p in range(5) for i in range(12))
-    with pytest.raises(Exception, match="--max-answers is spent in the order in which groups come back"):
+    with pytest.raises(Exception, match="with --lag, --max-answers is spent in the order"):
         check_divisible(RunConfig.model_validate({**SHARDED, "max_answers": 50}), "run")
 
 

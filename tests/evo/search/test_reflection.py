@@ -202,7 +202,7 @@ def test_it_is_shown_with_the_candidate_and_goes_with_its_run(search_with, digit
     "asked, told",
     [
         (("maze:test", "--limit", "1", "--reflect", "scripted:mutate"), "reads no words"),
-        (("programs:easy/0", "--policy", "scripted:mutate", "--reflect", "embedded:base"), "says nothing in words"),
+        (("programs:easy/0", "--policy", "scripted:mutate", "--reflect", "embedded:base"), "cannot reflect in words"),
         (("programs:easy/0", "--policy", "scripted:mutate", "--reflect", "nonsense:x"), "is not an address"),
     ],
 )

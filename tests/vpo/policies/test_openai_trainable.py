@@ -225,7 +225,7 @@ def test_a_server_that_says_ok_and_does_nothing_ends_the_search(qwen2: Path, tmp
     ("changes", "options", "said"),
     [
         ({"train": {"lora_rank": 0}}, "", "takes only LoRA adapters: set lora_rank"),
-        ({"temperature": 0.7}, "", "at temperature 1 alone"),
+        ({"temperature": 0.7}, "", "only at temperature 1"),
         ({}, "&logprobs=off", "gives no token ids and log-probabilities"),
     ],
 )
