@@ -23,7 +23,7 @@ from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Compiled, Limits
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
-    from problems.sandbox.session import Session
+    from problems.sandbox.session import SandboxSession
 
 SHIMS = Path(__file__).parent / "shims"
 """Files that a sandbox worker loads in front of a user's."""
@@ -46,7 +46,7 @@ class IsolatedAnswer:
     exchanges: so far
     """
 
-    def __init__(self, session: Session, seconds: float) -> None:
+    def __init__(self, session: SandboxSession, seconds: float) -> None:
         self._session, self._seconds = session, seconds
         self.exchanges = 0
         self._used = 0.0

@@ -160,7 +160,7 @@ class Session:
     ) -> list[TellResult]:
         asked = [id(prompt.proposal) for prompt in prompts]
         if len(set(asked)) != len(asked) or not self._open.issuperset(asked):
-            raise ValueError("a prompt is not of this search, or it was told before")
+            raise ValueError("a prompt is not of this search, or it has an answer already")
         self._open.difference_update(asked)
         try:
             work = map(self._score, prompts, answers, scores, [operator] * len(prompts))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evo.checks.attacks import check_attacks
 from evo.checks.cost import check_cost
 from evo.checks.determinism import check_determinism, repeat
-from evo.checks.finding import Finding, Report
+from evo.checks.finding import CheckReport, Finding
 from evo.checks.objectives import check_objectives, distinct_vectors
 from evo.checks.record import write_record
 from evo.checks.sampled import check_sampled, sample_policy
@@ -34,7 +34,7 @@ def check_problem(
     policy: str | None = None,
     mutants: int = 64,
     told: Told = print,
-) -> Report:
+) -> CheckReport:
     """Every check of one problem; its faults are kept for `evo run`.
 
     config: sandbox, seed, and how a policy is asked
@@ -46,7 +46,7 @@ def check_problem(
     subject = Subject(problem, config.seed, mutants)
     began = time.monotonic()
     findings = tuple(_findings(subject, config, policy, told))
-    report = Report(problem.name, findings, len(subject.asked), time.monotonic() - began)
+    report = CheckReport(problem.name, findings, len(subject.asked), time.monotonic() - began)
     with suppress(NotImplementedError):
         write_record(problem, sorted({fault.check for fault in report.faults}))
     return report

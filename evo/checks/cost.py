@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-from evo.checks.determinism import Repeats
+from evo.checks.determinism import RepeatedScores
 from evo.checks.finding import Finding, found, note, ok
 from evo.checks.subject import Subject
 
@@ -17,7 +17,7 @@ LONG = 10.0
 LARGE = 2 << 30
 
 
-def check_cost(subject: Subject, repeats: Repeats) -> Iterator[Finding]:
+def check_cost(subject: Subject, repeats: RepeatedScores) -> Iterator[Finding]:
     """Seconds and memory."""
     valid = [one.seconds for one in subject.asked if one.score is not None and one.score.error is None]
     seconds = valid or [one.seconds for one in subject.asked]

@@ -23,7 +23,7 @@ BUDGET = 90.0
 
 
 @dataclass
-class Repeats:
+class RepeatedScores:
     """Every repeat's scores, by where it was made; memory: bytes of the largest process, 0 where nobody counted"""
 
     rows: dict[str, list[list[Any]]] = field(default_factory=dict)
@@ -31,14 +31,14 @@ class Repeats:
     skipped: str = ""
 
 
-def repeat(subject: Subject, mode: str) -> Repeats:
+def repeat(subject: Subject, mode: str) -> RepeatedScores:
     """Score the seed and a few mutants again and again."""
     valid = [one for one in subject.mutants if one.valid][:ANSWERS] or subject.mutants[:1]
     slow = (
         max((one.seconds for one in subject.asked), default=0.0) * (HERE + FOLDER + LOADED) * (1 + len(valid)) > BUDGET
     )
     answers = [] if slow else [one.answer for one in valid]
-    repeats = Repeats({"here": [_row(subject, answers) for _ in range(HERE)]})
+    repeats = RepeatedScores({"here": [_row(subject, answers) for _ in range(HERE)]})
     places = {
         "another folder and hash seed": (1, FOLDER, 0),
         "a busy machine and a third hash seed": (2, LOADED, cores()),
@@ -55,7 +55,7 @@ def repeat(subject: Subject, mode: str) -> Repeats:
     return repeats
 
 
-def check_determinism(subject: Subject, repeats: Repeats) -> Finding:
+def check_determinism(subject: Subject, repeats: RepeatedScores) -> Finding:
     """One score for one answer, wherever and however often."""
     times = sum(map(len, repeats.rows.values()))
     alone, elsewhere = _differences(subject, repeats.rows["here"]), list[str]()

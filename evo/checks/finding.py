@@ -49,7 +49,7 @@ def skipped(check: str, why: str) -> Finding:
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """Of one problem. asked: answers that were scored for it; seconds: what that took"""
 
     problem: str

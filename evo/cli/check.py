@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from evo.checks.check import check_problem
-from evo.checks.finding import Finding, Report
+from evo.checks.finding import CheckReport, Finding
 from evo.cli.flags import collect_given, flag, flags
 from evo.cli.options import json_option, plain_option
 from evo.config.evaluate import EvaluateConfig
@@ -55,7 +55,7 @@ def check(
         check_policy(parse_address(policy))
     console = Console(stderr=as_json, highlight=False)
     live = console.is_terminal and not plain
-    reports: list[Report] = []
+    reports: list[CheckReport] = []
     for address in problems:
         settings = parse(EvaluateConfig, {"limit": MOST, **given, "problems": [address]}, OPTIONS)
         config = settings.run_config()
@@ -78,7 +78,7 @@ def check(
     return 1 if any(report.faults for report in reports) else 0
 
 
-def _print(console: Console, report: Report, rich: bool) -> None:
+def _print(console: Console, report: CheckReport, rich: bool) -> None:
     """A table; plain lines if there is no terminal."""
     console.print(f"[bold]{escape(report.problem)}[/bold]" if rich else escape(report.problem), soft_wrap=True)
     width = max(len(finding.check) for finding in report.findings)

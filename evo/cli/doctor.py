@@ -13,7 +13,7 @@ from rich.markup import escape
 from evo.cli.options import db_option, json_option
 from evo.cluster import cluster_place
 from evo.doctor.doctor import examine
-from evo.doctor.line import Line
+from evo.doctor.line import DoctorLine
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -39,7 +39,7 @@ def doctor(policies: tuple[str, ...], ray: str | None, db: str, as_json: bool) -
     evo doctor --ray head:6379 --db postgresql+psycopg://evo@host/evo
     """
     console = Console(highlight=False, stderr=as_json)
-    lines: list[Line] = []
+    lines: list[DoctorLine] = []
     records: list[dict[str, str]] = []
     last = ""
     for node, line in _lines(ray, db, policies):
@@ -59,7 +59,7 @@ def doctor(policies: tuple[str, ...], ray: str | None, db: str, as_json: bool) -
     return 1 if failed else 0
 
 
-def _lines(ray: str | None, db: str, policies: Sequence[str]) -> Iterator[tuple[str, Line]]:
+def _lines(ray: str | None, db: str, policies: Sequence[str]) -> Iterator[tuple[str, DoctorLine]]:
     """(node, line), the node "" where this machine alone is checked."""
     if ray is None:
         yield from (("", line) for line in examine(db, policies, Path.cwd()))
@@ -70,7 +70,7 @@ def _lines(ray: str | None, db: str, policies: Sequence[str]) -> Iterator[tuple[
     yield from examine_cluster(place, db, policies, Path.cwd())
 
 
-def _print(console: Console, line: Line) -> None:
+def _print(console: Console, line: DoctorLine) -> None:
     style = STYLES[line.level]
     console.print(f"[{style}]{line.level:<4}[/{style}] {line.check:<9} {escape(line.told)}", soft_wrap=True)
     if line.remedy:

@@ -20,7 +20,7 @@ from evo.evaluation.file import check_writable
 from evo.whole_file import write_whole
 from problems.programs.further_tests import KEY
 from problems.programs.fuzz import Fuzzed, fuzz_task
-from problems.programs.reader import SHAPES, Window, rows_of, tasks_of
+from problems.programs.reader import SHAPES, DateWindow, rows_of, tasks_of
 from problems.python_syntax import parse_source
 from problems.registry import shared_sandbox
 from problems.sandbox.pool import Sandbox
@@ -61,7 +61,7 @@ def fuzz(
     ):
         for index, (where, row) in bar.track(list(enumerate(rows)), description="fuzzing"):
             given = {key: value for key, value in row.items() if key != KEY}
-            task = next((task for _, task in tasks_of([(where, given)], Window(), SHAPES)), None)
+            task = next((task for _, task in tasks_of([(where, given)], DateWindow(), SHAPES)), None)
             if task is None:
                 done.append((given, Fuzzed(skipped="cannot be posed")))
                 continue

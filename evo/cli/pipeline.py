@@ -22,7 +22,7 @@ from evo.pipelines.display import ProgressPrinter, plan_record, print_end, print
 from evo.pipelines.file import Pipeline, read_pipeline
 from evo.pipelines.plan import Planned, plan_stages
 from evo.pipelines.runner import Elsewhere, PipelineRunner
-from evo.pipelines.stage import Place
+from evo.pipelines.stage import PipelineFolder
 from evo.pipelines.state import State, Status, load, lock_folder
 from islands.db.address import hide_password
 
@@ -82,7 +82,7 @@ def pipeline(
         raise BadInput(f"-o {folder}: is a file")
     named = db or read.db
     address = named or f"sqlite:///{folder / 'evo.db'}"
-    place = Place(folder, address)
+    place = PipelineFolder(folder, address)
     kept = load(folder)
     if kept is not None and kept.db != hide_password(named or ""):
         where = kept.db or "its own database"
@@ -119,7 +119,9 @@ def pipeline(
         return _tell(state, plan, place, outcome, as_json, console, _again(file, output, db, ray))
 
 
-def _cluster(ray: str | None, place: Place, plan: Sequence[Planned]) -> AbstractContextManager[Elsewhere | None]:
+def _cluster(
+    ray: str | None, place: PipelineFolder, plan: Sequence[Planned]
+) -> AbstractContextManager[Elsewhere | None]:
     if ray is None:
         return nullcontext()
     cluster_place(ray)
@@ -131,7 +133,7 @@ def _cluster(ray: str | None, place: Place, plan: Sequence[Planned]) -> Abstract
 def _tell(
     state: State,
     plan: Sequence[Planned],
-    place: Place,
+    place: PipelineFolder,
     outcome: Status,
     as_json: bool,
     console: Console,
@@ -183,7 +185,7 @@ def _again(file: str, output: str | None, db: str | None, ray: str | None) -> st
     return shlex.join(parts)
 
 
-def _plan_record(plan: Sequence[Planned], file: str, place: Place) -> dict[str, Any]:
+def _plan_record(plan: Sequence[Planned], file: str, place: PipelineFolder) -> dict[str, Any]:
     return {
         "pipeline": file,
         "directory": str(place.folder),

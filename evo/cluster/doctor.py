@@ -16,7 +16,7 @@ from evo.cluster.connection import alive_nodes, check_database, connect, leave
 from evo.cluster.paths import import_path, take_on
 from evo.config.cluster import LOCAL, ClusterAddress
 from evo.doctor.doctor import examine
-from evo.doctor.line import Line, fail, ok, warn
+from evo.doctor.line import DoctorLine, fail, ok, warn
 from evo.doctor.packages import version_of
 from evo.errors import BadInput
 from evo.version import __version__
@@ -30,7 +30,7 @@ _AUTH = "ray get-auth-token --generate on the head, RAY_AUTH_MODE=token and that
 
 def examine_cluster(
     place: ClusterAddress, db: str, policies: Sequence[str], folder: Path
-) -> Iterator[tuple[str, Line]]:
+) -> Iterator[tuple[str, DoctorLine]]:
     """(node, line): the whole cluster's, each node's, which is named by its id's beginning and its host, and what comes
     of both. Raises BadInput where it cannot be joined."""
     ours = connect(place)
@@ -66,7 +66,7 @@ def examine_cluster(
             leave()
 
 
-def compare_versions(versions: Mapping[str, Mapping[str, str]]) -> list[Line]:
+def compare_versions(versions: Mapping[str, Mapping[str, str]]) -> list[DoctorLine]:
     """A line for every package in which nodes differ; one line where none do. versions: by node, then by package"""
     lines = []
     for package in dict.fromkeys(name for found in versions.values() for name in found):
@@ -82,7 +82,7 @@ def compare_versions(versions: Mapping[str, Mapping[str, str]]) -> list[Line]:
 
 def _examine_node(
     path: Sequence[str], db: str, policies: Sequence[str], folder: str
-) -> tuple[dict[str, str], list[Line]]:
+) -> tuple[dict[str, str], list[DoctorLine]]:
     """On the node: its versions and its lines."""
     take_on(folder, path)
     lines = list(examine(db, policies, Path.cwd()))
@@ -90,13 +90,13 @@ def _examine_node(
     return versions | {name: found for name in _PACKAGES if (found := version_of(name)) is not None}, lines
 
 
-def _describe(nodes: Sequence[Mapping[str, Any]]) -> Line:
+def _describe(nodes: Sequence[Mapping[str, Any]]) -> DoctorLine:
     there = ray.cluster_resources()
     told = f"{len(nodes)} nodes, {there.get('CPU', 0):g} CPUs, {there.get('GPU', 0):g} GPUs"
     return ok("cluster", told) if there.get("CPU", 0) else warn("cluster", told, "join nodes: ray start --address")
 
 
-def _authentication() -> Line:
+def _authentication() -> DoctorLine:
     if os.environ.get("RAY_AUTH_MODE", "").lower() in ("token", "k8s"):
         return ok("access", "by token")
     return warn("access", "whoever reaches the cluster's ports can run anything on it", _AUTH)

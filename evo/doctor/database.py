@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evo.doctor.line import Line, fail, ok, warn
+from evo.doctor.line import DoctorLine, fail, ok, warn
 from islands.db.health import DatabaseHealth, examine_database
 from islands.errors import DatabaseUnavailable
 
@@ -15,7 +15,7 @@ SLOW_QUERY = 0.02
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "lustre", "ceph", "9p", "glusterfs", "beegfs")
 
 
-def check_database(address: str) -> list[Line]:
+def check_database(address: str) -> list[DoctorLine]:
     try:
         health = examine_database(address)
     except DatabaseUnavailable as error:
@@ -27,7 +27,7 @@ def check_database(address: str) -> list[Line]:
     return lines
 
 
-def _reached(health: DatabaseHealth) -> Line:
+def _reached(health: DatabaseHealth) -> DoctorLine:
     if not health.writable:
         remedy = "GRANT CREATE ON SCHEMA public TO the user, and name the primary, not a standby"
         if health.kind == "sqlite":
@@ -44,7 +44,7 @@ def _reached(health: DatabaseHealth) -> Line:
     return ok("database", f"{health.address} {'is there' if health.exists else 'is no file yet; a run makes it'}")
 
 
-def _schema(health: DatabaseHealth) -> list[Line]:
+def _schema(health: DatabaseHealth) -> list[DoctorLine]:
     if health.revision is None:
         return [ok("schema", f"no tables yet; the first run makes them ({health.wanted})")] if health.exists else []
     if health.revision == health.wanted:
@@ -55,7 +55,7 @@ def _schema(health: DatabaseHealth) -> list[Line]:
     return [warn("schema", f"{health.revision}; this evo wants {health.wanted}", remedy)]
 
 
-def _clock(ahead: float) -> Line:
+def _clock(ahead: float) -> DoctorLine:
     told = f"the database's is {abs(ahead):.2f} s {'ahead' if ahead >= 0 else 'behind'}"
     remedy = "synchronise both machines (chrony, systemd-timesyncd): a writer that looks silent is taken for dead"
     if abs(ahead) >= CLOCK_FAIL:

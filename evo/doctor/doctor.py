@@ -7,13 +7,13 @@ from pathlib import Path
 
 from evo.doctor.database import check_database
 from evo.doctor.engine import check_engine
-from evo.doctor.line import Line
+from evo.doctor.line import DoctorLine
 from evo.doctor.machine import check_disk, check_gpus, check_memory, check_sandbox
 from evo.doctor.packages import check_packages
 
 
-def examine(db: str, policies: Sequence[str], folder: Path) -> Iterator[Line]:
-    """One Line after the other, as they are found.
+def examine(db: str, policies: Sequence[str], folder: Path) -> Iterator[DoctorLine]:
+    """One line after the other, as the checks end.
 
     db: a database's address; policies: engines to ask, which loads them; folder: where files would be written
     """

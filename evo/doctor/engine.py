@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 
 from evo.config.run import PromptConfig
-from evo.doctor.line import Line, fail, ok, warn
+from evo.doctor.line import DoctorLine, fail, ok, warn
 from evo.errors import BadInput
 from evo.prompts.registry import open_format
 from islands.types import Selection
@@ -29,7 +29,7 @@ NO_LOGPROBS = (
 )
 
 
-def check_engine(address: str) -> Line:
+def check_engine(address: str) -> DoctorLine:
     """Load the policy at an address and let it answer once."""
     began = time.perf_counter()
     with warnings.catch_warnings():

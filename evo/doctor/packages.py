@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 from packaging.requirements import Requirement
 
-from evo.doctor.line import Line, fail, ok, warn
+from evo.doctor.line import DoctorLine, fail, ok, warn
 from evo.version import __version__
 
 DISTRIBUTION = "evo-search"
 _BREAK_CPU_TORCH = ("torchvision", "torchaudio", "torchcodec")
 
 
-def check_packages() -> list[Line]:
+def check_packages() -> list[DoctorLine]:
     told = f"evo {__version__}, Python {platform.python_version()}"
     try:
         asked = [Requirement(line) for line in importlib.metadata.requires(DISTRIBUTION) or ()]
@@ -26,7 +26,7 @@ def check_packages() -> list[Line]:
     return lines or [ok("packages", f"{told}; {_have(asked)}")]
 
 
-def _wrong(asked: list[Requirement]) -> Iterator[Line]:
+def _wrong(asked: list[Requirement]) -> Iterator[DoctorLine]:
     """A line for each package that is missing, or of a version that was not asked for."""
     for requirement in asked:
         extra = _extra_of(requirement)
@@ -40,7 +40,7 @@ def _wrong(asked: list[Requirement]) -> Iterator[Line]:
             yield (fail if extra is None else warn)("packages", told, remedy)
 
 
-def _cuda_beside_cpu() -> Iterator[Line]:
+def _cuda_beside_cpu() -> Iterator[DoctorLine]:
     torch = version_of("torch") or ""
     found = [name for name in _BREAK_CPU_TORCH if "+cpu" not in (version_of(name) or "+cpu")]
     if torch.endswith("+cpu") and found:

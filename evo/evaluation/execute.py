@@ -33,7 +33,7 @@ Showing = Callable[[RunConfig], AbstractContextManager[Progress]]
 
 
 @dataclass(frozen=True)
-class Request:
+class EvaluationRequest:
     """What is asked, resolved and checked. rival: the evaluation that this one is compared with"""
 
     settings: EvaluateConfig
@@ -52,7 +52,7 @@ class Evaluated:
     against: list[str]
 
 
-def prepare_evaluation(settings: EvaluateConfig, output: str | None) -> Request:
+def prepare_evaluation(settings: EvaluateConfig, output: str | None) -> EvaluationRequest:
     """Raises what is wrong with the input, before a policy is loaded."""
     config = settings.run_config()
     if output:
@@ -65,11 +65,11 @@ def prepare_evaluation(settings: EvaluateConfig, output: str | None) -> Request:
     problems = resolve_problems(config)
     config = resolve_address(resolve_settings(config, problems))
     rival = read_evaluation(settings.against, problems, settings.answers_total) if settings.against else None
-    return Request(settings, config, problems, output, rival)
+    return EvaluationRequest(settings, config, problems, output, rival)
 
 
 async def execute_evaluation(
-    request: Request, command: str, *, loading: Loading = nullcontext, showing: Showing | None = None
+    request: EvaluationRequest, command: str, *, loading: Loading = nullcontext, showing: Showing | None = None
 ) -> Evaluated:
     """Load the policy, ask it, score, aggregate; write the record where an output is named. Raises as
     evo.evaluation.evaluate does."""
@@ -97,7 +97,7 @@ async def execute_evaluation(
         scorer.close()
 
 
-def _conclude(request: Request, evaluation: Evaluation, version: str, command: str) -> Evaluated:
+def _conclude(request: EvaluationRequest, evaluation: Evaluation, version: str, command: str) -> Evaluated:
     config, rival, path = request.config, request.rival, request.settings.against
     named = {"policy": config.policy, "policy_version": version, "set": list(request.settings.problems)}
     record = named | evaluation.record() | provenance(config, command)

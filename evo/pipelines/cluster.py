@@ -18,7 +18,7 @@ from evo.cluster.connection import address_of, check_database, connect, leave
 from evo.cluster.task import CommandOrder
 from evo.config.cluster import ClusterAddress
 from evo.pipelines.plan import Planned
-from evo.pipelines.stage import SEARCHES, Place
+from evo.pipelines.stage import SEARCHES, PipelineFolder
 from evo.pipelines.state import STATE
 
 ON_A_NODE = ("pretrain", "train", "evaluate")
@@ -32,7 +32,7 @@ class ClusterStages:
 
     at_once = AT_ONCE
 
-    def __init__(self, address: ClusterAddress, ray: str, place: Place) -> None:
+    def __init__(self, address: ClusterAddress, ray: str, place: PipelineFolder) -> None:
         self._address, self._ray, self._place = address, ray, place
         self._pools: dict[str, ActorPool] = {}
         self._interrupted = False
@@ -73,7 +73,7 @@ class ClusterStages:
 
 
 @contextmanager
-def stages_on_cluster(ray: str, place: Place, plan: Sequence[Planned]) -> Iterator[ClusterStages]:
+def stages_on_cluster(ray: str, place: PipelineFolder, plan: Sequence[Planned]) -> Iterator[ClusterStages]:
     """Join the cluster. Raises BadInput where that cannot be, or its nodes could not use the database."""
     address = cluster_place(ray)
     ours = connect(address)

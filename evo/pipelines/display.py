@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evo.pipelines.plan import Next, Planned
-from evo.pipelines.stage import SEARCHES, Place, stands_for
+from evo.pipelines.stage import SEARCHES, PipelineFolder, stands_for
 from evo.pipelines.state import StageState, State, Status
 from evo.search.status import clock
 from islands.db.address import hide_password
@@ -25,7 +25,7 @@ _STYLES = {
 }
 
 
-def print_plan(console: Console, plan: Sequence[Planned], place: Place) -> None:
+def print_plan(console: Console, plan: Sequence[Planned], place: PipelineFolder) -> None:
     """A row a stage, with what it reads, makes and may spend below its name; fits 80 columns."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("stage", no_wrap=True)
@@ -52,7 +52,7 @@ def print_plan(console: Console, plan: Sequence[Planned], place: Place) -> None:
     console.print(f"directory {place.folder}, database {hide_password(place.db)}; nothing was written")
 
 
-def plan_record(plan: Sequence[Planned], place: Place) -> dict[str, Any]:
+def plan_record(plan: Sequence[Planned], place: PipelineFolder) -> dict[str, Any]:
     """The plan as JSON takes it. answers: of all stages; answers_to_do: of those that are not done, counted whole
     though they may go on in their midst."""
     stages = [
@@ -79,7 +79,7 @@ def plan_record(plan: Sequence[Planned], place: Place) -> dict[str, Any]:
 class ProgressPrinter:
     """Says which stage begins, and how it ended."""
 
-    def __init__(self, console: Console, plan: Sequence[Planned], place: Place) -> None:
+    def __init__(self, console: Console, plan: Sequence[Planned], place: PipelineFolder) -> None:
         self.console, self.place = console, place
         self._number = {planned.stage.name: index for index, planned in enumerate(plan, 1)}
         self._count = len(plan)
@@ -106,7 +106,7 @@ class ProgressPrinter:
         )
 
 
-def summary(plan: Sequence[Planned], state: State, place: Place, outcome: Status) -> dict[str, Any]:
+def summary(plan: Sequence[Planned], state: State, place: PipelineFolder, outcome: Status) -> dict[str, Any]:
     """What came of it, as JSON takes it. skipped: was done before; seconds: of all that was worked on it."""
     stages = []
     for planned in plan:
@@ -160,7 +160,7 @@ def print_end(console: Console, record: dict[str, Any], again: str) -> None:
         console.print(f"look at it: evo watch {runs[-1].removeprefix('run ')} --db {record['db']}")
 
 
-def describe_output(record: StageState, place: Place) -> str:
+def describe_output(record: StageState, place: PipelineFolder) -> str:
     """What a stage makes, to be printed: a path, or `run NAME`."""
     return f"run {record.gives}" if record.kind in SEARCHES else place.address(record)
 

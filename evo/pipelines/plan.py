@@ -10,7 +10,7 @@ from typing import Any
 from evo.errors import BadInput
 from evo.pipelines.checks import Cost
 from evo.pipelines.file import Pipeline, Stage
-from evo.pipelines.stage import SEARCHES, Place
+from evo.pipelines.stage import SEARCHES, PipelineFolder
 from evo.pipelines.state import StageState, State, Status
 
 
@@ -47,7 +47,7 @@ def plan_stages(
     pipeline: Pipeline,
     costs: Mapping[str, Cost],
     state: State,
-    place: Place,
+    place: PipelineFolder,
     *,
     chosen: Collection[str],
     redo: Collection[str],
@@ -81,7 +81,7 @@ def plan_stages(
     return list(plan.values())
 
 
-def _check_readable(stage: Stage, read: Planned, place: Place) -> None:
+def _check_readable(stage: Stage, read: Planned, place: PipelineFolder) -> None:
     """BadInput where a chosen stage could not read one that was left out."""
     if read.next is not Next.NOT_CHOSEN:
         return
@@ -94,7 +94,7 @@ def _check_readable(stage: Stage, read: Planned, place: Place) -> None:
         raise BadInput(f"{told} is done, but {place.address(read.record)} is gone; choose it too, with --redo")
 
 
-def _next(stage: Stage, cost: Cost, old: StageState | None, fresh: StageState, place: Place) -> Planned:
+def _next(stage: Stage, cost: Cost, old: StageState | None, fresh: StageState, place: PipelineFolder) -> Planned:
     if old is None or old.state is Status.WAITING or fresh.attempt != old.attempt:
         if stage.kind in SEARCHES and place.runs(fresh.gives):
             raise BadInput(

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from evo.command_process import start_command
 from evo.exit_status import describe_exit, exit_code_of
 from evo.pipelines.plan import Planned
-from evo.pipelines.stage import Place
+from evo.pipelines.stage import PipelineFolder
 from evo.pipelines.state import StageState, State, Status, save
 
 INTERRUPTED = 130
@@ -60,7 +60,7 @@ class PipelineRunner:
 
     def __init__(
         self,
-        place: Place,
+        place: PipelineFolder,
         state: State,
         lock: int,
         *,

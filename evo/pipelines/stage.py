@@ -42,7 +42,7 @@ _ENDINGS = {"pretrain": "", "train": "", "evaluate": ".json", "pick": ".txt", "r
 
 
 @dataclass(frozen=True)
-class Place:
+class PipelineFolder:
     """Where a pipeline's work lies. db: the address as it is used, password and all."""
 
     folder: Path

@@ -34,7 +34,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class OccupiedCell:
     """An occupied cell of an island's archive."""
 
     island: int
@@ -61,7 +61,7 @@ class SearchReading:
     answered: Ints
     at: Ints
     version: Ints
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[OccupiedCell, ...] = ()
 
     def ordinal(self, candidate: int) -> int | None:
         """Where a candidate's id stands; None where it is not of this search."""
@@ -112,9 +112,9 @@ def read_run(store: Store, run: RunRecord) -> RunReading:
     progress = run_progress(store, run.id)
     # what points at candidates comes before them, so that all of these are there although the run may be writing
     answers = answer_columns(store, run.id)
-    cells: dict[int, list[Cell]] = {}
+    cells: dict[int, list[OccupiedCell]] = {}
     for problem_id, island, name, candidate in occupied_cells(store, run.id):
-        cells.setdefault(problem_id, []).append(Cell(island, name, candidate))
+        cells.setdefault(problem_id, []).append(OccupiedCell(island, name, candidate))
     candidates = candidate_columns(store, run.id)
     stored, given, none = _of_problems(candidates.problem), _of_problems(answers.problem), np.zeros(0, np.int64)
     misread: Counter[str] = Counter()
@@ -161,7 +161,7 @@ def _search(
     stored: Ints,
     answers: AnswerColumns,
     given: Ints,
-    cells: Sequence[Cell],
+    cells: Sequence[OccupiedCell],
 ) -> SearchReading:
     """stored, given: the places of this problem's candidates and answers"""
     ids = candidates.id[stored]

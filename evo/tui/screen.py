@@ -40,7 +40,7 @@ class Act(StrEnum):
     RESUME = "resume"
 
 
-class Controls(Protocol):
+class ScreenControls(Protocol):
     """What a live search lets its screen do. Called on the event loop that the screen was opened on."""
 
     @property
@@ -68,7 +68,7 @@ class LiveScreen:
         self.failed: str | None = None
         self.up = False
         self._connection, self._read = ours, b""
-        self._controls: Controls | None = None
+        self._controls: ScreenControls | None = None
         self._loop = asyncio.get_running_loop()
         ours.setblocking(False)
         self._loop.add_reader(ours.fileno(), self._obey)
@@ -78,7 +78,7 @@ class LiveScreen:
         """Show what the screen waits for."""
         self._tell({"loading": text})
 
-    def watch(self, db: str, name: str, controls: Controls, against: str | None = None) -> None:
+    def watch(self, db: str, name: str, controls: ScreenControls, against: str | None = None) -> None:
         """Show the run, or the comparison, which is in the database by now."""
         self._controls = controls
         self._tell({"watch": {"db": db, "name": name, "against": against, "paused": controls.paused}})

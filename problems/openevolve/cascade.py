@@ -27,7 +27,7 @@ _MEMORY = 4096  # MiB; numerical evaluators map far more than they use
 
 
 @dataclass
-class Evaluation:
+class StageResults:
     """What the stages gave for one answer: numbers, texts among the metrics, artifacts; `failed` is why it stopped."""
 
     metrics: dict[str, float] = field(default_factory=dict)
@@ -59,11 +59,11 @@ class Cascade:
         self._asked, self._trying = 0, False  # its questions are counted while it is not known whether it asks any
         self._stages: tuple[str, ...] = ()
 
-    def run(self, text: str, every_stage: bool = False) -> tuple[Evaluation, Evaluation]:
+    def run(self, text: str, every_stage: bool = False) -> tuple[StageResults, StageResults]:
         """(all that was run, what the cascade's thresholds let it reach): one and the same unless `every_stage`."""
         self._stages = self._stages or self._defined()
-        evaluation = Evaluation()
-        reached: Evaluation | None = None
+        evaluation = StageResults()
+        reached: StageResults | None = None
         if not (self.settings["cascade_evaluation"] and _STAGES[0] in self._stages):
             self._stage("evaluate", text, evaluation)
             return evaluation, evaluation
@@ -77,7 +77,7 @@ class Cascade:
                 reached = reached or copy.deepcopy(evaluation)
         return evaluation, reached or evaluation
 
-    def separate(self, seed: str, shared: Evaluation) -> None:
+    def separate(self, seed: str, shared: StageResults) -> None:
         """From now on run answers apart from the evaluator, if the seed comes to the same numbers so as it did in one
         process with it (`shared`); `why_shared` tells why not."""
         if self.settings["file_suffix"] != ".py":
@@ -91,7 +91,7 @@ class Cascade:
             self.why_shared = f"apart from it: {' '.join(str(fault).split())}"[:300]
         self.apart, self._trying = not self.why_shared, False
 
-    def _stage(self, stage: str, text: str, evaluation: Evaluation) -> bool:
+    def _stage(self, stage: str, text: str, evaluation: StageResults) -> bool:
         """Run one stage and merge what it gives; False if the answer failed in it."""
         timeout = float(self.settings["timeout"])
         name = f"program{self.settings['file_suffix']}"
@@ -143,7 +143,7 @@ class Cascade:
         return tuple(told.value["stages"])
 
 
-def _difference(shared: Evaluation, apart: Evaluation, asked: int) -> str:
+def _difference(shared: StageResults, apart: StageResults, asked: int) -> str:
     """Why an evaluator cannot have its answers apart; "" if it can."""
     if apart.failed:
         return f"apart from it the initial program fails: {apart.failed}"[:300]

@@ -22,7 +22,7 @@ from problems.contract import BadAddress, Problem, Score, ScorerFault
 from problems.directions import choose_objectives, reward_of, warn_of_objectives
 from problems.directions import describe_directions as lower_told
 from problems.fingerprint import files_fingerprint, files_named_by
-from problems.openevolve.cascade import Cascade, Evaluation
+from problems.openevolve.cascade import Cascade, StageResults
 from problems.openevolve.config import OpenEvolveConfig, read_config
 from problems.openevolve.evolve_block import NotSpliceable, regions, splice
 from problems.openevolve.initial_program import EVALUATOR, initial_program, language_of
@@ -192,7 +192,7 @@ class OpenEvolveProblem(Problem):
 
     # -- from metrics to a Score ---------------------------------------------------------------------------------
 
-    def _scored(self, evaluation: Evaluation) -> Score:
+    def _scored(self, evaluation: StageResults) -> Score:
         if evaluation.failed and evaluation.stages == 0:
             return Score.failure(len(self.objectives), _one_line(evaluation.failed), evaluation.failed)
         metrics, notes = evaluation.metrics, []

@@ -23,7 +23,7 @@ from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
-    from problems.sandbox.session import Session
+    from problems.sandbox.session import SandboxSession
 
 
 class ProgramProblem(Problem):
@@ -141,7 +141,7 @@ class AnswerFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CaseVerdict:
     """One judged case.
 
     outcome: of the case as a whole; status "ok" with value True if it passed
@@ -158,7 +158,7 @@ class Verdict:
 
 def judge_answer(
     sandbox: Sandbox, answer: str, setup: str, judge: str, cases: Sequence[JudgeCase], limits: Limits
-) -> list[Verdict]:
+) -> list[CaseVerdict]:
     """Every case's verdict. Raises ScorerFault if the judge's code fails by itself, before it calls the answer."""
     with (
         sandbox.session(answer, limits, setup=setup) as beside,
@@ -167,7 +167,7 @@ def judge_answer(
         return [_verdict(beside, bench, case) for case in cases]
 
 
-def _verdict(beside: Session, bench: Session, case: JudgeCase) -> Verdict:
+def _verdict(beside: SandboxSession, bench: SandboxSession, case: JudgeCase) -> CaseVerdict:
     calls: list[str] = []
     failed: list[CaseOutcome] = []
 
@@ -186,4 +186,4 @@ def _verdict(beside: Session, bench: Session, case: JudgeCase) -> Verdict:
         raise ScorerFault(f"the test `{clip(case.source, 120)}` failed by itself: {outcome.message}")
     if outcome.status != "ok" and failed:
         outcome = failed[-1]  # the answer's own trouble says more than the judge's
-    return Verdict(outcome, tuple(calls))
+    return CaseVerdict(outcome, tuple(calls))

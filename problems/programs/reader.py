@@ -36,7 +36,7 @@ PRIVATE_TESTS: tuple[Shape, ...] = ((is_livecodebench, lambda row: livecodebench
 
 
 @dataclass(frozen=True)
-class Window:
+class DateWindow:
     """Dates, each as YYYY-MM-DD or "" for no bound: rows from `since` on and before `until`."""
 
     since: str = ""
@@ -52,13 +52,17 @@ class Window:
         return self.since <= date and (not self.until or date < self.until)
 
 
-def read_tasks(path: Path, window: Window = Window(), shapes: Iterable[Shape] = SHAPES) -> Iterator[tuple[int, Task]]:
+def read_tasks(
+    path: Path, window: DateWindow = DateWindow(), shapes: Iterable[Shape] = SHAPES
+) -> Iterator[tuple[int, Task]]:
     """(index from 0, task) of every row of a file (JSON Lines, such a file packed by gzip, a JSON list, Parquet) whose
     date is in the window. Raises BadAddress naming file and line."""
     yield from tasks_of(rows_of(path), window, shapes)
 
 
-def tasks_of(rows: Iterable[tuple[str, Row]], window: Window, shapes: Iterable[Shape]) -> Iterator[tuple[int, Task]]:
+def tasks_of(
+    rows: Iterable[tuple[str, Row]], window: DateWindow, shapes: Iterable[Shape]
+) -> Iterator[tuple[int, Task]]:
     """The same of rows, each with where it stands."""
     for index, (where, row) in enumerate(rows):
         if not window.holds(row, where):

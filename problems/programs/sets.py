@@ -20,7 +20,7 @@ from problems.address import NAMES, did_you_mean, parse_place, user_path
 from problems.contract import BadAddress
 from problems.family import ProblemFamily, ProblemSet, Sandboxes
 from problems.programs.problem import ProgramProblem
-from problems.programs.reader import PRIVATE_TESTS, Row, Window, read_tasks, rows_of, tasks_of
+from problems.programs.reader import PRIVATE_TESTS, DateWindow, Row, read_tasks, rows_of, tasks_of
 from problems.rows import read_hub
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class TaskPlace:
     """A file or folder of tasks. chosen: which of them, () for all."""
 
     path: str
-    window: Window = Window()
+    window: DateWindow = DateWindow()
     chosen: tuple[str, ...] = ()
 
 
@@ -47,7 +47,7 @@ def task_place(kind: str, rest: str) -> TaskPlace:
     path = user_path(rest)
     if not path.exists() and re.fullmatch(r"[^?]+\?[^?/]*(/[^?/]+)?", rest):
         place = parse_place(kind, rest, {"from": _date, "to": _date}, NAMES)
-        window = Window(place.options.get("from", ""), place.options.get("to", ""))
+        window = DateWindow(place.options.get("from", ""), place.options.get("to", ""))
         return TaskPlace(place.path, window, _chosen(place.index))
     parent = path.parent
     if not path.exists() and parent.name and (parent.is_file() or kind == "livecodebench" and _holds_rows(parent)):

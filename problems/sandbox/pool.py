@@ -19,7 +19,7 @@ from problems.sandbox.contract import (
 )
 from problems.sandbox.evaluator import Evaluator
 from problems.sandbox.program_run import run_program
-from problems.sandbox.session import Session
+from problems.sandbox.session import SandboxSession
 from problems.sandbox.worker import Worker
 from problems.sandbox.worker_pool import WorkerPool
 
@@ -104,10 +104,10 @@ class Sandbox:
         limits = limits or Limits()
         return run_program(self.pool(limits), program, limits) if program.cases else []
 
-    def session(self, code: str, limits: Limits | None = None, setup: str = "") -> Session:
+    def session(self, code: str, limits: Limits | None = None, setup: str = "") -> SandboxSession:
         """A candidate that stays for several requests; use it in a `with` block."""
         limits = limits or Limits()
-        return Session(self.pool(limits), code, limits, setup)
+        return SandboxSession(self.pool(limits), code, limits, setup)
 
     def preloading(self, modules: tuple[str, ...], compiled: Compiled = (), usual: bool = True) -> Sandbox:
         """One whose workers have imported these installed modules, and compiled these texts of ours, before any

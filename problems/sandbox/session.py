@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-class Session:
+class SandboxSession:
     """A process of the candidate's own for as long as the `with` block lasts. Not to be shared between threads.
 
     The code is executed at the first evaluation; if it fails, every evaluation answers with that failure. If an
@@ -34,7 +34,7 @@ class Session:
         self._used = 0.0  # CPU seconds of the evaluations that its process has done
         self._failed: CaseOutcome | None = None
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> SandboxSession:
         return self
 
     def __exit__(

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from . import confinement, pid_namespace
 from .channels import Channels, Feed, host_caller
 from .pid_namespace import BROKEN, USES, PidNamespace
-from .scorer import Scorer, home
+from .scorer import ChildScorer, home
 from .supervision import run_supervised
 from .syscalls import Installer, evaluation_filter
 from .wire import RUN_APART, Request
@@ -36,7 +36,7 @@ class Evaluations:
         """Load the scorer. Its loader keeps its rights (it forks and mounts for each evaluation), save in landlock
         mode."""
         self._config, self._channels, self._mode = config, channels, config["mode"]
-        self._scorer = Scorer(config)
+        self._scorer = ChildScorer(config)
         os.environ.update({**home(config["scratch"]), **config["environment"], "PYTHONDONTWRITEBYTECODE": "1"})
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
         if self._mode == "landlock" and config["uid"] is not None:

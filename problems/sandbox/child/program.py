@@ -55,7 +55,7 @@ class Programs:
         for name in [*PRELOADED, *config["preload"]]:
             importlib.import_module(name)
         random.seed(0)  # a candidate that draws at random scores the same every time
-        self._runner = Runner(channels.results, config["compiled"])
+        self._runner = ProgramRunner(channels.results, config["compiled"])
         self._runner.rehearse()
         # The C library's fork, without the interpreter's: that one renews locks which other threads might hold, of
         # which there are none here, and seeds `random` anew, over a hundred pages that every candidate would copy.
@@ -193,7 +193,7 @@ class Capture(io.RawIOBase):
         return text
 
 
-class Runner:
+class ProgramRunner:
     """Evaluates expressions beside the candidate's code and reports each with its status.
 
     Made and rehearsed in the zygote: what a fork finds ready it need not build, and a page that it does not write to is
@@ -305,7 +305,7 @@ def _compile(text: str, mode: str) -> types.CodeType:
     return code
 
 
-def run_calls(runner: Runner, task: dict[str, Any], output: int) -> None:
+def run_calls(runner: ProgramRunner, task: dict[str, Any], output: int) -> None:
     """Load the code, say so on the pipe that the parent only reads if this ends badly, then go through the cases."""
     if not runner.load(task["setup"], task["code"]):
         return
@@ -316,7 +316,7 @@ def run_calls(runner: Runner, task: dict[str, Any], output: int) -> None:
         runner.case(expression, runner.module.__dict__, bound=turn > 0)
 
 
-def run_session(runner: Runner, task: dict[str, Any], feed: Feed) -> None:
+def run_session(runner: ProgramRunner, task: dict[str, Any], feed: Feed) -> None:
     """Answer {"expression", "bindings"} requests until killed. `host_call` among the candidate's names asks the
     parent."""
     builtins.host_call = host_caller(runner.results, feed, task["output"])  # type: ignore[attr-defined]
@@ -327,7 +327,7 @@ def run_session(runner: Runner, task: dict[str, Any], feed: Feed) -> None:
         answer_request(runner, feed.read())
 
 
-def answer_request(runner: Runner, request: dict[str, Any]) -> None:
+def answer_request(runner: ProgramRunner, request: dict[str, Any]) -> None:
     space = runner.module.__dict__
     space.update(decode(request["bindings"]))
     runner.case(request["expression"], space)

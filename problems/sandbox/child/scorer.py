@@ -20,7 +20,7 @@ def home(scratch: str) -> dict[str, str]:
     return {"HOME": scratch, "TMPDIR": scratch}
 
 
-class Scorer:
+class ChildScorer:
     """The user's file as a module of this worker."""
 
     def __init__(self, config: dict[str, Any]) -> None:

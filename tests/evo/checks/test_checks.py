@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evo.checks.cost import check_cost
-from evo.checks.determinism import Repeats, check_determinism, repeat
+from evo.checks.determinism import RepeatedScores, check_determinism, repeat
 from evo.checks.objectives import check_objectives, distinct_vectors
 from evo.checks.sampled import check_sampled
 from evo.checks.soundness import check_seed, check_values
@@ -121,13 +121,13 @@ def test_a_scorer_that_is_deterministic(subject_of):
 )
 def test_a_time_out_that_does_not_fit(seconds, timeout, level):
     subject = scored(Vectors("x", timeout=timeout), (1.0,), seconds=seconds)
-    assert levels(check_cost(subject, Repeats()))["time"] == level
+    assert levels(check_cost(subject, RepeatedScores()))["time"] == level
 
 
 def test_memory_is_reported():
     subject = scored(Vectors("x"), (1.0,))
-    assert levels(check_cost(subject, Repeats(memory=3 << 30)))["memory"] == "finding"
-    assert levels(check_cost(subject, Repeats(memory=1 << 20)))["memory"] == "ok"
+    assert levels(check_cost(subject, RepeatedScores(memory=3 << 30)))["memory"] == "finding"
+    assert levels(check_cost(subject, RepeatedScores(memory=1 << 20)))["memory"] == "ok"
 
 
 def objective_levels(problem, rows):

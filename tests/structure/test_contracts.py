@@ -1,0 +1,99 @@
+"""The rules of CONTRIBUTING.md that a machine can check."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from modules import PACKAGES, ROOT, calls_of, find_circles, public_classes, trees
+
+MOST_LINES = 450
+BY_NAME = {
+    # objects that a user or a library made, and that declare nothing
+    "problems/shims/": "the scorer of a user",
+    "problems/sandbox/child/": "values from a user's code",
+    "problems/custom/": "a function of the caller",
+    "problems/contract.py": "complete_problem, the one place that looks at a foreign object",
+    "problems/registry.py": "what a foreign object lacks, for the message",
+    "evo/checks/attacks.py": "a function of the caller",
+    "evo/api/arguments.py": "numbers of numpy",
+    "vpo/hf/": "configurations of transformers, which differ by model",
+    "vpo/vllm/": "torch's types by name, and configurations",
+    "vpo/policies/encoding.py": "configurations of transformers",
+    "vpo/policies/fingerprint.py": "a private field of transformers",
+    "vpo/embedded/checkpoint.py": "a field that a checkpoint's configuration carries",
+    "vpo/training/": "models of torch, peft and FSDP",
+    "islands/db/engine.py": "errors of database drivers",
+    "evo/pipelines/file.py": "errors of the YAML parser",
+    "evo/tui/screen.py": "signals that a system may lack",
+    # syntax trees, whose nodes have different fields
+    "problems/programs/": "syntax trees",
+    "problems/identity.py": "syntax trees",
+    "vpo/chain/": "syntax trees",
+    "vpo/policies/mutation/": "syntax trees",
+    # modules, commands and columns by name, all of them ours
+    "evo/__init__.py": "exports that load when used",
+    "problems/lazy.py": "exports that load when used",
+    "evo/cli/": "commands that load when used, and a stream's methods",
+    "evo/cluster/": "methods of a remote actor, which Ray names",
+    "evo/comparison/": "arrays, settings and messages by name",
+    "evo/config/": "settings by name",
+    "evo/evaluation/execute.py": "settings by name",
+    "evo/pipelines/": "settings by name",
+    "evo/runs/colocated.py": "settings by name",
+    "evo/search/schedule.py": "settings by name",
+    "evo/training/": "settings by name",
+    "islands/db/writer.py": "columns by name",
+    "islands/population/operator_counts.py": "columns by name",
+}
+"""Where `getattr` and `hasattr` may stand, and on what. Policies, problems and samplers declare what they can do."""
+SAME_NAME: dict[str, str] = {}
+"""Public class names that two modules have, with the reason."""
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert [circle for circle in find_circles() if len(circle) > 1] == []
+
+
+def test_public_classes_have_different_names():
+    places = defaultdict(list)
+    for name, path in public_classes():
+        places[name].append(path)
+    twice = {name: found for name, found in places.items() if len(found) > 1}
+    assert {name: found for name, found in twice.items() if name not in SAME_NAME} == {}
+    assert set(SAME_NAME) <= set(twice), "a reason that is no longer needed"
+
+
+def test_attributes_are_asked_by_name_only_where_there_is_a_reason():
+    calls = list(calls_of(("getattr", "hasattr")))
+    assert [f"{path}:{line}" for path, line in calls if not path.startswith(tuple(BY_NAME))] == []
+    unused = [place for place in BY_NAME if not any(path.startswith(place) for path, _ in calls)]
+    assert unused == [], "a reason that is no longer needed"
+
+
+def test_files_are_read_in_one_sitting():
+    lines = {path: len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in trees()}
+    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_the_tree_of_contributing_names_every_folder():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    tree = re.search(r"## The tree.*?```text\n(.*?)```", text, re.S)
+    assert tree
+    named: set[str] = set()
+    package = ""
+    for line in tree[1].splitlines():
+        name = line.split()[0]
+        if not line.startswith(" "):
+            package = name.rstrip("/")
+        elif name.endswith("/"):
+            named.add(f"{package}/{name.rstrip('/')}")
+        else:
+            assert (ROOT / package / name).is_file(), f"{package}/{name}"
+    folders = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in (ROOT / package).iterdir()
+        if path.is_dir() and any(path.rglob("*.py"))
+    }
+    assert named == folders
