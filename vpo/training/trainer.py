@@ -27,13 +27,7 @@ from vpo.hf.cache import is_windowed
 from vpo.hf.progress_bars import without_bars
 from vpo.policies.encoding import read_prompt_format
 from vpo.training import loss, preference
-from vpo.training.adapters import (
-    adapter_weights,
-    has_adapter,
-    merge_adapter,
-    set_adapter_weights,
-    without_adapter,
-)
+from vpo.training.adapters import adapter_weights, has_adapter, merge_adapter, set_adapter_weights, without_adapter
 from vpo.training.config import DPO, TrainConfig
 from vpo.training.contract import TrainingDiverged, TrainStats
 from vpo.training.distribution import Batch, Replicated, ShardSettings
