@@ -39,10 +39,11 @@ def address(db, pytestconfig):
 async def until(socket, text):
     """Read what the screen paints until this is in it."""
     seen = b""
-    while text not in seen:
-        message = await socket.receive(timeout=60)
-        assert message.type in (WSMsgType.BINARY, WSMsgType.TEXT), seen[-2000:]
-        seen += message.data if message.type == WSMsgType.BINARY else b""
+    async with asyncio.timeout(60):  # the clock is painted for ever, so that a message always comes
+        while text not in seen:
+            message = await socket.receive()
+            assert message.type in (WSMsgType.BINARY, WSMsgType.TEXT), seen[-2000:]
+            seen += message.data if message.type == WSMsgType.BINARY else b""
 
 
 def test_it_is_served_to_who_has_the_token_alone(address):
@@ -72,7 +73,7 @@ def test_it_is_served_to_who_has_the_token_alone(address):
             async with session.ws_connect(f"{base}/ws?width=120&height=40", headers=own) as socket:
                 await until(socket, b"16/16 iterations")
                 await socket.send_json(["stdin", "?"])
-                await until(socket, b"leave; the run goes on")
+                await until(socket, b"leave; the run continues")
 
     asyncio.run(scenario())
 
@@ -86,6 +87,6 @@ def test_a_mistyped_name_and_a_port_that_is_taken_are_one_line(db, capsys):
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert invoke(["watch", "run", "--db", db, "--serve", "--port", str(taken.getsockname()[1])]) == 2
-    assert "cannot be had" in capsys.readouterr().err
+    assert "is not available" in capsys.readouterr().err
     assert invoke(["watch", "run", "--db", db, "--serve", "--once"]) == 2
     assert "exclude each other" in capsys.readouterr().err

@@ -52,7 +52,7 @@ def test_a_drive_through_the_screen(tmp_path, search_with, digits, digits_policy
         call("send-keys", "Escape")
         until("12 of 30")
         call("send-keys", "?")
-        until("Keys", "leave; the run goes on")
+        until("Keys", "leave; the run continues")
         call("send-keys", "q")
         until("left with 0")
     finally:
