@@ -107,7 +107,6 @@ def _conclude(request: EvaluationRequest, evaluation: Evaluation, version: str, 
         record["against"] = comparison_record(path, rival, differences)
         told = f"{rival.get('policy')}, chains of {rival.get('answers')}, temperature {rival.get('temperature')}"
         beside = name_beside(config.policy, rival, path)
-        beside = name_beside(config.policy, rival, path)
         lines = [f"against {path}: {told}", *verdicts(differences, config.policy, beside)]
     if request.output:
         write_evaluation(Path(request.output), {**record, "per_problem": evaluation.problem_records()})
