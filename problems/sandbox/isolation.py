@@ -79,7 +79,7 @@ def choose_mode() -> str:
 
 def probe(mode: str) -> str | None:
     """Why a mode cannot be had here, or None where a candidate really ran under it, confined, now or before
-    (problems.sandbox.proven)."""
+    (problems.sandbox.isolation)."""
     return _probe(mode)
 
 

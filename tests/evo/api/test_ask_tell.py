@@ -173,10 +173,10 @@ def test_mistakes_of_the_caller_store_nothing():
         search.tell([first, second], ["1.2"])
     with pytest.raises(ValueError, match="scores for"):
         search.tell([first], [["1.2", "1.3"]], [[1.0]])
-    with pytest.raises(ValueError, match="told before"):
+    with pytest.raises(ValueError, match="has an answer already"):
         search.tell([first, first], ["1.2", "1.3"])
     search.tell([first], ["1.2"])
-    with pytest.raises(ValueError, match="told before"):
+    with pytest.raises(ValueError, match="has an answer already"):
         search.tell([first], ["1.3"])
     with pytest.raises(ValueError, match="not of this search"):
         evo.Search(Near()).tell([second], ["1.4"])

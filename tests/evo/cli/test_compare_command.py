@@ -168,7 +168,7 @@ def test_resume_takes_a_comparison_further(done, forked_workers, capsys):
         (["maze:test", *ARMS, "--against", "vpo"], "against vpo: there is no such arm"),
         (["maze:test", *ARMS, "--best-of-n", "vpo"], "best-of-n of vpo: there is no such arm"),
         (["maze:test", *ARMS, "--baseline", "climb"], "no baseline climb; there are best-of-n, hill, scs, classic"),
-        (["programs:easy", *ARMS, "--baseline", "classic"], "classic re-routes mazes, and programs:easy/0 is none"),
+        (["programs:easy", *ARMS, "--baseline", "classic"], "classic re-routes mazes, and programs:easy/0 is not one"),
         (["maze:test", *ARMS, "--strategy", "hill", "--islands", "3"], "strategy hill has no islands"),
         (["maze:test", "--arm", "a=x", "--arm", "a=y"], "two arms called a"),
         (

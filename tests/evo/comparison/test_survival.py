@@ -215,7 +215,7 @@ def test_one_seed_is_mcnemars():
 def test_differences_wait_for_the_last_search():
     a, b = arm([[1], [inf]], [[9], [9]]), arm([[inf], [6]], [[4], [8]])
     assert solve_difference(a, b).interval.mean == 0.5, "after 4 iterations"
-    with pytest.raises(ValueError, match="come to 4"):
+    with pytest.raises(ValueError, match="reached 4"):
         solve_difference(a, b, 5)
     with pytest.raises(ValueError, match="same problems"):
         solve_difference(a, arm([[1]]), 1)

@@ -280,7 +280,7 @@ def test_what_cannot_be_trained_is_one_line(tmp_path, monkeypatch, capsys, argum
 def test_engines_that_the_tasks_of_a_cluster_share_are_not_trained():
     asked = RunConfig.model_validate({"policy": "vllm:m?replicas=2", "train": {"method": "vpo"}})
     engines = SimpleNamespace(takes_weights=False)
-    with pytest.raises(BadInput, match=r"where others ask them too; .* leave out --ray, or \?replicas="):
+    with pytest.raises(BadInput, match=r"where other searches use them; .* leave out --ray, or \?replicas="):
         check_trainable(asked, [], [Operator(asked.policy, engines, 2, 1, asked.prompt)], [])
 
 
