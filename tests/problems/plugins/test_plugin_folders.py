@@ -31,6 +31,7 @@ print(importlib.import_module("problems").__file__)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_the_core_works_without_it(plugin, tmp_path):
     left_out = shutil.ignore_patterns("__pycache__", "*.safetensors")
