@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from importlib.machinery import PathFinder
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from problems.contract import BadAddress
@@ -22,10 +24,20 @@ def find_entry_points(group: str) -> dict[str, EntryPoint]:
 
 def load_entry_point(point: EntryPoint, what: str) -> Any:
     """The object that an entry point names. Raises BadAddress, which begins with `what`, whatever the import raises."""
+    return _load(point.load, point.value, what)
+
+
+def load_built_in(place: str, what: str) -> Any:
+    """The object at MODULE:NAME of this package, without the library that reads entry points. Raises as
+    load_entry_point does."""
+    return _load(lambda: resolve_name(place), place, what)
+
+
+def _load(load: Callable[[], Any], place: str, what: str) -> Any:
     try:
-        return point.load()
+        return load()
     except Exception as error:
-        raise BadAddress(f"{what}: {point.value} cannot be loaded: {error}") from error
+        raise BadAddress(f"{what}: {place} cannot be loaded: {error}") from error
 
 
 def _is_there(module: str) -> bool:

@@ -28,14 +28,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import asdict
 from functools import cache
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from problems.address import addresses_in, did_you_mean, files_beside, split_range, user_path
 from problems.contract import MEMBERS, BadAddress, Problem, complete_problem
-from problems.entry_points import find_entry_points, load_entry_point
+from problems.entry_points import find_entry_points, load_built_in, load_entry_point
 from problems.family import ProblemFamily, ProblemSet
 from problems.sandbox.shared import close_shared_sandbox, set_sandbox_mode, shared_sandbox
 
@@ -123,9 +122,8 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
 
 def families() -> list[ProblemFamily]:
     """Every family that can be named here: the built-in ones, then those of entry points by name."""
-    installed = sorted({*_registered, *find_entry_points(ENTRY_POINTS)} - set(BUILT_IN))
     found = []
-    for name in [*BUILT_IN, *installed]:
+    for name in _names():
         with contextlib.suppress(BadAddress):  # describe_sets shows what is wrong with it
             found.append(_find_named(name))
     return [made for made in found if isinstance(made, ProblemFamily)]
@@ -139,7 +137,7 @@ def has_best_known(address: str) -> bool:
 def describe_sets() -> list[dict[str, Any]]:
     """Every named set as a dict of problems.family.ProblemSet's fields, then every other registered name."""
     rows: list[ProblemSet] = []
-    for name in (*BUILT_IN, *sorted({*_registered, *find_entry_points(ENTRY_POINTS)} - set(BUILT_IN))):
+    for name in _names():
         try:
             made = _find_named(name)
         except BadAddress as error:
@@ -175,10 +173,15 @@ def _kind_has_best_known(kind: str) -> bool:
     return made.has_best_known if isinstance(made, ProblemFamily) else True
 
 
+def _names() -> list[str]:
+    """Every name that may stand before a colon: the built-in ones first."""
+    return [*BUILT_IN, *sorted({*_registered, *find_entry_points(ENTRY_POINTS)} - set(BUILT_IN))]
+
+
 def _find_named(name: str) -> Any | None:
     """What a name is registered as, here, by the caller or by an entry point; None for an unknown name."""
     if name in BUILT_IN:
-        return load_entry_point(EntryPoint(name, BUILT_IN[name], ENTRY_POINTS), name)
+        return load_built_in(BUILT_IN[name], name)
     if name in _registered:
         return _registered[name]
     point = find_entry_points(ENTRY_POINTS).get(name)

@@ -116,8 +116,27 @@ class ComparisonOutcome:
         return tuple(dict.fromkeys(fault for run in self.ended for fault in run.faults))
 
 
-def run_search(prepare: Callable[[], Coroutine[Any, Any, Launched]], driver: Driver, db: str) -> SearchOutcome:
-    """Launch a search and run it to its end. Raises what `prepare` raises."""
+def run_search(
+    prepare: Callable[[], Coroutine[Any, Any, Launched]],
+    begin: Callable[[], str],
+    configs: Sequence[RunConfig],
+    driver: Driver,
+    db: str,
+    *,
+    changes: Changes = UNCHANGED,
+    ray: str | None = None,
+) -> SearchOutcome | None:
+    """Search one run here, or on the cluster that `ray` names; None if that was interrupted before the run was stored.
+
+    prepare: launches the search, here
+    begin: stores the run for a cluster, its name; configs: of a new one, to be checked before that
+    """
+    if ray is None:
+        return _run_here(prepare, driver, db)
+    return _run_on_cluster(begin, configs, ray, driver, db, changes)
+
+
+def _run_here(prepare: Callable[[], Coroutine[Any, Any, Launched]], driver: Driver, db: str) -> SearchOutcome:
 
     async def work(job: Job) -> SearchOutcome:
         launched = await prepare()
@@ -144,16 +163,9 @@ def run_search(prepare: Callable[[], Coroutine[Any, Any, Launched]], driver: Dri
     return driver.drive(work)
 
 
-def run_search_on_cluster(
-    begin: Callable[[], str],
-    configs: Sequence[RunConfig],
-    ray: str,
-    driver: Driver,
-    db: str,
-    changes: Changes = UNCHANGED,
+def _run_on_cluster(
+    begin: Callable[[], str], configs: Sequence[RunConfig], ray: str, driver: Driver, db: str, changes: Changes
 ) -> SearchOutcome | None:
-    """Search one run on a cluster; None if it was interrupted before it was stored. begin: stores it, its name;
-    configs: of a new one, to be checked before that."""
     runner = runner_of_a_run(ray, db, configs)
 
     async def work(job: Job) -> SearchOutcome | None:

@@ -27,13 +27,7 @@ from evo.api.arguments import (
 )
 from evo.api.background import Background, ScorerWarning
 from evo.api.comparison_result import ComparisonResult, read_comparison
-from evo.api.drive import (
-    ComparisonOutcome,
-    SearchOutcome,
-    run_comparison,
-    run_search,
-    run_search_on_cluster,
-)
+from evo.api.drive import ComparisonOutcome, SearchOutcome, run_comparison, run_search
 from evo.api.result import RunResult, read_run
 from evo.comparison.resume import plan_resume
 from evo.config.parse import OPTIONS, parse
@@ -126,16 +120,15 @@ def run(
     with given(objects):
         driver = Background(progress)
         check_new_run(loaded, resources, db, name)
-        if ray is None:
-            return result_of(
-                run_search(lambda: launch(loaded, db=db, name=name, command=command, resources=resources), driver, db),
-                db,
-            )
-        outcome = run_search_on_cluster(
-            lambda: plan_run(loaded, resources, db=db, name=name, command=command), [loaded], ray, driver, db
+        outcome = run_search(
+            lambda: launch(loaded, db=db, name=name, command=command, resources=resources),
+            lambda: plan_run(loaded, resources, db=db, name=name, command=command),
+            [loaded],
+            driver,
+            db,
+            ray=ray,
         )
-    assert outcome is not None  # the driver raises Interrupted
-    return result_of(outcome, db)
+        return result_of(outcome, db)
 
 
 def configure(
@@ -228,15 +221,21 @@ def resume(
             )
             assert compared is not None  # the driver raises Interrupted
             return comparison_result_of(compared, db)
-        if ray is None:
-            return result_of(run_search(lambda: relaunch(name, db=db, changes=plan.changes), driver, db), db)
-        outcome = run_search_on_cluster(lambda: name, [], ray, driver, db, plan.changes)
-    assert outcome is not None
-    return result_of(outcome, db)
+        outcome = run_search(
+            lambda: relaunch(name, db=db, changes=plan.changes),
+            lambda: name,
+            [],
+            driver,
+            db,
+            changes=plan.changes,
+            ray=ray,
+        )
+        return result_of(outcome, db)
 
 
-def result_of(outcome: SearchOutcome, db: str) -> RunResult:
+def result_of(outcome: SearchOutcome | None, db: str) -> RunResult:
     """The result of a search. Raises what failed it."""
+    assert outcome is not None  # the driver raises Interrupted
     if outcome.failure is not None:
         raise outcome.failure
     warn_of_faults(outcome.faults, outcome.outcome == "failed", outcome.run)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from islands.types import Candidate, Placement
 from problems.contract import Problem, ScorerFault, ScoresMetrics
 from problems.contract import Score as ProblemScore
 from problems.types import Prompt, Rollout, ScoredGroup, ScoredRollout
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 GivenScore = float | Mapping[str, float] | ProblemScore

@@ -71,24 +71,21 @@ def run(
     config = load_config(config_path, {**collect_given(options), "problems": problems})
     command, resources = command_line(), Resources()
     check_new_run(config, resources, db, name)
-    from evo.api.drive import (  # the database's library, and what draws the screen
-        SearchOutcome,
-        run_search,
-        run_search_on_cluster,
-    )
+    from evo.api.drive import run_search  # the database's library, and what draws the screen
     from evo.cli.live import foreground
     from evo.cli.outcome import report_search
     from evo.runs.launch import launch, plan_run
 
     output = OutputOptions(db, plain, as_json)
     console, driver = foreground(output, f"{config.policy} for {' '.join(config.problems)}")
-    outcome: SearchOutcome | None
-    if ray is None:
-        outcome = run_search(lambda: launch(config, db=db, name=name, command=command, resources=resources), driver, db)
-    else:
-        outcome = run_search_on_cluster(
-            lambda: plan_run(config, resources, db=db, name=name, command=command), [config], ray, driver, db
-        )
+    outcome = run_search(
+        lambda: launch(config, db=db, name=name, command=command, resources=resources),
+        lambda: plan_run(config, resources, db=db, name=name, command=command),
+        [config],
+        driver,
+        db,
+        ray=ray,
+    )
     return report_search(outcome, output, console)
 
 
@@ -125,7 +122,7 @@ def resume(
     """Continue RUN after its last committed iteration, on the same seed; nothing committed is scored again. RUN may be
     a comparison: all its runs continue, and those that have not begun begin. A run that evo import made needs a policy.
     A run whose scorer or data was edited is refused without --rescore or --accept-change."""
-    from evo.api.drive import SearchOutcome, run_comparison, run_search, run_search_on_cluster
+    from evo.api.drive import run_comparison, run_search
     from evo.cli.live import foreground, name_configs
     from evo.cli.outcome import report_comparison, report_search
     from evo.comparison.resume import plan_resume
@@ -150,9 +147,13 @@ def resume(
         )
         return report_comparison(compared, output, console)
     console, driver = foreground(output, f"run {name}")
-    outcome: SearchOutcome | None
-    if ray is None:
-        outcome = run_search(lambda: relaunch(name, db=db, changes=plan.changes), driver, db)
-    else:
-        outcome = run_search_on_cluster(lambda: name, [], ray, driver, db, plan.changes)
+    outcome = run_search(
+        lambda: relaunch(name, db=db, changes=plan.changes),
+        lambda: name,
+        [],
+        driver,
+        db,
+        changes=plan.changes,
+        ray=ray,
+    )
     return report_search(outcome, output, console)

@@ -317,7 +317,7 @@ def sum_telemetry(records: Sequence[RunRecord]) -> Telemetry:
 
 
 def _rate(running: Sequence[RunRecord], records: Sequence[RunRecord], what: str, seconds: float | None) -> float | None:
-    """The sum over runs under way; the mean rate of those that have ended where none is."""
+    """The sum over running runs; if none is running, the mean rate of those that have ended."""
     if running:
         return _sum(running, f"{what}_per_second")
     total = _sum(records, what)

@@ -19,7 +19,7 @@ from islands.db.store import Store
 from islands.db.transaction import Transaction
 from islands.population.population import Population
 from islands.queries.groups import read_groups
-from islands.queries.progress import ProblemProgress
+from islands.queries.progress import ProblemProgress, RunProgress
 from islands.queries.repeats import repeats_by_group
 from islands.types import ProblemRecord, RunRecord
 from problems.contract import Problem, ScorerFault
@@ -107,6 +107,21 @@ async def add_problems(
             problem_run = open_problem_run(store, record, config, problem, operators, scorer)
             problem_runs.append(problem_run)
             insert_seed(problem_run, seed, store, config, transaction)
+    return problem_runs
+
+
+async def reopen_problems(
+    store: Store,
+    stored: Sequence[tuple[Problem, ProblemRecord]],
+    progress: RunProgress,
+    config: RunConfig,
+    operators: Sequence[Operator],
+    scorer: Scorer,
+) -> list[ProblemRun]:
+    """The stored problems of a run, or a part of them, where their records left them."""
+    problem_runs = [open_problem_run(store, record, config, problem, operators, scorer) for problem, record in stored]
+    for problem_run in problem_runs:
+        await restore_problem_run(problem_run, progress.problems[problem_run.record.id], store, config, scorer)
     return problem_runs
 
 

@@ -14,13 +14,7 @@ from evo.config.parse import parse
 from evo.config.run import RunConfig, complete_run
 from evo.errors import BadInput
 from evo.runs.launch import ASK_TELL, Launched, assemble, open_core
-from evo.runs.problem_runs import (
-    add_problems,
-    open_operators,
-    open_problem_run,
-    recall_groups,
-    restore_problem_run,
-)
+from evo.runs.problem_runs import add_problems, open_operators, recall_groups, reopen_problems
 from evo.runs.scorer_change import UNCHANGED, Changes, OnScorerChange, check_scorers, recount_errors
 from evo.search.active_time import ended_periods, seconds_until
 from evo.search.defaults import iterations_for, population_config, to_stored
@@ -87,13 +81,8 @@ async def relaunch(
             if changes.on_scorer_change is OnScorerChange.RESCORE and run.summary:
                 run = replace(run, summary={**run.summary, "errors": recount_errors(store, run)})
             records, progress = store.problems(run.id), run_progress(store, run.id)
-            problem_runs = [
-                open_problem_run(store, record, config, problem, operators, scorer)
-                for problem, record in zip(problems, records, strict=True)
-            ]
-            for problem_run in problem_runs:
-                done = progress.problems[problem_run.record.id]
-                await restore_problem_run(problem_run, done, store, config, scorer)
+            stored = list(zip(problems, records, strict=True))
+            problem_runs = await reopen_problems(store, stored, progress, config, operators, scorer)
         else:  # planned, or killed between its creation and its seeds
             problem_runs = await add_problems(store, run, config, problems, operators, scorer)
         # 4) put on record that it continues
@@ -145,10 +134,7 @@ async def relaunch_shard(
         )
         progress = run_progress(store, run.id)
         _check_places(store, run, shard)
-        problem_runs = [open_problem_run(store, record, config, problem, operators, scorer) for problem, record in mine]
-        for problem_run in problem_runs:
-            done = progress.problems[problem_run.record.id]
-            await restore_problem_run(problem_run, done, store, config, scorer)
+        problem_runs = await reopen_problems(store, mine, progress, config, operators, scorer)
         breadths = [population_config(config, problem).islands for problem in problems]
         schedule = ShardSchedule(problem_runs, shard, config.lag)
         core = open_core(store, run, config, problem_runs, operators, schedule, shard=shard, breadths=breadths)

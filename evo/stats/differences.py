@@ -21,7 +21,7 @@ from itertools import combinations, islice
 import numpy as np
 import numpy.typing as npt
 
-from evo.stats.intervals import LEVEL, Floats, moments, with_seeds
+from evo.stats.intervals import LEVEL, Floats, moments, seed_variance, with_seeds
 from vpo.metrics import Interval
 
 SIGNIFICANCE = 1 - LEVEL
@@ -160,7 +160,7 @@ def _student(first: Floats, second: Floats, alpha: float, rate: bool, crossed: b
 
     Rates: half a search more that each arm alone solved (PADDING of a problem, shared among its seeds). Seeds that act
     on all problems: the half-width adds the parts of problems and of seeds in squares, each with a separate quantile
-    (Graybill and Wang 1980), because few seeds say little of their variance, however many problems there are.
+    (Graybill and Wang 1980), because few seeds estimate their variance badly, however many problems there are.
     """
     from scipy.special import stdtr, stdtrit  # here: a search that shows no interval is spared scipy
 
@@ -177,7 +177,7 @@ def _student(first: Floats, second: Floats, alpha: float, rate: bool, crossed: b
         error = math.sqrt(problems)
         half = float(stdtrit(df, 1 - alpha / 2)) * error
         return mean - half, mean + half, 2 * float(stdtr(df, -abs(mean) / error))
-    seeds, twice, df_seeds = (sum(part) for part in zip(*of_seeds, strict=True))
+    seeds, twice, df_seeds = (float(sum(part)) for part in zip(*of_seeds, strict=True))
 
     def half_width(level: float) -> float:
         of_problem, of_seed = (float(stdtrit(freedom, 1 - level / 2)) ** 2 for freedom in (df, df_seeds))
@@ -190,16 +190,6 @@ def _student(first: Floats, second: Floats, alpha: float, rate: bool, crossed: b
         middle = (low + high) / 2
         low, high = (middle, high) if half_width(middle) > abs(mean) else (low, middle)
     return mean - half, mean + half, high
-
-
-def seed_variance(arm: Floats) -> tuple[float, float, int]:
-    """Of seeds that act on all problems, (P, S): the variance of their mean; the part of it that is the interaction
-    with problems, which the variance over problems holds too; degrees of freedom."""
-    problems, seeds = arm.shape
-    of_seeds = float(arm.mean(axis=0).var(ddof=1)) / seeds
-    residual = arm - arm.mean(axis=1, keepdims=True) - arm.mean(axis=0) + arm.mean()
-    interaction = float((residual**2).sum()) / ((problems - 1) * (seeds - 1) * problems * seeds)
-    return of_seeds, interaction, seeds - 1
 
 
 @dataclass(frozen=True)

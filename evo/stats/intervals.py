@@ -59,19 +59,24 @@ def moments(first: Floats, second: Floats | None = None, *, crossed_seeds: bool 
     gaps = first.mean(axis=1) - (0.0 if second is None else second.mean(axis=1))  # (P, ...)
     of_problems = _variance_of_mean(gaps)
     crossed = [arm for arm in arms if crossed_seeds and arm.shape[1] > 1]
-    of_seeds = [_variance_of_mean(arm.mean(axis=0)) for arm in crossed]
-    twice = np.zeros_like(of_problems)
-    for arm in crossed if problems > 1 else ():
-        count = arm.shape[1]
-        residual = arm - arm.mean(axis=1, keepdims=True) - arm.mean(axis=0) + arm.mean(axis=(0, 1))
-        twice = twice + (residual**2).sum(axis=(0, 1)) / ((problems - 1) * (count - 1) * problems * count)
-    seeds = sum(of_seeds, np.zeros_like(of_problems))
+    seeds, twice, parts = np.zeros_like(of_problems), np.zeros_like(of_problems), of_problems**2 / max(problems - 1, 1)
+    for of_seeds, interaction, freedom in map(seed_variance, crossed):
+        seeds, twice, parts = seeds + of_seeds, twice + interaction, parts + of_seeds**2 / freedom
     variance = np.maximum(of_problems + seeds - twice, np.maximum(of_problems, seeds))
-    parts = of_problems**2 / max(problems - 1, 1)
-    for arm, one in zip(crossed, of_seeds, strict=True):
-        parts = parts + one**2 / (arm.shape[1] - 1)
     df = np.divide(variance**2, parts, out=np.full(variance.shape, float(max(problems - 1, 1))), where=parts > 0)
     return Moments(gaps.mean(axis=0), variance, df)
+
+
+def seed_variance(arm: Floats) -> tuple[Floats, Floats, int]:
+    """Of two or more seeds that act on all problems, (P, S, ...): the variance of their mean; the part of it that is
+    the interaction with problems, which the variance over problems holds too, 0 for one problem; degrees of freedom."""
+    problems, seeds = arm.shape[:2]
+    of_seeds = _variance_of_mean(arm.mean(axis=0))
+    if problems == 1:
+        return of_seeds, np.zeros_like(of_seeds), seeds - 1
+    residual = arm - arm.mean(axis=1, keepdims=True) - arm.mean(axis=0) + arm.mean(axis=(0, 1))
+    interaction = (residual**2).sum(axis=(0, 1)) / ((problems - 1) * (seeds - 1) * problems * seeds)
+    return of_seeds, np.asarray(interaction), seeds - 1
 
 
 def _variance_of_mean(values: Floats) -> Floats:

@@ -15,7 +15,7 @@ from evo.tui.palette import DIM, SHARED, look
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], dtype=np.uint8)  # [row, column] in a cell
 BLANK = 0x2800
-NOBODY, SEVERAL = -1, -2
+BLANK_LAYER, SEVERAL = -1, -2
 
 
 class Canvas:
@@ -62,7 +62,7 @@ class Canvas:
             before = y
 
     def rows(self) -> list[list[tuple[str, int, bool]]]:
-        """Each cell as (character, layer, whether it is a band's): layer NOBODY for a blank one, SEVERAL for one
+        """Each cell as (character, layer, whether it is a band's): layer BLANK_LAYER for a blank one, SEVERAL for one
         that several layers share."""
         lines, line_owner = self._merged(self._lines)
         bands, band_owner = self._merged(self._bands)
@@ -79,10 +79,10 @@ class Canvas:
 
     def _merged(self, layers: dict[int, npt.NDArray[np.uint8]]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         dots = np.zeros((self.height, self.width), dtype=np.uint8)
-        owner = np.full((self.height, self.width), NOBODY, dtype=np.int64)
+        owner = np.full((self.height, self.width), BLANK_LAYER, dtype=np.int64)
         for layer, mask in layers.items():
             there = mask > 0
-            owner = np.where(there, np.where(owner == NOBODY, layer, SEVERAL), owner)
+            owner = np.where(there, np.where(owner == BLANK_LAYER, layer, SEVERAL), owner)
             dots |= mask
         return dots, owner
 
@@ -136,7 +136,7 @@ def _cells(line: Line, row: list[tuple[str, int, bool]], marks: dict[int, int], 
             char, of = its.mark, its.style
         elif owner == SEVERAL:
             of = DIM if band else SHARED
-        elif owner == NOBODY:
+        elif owner == BLANK_LAYER:
             of = PLAIN
         else:
             its = look(curves[owner].arm)

@@ -57,7 +57,7 @@ class Store:
 
     @classmethod
     def in_memory(cls) -> Store:
-        """A new database in memory, which nobody else can open and which is gone once it is closed."""
+        """A new database in memory, which no other process can open and which is gone once it is closed."""
         url = URL.create("sqlite", database=":memory:")
         writer, reader = memory_engines()
         ensure_schema(url, writer, reader, read_only=False)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from problems.address import did_you_mean
 from problems.contract import BadAddress
-from vpo.embedded.dialects import all_dialects, open_dialect
 from vpo.embedded.words import DIALECT, MOST_ANSWERS, PAD, STOP, UNKNOWN
 
 if TYPE_CHECKING:
@@ -30,10 +29,16 @@ LARGEST_MB = 12.0
 
 def shipped() -> list[str]:
     """Names of the policies in the package and its plug-ins, `base` for embedded:base."""
-    return sorted([*(path.parent.name for path in SHIPPED.glob("*/config.json")), *_of_plugins()])
+    return sorted({**_of_package(), **_of_plugins()})
+
+
+def _of_package() -> dict[str, Path]:
+    return {path.parent.name: path.parent for path in SHIPPED.glob("*/config.json")}
 
 
 def _of_plugins() -> dict[str, Path]:
+    from vpo.embedded.dialects import all_dialects  # mazes and numpy, which finding a checkpoint does without
+
     brought = [dialect.checkpoints for dialect in all_dialects().values()]
     return {name: folder for checkpoints in brought for name, folder in checkpoints.items()}
 
@@ -41,9 +46,7 @@ def _of_plugins() -> dict[str, Path]:
 def checkpoint_path(name: str) -> Path:
     """The folder of an embedded policy, named `base` or `embedded:base`. BadAddress where it does not ship."""
     short = name.removeprefix(PREFIX)
-    if short in (path.parent.name for path in SHIPPED.glob("*/config.json")):
-        return SHIPPED / short
-    if (folder := _of_plugins().get(short)) is None:
+    if (folder := _of_package().get(short) or _of_plugins().get(short)) is None:
         known = [PREFIX + other for other in shipped()]
         if short in RETIRED:
             raise BadAddress(
@@ -73,6 +76,8 @@ def build_tokenizer(dialect: str = DIALECT) -> PreTrainedTokenizerFast:
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
+    from vpo.embedded.dialects import open_dialect
+
     words = open_dialect(dialect).vocabulary()
     core = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNKNOWN))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -91,6 +96,8 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = D
     """A fresh Llama of `width` with `layers` layers in float32, whose starting weights the language has placed."""
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+
+    from vpo.embedded.dialects import open_dialect
 
     language = open_dialect(dialect)
     words = language.vocabulary()
@@ -133,6 +140,8 @@ def fill(model: LlamaForCausalLM, folder: str | Path) -> None:
     """
     import torch
     from transformers import AutoModelForCausalLM
+
+    from vpo.embedded.dialects import open_dialect
 
     source = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     words = open_dialect(getattr(model.config, DIALECT_KEY)).vocabulary()

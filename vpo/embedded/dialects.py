@@ -209,9 +209,9 @@ def open_dialect(name: str) -> Dialect:
     if name in MAZE_DIALECTS:
         return MAZE_DIALECTS[name]
     point = find_entry_points(DIALECT_ENTRY_POINTS).get(name)
-    dialect: Dialect | None = None if point is None else load_entry_point(point, f"dialect {name!r}")
-    if dialect is None:
+    if point is None:
         raise BadAddress(f"the token language {name!r} is not installed (entry points {DIALECT_ENTRY_POINTS})")
+    dialect: Dialect = load_entry_point(point, f"dialect {name!r}")
     return dialect
 
 
@@ -219,8 +219,7 @@ def all_dialects() -> dict[str, Dialect]:
     """Every token language, by the name of its prompt format."""
     found = dict(MAZE_DIALECTS)
     for name, point in find_entry_points(DIALECT_ENTRY_POINTS).items():
-        if load_entry_point(point, f"dialect {name!r}") is not None:
-            found[name] = open_dialect(name)
+        found[name] = load_entry_point(point, f"dialect {name!r}")
     return found
 
 

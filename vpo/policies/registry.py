@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.metadata import EntryPoint
 
 from problems.contract import BadAddress
-from problems.entry_points import find_entry_points, load_entry_point
+from problems.entry_points import find_entry_points, load_built_in, load_entry_point
 from vpo.policies.address import BUILT_IN, CHECKS, ENTRY_POINTS, OF_ITS_PROMPTS, PolicyAddress, parse_address
 from vpo.policies.contract import Policy
 
@@ -82,7 +81,7 @@ def check_policy(address: PolicyAddress) -> None:
     seconds that a model's library takes to load. A hub is asked whether it has a model, a server nothing."""
     settings = _with_options(address, PolicySettings())
     if address.kind in CHECKS:
-        load_entry_point(EntryPoint(address.kind, CHECKS[address.kind], ENTRY_POINTS), address.plain)(address, settings)
+        load_built_in(CHECKS[address.kind], address.plain)(address, settings)
 
 
 def _with_options(address: PolicyAddress, given: PolicySettings) -> PolicySettings:
@@ -104,12 +103,12 @@ def _check(settings: PolicySettings) -> None:
 
 
 def _loader(address: PolicyAddress) -> Loader:
-    kind = address.kind
+    kind, what = address.kind, f"policy {address.plain!r}"
+    loader: Loader
     if kind in BUILT_IN:
-        point = EntryPoint(kind, BUILT_IN[kind], ENTRY_POINTS)
-    elif (found := find_entry_points(ENTRY_POINTS).get(kind)) is not None:
-        point = found
+        loader = load_built_in(BUILT_IN[kind], what)
+    elif (point := find_entry_points(ENTRY_POINTS).get(kind)) is not None:
+        loader = load_entry_point(point, what)
     else:
-        raise BadAddress(f"policy {address.plain!r}: nothing installed loads policies of the kind {kind}")
-    loader: Loader = load_entry_point(point, f"policy {address.plain!r}")
+        raise BadAddress(f"{what}: nothing installed loads policies of the kind {kind}")
     return loader

@@ -166,7 +166,7 @@ class Confinement:
     """What every evaluation is confined by, made once for many: each would spend most of its own time on it.
 
     A ruleset serves `USES` evaluations, each of which adds its own scratch to it. A rule means one inode, which it
-    keeps from being used anew, so that nothing is left which an earlier one's could mean: in bwrap mode scratch was
+    keeps from being used again, so that nothing is left which an earlier one's could mean: in bwrap mode scratch was
     a mount of a namespace that is gone; in landlock mode it was a folder which the parent has removed before the worker
     gets its next request, or else the worker has ended, and no process is left that could have it open. The descriptor
     of the ruleset is closed in an evaluation before anything of the scorer's runs there. Folders that hold something

@@ -58,7 +58,7 @@ class Programs:
         self._runner = ProgramRunner(channels.results, config["compiled"])
         self._runner.rehearse()
         # The C library's fork, without the interpreter's: that one renews locks which other threads might hold, of
-        # which there are none here, and seeds `random` anew, over a hundred pages that every candidate would copy.
+        # which there are none here, and seeds `random` again, over a hundred pages that every candidate would copy.
         self._fork = ctypes.PyDLL(None).fork
         self._confine()
 

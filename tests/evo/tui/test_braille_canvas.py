@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from evo.chart import Axis, Chart, Series
-from evo.tui.plot import NOBODY, SEVERAL, Canvas, draw_plot
+from evo.tui.plot import BLANK_LAYER, SEVERAL, Canvas, draw_plot
 
 
 def cells(canvas):
@@ -23,7 +23,7 @@ def test_dots_outside_are_not_drawn():
     canvas = Canvas(2, 1)
     for x, y in ((-1, 0), (4, 0), (0, -1), (0, 4)):
         canvas.dot(x, y, 0)
-    assert canvas.rows() == [[(" ", NOBODY, False)] * 2]
+    assert canvas.rows() == [[(" ", BLANK_LAYER, False)] * 2]
 
 
 def test_a_shared_cell_belongs_to_nobody_and_shows_all_dots():
