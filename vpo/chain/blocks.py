@@ -1,4 +1,4 @@
-"""Python programs out of a model's text: which of its blocks are answers, or the code in it where it has no fences."""
+"""Python programs from a model's text: which of its blocks are answers, or the code in it if it has no fences."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _CODE_START = re.compile(r"(?m)^(?:async def |def |class |import \w|from [\w.]++
 
 
 def programs(text: str, answers: int) -> tuple[list[str], str]:
-    """The Python programs in `text`, in order, and what was wrong with those left out ("" for nothing).
+    """The Python programs in `text`, in order, and why others were left out ("" if none were).
 
-    A closed block counts even where it is not valid Python: that is the answer's own fault, and its score says so. Of
-    one that the text ended in only what is whole counts. Blocks that merely call what an earlier block defines are
-    usage examples. For one answer the block that defines most names wins (models build up to the whole program); for
-    more, a block may hold several.
+    A closed block counts even if it is not valid Python: that is a fault of the answer, and its score shows it. If the
+    text ends inside a block, only the complete part counts. Blocks that merely call what an earlier block defines are
+    usage examples. For one answer, the block that defines the most names wins (models build up to the whole program);
+    for more, a block may hold several.
     """
     blocks = read_fences(text)
     complaint = ""
-    found: list[str] = []
+    codes: list[str] = []
     for block in _python_blocks(blocks):
         tree = parse_code(block.code)
         if is_placeholder(tree):
@@ -31,21 +31,21 @@ def programs(text: str, answers: int) -> tuple[list[str], str]:
         else:
             code = before_the_cut(block.code) or (block.code if block.closed else "")
             inside = [code] if code else []
-        found += inside
+        codes += inside
         if not block.closed and tree is None:
             complaint = "unclosed code fence"
     if not blocks:
-        found = bare(text, answers)
-    found = [without_checks(code) for code in _without_examples(found) if not is_placeholder(parse_code(code))]
-    if answers == 1 and found:
-        if len(found) > 1:
-            found = [max(found, key=lambda code: len(defined_names(parse_code(code))))]  # max keeps the first of equals
+        codes = bare(text, answers)
+    codes = [without_checks(code) for code in _without_examples(codes) if not is_placeholder(parse_code(code))]
+    if answers == 1 and codes:
+        if len(codes) > 1:
+            codes = [max(codes, key=lambda code: len(defined_names(parse_code(code))))]  # max keeps the first of equals
         complaint = ""
-    return found, complaint or ("" if found else "no Python code block")
+    return codes, complaint or ("" if codes else "no Python code block")
 
 
 def _python_blocks(blocks: list[Block]) -> list[Block]:
-    """Those that are meant as Python. Other languages count only where nothing else is there and they parse."""
+    """The blocks meant as Python. Other languages count only if there is nothing else and they parse."""
     named = any(PYTHON.fullmatch(block.language) for block in blocks)
     kept = []
     for block in blocks:
@@ -57,18 +57,18 @@ def _python_blocks(blocks: list[Block]) -> list[Block]:
 
 
 def bare(text: str, answers: int) -> list[str]:
-    """Programs written without any fence: the text, its parts between dividers, or the code that stands in prose."""
-    found: list[str] = []
+    """Programs written without any fence: the text, its parts between dividers, or the code within prose."""
+    codes: list[str] = []
     for part in [text] if parse_code(text) is not None else DIVIDER.split(text, MOST):
         part = part.strip("\n")
         for code in [part] if is_program(parse_code(part)) else _stretches(part):
-            found += answers_in(code, True) if answers > 1 else [code]
-    return found
+            codes += answers_in(code, True) if answers > 1 else [code]
+    return codes
 
 
 def _stretches(text: str) -> list[str]:
-    """The stretches of lines from one that starts a program to the next that is prose, where they are valid Python."""
-    found: list[str] = []
+    """The stretches of lines from one that starts a program to the next that is prose, if they are valid Python."""
+    stretches: list[str] = []
     end = 0
     for start in _CODE_START.finditer(text):
         if start.start() < end:
@@ -77,18 +77,18 @@ def _stretches(text: str) -> list[str]:
         end = prose.start() if prose else len(text)
         code = before_the_cut(text[start.start() : end].strip("\n"))
         if is_program(parse_code(code)):
-            found.append(code)
-        if len(found) == MOST or not prose:
+            stretches.append(code)
+        if len(stretches) == MOST or not prose:
             break
-    return found
+    return stretches
 
 
-def _without_examples(found: list[str]) -> list[str]:
-    if len(found) < 2:
-        return found
+def _without_examples(codes: list[str]) -> list[str]:
+    if len(codes) < 2:
+        return codes
     known: set[str] = set()
     kept = []
-    for code in found:
+    for code in codes:
         tree = parse_code(code)
         names = defined_names(tree)
         if names or not (tree and called_names(tree.body) & known):

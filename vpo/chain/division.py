@@ -1,4 +1,4 @@
-"""One block that holds several answers, taken apart: at dividers, at numbered headings, at names defined again."""
+"""One block that holds several answers, split: at dividers, at numbered headings, at names defined again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WORD = r"(?:program|solution|version|answer|approach|option|method|alternative|
 _PLACE = r"(?:[ \t]*+[#_-]?+[ \t]*+\d{1,2}+|[ \t]++(?:one|two|three|four|five))\b"
 _ORDINAL = r"(?:the[ \t]++)?(?:first|second|third|fourth|fifth|last)[ \t]++"
 _HEADING = re.compile(
-    # a comment says anything after "program 2"; a line that is no comment must hold little else, or it may be code
+    # a comment may have any text after "program 2"; any other line must hold little else, or it may be code
     rf"(?im)^(?:#++[ \t]*+(?:\*\*)?(?:{_WORD}{_PLACE}|{_ORDINAL}{_WORD}\b|p[ \t]?\d\b)[^\n]*+|"
     rf"(?:\*\*)?{_WORD}{_PLACE}[ \t]*+:?(?:\*\*)?:?[ \t]*+)$"
 )
@@ -40,26 +40,26 @@ _USAGE = re.compile(r"(?:print\b|assert\b|#|if __name__\b|\w++ ?\()")
 
 
 def answers_in(code: str, whole: bool) -> list[str]:
-    """The programs in one block, in order; the block itself where it holds one.
+    """The programs in one block, in order; the block itself if it holds one.
 
-    whole: the block was closed. In one that the text ended in, a last program that was cut is left out, and so is a
-    usage example; [] where nothing before the cut is a program.
+    whole: the block was closed. If the text ended inside it, a last program that was cut is left out, and so is a usage
+    example; [] if there is no program before the cut.
     """
     if (
         DIVIDER.search(code) and parse_code(code) is None
     ):  # valid Python is never divided by these: they may be in a string
         pieces = [piece.strip("\n") for piece in DIVIDER.split(code, MOST) if piece.strip()]
-        found = [version for piece in pieces for version in _under_headings(piece)]
-        return [piece for piece in found if parse_code(piece) is not None] or (pieces[:1] if whole else [])
-    found = _under_headings(code)
-    if found == [code] and (clean := before_the_cut(code)):
-        found = _under_headings(clean)
-    return found if whole else [one for one in found if parse_code(one) is not None]
+        programs = [version for piece in pieces for version in _under_headings(piece)]
+        return [piece for piece in programs if parse_code(piece) is not None] or (pieces[:1] if whole else [])
+    programs = _under_headings(code)
+    if programs == [code] and (clean := before_the_cut(code)):
+        programs = _under_headings(clean)
+    return programs if whole else [program for program in programs if parse_code(program) is not None]
 
 
 def before_the_cut(code: str) -> str:
-    """What is whole of code that was cut, or that runs into prose: all of it where it parses; else less its last lines,
-    where those are prose, a usage example, or the beginning of another version of what stands before them; else "".
+    """The complete part of code that was cut, or that runs into prose: all of it if it parses; else without its last
+    lines, if those are prose, a usage example, or the beginning of another version of the code before them; else "".
     """
     if parse_code(code) is not None:
         return code
@@ -77,10 +77,10 @@ def before_the_cut(code: str) -> str:
 
 
 def _under_headings(code: str) -> list[str]:
-    """The programs under comments such as "# program 2", else those of a name defined again and again.
+    """The programs under comments such as "# program 2", else the versions of a name that is defined repeatedly.
 
-    Headings divide only where what stands under them are versions of one thing: each defines a common name, or, where
-    none defines anything, each is a program.
+    Headings divide only if the parts under them are versions of one thing: each defines a common name, or none defines
+    anything and each is a program.
     """
     headings = list(islice(_HEADING.finditer(code), _MOST))
     edges = [0, *(heading.start() for heading in headings), len(code)]
@@ -93,20 +93,20 @@ def _under_headings(code: str) -> list[str]:
     scripts = not counted and sum(map(is_program, trees)) > 1 and all(map(is_program, trees[1:]))
     if len(pieces) < 2 or not (common or scripts):
         return _versions(code)
-    found: list[str] = []
-    above: list[str] = []  # what stands before the first of them is there for all
-    imports: dict[str, str] = {}  # so are the imports of those before, where they are used
+    programs: list[str] = []
+    above: list[str] = []  # the code before the first heading is shared by all
+    imports: dict[str, str] = {}  # so are imports of earlier parts, if they are used
     for piece, tree in zip(pieces, trees, strict=True):
-        if tree is None or not tree.body or _enough(found, code):
+        if tree is None or not tree.body or _enough(programs, code):
             continue
-        if defined_names(tree) & common if common else found or is_program(tree):
+        if defined_names(tree) & common if common else programs or is_program(tree):
             needed = read_names(tree.body) - {name for node in tree.body for name in bound_names(node)} | {"*"}
             lent = dict.fromkeys(imports[name] for name in imports if name in needed)
-            found += _versions("\n".join([*above, *lent, piece]))
+            programs += _versions("\n".join([*above, *lent, piece]))
             imports |= {name: ast.unparse(node) for node in tree.body if _imports(node) for name in bound_names(node)}
-        elif not found:
+        elif not programs:
             above.append(piece)
-    return found or [code]
+    return programs or [code]
 
 
 def _imports(node: ast.stmt) -> bool:
@@ -114,16 +114,17 @@ def _imports(node: ast.stmt) -> bool:
 
 
 def _without_heading(piece: str) -> str:
-    """A heading that is no comment is no Python either."""
+    """A heading that is not a comment is not Python either."""
     line, _, rest = piece.partition("\n")
     return rest if _HEADING.fullmatch(line) and not line.startswith("#") else piece
 
 
 def _versions(code: str) -> list[str]:
-    """The programs of a block in which one function or class is defined several times, where only the last would count.
+    """The programs of a block in which one function or class is defined several times, of which Python keeps only the
+    last.
 
-    What stands before its first definition (imports, helpers) belongs to each of them; what stands between two
-    belongs to the one that uses it.
+    Code before the first definition (imports, helpers) belongs to each of them; code between two belongs to the one
+    that uses it.
     """
     tree = parse_code(code)
     definitions = [node for node in tree.body if isinstance(node, DEFINITIONS)] if tree else []
@@ -142,21 +143,21 @@ def _versions(code: str) -> list[str]:
             if not names or names & read_names([earlier]) or not names & read_names(tree.body[first : place + 1]):
                 break
             if called_names([node]) & {name}:
-                break  # what it assigns is a result of the version before
+                break  # its assignments are results of the version before
             first -= 1
         start = first_line(tree.body[first])
         while start and (not lines[start - 1].strip() or lines[start - 1].startswith("#")):
             start -= 1  # its comments come with it
         starts.append(start)
     before = lines[: starts[0]]
-    found: list[str] = []
+    programs: list[str] = []
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-        if _enough(found, code):
+        if _enough(programs, code):
             break
-        found.append("\n".join(before + lines[start:end]).strip("\n"))
-    return found
+        programs.append("\n".join(before + lines[start:end]).strip("\n"))
+    return programs
 
 
-def _enough(found: list[str], code: str) -> bool:
-    """Whether the programs with what they share have grown far beyond the block, as only hostile ones do."""
-    return sum(map(len, found)) > 4 * len(code) + 20_000
+def _enough(programs: list[str], code: str) -> bool:
+    """Whether the programs and their shared code have grown far beyond the block, as happens only with hostile ones."""
+    return sum(map(len, programs)) > 4 * len(code) + 20_000

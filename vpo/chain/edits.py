@@ -31,9 +31,9 @@ def has_edits(text: str) -> bool:
 def apply_edits(parent: str, text: str) -> str:
     """`parent` with every edit block of `text` applied in order.
 
-    A SEARCH part stands for whole lines of the program: equal ones, else ones equal but for spaces at line ends.
-    Raises EditFault where a block is malformed, its SEARCH part is empty or not in the program (a silent no-op in
-    OpenEvolve itself, which would store a copy of the parent), or where nothing changes.
+    A SEARCH part matches whole lines of the program: equal lines, else lines that differ only in trailing spaces.
+    Raises EditFault if a block is malformed, its SEARCH part is empty or not in the program (a silent no-op in
+    OpenEvolve itself, which would store a copy of the parent), or if nothing changes.
     """
     blocks = _read_blocks(text)
     lines = parent.split("\n")
@@ -59,7 +59,7 @@ def apply_edits(parent: str, text: str) -> str:
 
 
 def _marker(line: str) -> str | None:
-    """The marker that the whole line is."""
+    """The marker that makes up the whole line."""
     if line.lstrip()[:1] not in ("<", "=", ">"):
         return None
     return next((marker for marker, pattern in _MARKERS.items() if pattern.fullmatch(line)), None)
@@ -69,7 +69,7 @@ def _read_blocks(text: str) -> list[tuple[str, str]]:
     """Every (SEARCH part, REPLACE part), trailing white space removed."""
     order = (_SEARCH, _DIVIDER, _REPLACE)
     blocks: list[tuple[str, str]] = []
-    parts: list[list[str]] = [[]]  # what stands before SEARCH, then the two parts
+    parts: list[list[str]] = [[]]  # the text before SEARCH, then the two parts
     for line in text.split("\n"):
         marker = _marker(line)
         if marker is None:
@@ -91,7 +91,7 @@ def _read_blocks(text: str) -> list[tuple[str, str]]:
 
 
 def _find(lines: list[str], wanted: list[str]) -> int:
-    """The first place where the wanted lines stand in a row, or -1. Linear: str.find is."""
+    """The first place where the wanted lines follow each other, or -1. Linear: str.find is."""
     program, sought = ("\n" + "\n".join(part) + "\n" for part in (lines, wanted))
     place = program.find(sought)
     return -1 if place < 0 else program.count("\n", 0, place)

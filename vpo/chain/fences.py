@@ -23,7 +23,7 @@ PYTHON = re.compile(r"(?:python|py)[\d.]*+", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced stretch of text. language: as written; closed: False where the text ended inside it."""
+    """A fenced stretch of text. language: as written; closed: False if the text ended inside it."""
 
     language: str
     code: str
@@ -33,7 +33,7 @@ class Block:
 def read_fences(text: str) -> list[Block]:
     """Every fenced block, in order, at most MOST.
 
-    A bare fence right after a stretch of valid Python closes a block whose opening fence was left out.
+    A bare fence right after a stretch of valid Python closes a block whose opening fence is missing.
     """
     lines = _GLUED_TAG.sub(r"\1\n\2", _LATE_OPENING.sub(r"\n\1", text)).split("\n")
     marked = [i for i, line in enumerate(lines) if "```" in line or "~~~" in line]
@@ -60,7 +60,7 @@ def read_fences(text: str) -> list[Block]:
             end, last, closed = _end_of_block(lines, marked, start, mark, first)
             body = textwrap.dedent("\n".join(first + lines[start:end] + last)).strip("\n")
             if not language and PYTHON.fullmatch(body.partition("\n")[0].strip()):
-                body = body.partition("\n")[2]  # the language slipped onto the first line, where it parses as a name
+                body = body.partition("\n")[2]  # the language slipped onto the first line, if it parses as a name
             if body.strip():
                 blocks.append(Block(language, body, closed))
             # An opening fence that ended the block is the next one's first line
@@ -78,12 +78,12 @@ def _one_line(line: str) -> str | None:
 def _end_of_block(
     lines: list[str], marked: list[int], start: int, mark: str, first: list[str]
 ) -> tuple[int, list[str], bool]:
-    """(the line that ends the block, what code stands on that line, whether the block was closed).
+    """(the line that ends the block, the code on that line, whether the block was closed).
 
     marked: the lines that hold a fence
 
-    Fences inside a docstring do not end it: where the code up to the first fence is not valid Python and up to one of
-    the next few is, that one is the end.
+    Fences inside a docstring do not end it: if the code up to the first fence is not valid Python but the code up to
+    one of the next few is, that fence is the end.
     """
     ends: list[tuple[int, list[str]]] = []
     for i in islice(marked, bisect_left(marked, start), None):

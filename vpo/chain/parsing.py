@@ -22,9 +22,9 @@ _THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 class Chain:
     """A rollout's answers.
 
-    answers: at most m, in the order written, no two the same: programs that differ in comments, layout, docstrings or
-        examples of use at their end are; those with a variable renamed are not (nor are they to problems.identity)
-    error: in one line what is missing or was left out, None where all m are there
+    answers: at most m, in the order written, no two the same: programs that differ only in comments, layout, docstrings
+    or final usage examples are the same; with a variable renamed they are not (as in problems.identity) error: one line
+    on missing or omitted answers; None if all m are there
     """
 
     answers: tuple[str, ...]
@@ -41,16 +41,16 @@ def parse(
     diff_parent: str | None = None,
     truncated: bool = False,
 ) -> Chain:
-    """The answers in what a policy wrote. Never raises on the text, whatever it holds, and reads it in bounded time:
-    one of more than MOST_CHARACTERS is an error as a whole.
+    """The answers in a policy's text. Never raises on the text, and reads it in bounded time: a text of more than
+    MOST_CHARACTERS is an error as a whole.
 
-    answers: m, how many were asked for
-    prompt_format: of the policy; token languages are decoded by vpo.embedded
-    prompt: what was asked in a token language, with what the text may refer to
+    answers: m, the number requested
+    prompt_format: the policy's; token languages are decoded by vpo.embedded
+    prompt: the prompt in a token language, which the text may refer to
     diff_parent: in diff mode the program that the SEARCH/REPLACE blocks edit; the answer is the edited program. A whole
-        program in a code block is taken as it is, since models asked for edits often rewrite instead
+        program in a code block is taken as it is, since models that should edit often rewrite
     truncated: the token limit cut the text (Rollout.finish is "length"), so that a last unclosed text is incomplete
-    Raises ValueError where the request itself makes no sense (wording.check_request).
+    Raises ValueError if the request itself is invalid (wording.check_request).
     """
     check_request(answer_format, answers, diff=diff_parent is not None)
     complaint = ""
@@ -75,18 +75,18 @@ def _read(
         except edits.EditFault as fault:
             return Chain((), str(fault))
     if answer_format == "python":
-        found, missing = _programs(text, answers)
+        texts, missing = _programs(text, answers)
     elif answer_format == "route":
-        found, missing = _routes(text, answers)
+        texts, missing = _routes(text, answers)
     elif answer_format == "tagged":
-        found, missing = responses.read_responses(text, answers, truncated)
+        texts, missing = responses.read_responses(text, answers, truncated)
     else:
-        found, missing = _texts(text, answers, truncated)
-    return _distinct(found, complaint or missing, answer_format, answers)
+        texts, missing = _texts(text, answers, truncated)
+    return _distinct(texts, complaint or missing, answer_format, answers)
 
 
 def _spoken(text: str) -> tuple[str, str]:
-    """The text without its thinking, and a complaint where the thinking never ended."""
+    """The text without its thinking, and a complaint if the thinking never ended."""
     kept: list[str] = []
     begin, thinking = 0, False
     for mark in _THOUGHT.finditer(text):
@@ -100,36 +100,36 @@ def _spoken(text: str) -> tuple[str, str]:
 
 
 def _programs(text: str, answers: int) -> tuple[list[str], str]:
-    if "```" not in text and "~~~" not in text and (found := tags.read_tags(text, "python")):
-        kept = [one.content for one in found if one.closed or parse_code(one.content) is not None]
-        return kept, "" if len(kept) == len(found) else f"unclosed {_tag('answer', found[-1].number)} tag"
+    if "```" not in text and "~~~" not in text and (tagged := tags.read_tags(text, "python")):
+        kept = [tag.content for tag in tagged if tag.closed or parse_code(tag.content) is not None]
+        return kept, "" if len(kept) == len(tagged) else f"unclosed {_tag('answer', tagged[-1].number)} tag"
     return blocks.programs(text, answers)
 
 
 def _routes(text: str, answers: int) -> tuple[list[str], str]:
-    found = tags.read_tags(text, "route")
-    if not found:
+    tagged = tags.read_tags(text, "route")
+    if not tagged:
         alone = tags.moves(text.strip()) if answers == 1 else None
         return ([alone], "") if alone else ([], "no <route_1> tag")
     routes, complaint = [], ""
-    for place, one in enumerate(found, 1):
-        route = tags.moves(one.content)
+    for place, tag in enumerate(tagged, 1):
+        route = tags.moves(tag.content)
         if route is None:
-            name = _tag("route", one.number or str(place))
-            complaint = complaint or (f"{name} holds more than moves" if one.closed else f"unclosed {name} tag")
+            name = _tag("route", tag.number or str(place))
+            complaint = complaint or (f"{name} holds more than moves" if tag.closed else f"unclosed {name} tag")
         else:
             routes.append(route)
     return routes, complaint
 
 
 def _texts(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:
-    found = tags.read_tags(text, "text")
-    if not found:
+    tagged = tags.read_tags(text, "text")
+    if not tagged:
         alone = text.strip()
         return ([alone], "") if answers == 1 and alone and not truncated else ([], "no <answer_1> tag")
-    if truncated and not found[-1].closed:
-        return [one.content for one in found[:-1]], f"unclosed {_tag('answer', found[-1].number)} tag"
-    return [one.content for one in found], ""
+    if truncated and not tagged[-1].closed:
+        return [tag.content for tag in tagged[:-1]], f"unclosed {_tag('answer', tagged[-1].number)} tag"
+    return [tag.content for tag in tagged], ""
 
 
 def _tag(name: str, number: str) -> str:
@@ -140,21 +140,21 @@ def _compact(text: str, prompt_format: str, prompt: str) -> tuple[list[str], str
     from vpo.embedded.dialects import open_dialect
 
     dialect = open_dialect(prompt_format)
-    found = dialect.read(text, prompt)
-    return found, "" if found else f"no {'route' if dialect.answer_format == 'route' else 'answer'} in it"
+    texts = dialect.read(text, prompt)
+    return texts, "" if texts else f"no {'route' if dialect.answer_format == 'route' else 'answer'} in it"
 
 
 def _compared(answer: str, answer_format: str) -> str:
     return essence(answer) if answer_format == "python" else answer
 
 
-def _distinct(found: list[str], complaint: str, answer_format: str, answers: int) -> Chain:
+def _distinct(candidates: list[str], complaint: str, answer_format: str, answers: int) -> Chain:
     """The first m distinct answers, and an error unless there are m."""
     kept: dict[bytes, str] = {}
     repeats = 0
-    for answer in found[: max(answers, MOST)]:
+    for answer in candidates[: max(answers, MOST)]:
         before = len(kept)
-        key = identity(_compared(answer, answer_format), answer_format) if len(found) > 1 else b""
+        key = identity(_compared(answer, answer_format), answer_format) if len(candidates) > 1 else b""
         kept.setdefault(key, answer)
         repeats += before == len(kept)
         if len(kept) == answers:
@@ -162,7 +162,7 @@ def _distinct(found: list[str], complaint: str, answer_format: str, answers: int
     reasons = [complaint] if complaint else []
     if repeats:
         reasons.append(f"{repeats} repeated" if repeats > 1 else "1 repeated another")
-    if kept or len(found):
+    if kept or len(candidates):
         reasons = reasons or ["it wrote no more"]
         return Chain(tuple(kept.values()), f"{len(kept)} of {answers} answers found: {'; '.join(reasons)}")
     return Chain((), "; ".join(reasons) or "no answer in it")

@@ -1,4 +1,4 @@
-"""The beginning of an answer, for a policy to go on from: a mutation that keeps what stands before a random place."""
+"""The beginning of an answer for a policy to continue: a mutation that keeps the parent up to a random place."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from problems.contract import ANSWER_FORMATS
 
 
 def draw_prefill(text: str, answer_format: str, rng: np.random.Generator) -> str:
-    """A rollout that has come as far as some place inside its first answer, which is `text` until there.
+    """A rollout cut at a random place inside its first answer, which equals `text` up to there.
 
-    The layout before it is the one that `instructions` asks for. A program is cut between two of its lines, a route
-    between moves, a text between words, each place being as likely; "" where there is nothing to cut.
+    The layout before it is the one that `instructions` requests. A program is cut between two lines, a route between
+    moves, a text between words, all places equally likely; "" if there is nothing to cut.
     """
     if answer_format not in ANSWER_FORMATS:
         raise ValueError(f"unknown answer format {answer_format!r}: one of {', '.join(ANSWER_FORMATS)}")

@@ -1,8 +1,8 @@
-"""Answers of the format `tagged`: fields in tags of their own, several answers inside `<response_1>...</response_1>`.
+"""Answers of the format `tagged`: fields in separate tags, several answers inside `<response_1>...</response_1>`.
 
 As in VPO's text tasks, the first response of each number from 1 to m counts. Unlike there, one that is never closed
-ends at the next numbered tag or, where no limit cut the text, at its end. A single answer is the whole text: its fields
-have closing tags, so that nothing half written counts.
+ends at the next numbered tag or, if no limit cut the text, at its end. A single answer is the whole text: its fields
+have closing tags, so nothing half written counts.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _OPEN, _CLOSE = "<think>", "</think>"
 
 
 def read_responses(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:
-    """The answers in the order written, and what was wrong with those left out ("" for nothing)."""
+    """The answers in the order written, and why others were left out ("" if none were)."""
     text = _with_opened_thought(text.strip())
-    found, complaint = _numbered(_after_thought(text), answers, truncated)
-    if found or complaint:
-        return found, complaint
+    fields, complaint = _numbered(_after_thought(text), answers, truncated)
+    if fields or complaint:
+        return fields, complaint
     if answers == 1 and text:
         return [text], ""
     return [], "no <response_1> tag"
@@ -27,7 +27,7 @@ def read_responses(text: str, answers: int, truncated: bool) -> tuple[list[str],
 
 def _numbered(text: str, answers: int, truncated: bool) -> tuple[list[str], str]:
     bodies: dict[int, str] = {}
-    number, begin = 0, 0  # of the response that is open, 0 for none
+    number, begin = 0, 0  # number of the open response, 0 if none
     for tag in _NUMBERED.finditer(text):
         if number:
             bodies.setdefault(number, text[begin : tag.start()].strip())
@@ -42,14 +42,15 @@ def _numbered(text: str, answers: int, truncated: bool) -> tuple[list[str], str]
 
 
 def _with_opened_thought(text: str) -> str:
-    """A thought that only ends was opened by the model's template, inside the prompt."""
+    """A thought without an opening tag was opened by the model's template, inside the prompt."""
     end = text.find(_CLOSE)
     before = text[: max(end, 0)]
     return _OPEN + text if end >= 0 and _OPEN not in before and not _NUMBERED.search(before) else text
 
 
 def _after_thought(text: str) -> str:
-    """The text behind a thought that it begins with, where numbered responses stand there: those before are drafts."""
+    """The text after its initial thought, if numbered responses follow there: responses inside the thought are
+    drafts."""
     end = text.find(_CLOSE) if text.startswith(_OPEN) else -1
     rest = text[end + len(_CLOSE) :] if end >= 0 else ""
     return rest if _NUMBERED.search(rest) else text

@@ -1,4 +1,4 @@
-"""What a piece of Python holds, told from its syntax tree: nothing here runs it or looks at its words."""
+"""What a piece of Python defines and uses, from its syntax tree: nothing here runs it or looks at its words."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from contextvars import ContextVar
 from problems.python_syntax import count_tokens, parse_python, shared_tree
 
 ALLOWANCE = 24_000
-"""Tokens of Python that are parsed to read one text, its parts counted each time that they are part of something else.
+"""Tokens of Python that are parsed to read one text, a part counts each time that it is parsed within something else.
 What goes beyond has no syntax tree; the answers of a text of some 30 KB stay far below."""
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class _Reading:
-    """The trees of the text under reading: its blocks are looked at more than once."""
+    """The trees of the text being read: its blocks are parsed more than once."""
 
     def __init__(self) -> None:
         self.left = ALLOWANCE
@@ -58,7 +58,7 @@ def is_program(tree: ast.Module | None) -> bool:
 
 
 def is_placeholder(tree: ast.Module | None) -> bool:
-    """Whether it is a layout repeated from a prompt: nothing but comments and `...`, at the top or in every body."""
+    """Whether it is a layout repeated from a prompt: only comments and `...`, at the top or in every body."""
     return tree is not None and all(_is_dots(node) for node in tree.body)
 
 
@@ -81,29 +81,29 @@ def bound_names(node: ast.stmt) -> set[str]:
         return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
     if isinstance(node, ast.ImportFrom):
         return {alias.asname or alias.name for alias in node.names}
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 
 def read_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Every name that is read anywhere in them."""
-    return {one.id for node in nodes for one in ast.walk(node) if isinstance(one, ast.Name)}
+    """Every name that these nodes read."""
+    return {part.id for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def called_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """The plain names that are called anywhere in them."""
-    calls = (one.func for node in nodes for one in ast.walk(node) if isinstance(one, ast.Call))
+    """The plain names that these nodes call."""
+    calls = (part.func for node in nodes for part in ast.walk(node) if isinstance(part, ast.Call))
     return {function.id for function in calls if isinstance(function, ast.Name)}
 
 
 def first_line(node: ast.stmt) -> int:
-    """Where it begins, decorators included, counted from 0."""
+    """The line where it begins, decorators included, counted from 0."""
     decorators = getattr(node, "decorator_list", [])
-    return int(min([node.lineno, *(one.lineno for one in decorators)])) - 1
+    return int(min([node.lineno, *(decorator.lineno for decorator in decorators)])) - 1
 
 
 def essence(code: str) -> str:
-    """What programs are compared by: without docstrings, and without examples at the end that print or check what they
-    define for values written out. As it is where it has none of them or is not valid Python.
+    """The form in which programs are compared: without docstrings, and without final examples that print or check their
+    definitions on literal values. Unchanged if it has none of them or is not valid Python.
     """
     tree = parse_code(code)
     if tree is None:
@@ -127,7 +127,7 @@ def essence(code: str) -> str:
 
 
 def _is_example(node: ast.stmt, names: set[str]) -> bool:
-    """`print(f(1, "a"))`, `f(2)`, `assert f(3) == 4`: no names but f and print, so nothing that is read or computed."""
+    """`print(f(1, "a"))`, `f(2)`, `assert f(3) == 4`: no names except f and print, so nothing is read or computed."""
     if not isinstance(node, (ast.Expr, ast.Assert)):
         return False
     functions = called_names([node])
@@ -142,10 +142,9 @@ def _docstring(node: ast.AST) -> bool:
 
 
 def without_checks(code: str) -> str:
-    """A program less the assertions at its end that call what it defines.
+    """A program without the final assertions that call its definitions.
 
-    A model that checks itself with examples it got wrong would fail its own right answer. Output is left alone: a
-    program may be asked for just that.
+    A model whose own examples are wrong would fail a right answer. Output is kept: it may be the program's task.
     """
     tree = parse_code(code)
     names = defined_names(tree)

@@ -1,4 +1,5 @@
-"""Answers in numbered tags: `<route_1>...</route_1>`, `<answer_1>...</answer_1>`, as small models really write them."""
+"""Answers in numbered tags: `<route_1>...</route_1>`, `<answer_1>...</answer_1>`, as small models write them in
+practice."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _BETWEEN_MOVES = re.compile(r"[\s,;.|/\"'`()\[\]-]+")
 
 @dataclass(frozen=True)
 class Tagged:
-    """What one tag held. closed: it ended with a closing tag or at the next opening one, not with the text."""
+    """The contents of one tag. closed: it ended with a closing tag or at the next opening one, not with the text."""
 
     number: str
     content: str
@@ -30,13 +31,13 @@ class Tagged:
 def read_tags(text: str, answer_format: str) -> list[Tagged]:
     """The contents of the format's tags in order of appearance; numbers are reported, not relied on.
 
-    The format's own tag name is looked for first and its usual substitutes only where that one is absent. An opening
+    The format's tag name is tried first, its usual substitutes only if it is absent. An opening
     tag ends an unclosed one before it, any closing tag of the family ends the open one.
     """
     for name in _FAMILIES[answer_format]:
-        found = _scan(text, name)
-        if found:
-            return found
+        tagged = _scan(text, name)
+        if tagged:
+            return tagged
     return []
 
 
@@ -50,7 +51,7 @@ def _scan(text: str, name: str) -> list[Tagged]:
     if opened:
         found.append(Tagged(opened[2], _unwrap(text[opened.end() :]), False))
     # "write <route_1>...</route_1>" repeated from the prompt is not an answer
-    return [one for one in found if one.content not in _PLACEHOLDERS]
+    return [piece for piece in found if piece.content not in _PLACEHOLDERS]
 
 
 def _unwrap(content: str) -> str:
@@ -64,7 +65,7 @@ def _unwrap(content: str) -> str:
 
 
 def moves(content: str) -> str | None:
-    """A route as its letters, "RRDL", or None where anything but moves stands there.
+    """A route as its letters, "RRDL", or None if it holds anything but moves.
 
     Reads letters in any case, with or without separators, the words up, down, left, right, and arrows.
     """

@@ -1,4 +1,4 @@
-"""The paragraph that tells an ordinary model how to write its m answers, and the room they need."""
+"""The paragraph that tells an ordinary model how to write its m answers, and the tokens that they need."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _IDEAS = (
     "as short as possible",
     "careful with special cases",
 )
-"""What tells the programs of a layout apart. A small model that is asked for "different" programs alone repeats one."""
+"""The words that distinguish the programs of a layout. Asked only for "different" programs, a small model repeats
+one."""
 
-# A layout that is shown is kept far more often than one that is described, and most often where it comes last
+# Models keep to a layout that is shown far more often than to one that is described, most often if it comes last
 _SINGLE = {
     "python": f"Write one complete program. {_NOTHING_ELSE}: the reply is just this code block:\n\n{{layout}}",
     "route": "End with your route, nothing but its moves, between <route_1> and </route_1>.",
@@ -67,9 +68,9 @@ def instructions(answer_format: str, answers: int, *, diff: bool = False, start:
     """The paragraph that ends an English prompt: how to write `answers` answers.
 
     answer_format: one of problems.contract.ANSWER_FORMATS
-    answers: m >= 1; above 1 it also asks for answers that spread over the trade-offs
-    diff: ask for SEARCH/REPLACE edits of the program shown instead of a whole one (one answer alone)
-    start: the program that the search starts from; where it is one function or method to fill in, the layout shows it
+    answers: m >= 1; above 1 the paragraph also asks for answers that spread over the trade-offs
+    diff: ask for SEARCH/REPLACE edits of the program shown instead of a whole one (only for a single answer)
+    start: the program that the search starts from; if it is one function or method to fill in, the layout shows it
     Raises ValueError on an unknown format, m < 1, or a diff of more than one answer.
     """
     check_request(answer_format, answers, diff)
@@ -105,7 +106,7 @@ def outline(program: str) -> str:
 
 
 def check_request(answer_format: str, answers: int, diff: bool) -> None:
-    """ValueError where no chain of this kind can be asked for."""
+    """ValueError if no chain of this kind can be requested."""
     if answer_format not in ANSWER_FORMATS:
         raise ValueError(f"unknown answer format {answer_format!r}: one of {', '.join(ANSWER_FORMATS)}")
     if answers < 1:
@@ -117,11 +118,11 @@ def check_request(answer_format: str, answers: int, diff: bool) -> None:
 
 
 _TOKENS = {"python": (768, 256), "text": (384, 64), "route": (128, 96), "tagged": (384, 128)}
-"""Per format: tokens an answer, and tokens once for what a model writes around them."""
+"""Per format: tokens per answer, and tokens per rollout for the text around the answers."""
 
 
 def default_max_tokens(answer_format: str, answers: int, prompt_format: str = "chat") -> int:
-    """How many tokens a rollout of `answers` answers may take where the user set no limit.
+    """How many tokens a rollout of `answers` answers may take if the user set no limit.
 
     Room for long answers rather than a target: generation ends at the model's own end token, and finished rows leave
     the batch. In a compact prompt_format the language itself bounds an answer's length.

@@ -1,4 +1,4 @@
-"""Chains of answers written out as their parser reads them (vpo.chain.parsing): what a policy learns to write."""
+"""Chains of answers written as their parser reads them (vpo.chain.parsing): the text that a policy learns to write."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 CONTEXT = 3
-"""Lines around a change that a SEARCH part begins with; more where those occur elsewhere too."""
+"""Context lines before a change in a SEARCH part; more if they occur elsewhere too."""
 
 
 def write_chain(answers: Sequence[str], answer_format: str) -> str:
-    """The reply that holds these answers, laid out as the request asks for them (vpo.chain.wording)."""
+    """The reply that holds these answers, in the layout that the request asks for (vpo.chain.wording)."""
     if answer_format == "python":
         return "\n\n".join(f"```python\n{answer.strip(chr(10))}\n```" for answer in answers)
     if answer_format == "tagged" and len(answers) == 1:

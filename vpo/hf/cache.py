@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _SPARE = 64
-"""Columns of spare room, beside a quarter of those in use, so that growing costs a constant share of the writing."""
+"""Columns of spare room, in addition to a quarter of those in use, so that growing costs a constant share of the
+writing."""
 
 
 class RoomyLayer(DynamicLayer):
@@ -28,7 +29,7 @@ class RoomyLayer(DynamicLayer):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append the new columns and return all of them."""
+        """Append the new columns and return all columns."""
         if self.keys is None or self.values is None:
             # The prompt itself: kept as it is, so that prefill attends to contiguous tensors
             self.dtype, self.device = key_states.dtype, key_states.device
@@ -45,7 +46,7 @@ class RoomyLayer(DynamicLayer):
         return self.keys, self.values
 
     def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep these rows; one may be taken several times."""
+        """Keep these rows; a row may be taken several times."""
         self.select(indices, 0)
 
     def select(self, rows: torch.Tensor, first: int) -> None:
@@ -60,9 +61,9 @@ class RoomyLayer(DynamicLayer):
         self.keys, self.values = keys[:, :, :used], values[:, :, :used]
 
     def join(self, rows: int, states: tuple[torch.Tensor, torch.Tensor] | None) -> None:
-        """Put rows behind those that are there, both aligned on the right, zeros on the left of the shorter ones.
+        """Append rows, all aligned on the right, with zeros on the left of the shorter ones.
 
-        states: their keys and values, (rows, heads, columns, width); None where they have no columns yet
+        states: their keys and values, (rows, heads, columns, width); None if they have no columns yet
         """
         if self.keys is None or self.values is None:
             if states is not None:
@@ -91,7 +92,7 @@ def _with_room(states: torch.Tensor, room: int) -> torch.Tensor:
 
 
 def make_cache(config: Any) -> Cache:
-    """A cache for one decoding: in place where every layer attends to everything, transformers' own otherwise."""
+    """The cache for one decoding: in place if every layer attends to everything, else transformers' own."""
     if is_windowed(config):
         return DynamicCache(config=config)
     return Cache(layers=[RoomyLayer() for _ in range(config.get_text_config(decoder=True).num_hidden_layers)])
@@ -106,7 +107,7 @@ def is_windowed(config: Any) -> bool:
 
 
 def bytes_a_token(config: Any, itemsize: int) -> int:
-    """What one token of one row takes in the cache."""
+    """Bytes that one token of one row takes in the cache."""
     text = config.get_text_config(decoder=True)
     heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads

@@ -1,9 +1,9 @@
-"""Sampling in rounds: a transformers model that takes up new prompts while others go on.
+"""Sampling in rounds: a transformers model that takes in new prompts while others decode.
 
-A round is a few steps of one batch. Between two rounds the rows that have ended make room, and prompts that have come
-due join the rest, so that no row waits for the longest of its batch and no straggler decodes alone. Rounds are
-numbered, and which round a prompt joins is the taker's decision: where that decision does not depend on timing, neither
-do the batches. Streams of one policy, and its calls, take turns round by round.
+A round is a few steps of one batch. Between two rounds, rows that have ended leave and prompts that are due join, so no
+row waits for the longest of its batch and no straggler decodes alone. Rounds are numbered, and the taker decides which
+round a prompt joins: if that decision does not depend on timing, neither do the batches. Streams of one policy, and its
+calls, take turns round by round.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Take = Callable[[int], Sequence[tuple[int, Prompt]] | None]
-"""Round -> the prompts that join in it, with the taker's numbers; None where the stream is to sleep until woken."""
+"""Round -> the prompts that join in it, with the taker's numbers; None to let the stream sleep until woken."""
 Outcome = tuple[int, list[Rollout] | Exception]
 Deliver = Callable[[int, list[Outcome]], None]
 """Round, and the groups that ended in it by their numbers. Both are called in the policy's worker."""
@@ -32,7 +32,7 @@ _LEAST_STEPS = 4
 
 
 class StreamedPolicy(Protocol):
-    """What a stream needs of its policy (vpo.hf.policy.TransformersPolicy). All but `soon` runs in the worker."""
+    """A stream's view of its policy (vpo.hf.policy.TransformersPolicy). All but `soon` runs in the worker."""
 
     model: PreTrainedModel
     version: str
@@ -47,7 +47,7 @@ class StreamedPolicy(Protocol):
 
 
 class _Group:
-    """A prompt group on its way. begun: how many of its rows have joined the batch."""
+    """A prompt group in flight. begun: how many of its rows have joined the batch."""
 
     def __init__(self, number: int, asks: list[Ask]) -> None:
         self.number, self.asks = number, asks
@@ -71,10 +71,10 @@ class RoundStream:
         self._decoding: Decoding | None = None
         self._waiting: deque[_Group] = deque()
         self._under_way: dict[int, _Group] = {}
-        self._places: dict[int, tuple[_Group, int]] = {}  # a row's number in the batch -> whose it is
+        self._places: dict[int, tuple[_Group, int]] = {}  # a row's number in the batch -> its group and place
 
     def wake(self) -> None:
-        """Go on with the next round. To be called once for every time that the taker returned None."""
+        """Continue with the next round. Call it once for every time that the taker returned None."""
         self._policy.soon(self._go)
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class RoundStream:
                 break
             except (RuntimeError, FloatingPointError) as error:
                 self._policy.shrink(error, max(len(self._places), self._rollouts))
-            # Again with fewer rows: what a row draws does not depend on the others
+            # Again with fewer rows: a row's draws do not depend on the others
             groups = {group.number: group for group in (*self._under_way.values(), *self._waiting)}
             self._forget()
             self._waiting = deque(groups.values())
@@ -130,9 +130,9 @@ class RoundStream:
             group.missing -= 1
             if not group.missing:
                 del self._under_way[group.number]
-                told = zip(group.asks, group.drawn, strict=True)
+                pairs = zip(group.asks, group.drawn, strict=True)
                 outcomes.append(
-                    (group.number, [self._policy.rollout(ask, one) for ask, one in told if one is not None])
+                    (group.number, [self._policy.rollout(ask, tokens) for ask, tokens in pairs if tokens is not None])
                 )
         return outcomes
 
@@ -142,8 +142,8 @@ class RoundStream:
         self._under_way, self._places, self._decoding = {}, {}, None
 
     def _admit(self) -> None:
-        """Let groups join in the order they came, as far as rows and memory allow. One that is too large for an empty
-        batch joins in parts."""
+        """Let groups join in order of arrival, as far as rows and memory allow. A group too large for an empty batch
+        joins in parts."""
         if not self._waiting:
             return
         settings = self._policy.settings()
@@ -174,5 +174,5 @@ class RoundStream:
 
 
 def columns_needed(group: _Group) -> int:
-    """Columns that a row of the group may come to take."""
+    """Columns that a row of the group may need in the end."""
     return len(group.asks[0].prompt) + group.asks[0].limit

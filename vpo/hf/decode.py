@@ -1,8 +1,8 @@
 """Sampling rollouts from a causal language model: prompts computed once, their rollouts decoded together.
 
-Rows of one call share a batch as far as memory allows. A group's prompt is run once and, where the model allows it,
-kept once (vpo.hf.rows); rows that have ended leave the batch once there are enough of them, so that stragglers
-decode in a small one.
+Rows of one call share a batch as far as memory allows. A group's prompt is run once and, if the model allows it, kept
+once (vpo.hf.rows); rows that have ended leave the batch once there are enough of them, so stragglers decode in a small
+batch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _LEAVE = 8
-"""Ended rows leave once they are one in this many: dropping them copies the cache, keeping them computes in vain."""
+"""Ended rows leave once they are one in this many: dropping them copies the cache, keeping them wastes computation."""
 
 
 class StopSignal(Protocol):
@@ -40,10 +40,10 @@ class Stopped(Exception):
 class Settings:
     """How tokens are drawn.
 
-    stops: token ids that end a row (the one drawn is kept)
-    pad: a token id for what does not matter
+    stops: token ids that end a row (the drawn one is kept)
+    pad: a token id for positions that do not matter
     rows, cells: limits on one batch, rows and rows x columns
-    prompt_cells: limit on prompts x their columns, which bounds what prefilling them takes
+    prompt_cells: limit on prompts x their columns, which bounds the memory of prefilling
     share: rows of a group may attend to one copy of their prompt (rows.can_share)
     """
 
@@ -59,8 +59,8 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """One row to sample. prompt: its token ids, one object shared by a group; limit: most tokens to draw; prefill: what
-    of the prompt belongs to the answer."""
+    """One row to sample. prompt: its token ids, one object shared by a group; limit: most tokens to draw; prefill:
+    the part of the prompt that belongs to the answer."""
 
     prompt: npt.NDArray[np.int32]
     stream: int
@@ -88,18 +88,18 @@ def decode(
         rows.join([asks[i] for i in batch])
         for place, drawn in rows.run(None, cancelled):
             results[batch[place]] = drawn
-    return [one for one in results if one is not None]
+    return [result for result in results if result is not None]
 
 
 def batches(asks: Sequence[Ask], settings: Settings) -> Iterator[list[int]]:
-    """Indices of the asks of each batch: long prompts together, groups unbroken where they fit."""
+    """Indices of the asks of each batch: long prompts together, groups unbroken if they fit."""
     groups: dict[int, int] = {}  # a prompt's place of first appearance: its address would differ between runs
     for ask in asks:
         groups.setdefault(id(ask.prompt), len(groups))
     order = sorted(range(len(asks)), key=lambda i: (-len(asks[i].prompt), groups[id(asks[i].prompt)], i))
     batch: list[int] = []
     prompts: set[int] = set()
-    longest = columns = 0  # of the batch's prompts, which come longest first; of a row with its answer
+    longest = columns = 0  # columns of the batch's prompts, longest first; columns of a row with its answer
     for i in order:
         length, wanted = len(asks[i].prompt), len(asks[i].prompt) + asks[i].limit
         full = len(batch) >= settings.rows or max(columns, wanted) * (len(batch) + 1) > settings.cells
@@ -117,7 +117,7 @@ def batches(asks: Sequence[Ask], settings: Settings) -> Iterator[list[int]]:
 
 
 class Decoding:
-    """A batch whose rows leave as they end, and which others may join meanwhile where can_join(model)."""
+    """A batch whose rows leave as they end, and which others may join meanwhile if can_join(model)."""
 
     def __init__(self, model: PreTrainedModel, seed: int, settings: Settings) -> None:
         self._model, self._seed, self._settings = model, seed, settings
@@ -126,7 +126,7 @@ class Decoding:
         self._rows: ExpandedRows | SharedRows | None = None
         self._count = 0
         self._logits = torch.empty(0)
-        # Of each row in the batch: its number in order of joining, its next draw, its limit, what it has drawn
+        # Of each row in the batch: its number in order of joining, its next draw, its limit, its draws
         self._number = self._taken = self._limit = torch.zeros(0, dtype=torch.long, device=device)
         self._random = torch.zeros((0, 0), dtype=torch.float64, device=device)
         self._tokens = torch.zeros((0, 0), dtype=torch.long, device=device)
@@ -139,12 +139,13 @@ class Decoding:
 
     @property
     def cells(self) -> int:
-        """Rows x columns of cache that they take now."""
+        """Rows x columns of cache in use."""
         return len(self) * self._rows.columns if self._rows is not None else 0
 
     @torch.inference_mode()
     def join(self, asks: list[Ask]) -> int:
-        """Prefill these and let them decode from the next step on; the number of the first, from which they go on."""
+        """Prefill these and let them decode from the next step on; returns the number of the first, the others
+        follow."""
         device = self._model.device
         if self._rows is None:
             pays = len(asks) >= 2 * len({id(ask.prompt) for ask in asks})
@@ -154,7 +155,7 @@ class Decoding:
             rows, logits = _prefill(self._model, asks, self._settings, type(self._rows))
             self._rows.join(rows)  # type: ignore[arg-type]  # of one kind
             self._logits = torch.cat([self._logits, logits])
-        # One column more than is drawn: rows that have ended write there until they leave
+        # One column more than the draws: rows that have ended write there until they leave
         width = max([ask.limit for ask in asks]) + 1
         draws = np.stack([uniforms(self._seed, ask.stream, ask.rollout, width) for ask in asks])
         fresh, width = len(asks), max(width, self._random.shape[-1])
@@ -173,7 +174,7 @@ class Decoding:
 
     @torch.inference_mode()
     def run(self, steps: int | None, cancelled: StopSignal | None = None) -> list[tuple[int, DrawnTokens]]:
-        """That many steps, or all: (number, what was drawn) of the rows that have ended meanwhile. A few of them may
+        """Take that many steps, or all: (number, draws) of the rows that have ended meanwhile. A few of them may
         stay in the batch for a while.
 
         Raises Stopped once `cancelled` is set, FloatingPointError on broken logits.
@@ -208,7 +209,7 @@ class Decoding:
         return done
 
     def _tell(self) -> list[tuple[int, DrawnTokens]]:
-        """What the rows have drawn that have ended and were not told of."""
+        """The draws of rows that have ended and were not yet reported."""
         ended = (~self._alive & ~self._told).nonzero().squeeze(-1)
         self._told = ~self._alive
         ids = self._tokens[ended].to("cpu", torch.int32).numpy()

@@ -1,9 +1,9 @@
-"""One more column of a small Llama, without what a library for every model does around its arithmetic.
+"""One more column of a small Llama, without the overhead of a library for every model.
 
 A step of an embedded policy multiplies some hundred thousand numbers, which takes a tenth of the time that transformers
-needs to get there: masks, positions, outputs and hooks are looked after anew in every layer. Here are the operations
-alone, the same ones in the same order on the same numbers, so that the logits are those of the model bit by bit
-(a test holds that). It serves what the shipped policies are, and leaves every other model to transformers.
+spends around it: it handles masks, positions, outputs and hooks in every layer. This module has only the operations, in
+the same order on the same numbers, so the logits equal the model's bit for bit (tested). It serves models like the
+embedded policies and leaves every other model to transformers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 _SMALL = 20_000_000
-"""Parameters above which the arithmetic is what takes the time."""
+"""Parameters above which the arithmetic dominates the time."""
 
 
 class LlamaStep:
-    """What `llama_step` makes. It reads the weights where they are, so that those put in their place are used."""
+    """The result of `llama_step`. It reads the weights in place, so replaced weights are used."""
 
     def __init__(self, model: Any) -> None:
         inner = model.model
@@ -41,7 +41,7 @@ class LlamaStep:
         angles = places * rotary.inv_freq.float()
         self._cos = torch.cat((angles, angles), -1).cos() * rotary.attention_scaling
         sin = angles.sin() * rotary.attention_scaling
-        self._sin = torch.cat((-sin, sin), -1)  # the sign of the half that changes places
+        self._sin = torch.cat((-sin, sin), -1)  # the sign of the half that is swapped
 
     def __call__(
         self, tokens: torch.Tensor, positions: torch.Tensor, layers: list[Any], mask: torch.Tensor | None
@@ -49,8 +49,8 @@ class LlamaStep:
         """The logits (rows, vocabulary) after one token a row.
 
         tokens, positions: (rows,) int64
-        layers: of the cache, each of which takes in the new column
-        mask: (rows, columns with the new one) bool, None where every column is there
+        layers: of the cache; each appends the new column
+        mask: (rows, columns with the new one) bool, None if every column is real
         """
         mask = mask[:, None, None] if mask is not None else None
         rows, width = len(tokens), self._width
@@ -75,8 +75,8 @@ class LlamaStep:
 
 
 def llama_step(model: PreTrainedModel) -> LlamaStep | None:
-    """The steps of this model, None where it is not a small Llama in float32 on a CPU just as transformers made it:
-    with one key a query, plain rotations, without biases, adapters and hooks."""
+    """The steps of this model; None if it is not a small Llama in float32 on a CPU as transformers builds it: with
+    one key per query, plain rotations, without biases, adapters and hooks."""
     if model.device.type != "cpu" or model.dtype != torch.float32 or type(model).__name__ != "LlamaForCausalLM":
         return None
     from transformers.models.llama import modeling_llama as made

@@ -16,7 +16,7 @@ from vpo.policies.registry import PolicySettings
 
 
 def load_transformers(address: PolicyAddress, settings: PolicySettings) -> TransformersPolicy:
-    """The policy of a directory, a hub id, or a checkpoint that ships. Raises BadAddress in one line."""
+    """The policy of a directory, a hub id, or an embedded checkpoint. Raises BadAddress in one line."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     cached = check_checkpoint(address)
@@ -31,7 +31,7 @@ def load_transformers(address: PolicyAddress, settings: PolicySettings) -> Trans
             model = torch.nn.Module.to(model, place)
     except torch.OutOfMemoryError as error:
         raise PolicyUnavailable(f"policy {name!r} does not fit on {place}: {error}") from None
-    except Exception as error:  # whatever a foreign checkpoint makes the library raise
+    except Exception as error:  # a foreign checkpoint can make the library raise anything
         reason = " ".join(str(error).split()) or type(error).__name__
         raise BadAddress(f"policy {name!r} cannot be loaded: {reason[:300]}") from error
     return TransformersPolicy(

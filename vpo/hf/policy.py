@@ -31,7 +31,7 @@ from vpo.policies.encoding import (
 )
 
 _SMALL = 20_000_000
-"""Parameters below which rows are so cheap that calls should be large."""
+"""Below this many parameters rows are so cheap that calls should be large."""
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 class TransformersPolicy:
     """A Policy over a causal language model.
 
-    model, tokenizer: public, so that a trainer can share them; set `version` when the weights change
-    max_tokens: limit of one rollout, settable; None stands for what the prompt_format's answers need
+    model, tokenizer: public, so a trainer can share them; set `version` when the weights change
+    max_tokens: limit of one rollout, settable; None for the default of the prompt_format
     One worker thread runs the model: calls queue, and the event loop stays free.
     """
 
@@ -76,15 +76,15 @@ class TransformersPolicy:
         self._worker = ThreadPoolExecutor(1, "policy", _set_threads, (threads,))
         self._closing = threading.Event()
         self._share: bool | None = None  # probed with the first call, in the worker
-        # Where a step costs in proportion to its rows, as tiny ones on a CPU do, refilling saves nothing
+        # If a step's cost is proportional to its rows, as for tiny models on a CPU, refilling saves nothing
         self.streams = can_join(model) and not (self.parameters < _SMALL and model.device.type == "cpu")
         self._rows = 512 if self.parameters < _SMALL else 256
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
         """One list per prompt of `rollouts` Rollouts, in order.
 
-        Raises PromptTooLong (before anything is sampled), PolicyUnavailable where the model ran out of memory with a
-        single row, gave logits that are not finite, or is closed.
+        Raises PromptTooLong (before anything is sampled), PolicyUnavailable if the model runs out of memory with a
+        single row, gives logits that are not finite, or is closed.
         """
         if self._closing.is_set():
             raise PolicyUnavailable(f"{self.version} is closed")
@@ -101,7 +101,7 @@ class TransformersPolicy:
             raise PolicyUnavailable(f"{self.version} was closed while it sampled") from None
 
     async def close(self) -> None:
-        """Stop the worker and let go of the weights. Safe to call twice."""
+        """Stop the worker and release the weights. Safe to call twice."""
         if not self._closing.is_set():
             self._closing.set()
             await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
@@ -114,7 +114,7 @@ class TransformersPolicy:
         return await asyncio.get_running_loop().run_in_executor(self._worker, work)
 
     async def update(self, weights: Mapping[str, torch.Tensor], version: str) -> None:
-        """Sample from `weights` from now on. Raises ValueError where they are not this model's."""
+        """Sample from `weights` from now on. Raises ValueError if they do not fit this model."""
 
         def load() -> None:
             own = self.model.state_dict()
@@ -130,8 +130,8 @@ class TransformersPolicy:
         self.version = version
 
     async def logprobs(self, rollouts: Sequence[Rollout]) -> list[npt.NDArray[np.float32]]:
-        """Log-probabilities of these rollouts' tokens under the weights that sample now, in nats, by plain passes of
-        the model in the precision and with the attention that it samples with."""
+        """Log-probabilities of these rollouts' tokens under the current sampling weights, in nats, by plain passes
+        of the model in its sampling precision and with its sampling attention."""
 
         def work() -> list[npt.NDArray[np.float32]]:
             return [self._logprobs(rollout) for rollout in rollouts]
@@ -160,32 +160,32 @@ class TransformersPolicy:
         limit = self.limit(answers)
         asks = [ask for prompt in prompts for ask in self.asks(prompt, rollouts, limit)]
         drawn = self._decode(asks, seed, self.either(cancelled))
-        finished = [self.rollout(ask, one) for ask, one in zip(asks, drawn, strict=True)]
+        finished = [self.rollout(ask, tokens) for ask, tokens in zip(asks, drawn, strict=True)]
         return [finished[i * rollouts : (i + 1) * rollouts] for i in range(len(prompts))]
 
     def _decode(self, asks: list[Ask], seed: int, cancelled: StopSignal) -> list[DrawnTokens]:
-        """All of them; where memory runs out, again in batches of half the rows (rows do not depend on their batch)."""
+        """All of them; if memory runs out, again in batches of half the rows (rows do not depend on their batch)."""
         while True:
             try:
                 return decode(self.model, asks, seed, self.settings(), cancelled)
             except (FloatingPointError, RuntimeError) as error:
                 self.shrink(error, len(asks))
 
-    # -- what a stream of rounds is made of; everything here runs in the worker
+    # -- the parts of a stream of rounds; everything here runs in the worker
 
     def stream(self, *, rollouts: int, answers: int, seed: int, take: Take, deliver: Deliver) -> RoundStream | None:
-        """A sampling in rounds, None where this model's rows cannot join others on the way. May be called anywhere."""
+        """Sampling in rounds; None if this model's rows cannot join others on the way. May be called anywhere."""
         if not can_join(self.model):
             return None
         return RoundStream(self, rollouts=rollouts, answers=answers, seed=seed, take=take, deliver=deliver)
 
     def soon(self, work: Callable[[], None]) -> None:
-        """Queue work that answers for its own faults; nothing happens once the policy is closed."""
+        """Queue work that handles its own faults; does nothing once the policy is closed."""
         with contextlib.suppress(RuntimeError):
             self._worker.submit(work)
 
     def limit(self, answers: int) -> int:
-        """The most tokens that a rollout of so many answers may have."""
+        """The most tokens that a rollout of this many answers may have."""
         return self.max_tokens or default_limit(answers, self.prompt_format)
 
     def asks(self, prompt: Prompt, rollouts: int, limit: int) -> list[Ask]:
@@ -195,11 +195,11 @@ class TransformersPolicy:
         return [Ask(ids, prompt.stream, rollout, most, prompt.prefill) for rollout in range(rollouts)]
 
     def either(self, cancelled: threading.Event) -> StopSignal:
-        """Set where sampling is to stop: it was cancelled, or the policy is being closed."""
+        """Set when sampling should stop: it was cancelled, or the policy is being closed."""
         return _Either(cancelled, self._closing)
 
     def settings(self) -> Settings:
-        """How tokens are drawn, in batches of what memory has room for now."""
+        """How tokens are drawn, in batches that fit into the free memory."""
         return Settings(
             self.temperature,
             self.top_p,
@@ -212,7 +212,8 @@ class TransformersPolicy:
         )
 
     def shrink(self, error: FloatingPointError | RuntimeError, rows: int) -> None:
-        """After a fault with so many rows: halve the rows of a batch where memory ran out, else raise what it means."""
+        """After a fault with this many rows: halve the rows of a batch if memory ran out, else raise the matching
+        error."""
         if isinstance(error, FloatingPointError):
             raise PolicyUnavailable(f"{self.version}: {error}; try dtype float32") from None
         if not _is_memory(error):
@@ -230,10 +231,10 @@ class TransformersPolicy:
         return self._share
 
     def _cells(self) -> int:
-        """How many rows x columns of cache fit into what memory is free now, with room for the logits."""
+        """How many rows x columns of cache fit into the free memory, with room for the logits."""
         device = self.model.device
         free = torch.cuda.mem_get_info(device)[0] * 0.8 if device.type == "cuda" else _free_memory() * 0.5
-        # Growing the cache holds its old and its new buffers for a moment
+        # Growing the cache keeps its old and its new buffers for a moment
         return max(1, int(free / (2 * bytes_a_token(self.model.config, self.model.dtype.itemsize))))
 
     def _prompt_cells(self) -> int:
@@ -244,18 +245,18 @@ class TransformersPolicy:
         return max(1, int(bound / (4 * width * self.model.dtype.itemsize)))
 
     def rollout(self, ask: Ask, drawn: DrawnTokens) -> Rollout:
-        """What a row has drawn, as text."""
+        """A row's draws, as text."""
         text = decode_rollout(self.tokenizer, drawn.token_ids, drawn.stopped, self.prompt_format, ask.prefill)
         return Rollout(text, drawn.token_ids, drawn.logprobs, ask.prompt, "stop" if drawn.stopped else "length")
 
 
 def _is_memory(error: RuntimeError) -> bool:
-    """Whether memory ran out; on a CPU torch says so in words only."""
+    """Whether memory ran out; on a CPU, torch reports it only in the message."""
     return isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)
 
 
 class _Either:
-    """Set where one of two events is."""
+    """Set if one of two events is."""
 
     def __init__(self, first: threading.Event, second: threading.Event) -> None:
         self._first, self._second = first, second
@@ -270,7 +271,7 @@ def _set_threads(threads: int | None) -> None:
 
 
 def _free_memory() -> float:
-    """Bytes of main memory that can be had without swapping; 4 GiB where the system does not say."""
+    """Bytes of main memory available without swapping; 4 GiB if the system does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             return next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) * 1024.0

@@ -1,12 +1,12 @@
 """The rows of a batch while they decode: their caches, and one step of the model for all of them.
 
-`ExpandedRows` copies each prompt's cache to the rows of its group; it works for every model. `SharedRows` leaves it in
-one copy that the group attends to together, which saves memory and most of the reading that attention costs (the
-prompt's part is read once a group). It needs a model whose attention goes through transformers' attention interface,
-and is used only after a probe has shown that it gives that model's logits.
+`ExpandedRows` copies each prompt's cache to the rows of its group; it works for every model. `SharedRows` leaves it
+in one copy that the group attends to together, which saves memory and most of the reads of attention (the prompt is
+read once per group). It needs a model whose attention uses transformers' attention interface, and is used only after
+a probe has shown that it gives that model's logits.
 
-Rows may join others that have been decoding for a while: columns are aligned on the right, and what lies left of a
-row's first one is masked. Columns that no row has any more are dropped with the rows that leave.
+Rows may join others that have been decoding for a while: columns are aligned on the right, and columns left of a row's
+first one are masked. Columns that no remaining row has are dropped with the rows that leave.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SHARED = "evo_shared_prompt"
 class ExpandedRows:
     """Every row has its own copy of its prompt.
 
-    cache: of the prompts, taken over
+    cache: of the prompts; this object takes it over
     row: (rows,) which prompt each row belongs to
-    real: (prompts, columns) bool, False where the left is padding
+    real: (prompts, columns) bool, False for padding on the left
     """
 
     def __init__(self, model: PreTrainedModel, cache: Any, row: torch.Tensor, real: torch.Tensor) -> None:
@@ -40,13 +40,13 @@ class ExpandedRows:
         self._mask = real[row] if not bool(real.all()) else None
         self._positions = real.sum(-1)[row]
         self._joins = can_join(model)
-        # SDPA takes the mask of one column in its final shape, which saves building it anew in every step
+        # SDPA takes the mask of one column in its final shape, which saves rebuilding it in every step
         self._final = model.config._attn_implementation == "sdpa" and self._joins
         self._plain = llama_step(model)
 
     @property
     def columns(self) -> int:
-        """Columns of cache that a row takes."""
+        """Columns of cache per row."""
         return int(self._cache.get_seq_length())
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -64,7 +64,7 @@ class ExpandedRows:
             layer.select(rows, first)
 
     def join(self, other: ExpandedRows) -> None:
-        """Take in rows that have not taken a step yet, behind those that are here. Needs can_join(model)."""
+        """Take in rows that have not taken a step yet, behind the present ones. Needs can_join(model)."""
         mine, theirs = self._real(), other._real()
         columns = max(mine.shape[-1], theirs.shape[-1])
         self._mask = torch.cat([_left_padded(mask, columns, -1, False) for mask in (mine, theirs)])
@@ -80,7 +80,7 @@ class ExpandedRows:
         return torch.ones((len(keys), keys.shape[-2]), dtype=torch.bool, device=keys.device)
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Append one token a row (rows,); the logits that follow (rows, vocabulary)."""
+        """Append one token per row (rows,); returns the following logits (rows, vocabulary)."""
         if self._mask is not None:
             self._mask = torch.nn.functional.pad(self._mask, (0, 1), value=True)
         positions, self._positions = self._positions, self._positions + 1
@@ -108,7 +108,7 @@ class SharedRows:
         self.prompts = [_laid_out(layer.keys, layer.values) for layer in cache.layers]
         self.padding = None if bool(real.all()) else ~real[:, None, None, :]
         self.absent: torch.Tensor | None = None  # (rows, 1, 1, own columns) of this step, True left of a row's first
-        self._since: torch.Tensor | None = None  # (rows,) where a row's own columns begin; None: all at 0
+        self._since: torch.Tensor | None = None  # (rows,) where a row's separate columns begin; None: all at 0
         self._row = row
         self._arrange()
 
@@ -120,12 +120,12 @@ class SharedRows:
             self.padding = self.padding[left] if self.padding is not None else None
             self._row = torch.searchsorted(left, self._row)
             sizes = sizes[left]
-            if self.padding is not None and len(left):  # the longest prompts may have gone
+            if self.padding is not None and len(left):  # the longest prompts may have left
                 first = int((~self.padding).any(0).flatten().to(torch.uint8).argmax())
                 self.prompts = [_laid_out(keys[:, :, first:], values[:, :, first:]) for keys, values in self.prompts]
                 self.padding = self.padding[..., first:]
         self.groups, self.size = len(sizes), int(sizes.max())
-        # Rows stand in the order of their prompts, so a row's place in its group is its distance from the first
+        # Rows are in the order of their prompts, so a row's place in its group is its distance from the first
         place = torch.arange(len(self._row), device=self._row.device) - (sizes.cumsum(0) - sizes)[self._row]
         self.slots = None if bool((sizes == self.size).all()) else self._row * self.size + place
 
@@ -204,7 +204,7 @@ class SharedRows:
         return grouped.reshape(self.groups, heads, self.size * queries, width)
 
     def by_row(self, grouped: torch.Tensor, queries: int) -> torch.Tensor:
-        """The other way: (prompts, heads, size x queries, width) -> (rows, heads, queries, width)."""
+        """The inverse: (prompts, heads, size x queries, width) -> (rows, heads, queries, width)."""
         _, heads, _, width = grouped.shape
         rows = grouped.view(self.groups, heads, self.size, queries, width).transpose(1, 2)
         rows = rows.reshape(self.groups * self.size, heads, queries, width)
@@ -212,8 +212,8 @@ class SharedRows:
 
 
 def _laid_out(keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """In one piece, as the products of every step read them fastest: prefill leaves them by columns, then heads, and
-    either that or a part of a wider tensor makes the product with the keys five times as slow on a CPU (bfloat16)."""
+    """A contiguous copy, which the products of every step read fastest: prefill leaves columns first, then heads.
+    That layout, or a part of a wider tensor, makes the product with the keys five times as slow on a CPU (bfloat16)."""
     return keys.contiguous(), values.contiguous()
 
 
@@ -227,10 +227,10 @@ def _attend(
     shared_prompt: SharedRows | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """One new column's attention to the shared prompt and the row's own columns, in one softmax.
+    """One new column's attention to the shared prompt and the row's separate columns, in one softmax.
 
     query: (rows, heads, 1, width)
-    key, value: (rows, key-value heads, own columns, width)
+    key, value: (rows, key-value heads, separate columns, width)
     Returns (rows, 1, heads, width). Raises NotImplementedError for attention of another kind.
     """
     if shared_prompt is None or query.shape[2] != 1 or attention_mask is not None or kwargs.get("softcap"):
@@ -259,22 +259,22 @@ AttentionInterface.register(_SHARED, _attend)
 
 
 def can_join(model: PreTrainedModel) -> bool:
-    """Whether rows may join others on the way: where every layer attends to all columns before it."""
+    """Whether rows may join others on the way: only if every layer attends to all columns before it."""
     return not is_windowed(model.config)
 
 
 def _left_padded(states: torch.Tensor, columns: int, dimension: int, value: float) -> torch.Tensor:
-    """The tensor with `columns` in that dimension, what is missing put before what is there."""
+    """The tensor with `columns` in that dimension, zero-filled at the front."""
     shape = list(states.shape)
     shape[dimension] = columns - shape[dimension]
     return torch.cat([states.new_full(shape, value), states], dimension) if shape[dimension] else states
 
 
 def can_share(model: PreTrainedModel) -> bool:
-    """Whether SharedRows gives this model's logits: one step done both ways, with ragged groups and padding.
+    """Whether SharedRows gives this model's logits: one step computed both ways, with ragged groups and padding.
 
     Three small forwards. Attention that the shared prompt does not cover raises, or moves the whole distribution;
-    rounding in 16 bits moves it by some hundredths.
+    rounding in 16 bits moves it by a few hundredths.
     """
     if model.config._attn_implementation != "sdpa" or is_windowed(model.config):
         return False
@@ -293,6 +293,6 @@ def can_share(model: PreTrainedModel) -> bool:
                 rows.step(tokens).float().softmax(-1) for rows in (shared, ExpandedRows(model, cache, row, real))
             ]
     except (TypeError, ValueError, RuntimeError, AttributeError, NotImplementedError, KeyError, IndexError):
-        return False  # a model that passes other things to its attention, or none of ours
+        return False  # a model that passes other arguments to its attention
     difference = (distributions[0] - distributions[1]).abs().sum(-1).max() / 2  # total variation
     return bool(difference < (1e-3 if model.dtype == torch.float32 else 0.3))

@@ -1,8 +1,8 @@
 """Drawing tokens: each row from its own random stream, by inverse CDF, with the exact log-probability of the draw.
 
-A row's uniforms come from a numpy generator seeded with (seed, stream, rollout), one per step, so its tokens depend on
-nothing that shares its batch; only floating-point noise in the logits, some 1e-6 in float32, can move a draw that falls
-that close to the border between two tokens. The cumulative sums are float64: a float32 sum over 150,000 tokens would be
+A row's uniforms come from a numpy generator seeded with (seed, stream, rollout), one per step, so its tokens do not
+depend on its batch; only floating-point noise in the logits, about 1e-6 in float32, can move a draw that falls that
+close to the border between two tokens. The cumulative sums are float64: a float32 sum over 150,000 tokens would be
 off by more than the probability of most of them.
 
 On a CPU the rows of a large vocabulary are drawn one after the other: a row of 150,000 tokens stays in the cache over
@@ -19,7 +19,7 @@ import torch
 
 _BLOCK = 512
 _DIRECT = 4096
-"""Vocabularies up to this size are summed in one go, larger ones by blocks, then inside the block that was hit."""
+"""Vocabularies up to this size are summed in one go, larger ones by blocks, then within the selected block."""
 _NUCLEUS = 512
 
 
@@ -39,7 +39,7 @@ def draw(
     Returns tokens (rows,) int64 and their log-probabilities (rows,) float32 in nats, under the softmax of logits /
     temperature, cut to its nucleus of mass top_p and renormalised. Temperature 0 takes the likeliest token, with
     log-probability 0.
-    Raises FloatingPointError where the logits are not finite.
+    Raises FloatingPointError if the logits are not finite.
     """
     if len(logits) > 1 and _one_by_one(logits):
         drawn = [draw(logits[i : i + 1], uniform[i : i + 1], temperature, top_p) for i in range(len(logits))]
@@ -78,15 +78,15 @@ def inverse_cdf(probabilities: torch.Tensor, uniform: torch.Tensor) -> torch.Ten
     block, rest = _search(padded.sum(-1, dtype=torch.float64).cumsum(-1), uniform)
     inside = padded[torch.arange(rows, device=padded.device), block].double().cumsum(-1)
     token = _first_above(inside, rest)
-    return (block * _BLOCK + token).clamp(max=size - 1)  # NaN falls off the end; the caller sees it in what was chosen
+    return (block * _BLOCK + token).clamp(max=size - 1)  # NaN falls off the end; the caller sees it in the chosen index
 
 
 def _search(cumulative: torch.Tensor, uniform: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """(the bin that `uniform` of the total falls into, how far into it)."""
     target = uniform * cumulative[:, -1]
-    found = _first_above(cumulative, target)
-    before = cumulative.gather(-1, (found - 1).clamp(min=0)[:, None]).squeeze(-1)
-    return found, target - torch.where(found > 0, before, torch.zeros_like(before))
+    first = _first_above(cumulative, target)
+    before = cumulative.gather(-1, (first - 1).clamp(min=0)[:, None]).squeeze(-1)
+    return first, target - torch.where(first > 0, before, torch.zeros_like(before))
 
 
 def _first_above(cumulative: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -97,8 +97,8 @@ def _first_above(cumulative: torch.Tensor, target: torch.Tensor) -> torch.Tensor
 
 
 def nucleus(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
-    """(rows, vocabulary) log-probabilities cut to the likeliest tokens whose mass reaches top_p (the one that crosses
-    it stays), renormalised; -inf elsewhere."""
+    """(rows, vocabulary) log-probabilities cut to the likeliest tokens whose mass reaches top_p (including the one
+    that crosses it), renormalised; -inf elsewhere."""
     if _one_by_one(logprobs):
         return torch.stack([_nucleus_of(row, top_p) for row in logprobs])
     width = min(_NUCLEUS, logprobs.shape[-1])
@@ -109,8 +109,8 @@ def nucleus(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
 
 
 def _nucleus_of(logprobs: torch.Tensor, top_p: float) -> torch.Tensor:
-    """One row (vocabulary,). Tokens so unlikely that all of them together have less than what is cut off are not
-    sorted: of 150,000 tokens that leaves some hundreds."""
+    """One row (vocabulary,). The unlikeliest tokens, whose total mass is below the cut-off mass, are not sorted: of
+    150,000 tokens that leaves some hundreds."""
     floor = math.log1p(-top_p) - math.log(len(logprobs))
     likely = (logprobs > floor).nonzero().squeeze(-1)
     top, order = logprobs[likely].sort(descending=True, stable=True)
