@@ -1,15 +1,14 @@
-"""Advantages of a prompt group, one table of methods: what distinguishes VPO from its baselines is all here.
+"""Advantages of a prompt group, one table of methods: everything that distinguishes VPO from its baselines is here.
 
 Every estimator is a pure function of one group's rewards. It returns one number per rollout, (G,), which the loss gives
-to every token of that rollout, or one per answer, (G, m), which goes to that answer's tokens alone.
+to every token of that rollout, or one per answer, (G, m), which only that answer's tokens get.
 
-Shapes: G rollouts, m answers each, d objectives, K weights. `valid` (G, m) marks the answers that are there; missing
-and failed ones are zero rows. Single-answer methods look at the first answer of each rollout. `scalar` is the task's
-deployment weighting (d,), the mean where None.
+Shapes: G rollouts, m answers each, d objectives, K weights. `valid` (G, m) marks the answers that exist; missing
+and failed ones are zero rows. Single-answer methods use the first answer of each rollout. `scalar` is the task's
+deployment weighting (d,), the mean if None.
 
 Sources are given per function; VPO's table of baselines (arXiv 2605.22817) fixes which reward and which normaliser go
-together. The baselines exist at two scales, since a learning rate and a KL weight chosen at one do not carry to the
-other:
+together. The baselines exist at two scales, since a learning rate and a KL weight chosen at one do not fit the other:
 
 | method | official (the default) | plain |
 |---|---|---|
@@ -18,8 +17,8 @@ other:
 | gdpo | summed over objectives, then whitened over the tokens of the batch | averaged over objectives |
 | vpo, maxrl and the ablations | the same at both | |
 
-Official is what the authors' repository does (github.com/ryanboldi/vpo, commit 767db79, verl/trainer/ppo/core_algos.py
-and vpo/utils/vpo.py); plain is what this package did before it had a choice.
+Official is the scale of the authors' repository (github.com/ryanboldi/vpo, commit 767db79,
+verl/trainer/ppo/core_algos.py and vpo/utils/vpo.py); plain is the scale of this package before there was a choice.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ Scale = Literal["official", "plain"]
 def normalise(r: Floats, *, sample: bool = False) -> Floats:
     """(r - mean) / (std + eps) over a group; zeros where std < eps. GRPO (arXiv 2402.03300).
 
-    sample: divide by the sample deviation, as veRL does, in place of the population's: smaller by sqrt((G - 1) / G)
+    sample: divide by the sample deviation, as veRL does, instead of the population's: smaller by sqrt((G - 1) / G)
     """
     if r.std() < EPSILON:
         return np.zeros_like(r)
@@ -60,13 +59,14 @@ def grpo(group: GroupRewards, *, sample: bool = True) -> Floats:
 
 
 def maxrl(group: GroupRewards) -> Floats:
-    """(r - mean) / (mean + eps) of the fixed scalar, zeros where nothing scores (MaxRL, arXiv 2602.02710). -> (G,)"""
+    """(r - mean) / (mean + eps) of the fixed scalar, zeros if no answer scores (MaxRL, arXiv 2602.02710). -> (G,)"""
     r = group.first @ group.scalar
     return np.zeros_like(r) if r.std() < EPSILON else (r - r.mean()) / (r.mean() + EPSILON)
 
 
 def subset_size(n: int) -> int:
-    """k of max@k for a group of n: max(2, n // 2), as in the official code, but below n, where all leads are equal."""
+    """k of max@k for a group of n: max(2, n // 2), as in the official code, but below n, since at n all leads are
+    equal."""
     return min(max(2, n // 2), n - 1)
 
 
@@ -116,9 +116,9 @@ def max_at_k_leads(group: GroupRewards) -> Floats:
 
 
 def gdpo(group: GroupRewards) -> Floats:
-    """Each objective normalised in the group by itself, then summed (GDPO, arXiv 2601.05242). -> (G,)
+    """Each objective normalised separately in the group, then summed (GDPO, arXiv 2601.05242). -> (G,)
 
-    Its last step whitens the sums over the tokens of the batch (`whitening`), which a group alone cannot do.
+    Its last step whitens the sums over the tokens of the batch (`whitening`), which needs more than one group.
     """
     return np.asarray(np.stack([normalise(column, sample=True) for column in group.first.T]).sum(axis=0))
 
@@ -201,9 +201,9 @@ def entropic(group: GroupRewards) -> Floats:
 
 
 def per_answer(group: GroupRewards) -> Floats:
-    """VPO with credit inside the chain. -> (G, m)
+    """VPO with credit per answer of the chain. -> (G, m)
 
-    An answer's tokens get what the answer adds to its set and to what was shown, R(S) - R(S without it), normalised
+    An answer's tokens get the answer's gain for its set and over the parents shown, R(S) - R(S without it), normalised
     over the valid answers of the group; missing answers get 0.
     """
     gains = marginal_rewards(group.rewards, group.valid, group.weights, group.shown)
@@ -228,9 +228,9 @@ Estimator = Callable[[GroupRewards], Floats]
 class Method:
     """A row of the table.
 
-    estimate: at the official scale; plain: at the plain one, None where the two agree
+    estimate: at the official scale; plain: at the plain scale, None if the two agree
     chain: whether a rollout is a chain of m answers (else m = 1 is sampled)
-    scalar: it sees the fixed deployment scalar alone, never the vector
+    scalar: it sees only the fixed deployment scalar, never the vector
     credit: "rollout" for advantages (G,), "answer" for (G, m)
     whitened: whether the official scale whitens the advantages over the batch
     """

@@ -18,9 +18,9 @@ class GroupRewards:
     weights: (K, d), the scalarizations that VPO's family shares within the group
     scalar: (d,), the deployment weighting
     taste: (d,), the one random scalarization of random_weighting for this group
-    archive: (A, d), reward vectors that the search holds already, for archive_vpo
-    shown: (P, d), those of the parents in the prompt, where gains over them are rewarded; else none
-    shaping: what an answer's own value counts for beside its gain
+    archive: (A, d), reward vectors already in the search's archive, for archive_vpo
+    shown: (P, d), those of the parents in the prompt, if gains over them are rewarded; else none
+    shaping: weight of an answer's value in addition to its gain
     """
 
     rewards: Floats
@@ -45,9 +45,9 @@ class GroupRewards:
         shown: npt.ArrayLike | None = None,
         shaping: float = 0.0,
     ) -> GroupRewards:
-        """Fill in what is not given: all answers valid, one uniform weight, the mean, nothing held or shown.
+        """Fill in defaults: all answers valid, one uniform weight, the mean, no archive, no parents.
 
-        Raises ValueError for shapes that do not fit and for rewards that are not finite.
+        Raises ValueError for inconsistent shapes and rewards that are not finite.
         """
         r = np.asarray(rewards, dtype=np.float64)
         if r.ndim != 3:
@@ -79,7 +79,7 @@ class GroupRewards:
 
     @property
     def first(self) -> Floats:
-        """Each rollout's first answer, (G, d); zeros where it has none."""
+        """Each rollout's first answer, (G, d); zeros if it is missing."""
         if self.rewards.shape[1] == 0:
             return np.zeros((len(self.rewards), self.rewards.shape[2]))
         return self.rewards[:, 0]

@@ -1,4 +1,4 @@
-"""What a set of answers is worth to a search: best@k, pass@k, diversity, Pareto fraction.
+"""The value of a set of answers to a search: best@k, pass@k, diversity, Pareto fraction.
 
 All are exact: order statistics instead of random subsets. Methods are compared at equal numbers of answers, so a chain
 of m counts m, and a missing or failed answer counts as one of fitness 0.
@@ -83,9 +83,9 @@ def pareto_mask(rewards: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         start = max(0, stop - BLOCK)
         block = vectors[start:stop]
         left = np.flatnonzero(~np.any(np.all(block[:, None] <= front, axis=-1), axis=1))
-        found = left[np.sum(np.all(block[left, None] <= block[left], axis=-1), axis=1) == 1]  # by itself alone
-        mask[start + found] = True
-        front = np.concatenate([front, block[found]])
+        undominated = left[np.sum(np.all(block[left, None] <= block[left], axis=-1), axis=1) == 1]  # only by itself
+        mask[start + undominated] = True
+        front = np.concatenate([front, block[undominated]])
     return mask[place.reshape(-1)]
 
 
@@ -97,7 +97,7 @@ def pareto_fraction(rewards: npt.ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its interval. low, high: NaN where there is none, as of a single value."""
+    """A mean with its interval. low, high: NaN if there is no interval, as for a single value."""
 
     mean: float
     low: float
@@ -112,7 +112,7 @@ class Interval:
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     def ends(self, form: str) -> str:
-        """` [0.03, 0.21]` in that format, to stand behind the mean; nothing where there is no interval."""
+        """` [0.03, 0.21]` in that format, to follow the mean; "" if there is no interval."""
         return f" [{self.low:{form}}, {self.high:{form}}]" if self.known else ""
 
     def as_dict(self) -> dict[str, float | None]:

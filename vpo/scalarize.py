@@ -4,12 +4,12 @@ VPO (arXiv 2605.22817) rewards a rollout's set of answers S = {s_1..s_m} with
 
     R(S) = E_{w ~ Dir(alpha)} [ max_{s in S} w . r(x, s) ]
 
-so that the set is worth as much as its best answer is to each taste w. The expectation is estimated with K weights
-drawn once per prompt group and shared by its rollouts (their common noise cancels in the group's advantage), or
-computed exactly where that is cheap.
+so the set is worth, on average over w, its best answer under w. The expectation is estimated with K weights drawn
+once per prompt group and shared by its rollouts (their common noise cancels in the group's advantage), or computed
+exactly if that is cheap.
 
-Shapes: G rollouts in a group, m answers each, d objectives, K weights. Rewards lie in [0, 1] by convention; nothing
-here needs that. An answer that is missing or failed is a zero row: `valid` only tells which rows count.
+Shapes: G rollouts in a group, m answers each, d objectives, K weights. Rewards lie in [0, 1] by convention; the code
+does not need that. A missing or failed answer is a zero row: `valid` only marks the rows that count.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.Array
 def _best_values(r: Floats, v: Bools, w: Floats) -> Floats:
     """max_s w.r_s of each rollout under each weight: (G, m, d), (G, m), (K, d) -> (K, G), m >= 1.
 
-    A matrix product for each place in the rollouts, and a running maximum in rows of G numbers: what is kept fits the
-    cache, where the maximum over the last axis but one of a (G, m, K) product costs eight times that product.
+    A matrix product for each place in the rollouts, and a running maximum in rows of G numbers: these fit into the
+    cache, while the maximum over the second-last axis of a (G, m, K) product costs eight times that product.
     """
     places = (r if v.all() else np.where(v[..., None], r, 0.0)).swapaxes(0, 1)
     best = np.asarray(w @ places[0].T)
@@ -131,7 +131,7 @@ def archive_gains(
 
 
 def exact_set_rewards(rewards: npt.ArrayLike, valid: npt.ArrayLike) -> Floats:
-    """R(S) under Dir(1) without sampling, where a closed form is cheap: d <= 2, or at most two answers a rollout.
+    """R(S) under Dir(1) without sampling, if a closed form is cheap: d <= 2, or at most two answers per rollout.
 
     (G, m, d), (G, m) -> (G,). Raises ValueError elsewhere.
 

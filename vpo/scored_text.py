@@ -1,4 +1,4 @@
-"""A completion read and scored by a user's function: what the other trainers' paths (vpo.trl, vpo.verl) share."""
+"""Reading and scoring a completion with a user's function, for the other trainers (vpo.trl, vpo.verl)."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from problems.types import ScoredAnswer
 
 
 def score_answers(
-    found: Iterable[str], score: Callable[[str], Score], answer_format: str, most: int
+    answers: Iterable[str], score: Callable[[str], Score], answer_format: str, most: int
 ) -> tuple[ScoredAnswer, ...]:
     """The first `most` distinct answers, scored in their order."""
     distinct: dict[bytes, str] = {}
-    for answer in found:
+    for answer in answers:
         distinct.setdefault(identity(answer, answer_format), answer)
     return tuple(ScoredAnswer(answer, key, score(answer)) for key, answer in list(distinct.items())[:most])
 
 
-def as_score(found: Sequence[float] | Score, answer: str, scalar: npt.ArrayLike | None = None) -> Score:
-    """What a user's scorer gave, as a Score. Raises ScorerFault for what is no vector of finite numbers.
+def as_score(given: Sequence[float] | Score, answer: str, scalar: npt.ArrayLike | None = None) -> Score:
+    """The result of a user's scorer, as a Score. Raises ScorerFault if it is not a vector of finite numbers.
 
-    scalar: (d,) deployment weighting, which makes a vector's fitness; the mean where None
+    scalar: (d,) deployment weighting, which gives a vector's fitness; the mean if None
     """
-    if isinstance(found, Score):
-        return found
-    rewards = np.asarray(found, dtype=np.float64)
+    if isinstance(given, Score):
+        return given
+    rewards = np.asarray(given, dtype=np.float64)
     if rewards.ndim != 1 or not np.isfinite(rewards).all():
-        raise ScorerFault(f"score gave {found!r} for {answer[:60]!r}; it must be a vector of finite numbers")
+        raise ScorerFault(f"score gave {given!r} for {answer[:60]!r}; it must be a vector of finite numbers")
     weights = np.full(len(rewards), 1.0 / len(rewards)) if scalar is None else np.asarray(scalar, dtype=np.float64)
     if weights.shape != rewards.shape:
         raise ScorerFault(f"score gave {len(rewards)} rewards where scalar weighs {len(weights)}")

@@ -1,10 +1,10 @@
-"""VPO and its baselines inside TRL: GRPOTrainer with another advantage, and nothing else changed.
+"""VPO and its baselines inside TRL: GRPOTrainer with another advantage and no other change.
 
     VPOTrainer(model, score=lambda row, answer: (0.2, 1.0), answers=3, args=GRPOConfig(...), train_dataset=rows).train()
 
-For those whose training stands on TRL already. The project's own trainer (vpo.training.trainer) is the faster one where
-rollouts share long prompts, and the one that a search's traces go to. What the two have in common is one function for
-the advantages (vpo.training.examples); on one batch their losses and gradients are equal, with
+For users of TRL. This project's trainer (vpo.training.trainer) is faster if rollouts share long prompts, and only it
+trains on a search's traces. The two share one function for the advantages (vpo.training.examples); on one batch
+their losses and gradients are equal, with
 
     TRL                                       PolicyTrainer
     loss_type="dapo" or "bnpo"                aggregation="token"       (dapo: over a whole generation batch)
@@ -14,12 +14,12 @@ the advantages (vpo.training.examples); on one batch their losses and gradients 
     vllm_importance_sampling_mode=            truncate, counted from the policy that sampled
       "token_truncate", ..._clip_max=C
 
-and these differences: the log-probabilities recorded while sampling enter TRL's ratio under use_vllm alone. Elsewhere
-TRL compares with the policy as it was when the batch was generated (recomputed), or with itself (ratio 1) where every
-generated batch is used up in one optimiser step; PolicyTrainer compares with what was recorded, always. A group whose
+and these differences: the log-probabilities recorded while sampling enter TRL's ratio only under use_vllm. Otherwise
+TRL compares with the policy as it was when the batch was generated (recomputed), or with itself (ratio 1) if every
+generated batch is used up in one optimiser step; PolicyTrainer always compares with the recorded ones. A group whose
 rollouts are all worth the same counts in TRL's mean over tokens, and is held to the reference by beta; PolicyTrainer
-leaves it out. scale_rewards, reward_weights and multi_objective_aggregation have no effect here: the method says how
-advantages are made.
+leaves it out. scale_rewards, reward_weights and multi_objective_aggregation have no effect here: the method decides the
+advantages.
 """
 
 from __future__ import annotations
@@ -59,16 +59,14 @@ class VPOTrainer(GRPOTrainer):
     """TRL's GRPOTrainer over chains of answers with reward vectors.
 
     score: (row, answer) -> the answer's reward vector (d,), one d for all answers of a row, higher is better; or a
-        problems.contract.Score. What it raises stops the training
-    method: a row of vpo.advantage.METHODS (not archive_vpo, which needs a search's archive)
-    answers: m, the most answers a completion may hold; None = 3 for the methods of chains, else 1. The prompts must ask
-        for them (vpo.chain.instructions words it)
-    scalar: (d,) deployment weighting, which makes a vector's fitness; the mean where None
-    answer_format: one of problems.contract.ANSWER_FORMATS; says how answers are read and when two count as one
-    parse: (row, text) -> the answers in a completion; vpo.chain.parse where None
-    samples, alpha, sampler: of the weights that a group is judged under, drawn from args.seed and the group's place
-    scale: of the baselines' advantages, see vpo.advantage
-    others: GRPOTrainer's (args, train_dataset, processing_class, peft_config, ...)
+    problems.contract.Score. An exception stops the training method: a row of vpo.advantage.METHODS (not archive_vpo,
+    which needs a search's archive) answers: m, the most answers a completion may hold; None = 3 for the methods of
+    chains, else 1. The prompts must request them (vpo.chain.instructions has the words) scalar: (d,) deployment
+    weighting, which gives a vector's fitness; the mean if None answer_format: one of problems.contract.ANSWER_FORMATS;
+    decides how answers are read and when two are the same parse: (row, text) -> the answers in a completion;
+    vpo.chain.parse if None samples, alpha, sampler: of the weights for a group, drawn from args.seed and the group's
+    place scale: of the baselines' advantages, see vpo.advantage others: GRPOTrainer's (args, train_dataset,
+    processing_class, peft_config, ...)
     """
 
     _tag_names = ["trl", "grpo", "vpo"]
@@ -109,13 +107,13 @@ class VPOTrainer(GRPOTrainer):
         )
         made: Any = self.model
         self.prompt_format = read_prompt_format(made.config, "of the trainer")
-        self._credit: list[np.ndarray] = []  # (T,) for every completion of the batch under way, all processes'
+        self._credit: list[np.ndarray] = []  # (T,) for every completion of the current batch, all processes'
 
     def _calculate_rewards(
         self, inputs: list[Row], prompts: list[Any], completions: list[Any], completion_ids_list: list[list[int]]
     ) -> torch.Tensor:
-        """TRL's hook for (N, 1) rewards, N completions of all processes. The advantages are made here as well, since
-        only here the rows are at hand; _generate_and_score_completions puts them in."""
+        """TRL's hook for (N, 1) rewards, N completions of all processes. The advantages are computed here as well,
+        since only this hook has the rows; _generate_and_score_completions puts them in."""
         own = [self._score_rollout(row, ids) for row, ids in zip(inputs, completion_ids_list, strict=True)]
         rollouts = gather_object(own)
         trained: Any = self.model
@@ -156,7 +154,7 @@ class VPOTrainer(GRPOTrainer):
         kept = np.asarray(ids[:-1] if stopped else ids, dtype=np.int32)
         text = self._tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         if self.parse is not None:
-            found = self.parse(row, text)
+            texts = self.parse(row, text)
         else:
             chain = parse_chain(
                 text,
@@ -165,9 +163,9 @@ class VPOTrainer(GRPOTrainer):
                 prompt_format=self.prompt_format,
                 truncated=bool(ids) and not stopped,
             )
-            found = chain.answers
+            texts = chain.answers
         answers = score_answers(
-            found,
+            texts,
             lambda answer: as_score(self.score(row, answer), answer, self.scalar),
             self.answer_format,
             self.answers,

@@ -55,10 +55,10 @@ def make_reward(
     """A `compute_score` for veRL's reward managers.
 
     score: (ground_truth, answer) -> the answer's reward vector or Score; None = `ground_truth` is a problem's address
-        (`programs:FILE.jsonl/3`), which scores in its sandbox and says the answer format
+        (`programs:FILE.jsonl/3`), which scores in its sandbox and gives the answer format
     answers: m, the most answers a completion may hold; None = 3 for the methods of chains, else 1
     scalar, answer_format, parse, weights, alpha, sampler: as in vpo.trl.VPOTrainer (there `samples` for `weights`)
-    Raises ValueError for a method that veRL cannot be given.
+    Raises ValueError for a method that veRL does not support.
     """
     if method not in ESTIMATORS:
         raise ValueError(f"no method {method!r} for veRL; there is {', '.join(ESTIMATORS)}")
@@ -79,7 +79,7 @@ def make_reward(
         scored = score_answers(found, judge, kind, most)
         place = int((extra_info or {}).get("index", 0))
         value = rollout_reward(method, scored, place, weights=weights, alpha=alpha, sampler=sampler, seed=seed)
-        best = max((one.score.fitness for one in scored), default=0.0)
+        best = max((read.score.fitness for read in scored), default=0.0)
         return {"score": value, "fitness": best, "answers": float(len(scored))}
 
     return compute_score
@@ -102,9 +102,9 @@ def rollout_reward(
     if not scored:
         return 0.0
     if METHODS[method].scalar:
-        fitness = [one.score.fitness for one in scored]
+        fitness = [answer.score.fitness for answer in scored]
         return float(sum(fitness) if METHODS[method].chain else fitness[0])
-    vectors = np.asarray([one.score.rewards for one in scored], dtype=np.float64)  # (m, d)
+    vectors = np.asarray([answer.score.rewards for answer in scored], dtype=np.float64)  # (m, d)
     rng = np.random.default_rng([seed, 0, place])
     drawn = dirichlet_weights(weights, vectors.shape[1], alpha=alpha, seed=rng, sampler=sampler)
     if method == "random_weighting":
@@ -130,8 +130,8 @@ def estimate(
     for group in dict.fromkeys(index.tolist()):
         rows = np.flatnonzero(index == group)
         made[rows] = _of_group(method, numbers[rows], scale)
-    found = torch.from_numpy(made).to(token_level_rewards)[:, None] * response_mask
-    return found, found
+    advantages_ = torch.from_numpy(made).to(token_level_rewards)[:, None] * response_mask
+    return advantages_, advantages_
 
 
 def _of_group(method: str, numbers: Floats, scale: Scale) -> Floats:

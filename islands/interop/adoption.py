@@ -1,8 +1,8 @@
-"""Answers that were found elsewhere, written as the history of a run, in bulk.
+"""Writes answers found elsewhere as the history of a run, in bulk.
 
-What is stored is what a search that had found them would have stored: a prompt group for each answer, seeds without
-one, copies as migrations. A Population that advances over it therefore arrives at the state that is written here, and
-a search that resumes the run goes on from there. Behind a group stand no tokens: nothing can be learned from it.
+The rows are those of a search that found these answers: a prompt group for each answer, seeds without one, copies as
+migrations. A Population that advances over it therefore arrives at the state that is written here, and a search that
+resumes the run continues from there. The groups have no tokens, so training cannot use them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from islands.types import ProblemRecord
 from problems.types import ScoredAnswer
 
 NO_TEMPERATURE = 0.0
-"""An imported group's: it is not known, and training leaves out what was sampled at temperature 0."""
+"""The temperature of an imported group: it is unknown, and training leaves out samples of temperature 0."""
 
 _GROUPS = insert(PromptGroup).returning(PromptGroup.c.id, sort_by_parameter_order=True)
 _ROLLOUTS = insert(Rollout).returning(Rollout.c.id, sort_by_parameter_order=True)
@@ -54,7 +54,7 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class AdoptedPrompt:
-    """An answer of an iteration, a repeat too: what was asked and what came of it, as far as it is known."""
+    """An answer of an iteration, including repeats: the prompt and the reply, as far as they are known."""
 
     candidate: int
     island: int
@@ -78,8 +78,8 @@ class Copied:
 class Adoption:
     """Writes one problem's history into an empty problem, inside the caller's transaction. Used once.
 
-    ids: of the candidates, by place; last: sequence of the last group, -1 for seeds alone
-    solved: sequence of the group that first reached the target, -1 for a seed, None where none did
+    ids: of the candidates, by place; last: sequence of the last group, -1 if there are only seeds
+    solved: sequence of the group that first reached the target, -1 for a seed, None if none did
     """
 
     def __init__(self, store: Store, problem: ProblemRecord, config: PopulationConfig) -> None:
@@ -92,18 +92,18 @@ class Adoption:
         self.solved: int | None = None
         self._improvements: list[tuple[int, int, float]] = []
 
-    def write(self, tx: Transaction, found: Sequence[Found], order: Sequence[AdoptedPrompt | Copied]) -> None:
+    def write(self, tx: Transaction, answers: Sequence[Found], order: Sequence[AdoptedPrompt | Copied]) -> None:
         """Seeds of `found` first, then `order`. Raises ScorerFault where an answer lacks a feature of the grid."""
-        self._memory.check([one.answer.score for one in found], self._problem.name)
-        measures = [self._memory.measure([one.answer])[0] for one in found]
+        self._memory.check([one.answer.score for one in answers], self._problem.name)
+        measures = [self._memory.measure([one.answer])[0] for one in answers]
         groups = [one for one in order if isinstance(one, AdoptedPrompt)]
         born: dict[int, int] = {}  # candidate -> sequence of the group that brought it
         for sequence, asked in enumerate(groups):
-            if not found[asked.candidate].seed:
+            if not answers[asked.candidate].seed:
                 born.setdefault(asked.candidate, sequence)
         rows = [
             self._candidate(one, measured, born.get(number, -1))
-            for number, (one, measured) in enumerate(zip(found, measures, strict=True))
+            for number, (one, measured) in enumerate(zip(answers, measures, strict=True))
         ]
         self.ids = list(tx.connection.execute(_CANDIDATES, rows).scalars())
         group_ids = self._write_groups(tx, groups)
@@ -112,24 +112,24 @@ class Adoption:
             {
                 "candidate": self.ids[number],
                 "group": group_ids[sequence],
-                "parent": self._id(found[number].parent),
+                "parent": self._id(answers[number].parent),
             }
             for number, sequence in born.items()
         ]
         if births:
             tx.connection.execute(_BIRTHS, births)
         self.last = len(groups) - 1
-        self._remember(tx, found, measures, order, born)
+        self._remember(tx, answers, measures, order, born)
         recount(tx.connection, self._problem, compare=False)
 
-    def _candidate(self, one: Found, measured: tuple[float, ...], sequence: int) -> dict[str, Any]:
-        score = one.answer.score
+    def _candidate(self, entry: Found, measured: tuple[float, ...], sequence: int) -> dict[str, Any]:
+        score = entry.answer.score
         return dict(
-            problem_id=self._problem.id, group_id=None, sequence=sequence, identity=one.answer.identity,
-            text=one.answer.text, rewards=list(map(float, score.rewards)), fitness=float(score.fitness),
+            problem_id=self._problem.id, group_id=None, sequence=sequence, identity=entry.answer.identity,
+            text=entry.answer.text, rewards=list(map(float, score.rewards)), fitness=float(score.fitness),
             features={name: float(value) for name, value in score.features.items()}, measures=list(measured),
-            feedback=score.feedback, error=score.error, generation=one.generation, island=one.island, parent_id=None,
-            created=one.created,
+            feedback=score.feedback, error=score.error, generation=entry.generation, island=entry.island,
+            parent_id=None, created=entry.created,
         )  # fmt: skip
 
     def _id(self, number: int | None) -> int | None:
@@ -139,13 +139,13 @@ class Adoption:
         run = self._problem.run_id
         rows: list[dict[str, Any]] = [
             dict(
-                run_id=run, problem_id=self._problem.id, sequence=sequence, iteration=sequence, island=one.island,
-                parent_id=self._id(one.parent), inspirations=[], user=one.user, system=one.system, prefill="",
+                run_id=run, problem_id=self._problem.id, sequence=sequence, iteration=sequence, island=prompt.island,
+                parent_id=self._id(prompt.parent), inspirations=[], user=prompt.user, system=prompt.system, prefill="",
                 operator=0, prompt_ids=pack_ids([]), stream=0, seed=0, temperature=NO_TEMPERATURE, answers=1,
-                policy_version_id=self._store.policy_version(run, one.version, tx), sampling_seconds=0.0,
-                scoring_seconds=0.0, created=one.created,
+                policy_version_id=self._store.policy_version(run, prompt.version, tx), sampling_seconds=0.0,
+                scoring_seconds=0.0, created=prompt.created,
             )
-            for sequence, one in enumerate(groups)
+            for sequence, prompt in enumerate(groups)
         ]  # fmt: skip
         return list(tx.connection.execute(_GROUPS, rows).scalars()) if rows else []
 
@@ -156,25 +156,25 @@ class Adoption:
             return
         rollouts = [
             dict(
-                group_id=id, position=0, text=one.text, token_ids=pack_ids([]), logprobs=pack_floats([]),
+                group_id=id, position=0, text=prompt.text, token_ids=pack_ids([]), logprobs=pack_floats([]),
                 finish="stop", format_error=None,
             )
-            for id, one in zip(group_ids, groups, strict=True)
+            for id, prompt in zip(group_ids, groups, strict=True)
         ]  # fmt: skip
         rollout_ids = tx.connection.execute(_ROLLOUTS, rollouts).scalars().all()
         links = [
             dict(
-                rollout_id=rollout, position=0, candidate_id=self.ids[one.candidate],
-                repeat=born.get(one.candidate) != sequence, seconds=0.0,
+                rollout_id=rollout, position=0, candidate_id=self.ids[prompt.candidate],
+                repeat=born.get(prompt.candidate) != sequence, seconds=0.0,
             )
-            for sequence, (rollout, one) in enumerate(zip(rollout_ids, groups, strict=True))
+            for sequence, (rollout, prompt) in enumerate(zip(rollout_ids, groups, strict=True))
         ]  # fmt: skip
         tx.connection.execute(insert(Answer), links)
 
     def _remember(
         self,
         tx: Transaction,
-        found: Sequence[Found],
+        answers: Sequence[Found],
         measures: Sequence[tuple[float, ...]],
         order: Sequence[AdoptedPrompt | Copied],
         born: dict[int, int],
@@ -184,22 +184,22 @@ class Adoption:
         sequence, moves = -1, list[tuple[int, int, int]]()
 
         def append(number: int) -> None:
-            one, score = found[number], found[number].answer.score
+            entry, score = answers[number], answers[number].answer.score
             memory.columns.append(
-                self.ids[number], one.answer.identity, score.fitness, score.rewards, measures[number], one.generation,
-                score.error is None,
+                self.ids[number], entry.answer.identity, score.fitness, score.rewards, measures[number],
+                entry.generation, score.error is None,
             )  # fmt: skip
             if target is not None and self.solved is None and score.error is None and score.fitness >= target:
                 self.solved = sequence
 
-        for number, one in enumerate(found):
-            if one.seed:
+        for number, entry in enumerate(answers):
+            if entry.seed:
                 append(number)
                 memory.seed(self.ids[number])
         self._note_improvement(-1)
         for event in order:
             if isinstance(event, Copied):
-                if sequence >= 0:  # before the first group there are seeds alone, which live on every island
+                if sequence >= 0:  # before the first group there are only seeds, which live on every island
                     moves.append((event.source, event.target, self.ids[event.candidate]))
                 continue
             self._migrate(tx, sequence, moves)

@@ -4,8 +4,8 @@
     checkpoint_N/programs/ID.json         one program each
     checkpoint_N/best_program.py, best_program_info.json
 
-Reading is stricter than OpenEvolve's, which passes over what it cannot read: an import that left out a program in
-silence would be another search. What it has no use for is kept as it was found, so that it can be written again.
+Reading is stricter than OpenEvolve's, which skips unreadable files: an import that silently left out a program would be
+another search. Unused data is kept unchanged, so that it can be written again.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _SUFFIXES = {"python": ".py", "rust": ".rs", "cpp": ".cpp", "c": ".c", "javascri
 
 @dataclass(frozen=True, eq=False)
 class CheckpointProgram:
-    """A program as far as a run needs it; `raw` is all that its file holds.
+    """The parts of a program that a run needs; `raw` is the whole file.
 
-    island: where it is a member, else where it says that it was born
+    island: of which it is a member, else its recorded birth island
     found: OpenEvolve's iteration, 0 for the initial program and for copies
     """
 
@@ -73,8 +73,8 @@ def newest(path: Path) -> Path:
         raise BadCheckpoint(f"{path}: there is no such folder; name a checkpoint of OpenEvolve, or its output folder")
     if (path / METADATA).is_file():
         return path
-    found = [f for folder in (path / "checkpoints", path) if folder.is_dir() for f in folder.iterdir() if f.is_dir()]
-    numbered = [(int(matched[1]), f) for f in found if (matched := _NUMBERED.fullmatch(f.name))]
+    folders = [f for folder in (path / "checkpoints", path) if folder.is_dir() for f in folder.iterdir() if f.is_dir()]
+    numbered = [(int(matched[1]), f) for f in folders if (matched := _NUMBERED.fullmatch(f.name))]
     if numbered:
         return max(numbered)[1]
     if (path / PROGRAMS).is_dir():
@@ -85,8 +85,8 @@ def newest(path: Path) -> Path:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """All of it, in no particular order. Raises BadCheckpoint, which names the file, where a part is missing or cannot
-    be read."""
+    """All programs, in no particular order. Raises BadCheckpoint, naming the file, if a part is missing or
+    unreadable."""
     try:
         return _read(newest(path))
     except OSError as error:
@@ -124,8 +124,8 @@ def _read(folder: Path) -> Checkpoint:
 def write_checkpoint(
     folder: Path, record: Mapping[str, Any], programs: Iterable[Mapping[str, Any]], best: str | None
 ) -> int:
-    """Write a new folder, under its own name only when it is whole; how many programs it holds. `best` is the id of the
-    program that is written beside them. Raises FileExistsError for a folder that is there, OSError."""
+    """Write a new folder, which gets its final name only when it is complete; returns the number of programs. `best`
+    is the id of the program written separately as the best. Raises FileExistsError for an existing folder, OSError."""
     if folder.exists():
         raise FileExistsError(17, "it is there already; name another folder", str(folder))
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -151,13 +151,13 @@ def _write_best(folder: Path, program: Mapping[str, Any], iteration: int) -> Non
     suffix = _SUFFIXES.get(str(program.get("language", "")).lower(), ".txt")
     code = program["code"].encode("utf-8", "backslashreplace")  # a lone surrogate has no other form in a file
     (folder / f"best_program{suffix}").write_bytes(code)
-    told = {key: program.get(key) for key in ("id", "generation", "metrics", "language", "timestamp")}
-    told |= {"iteration": program.get("iteration_found"), "current_iteration": iteration, "saved_at": time.time()}
-    (folder / "best_program_info.json").write_text(json.dumps(told, indent=2), encoding="ascii")
+    summary = {key: program.get(key) for key in ("id", "generation", "metrics", "language", "timestamp")}
+    summary |= {"iteration": program.get("iteration_found"), "current_iteration": iteration, "saved_at": time.time()}
+    (folder / "best_program_info.json").write_text(json.dumps(summary, indent=2), encoding="ascii")
 
 
 def checked_id(id: object, where: Path) -> str:
-    """The id, if it can be the name of a file of its own. Raises BadCheckpoint."""
+    """The id, if it can be a file name. Raises BadCheckpoint."""
     if not isinstance(id, str) or not _NAME.fullmatch(id):
         raise BadCheckpoint(f"{where}: {str(id)[:80]!r} cannot be the id of a program")
     return id
@@ -190,7 +190,7 @@ def _members(folder: Path, record: Mapping[str, Any]) -> list[list[str]]:
     for key in ("last_iteration", "last_migration_generation"):
         _whole(folder / METADATA, record, key)
     generations = _given(folder / METADATA, record, "island_generations", [], list, "a list of numbers")
-    if not all(isinstance(one, int) and 0 <= one < 2**31 for one in generations):
+    if not all(isinstance(number, int) and 0 <= number < 2**31 for number in generations):
         raise BadCheckpoint(f"{folder / METADATA}: its island_generations are no list of numbers from 0")
     _given(folder / METADATA, record, "feature_stats", {}, dict, "keys and values")
     return islands
@@ -217,12 +217,12 @@ def _program(file: Path, home: Mapping[str, int]) -> CheckpointProgram:
     )
 
 
-def _given(file: Path, raw: Mapping[str, Any], key: str, default: Any, kind: type, told: str) -> Any:
+def _given(file: Path, raw: Mapping[str, Any], key: str, default: Any, kind: type, expected: str) -> Any:
     value = raw.get(key)
     value = default if value is None else value
     if not isinstance(value, kind):
-        found = "missing" if value is None else f"a {type(value).__name__}"
-        raise BadCheckpoint(f"{file}: its {key} is {found}; it must be {told}")
+        actual = "missing" if value is None else f"a {type(value).__name__}"
+        raise BadCheckpoint(f"{file}: its {key} is {actual}; it must be {expected}")
     return value
 
 

@@ -1,9 +1,9 @@
-"""A problem of a run as a checkpoint of OpenEvolve, for its visualizer, or for OpenEvolve to go on from.
+"""A problem of a run as a checkpoint of OpenEvolve, for its visualizer, or for OpenEvolve to continue.
 
-Every candidate that was ever stored is a program on the island where it was born, so that the whole tree can be seen;
-OpenEvolve drops what is beyond its population_size when it adds the next one. A candidate that is on a further island
-(a seed, a migrant) has a copy there with an id of its own, as OpenEvolve's migrations make them. What was imported is
-written as it was read, and comes back exactly where nothing has been added since.
+Every candidate that was ever stored is a program on its birth island, so the whole tree is visible; OpenEvolve drops
+programs beyond its population_size when it adds the next one. A candidate that is on a further island (a seed, a
+migrant) has a copy there with a separate id, as in OpenEvolve's migrations. Imported programs are written as they were
+read; if nothing was added since, the checkpoint is the same.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from islands.types import ProblemRecord, RunRecord
 
 PAGE = 500
 TEMPLATE = "prompt"
-"""Under which name the visualizer lists our prompts; OpenEvolve's own are named after its templates."""
+"""The name of our prompts in the visualizer; OpenEvolve's prompts are named after its templates."""
 MOST_VALUES = 100
-"""Values of a feature that OpenEvolve keeps beside its range."""
+"""Values of a feature that OpenEvolve keeps in addition to its range."""
 
 
 class CheckpointExport:
@@ -55,7 +55,8 @@ class CheckpointExport:
         return len(self._outline.copies)
 
     def folder(self, into: Path) -> Path:
-        """Where it belongs: `into` itself if that is named like a checkpoint, else where OpenEvolve would put it."""
+        """The folder for the checkpoint: `into` itself if its name is a checkpoint's, else OpenEvolve's usual place
+        in it."""
         if into.name.startswith("checkpoint_"):
             return into
         return into / "checkpoints" / f"checkpoint_{self.number}"
@@ -67,28 +68,28 @@ class CheckpointExport:
     # -- metadata.json
 
     def _metadata(self) -> dict[str, Any]:
-        found = self._outline
-        before: Mapping[str, Any] = found.record or {}
-        if found.untouched:
+        stored = self._outline
+        before: Mapping[str, Any] = stored.record or {}
+        if stored.untouched:
             return dict(before)
-        members, islands = found.members(), found.islands
+        members, islands = stored.members(), stored.islands
         generations = [*before.get("island_generations", ())][:islands]
         generations += [0] * (islands - len(generations))
-        generations = [count + found.own.get(island, 0) for island, count in enumerate(generations)]
+        generations = [count + stored.own.get(island, 0) for island, count in enumerate(generations)]
         last = before.get("last_migration_generation", 0)
-        if found.migration[0] > found.imported:
-            now = max(found.groups.values(), default=0)
-            last = max(0, max(generations) - (now - found.migration[1]))  # as long ago as it is in our count
+        if stored.migration[0] > stored.imported:
+            now = max(stored.groups.values(), default=0)
+            last = max(0, max(generations) - (now - stored.migration[1]))  # as long ago as it is in our count
         best = self._problem.best
         return {
             **before,
             "island_feature_maps": self._cells(islands),
             "islands": members,
             "archive": self._archive(),
-            "best_program_id": None if best is None or best not in found.lines else found.id_of(best),
+            "best_program_id": None if best is None or best not in stored.lines else stored.id_of(best),
             "island_best_programs": self._fittest(islands),
-            "last_iteration": self._iteration(found.iterations - 1),
-            "current_island": sum(found.groups.values()) % islands,
+            "last_iteration": self._iteration(stored.iterations - 1),
+            "current_island": sum(stored.groups.values()) % islands,
             "island_generations": generations,
             "last_migration_generation": last,
             "feature_stats": {**before.get("feature_stats", {}), **self._ranges()},
@@ -103,20 +104,20 @@ class CheckpointExport:
 
     def _archive(self) -> list[str]:
         """The fittest elites, as many as OpenEvolve's archive holds."""
-        found = self._outline
+        stored = self._outline
         size = self._run.config.get("population", {}).get("archive_size") or 100
-        held = {found.id_of(c.candidate, c.island): c.fitness for c in found.elites if c.candidate in found.lines}
+        held = {stored.id_of(c.candidate, c.island): c.fitness for c in stored.elites if c.candidate in stored.lines}
         return sorted(held, key=lambda id: -held[id])[:size]
 
     def _fittest(self, islands: int) -> list[str | None]:
-        found = self._outline
+        stored = self._outline
         best: list[tuple[tuple[bool, float], str] | None] = [None] * islands
-        for id, line in found.lines.items():
+        for id, line in stored.lines.items():
             for island in range(islands):
-                if found.placed(id, island):
+                if stored.placed(id, island):
                     rank, held = (line.valid, line.fitness), best[island]
                     if held is None or rank > held[0]:
-                        best[island] = (rank, found.id_of(id, island))
+                        best[island] = (rank, stored.id_of(id, island))
         return [None if held is None else held[1] for held in best]
 
     def _ranges(self) -> dict[str, Any]:
@@ -132,7 +133,7 @@ class CheckpointExport:
     # -- programs/
 
     def programs(self) -> Iterator[dict[str, Any]]:
-        """What the files hold, one page of texts in memory at a time."""
+        """The contents of the files, one page of texts in memory at a time."""
         copies: dict[int, list[Copy]] = {}
         for copy in self._outline.copies:
             copies.setdefault(copy.candidate, []).append(copy)
@@ -159,7 +160,7 @@ class CheckpointExport:
         )
         after = -1
         while True:
-            # each table is asked for its own rows: a join of all of them a planner without statistics gets wrong
+            # one query per table: without statistics, a planner gets a join of all of them wrong
             with self._store.read() as connection:
                 rows = connection.execute(query.where(ImportedProgram.c.position > after)).all()
                 ids = {row.candidate_id for row in rows}
@@ -180,8 +181,8 @@ class CheckpointExport:
                 responses = {group: text for group, text in connection.execute(given)}
             for row in rows:
                 group = asked.get(row.sequence)
-                told = ("", "", "") if group is None else (group.system, group.user, responses[group.id])
-                yield row.candidate_id, unpack(row.record, texts[row.candidate_id], *told)
+                exchange = ("", "", "") if group is None else (group.system, group.user, responses[group.id])
+                yield row.candidate_id, unpack(row.record, texts[row.candidate_id], *exchange)
             if len(rows) < PAGE:
                 return
             after = rows[-1].position
@@ -218,9 +219,9 @@ class CheckpointExport:
             yield row.id, self._program(row, asked.get(row.group_id), responses.get(row.id))
 
     def _program(self, row: Any, asked: Any | None, response: str | None) -> dict[str, Any]:
-        found = self._outline
-        line = found.lines[row.id]
-        parent = found.lines.get(line.parent) if line.parent is not None else None
+        stored = self._outline
+        line = stored.lines[row.id]
+        parent = stored.lines.get(line.parent) if line.parent is not None else None
         own = {
             "run": self._run.name,
             "candidate": row.id,
@@ -245,11 +246,11 @@ class CheckpointExport:
             if asked.prefill:
                 prompts[TEMPLATE]["prefill"] = asked.prefill
         return {
-            "id": found.id_of(row.id, line.island),
+            "id": stored.id_of(row.id, line.island),
             "code": row.text,
             "changes_description": "",
             "language": self._language,
-            "parent_id": None if parent is None else found.id_of(line.parent, line.island),  # type: ignore[arg-type]
+            "parent_id": None if parent is None else stored.id_of(line.parent, line.island),  # type: ignore[arg-type]
             "generation": line.generation,
             "timestamp": line.created,
             "iteration_found": 0 if asked is None else self._iteration(asked.iteration),
@@ -274,7 +275,7 @@ class CheckpointExport:
         }
 
     def _iteration(self, iteration: int) -> int:
-        """OpenEvolve counts from 1; after an import it goes on from the checkpoint's."""
+        """OpenEvolve counts from 1; after an import the count continues from the checkpoint's."""
         before: Mapping[str, Any] = self._outline.record or {}
         return int(before.get("last_iteration") or 0) + iteration - self._outline.imported
 

@@ -24,7 +24,7 @@ from problems.contract import Problem, Score
 from problems.types import ScoredAnswer
 
 POLICY = "openevolve"
-"""Policy and policy version of what OpenEvolve wrote; it is no address that could be asked again."""
+"""Policy and policy version of OpenEvolve's answers; it is not an address that can be sampled."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class RunPlan:
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import stored. groups: answers of iterations; repeats: those that brought no new candidate; copies: of
-    candidates on further islands; failed: candidates with an error; orphans: programs whose parent is not there"""
+    """What an import stored. groups: answers of iterations; repeats: those without a new candidate; copies: of
+    candidates on further islands; failed: candidates with an error; orphans: programs whose parent is missing"""
 
     run: RunRecord
     problem: ProblemRecord
@@ -64,9 +64,10 @@ def import_checkpoint(
     scores: Sequence[Score],
     config: PopulationConfig,
 ) -> Imported:
-    """Store `line`, the checkpoint's timeline, whose candidates have these scores. The run is done then, and a search
-    may go on with it. Raises RunExists, DatabaseUnavailable, and ScorerFault where a feature of the grid is missing."""
-    found, order = _found(line, scores), _order(line)
+    """Store `line`, the checkpoint's timeline, whose candidates have these scores. The run is then done, and a
+    search may continue it. Raises RunExists, DatabaseUnavailable, and ScorerFault if a feature of the grid is
+    missing."""
+    answers, order = _found(line, scores), _order(line)
     with store.begin() as tx:
         run = store.create_run(
             plan.name, plan.config, command=plan.command, seed=plan.seed, commit=plan.commit, tx=tx
@@ -75,16 +76,16 @@ def import_checkpoint(
             run.id, 0, address, problem.name, problem.objectives, problem.target, problem.answer_format, tx
         )
         adoption = Adoption(store, record, config)
-        adoption.write(tx, found, order)
+        adoption.write(tx, answers, order)
         _write_origin(tx, record, checkpoint, line, adoption)
         status = "done" if adoption.solved is None else "solved"
         store.set_problem_status(record.id, status, solved_sequence=adoption.solved, tx=tx)
         groups = adoption.last + 1
         imported = Imported(
             run, record,
-            programs=len(line.events), candidates=len(found), groups=groups,
-            failed=sum(one.answer.score.error is not None for one in found),
-            repeats=groups - sum(not one.seed for one in found),
+            programs=len(line.events), candidates=len(answers), groups=groups,
+            failed=sum(answer.answer.score.error is not None for answer in answers),
+            repeats=groups - sum(not answer.seed for answer in answers),
             copies=sum(isinstance(event, Copied) for event in order), orphans=line.orphans,
         )  # fmt: skip
         counts = {key: value for key, value in vars(imported).items() if isinstance(value, int)}

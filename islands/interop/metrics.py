@@ -1,8 +1,8 @@
-"""A program's metrics as a Score, by the objectives of the problem it is imported for.
+"""A program's metrics as a Score, by the objectives of the problem that it belongs to.
 
-Metrics are what OpenEvolve's evaluator returned. Its own marks of failure (`error`, `timeout`) make a failed candidate;
-so does a metric that is no finite number, which no reward may be. Where the metrics do not tell all that a Score needs,
-the program has to be scored anew.
+Metrics are the return value of OpenEvolve's evaluator. Its marks of failure (`error`, `timeout`) make a failed
+candidate; so does a metric that is not a finite number, since rewards must be finite. If the metrics lack something
+that a Score needs, the program must be scored again.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from islands.interop.checkpoint import CheckpointProgram
 from problems.contract import Problem, Score, ScoresMetrics
 
 OWN = "evo"
-"""Key of a program's metadata under which an export of ours keeps what metrics cannot say."""
+"""Key in a program's metadata where our export keeps data that metrics cannot express."""
 FITNESS = "combined_score"
 _LONGEST_FEEDBACK = 20_000
 
 
 def own_record(program: CheckpointProgram) -> Mapping[str, Any]:
-    """What an export of ours wrote about the program; empty for one of OpenEvolve's own."""
+    """The data that our export added to the program; empty for a program of OpenEvolve."""
     own = program.metadata.get(OWN)
     return own if isinstance(own, dict) else {}
 
 
 def feature_names(programs: Iterable[CheckpointProgram]) -> tuple[str, ...]:
-    """The features among the metrics, as far as programs of ours tell."""
+    """The features among the metrics, known only for programs from our exports."""
     return tuple(sorted({str(name) for program in programs for name in _mapping(own_record(program).get("features"))}))
 
 
 def score_of(program: CheckpointProgram, problem: Problem, features: tuple[str, ...] = ()) -> Score | None:
-    """The Score that the stored metrics come to; None where they do not tell. `features` are the metrics that a program
-    must have as features, where the problem does not say by itself."""
+    """The Score that the stored metrics give; None if they are not enough. `features` are the metrics that a program
+    must have as features, if the problem does not name its features."""
     own = _own_score(program, problem)
     if own is not None:
         return own
@@ -62,7 +62,7 @@ def names_objective(program: CheckpointProgram, problem: Problem) -> bool:
 
 
 def failed_elsewhere(program: CheckpointProgram, problem: Problem) -> bool:
-    """Whether the program failed, so that its metrics tell nothing of which problem it answers."""
+    """Whether the program failed, so that its metrics do not show which problem it answers."""
     return not names_objective(program, problem) and _find_failure(program, problem) is not None
 
 
@@ -81,7 +81,7 @@ def feedback_of(program: CheckpointProgram) -> str:
 
 
 def _own_score(program: CheckpointProgram, problem: Problem) -> Score | None:
-    """As the export wrote it, unless the metrics beside it have been changed since."""
+    """As the export wrote it, unless the metrics next to it have been changed since."""
     own = own_record(program)
     rewards, fitness, features = own.get("rewards"), own.get("fitness"), _mapping(own.get("features"))
     if own.get("objectives") != list(problem.objectives) or not isinstance(rewards, list):
@@ -92,8 +92,8 @@ def _own_score(program: CheckpointProgram, problem: Problem) -> Score | None:
         return None
     error = own.get("error")
     values = {name: float(value) for name, value in features.items()}
-    told = str(error) if error is not None else None
-    return Score(tuple(map(float, rewards)), float(fitness), values, feedback_of(program), told)  # type: ignore[arg-type]
+    message = str(error) if error is not None else None
+    return Score(tuple(map(float, rewards)), float(fitness), values, feedback_of(program), message)  # type: ignore[arg-type]
 
 
 def _numbers(metrics: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, Any]]:
@@ -117,14 +117,15 @@ def _finite(value: object) -> bool:
 
 
 def _find_failure(program: CheckpointProgram, problem: Problem) -> str | None:
-    """Why the evaluation failed, in one line; None where it did not. An `error` that is an objective is no mark."""
+    """Why the evaluation failed, in one line; None if it did not. An `error` that is an objective is not a mark of
+    failure."""
     mark = None if "error" in problem.objectives else program.metrics.get("error")
     if isinstance(mark, str) and mark.strip():
         return " ".join(mark.split())[:300]
     if mark is None and program.metrics.get("timeout") is not True:
         return None
     if names_objective(program, problem):
-        return None  # a number of that name beside the others
+        return None  # a number of that name among others
     if program.metrics.get("timeout") is True:
         return "timeout: OpenEvolve's evaluation took too long"
     lines = [line for line in feedback_of(program).splitlines() if line.startswith(("stderr:", "error", "failure"))]

@@ -1,4 +1,4 @@
-"""What a run remembers of where it was imported from."""
+"""A run's record of the checkpoint that it was imported from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from islands.db.store import Store
 
 @dataclass(frozen=True)
 class OriginalProgram:
-    """A program of OpenEvolve that a candidate stands for. iteration: OpenEvolve's, 0 for an initial program"""
+    """The program of OpenEvolve behind a candidate. iteration: OpenEvolve's, 0 for an initial program"""
 
     id: str
     iteration: int

@@ -46,10 +46,10 @@ class Copy:
 @dataclass(eq=False)
 class Outline:
     """lines: by candidate id, in the order of storing; record: metadata.json of the checkpoint that the problem was
-    imported from, and imported: the last group of it, -1 where there is none
-    groups: by island, how many; of them `own` were not imported; iterations: how many there were
-    copies: of candidates on further islands, other than those that were imported
-    elites: the cells as they are now; migration: (sequence, generation) of the last one
+    imported from, and imported: the last group of it, -1 if there is none
+    groups: their number by island, of which `own` were not imported; iterations: their number
+    copies: of candidates on further islands, except imported copies
+    elites: the current cells; migration: (sequence, generation) of the last one
     """
 
     problem: ProblemRecord
@@ -68,7 +68,7 @@ class Outline:
 
     @property
     def untouched(self) -> bool:
-        """Whether nothing was added to what a checkpoint brought."""
+        """Whether nothing was added after the import of a checkpoint."""
         return self.record is not None and not self.own and all(line.origin for line in self.lines.values())
 
     @property
@@ -86,7 +86,7 @@ class Outline:
         return island in self._ids.get(candidate, {})
 
     def members(self) -> list[list[str]]:
-        """Program ids of each island: what the checkpoint that was imported says, then what came after it."""
+        """Program ids of each island: those of the imported checkpoint, then later ones."""
         stored = self.record.get("islands", []) if self.record is not None else []
         members = [list(ids) for ids in stored] + [list[str]() for _ in range(self.islands - len(stored))]
         held = [set(ids) for ids in members]
@@ -104,7 +104,7 @@ class Outline:
 
 
 def outline(store: Store, problem: ProblemRecord) -> Outline:
-    """Read it, a handful of queries whatever its size. What is committed meanwhile is left out."""
+    """Read it, with a handful of queries whatever its size. Groups committed meanwhile are left out."""
     cells = elites(store, problem.id)  # before the candidates, so that all of them are there
     with store.read() as connection:
         moves = connection.execute(
@@ -116,36 +116,36 @@ def outline(store: Store, problem: ProblemRecord) -> Outline:
         groups, own, iterations = _groups(connection, problem.id, imported)
         lines = _lines(connection, problem.id, {candidate for _, candidate, _ in names})
     last = max(((sequence, generation) for sequence, generation, _, _ in moves), default=(-1, 0))
-    found = Outline(problem, lines, record, imported, groups, own, iterations, cells, last)
+    result = Outline(problem, lines, record, imported, groups, own, iterations, cells, last)
     for name, candidate, island in names:
-        found._place(candidate, island, name)
-    while any(name.startswith(f"{found.prefix}-") for name, _, _ in names):
-        found.prefix = f"new-{found.prefix}"
+        result._place(candidate, island, name)
+    while any(name.startswith(f"{result.prefix}-") for name, _, _ in names):
+        result.prefix = f"new-{result.prefix}"
     for id, line in lines.items():
         if not line.origin:
-            found._place(id, line.island, f"{found.prefix}-{id}")
-    if found.untouched:
-        return found
+            result._place(id, line.island, f"{result.prefix}-{id}")
+    if result.untouched:
+        return result
     times = {line.sequence: line.created for line in lines.values()}  # of the last one of each group
     if record is None:  # a seed begins on every island
         for seed in [id for id, line in lines.items() if line.sequence < 0]:
-            for island in range(found.islands):
-                _copy(found, seed, island, lines[seed].created)
+            for island in range(result.islands):
+                _copy(result, seed, island, lines[seed].created)
     for sequence, _, target, moved in moves:
         if moved is not None and target is not None and moved in lines:
-            _copy(found, moved, target, times.get(sequence, lines[moved].created))
+            _copy(result, moved, target, times.get(sequence, lines[moved].created))
     for cell in cells:  # an answer that was found again on another island and won a cell there
         if cell.candidate in lines:
-            _copy(found, cell.candidate, cell.island, lines[cell.candidate].created)
-    return found
+            _copy(result, cell.candidate, cell.island, lines[cell.candidate].created)
+    return result
 
 
-def _copy(found: Outline, candidate: int, island: int, created: float) -> None:
-    if found.placed(candidate, island):
+def _copy(outline_: Outline, candidate: int, island: int, created: float) -> None:
+    if outline_.placed(candidate, island):
         return
-    id = f"{found.prefix}-{candidate}-island-{island}"
-    found._place(candidate, island, id)
-    found.copies.append(Copy(id, candidate, island, created))
+    id = f"{outline_.prefix}-{candidate}-island-{island}"
+    outline_._place(candidate, island, id)
+    outline_.copies.append(Copy(id, candidate, island, created))
 
 
 def _origin(connection: Connection, problem: int) -> tuple[Mapping[str, Any] | None, int, list[tuple[str, int, int]]]:

@@ -1,4 +1,4 @@
-"""What the database keeps of an imported program beside its candidate and its group: all that would be lost else.
+"""The database's record of an imported program: everything that its candidate and its group do not hold.
 
 Its code is the candidate's text, unless it is written differently; its prompt and the model's response are those of its
 group. The rest of the file is kept as JSON text and put back around them when the program is exported again.
@@ -16,7 +16,7 @@ from islands.interop.checkpoint import CheckpointProgram
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a model was asked and what it answered, "" where the checkpoint does not hold it."""
+    """The prompt and the response of a model, "" if the checkpoint does not hold them."""
 
     template: str | None = None
     system: str = ""

@@ -1,8 +1,8 @@
-"""A checkpoint's programs as the events of a search: the order in which they came, and what each of them was.
+"""A checkpoint's programs as the events of a search: their order and the kind of each.
 
 A program that begins the search is a seed. One with the text of its parent on another island, there by migration or to
 fill an empty island, is a copy: the same candidate on a second island. Every other one is the answer of an iteration,
-also where it repeats a program that was there before.
+even if it repeats an earlier program.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from problems.identity import identity
 class Event:
     """A program's arrival. Candidates are numbered from 0 in the order of their first events.
 
-    island: where it arrived; source: of a copy, the island that it came from
-    parent: the parent's candidate, None where the program has none or where it is not in the checkpoint
+    island: where it arrived; source: of a copy, its island of origin
+    parent: the parent's candidate, None if the program has none or it is not in the checkpoint
     """
 
     kind: Literal["seed", "answer", "copy"]
@@ -45,7 +45,7 @@ class Timeline:
 
 
 def timeline(checkpoint: Checkpoint, answer_format: str) -> Timeline:
-    """Raises BadCheckpoint where the parents go round in a circle."""
+    """Raises BadCheckpoint if the parents form a circle."""
     programs = {program.id: program for program in checkpoint.programs}
     of_text: dict[str, bytes] = {}
     numbers: dict[bytes, int] = {}
@@ -98,8 +98,8 @@ def in_order(checkpoint: Checkpoint) -> list[CheckpointProgram]:
 
 
 def _key(program: CheckpointProgram) -> tuple[bool, float, bool, int, int, str]:
-    """Unique, so that programs themselves are never compared. A copy follows what was found at the same time; ids that
-    count come in the order of their numbers."""
+    """Unique, so programs themselves are never compared. A copy follows programs of the same time; ids with numbers
+    are sorted by number."""
     return (
         not _begins(program), program.created, program.migrant, program.found, len(program.id), program.id,
     )  # fmt: skip

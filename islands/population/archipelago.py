@@ -1,15 +1,18 @@
-"""The whole population in memory: islands, hall of fame, cap and migration. Pure of databases, texts and chance.
+"""The whole population in memory: islands, hall of fame, cap and migration. Independent of databases, texts and
+randomness.
 
-The same calls in the same order give the same state: that is how a resumed search gets back what it had.
+The same calls in the same order give the same state: so a resumed search reaches the state that it had.
 
-Rules, OpenEvolve's unless said otherwise:
-- A newcomer becomes a member of its island whether it wins a cell or not; the elite it displaces leaves the island.
-- A failed candidate is a member only while its island has no valid one, and never an elite. (OpenEvolve lets it
-  compete with fitness 0, where it can hold a cell of odd features for good.)
+Rules, OpenEvolve's unless noted:
+- A newcomer becomes a member of its island whether it wins a cell or not; the elite that it displaces leaves the
+  island.
+- A failed candidate is a member only while its island has no valid one, and never an elite. (OpenEvolve lets it compete
+  with fitness 0, so it can keep a cell of odd features forever.)
 - An elite that loses its cell because the bins were rescaled stays as an ordinary member (OpenEvolve never re-places).
 - A repeat of a stored candidate on an island where it is not a member joins only if it wins a cell there. (OpenEvolve
-  stores the text again and lets it compete; this keeps the part of it that can matter.)
-- Over the cap the least fit member that is no elite goes, then the least fit elite; never the newcomer, never the best.
+  stores the text again and lets it compete; this keeps the part that can matter.)
+- Over the cap the least fit member that is not an elite is removed, then the least fit elite; never the newcomer, never
+  the best.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ class Archipelago:
         self.last_migration = 0
         self.migrations = 0
         self.copies = 0
-        # (valid, fitness, ordinal, island), first to go first; kept only where there is a cap
+        # (valid, fitness, ordinal, island), first to be removed first; kept only if there is a cap
         self._ordinary: SortedList = SortedList()
         self._elite: SortedList = SortedList()
 
@@ -63,7 +66,7 @@ class Archipelago:
         return GridArchive(self.columns, self.space)
 
     def observe(self, ordinal: int) -> None:
-        """Let the feature ranges hold a new valid candidate, and re-place the elites where a range grew."""
+        """Let the feature ranges hold a new valid candidate, and re-place the elites if a range grew."""
         if not self.space.observe(self.columns.measures(ordinal)):
             return
         for number, island in enumerate(self.islands):
@@ -228,7 +231,7 @@ class HallOfFame:
             self._ranked.remove((*self._columns.rank_key(ordinal), island))
 
     def draw(self, island: int, rng: np.random.Generator) -> int | None:
-        """A uniform member of that island, else of any; None where it is empty."""
+        """A uniform member of that island, else of any; None if there is none."""
         if len(self._of_island[island]):
             return self._of_island[island].draw(rng)
         return self._all.draw(rng)[0] if len(self._all) else None

@@ -21,9 +21,9 @@ from islands.population.weighted_sampler import index_below
 
 @dataclass
 class Change:
-    """What an offer did.
+    """The effect of an offer.
 
-    cell: the cell won, None where the candidate did not enter
+    cell: the cell won, None if the candidate did not enter
     displaced: the occupant of that cell, which leaves the island
     demoted: elites that stay on the island as ordinary members
     """
@@ -84,7 +84,7 @@ class Elites:
 
     def front(self) -> Sequence[int]:
         """The elites whose reward vectors no other elite dominates, in order; of equal vectors the oldest. A view, not
-        to be kept. Says the same of the same elites, however they came to be that. O(1) between changes."""
+        to be kept. Depends only on the elites, not on their history. O(1) between changes."""
         if self._front is None:
             self._front = []
             for ordinal in sorted(self._rows):
@@ -122,7 +122,7 @@ class Elites:
 
     def take(self, ordinal: int) -> None:
         if self._front is not None and ordinal in self._front:
-            self._front = None  # what it dominated may be on the front now
+            self._front = None  # its dominated elites may be on the front now
         cell = self._cell_of.pop(ordinal)
         del self.cells[cell]
         self.changed.add(cell)
@@ -180,7 +180,7 @@ class GridArchive(Elites):
         return demoted
 
     def near(self, ordinal: int, rng: np.random.Generator) -> int | None:
-        """The elite of a random cell at most two bins away in each dimension from the candidate's own, if any."""
+        """The elite of a random cell at most two bins away in each dimension from the candidate's cell, if any."""
         home = self.space.cell(self.columns.measures(ordinal))
         cell = tuple(
             max(0, min(bins - 1, c + index_below(5, rng) - 2)) for c, bins in zip(home, self.space.bins, strict=True)

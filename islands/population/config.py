@@ -1,4 +1,4 @@
-"""How a population is kept and drawn from. Defaults and names are OpenEvolve's where it has them."""
+"""How a population is kept and sampled. Defaults and names follow OpenEvolve if it has them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 BASELINES = ("hill", "scs")
-"""Strategies that say all of what a prompt shows, without islands (islands.population.selection)."""
+"""Strategies that decide everything that a prompt shows, without islands (islands.population.selection)."""
 ISLANDS = 5
 """OpenEvolve's number of islands."""
 
@@ -109,12 +109,12 @@ class PopulationConfig(BaseModel):
             raise ValueError(f"feature_dimensions names a feature twice: {', '.join(self.feature_dimensions)}")
         bins = self.feature_bins.values() if isinstance(self.feature_bins, dict) else [self.feature_bins]
         if any(not 1 <= b <= 10_000 for b in bins):
-            raise ValueError("feature_bins must lie between 1 and 10000")
+            raise ValueError("feature_bins must be between 1 and 10000")
         return self
 
     def resolve(self, objectives: int) -> PopulationConfig:
-        """With the number of islands that suits so many objectives, where none was chosen. A front keeps apart what
-        differs by itself, and finds more with all members of a problem in one (bench/results/front.md)."""
+        """With the number of islands that suits this many objectives, if none was chosen. A front keeps different
+        answers apart by itself, and finds more with all members of a problem in one island (bench/results/front.md)."""
         if self.islands:
             return self
         front = self.strategy == "pareto" or (self.strategy == "auto" and objectives > 1)

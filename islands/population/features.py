@@ -1,7 +1,7 @@
-"""From an answer to a cell: what is measured, and how the range of each measure is cut into bins.
+"""From an answer to a cell: its features, and how the range of each is cut into bins.
 
 Features: `complexity` is the length in characters, `score` the fitness, `reward:NAME` one objective, `rewards` all of
-them, and any other name a feature that the scorer gives. `diversity` is the mean distance to a fixed set of reference
+them, and any other name a feature from the scorer. `diversity` is the mean distance to a fixed set of reference
 answers, as in OpenEvolve, but cheaper and steadier: an answer is sketched once as the histogram of its hashed byte
 trigrams, distance is half the L1 difference of two histograms (0 equal, 1 nothing in common), and the references are
 the first valid answers, never exchanged. Its cost is bounded: at most SKETCHED_BYTES are read, whatever the answer.
@@ -54,7 +54,7 @@ def sketch(text: str) -> npt.NDArray[np.float64]:
 
 
 def check_features(score: Score, dimensions: Sequence[str], problem: str) -> None:
-    """Raise ScorerFault where the scorer did not give a feature that the grid needs."""
+    """Raise ScorerFault if the scorer did not give a feature that the grid needs."""
     for name in dimensions:
         built_in = name in ("complexity", "diversity", "score") or name.startswith("reward:")
         if name not in score.features and not built_in:
@@ -139,7 +139,7 @@ class FeatureSpace:
         return float(np.abs(self._references - sketch(text)).sum() / (2 * len(self._references)))
 
     def observe(self, values: Sequence[float]) -> bool:
-        """Let the ranges hold `values`; True where one grew, after which every elite must be re-placed."""
+        """Let the ranges include `values`; True if one grew, after which every elite must be re-placed."""
         grew = False
         for i, value in enumerate(values):
             low, high = self.low[i], self.high[i]

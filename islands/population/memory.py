@@ -1,7 +1,7 @@
-"""What a population keeps in memory, put together: columns, feature space, islands. Pure of databases.
+"""The in-memory part of a population: columns, feature space, islands. Independent of databases.
 
 `Population` feeds it while a search runs and feeds it the stored groups when one resumes; both go through the same
-calls, which is why both arrive at the same state.
+calls, so both arrive at the same state.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Memory:
         return self.archipelago.config.islands
 
     def check(self, scores: Sequence[Score], problem: str) -> None:
-        """Raise ScorerFault where the grid needs a feature that a valid answer lacks, also where the first of these
+        """Raise ScorerFault if the grid needs a feature that a valid answer lacks, even if the first of these
         answers would settle the grid."""
         dimensions = self.space.dimensions
         for score in scores:
@@ -115,7 +115,7 @@ class Memory:
         return entries
 
     def planned_moves(self) -> list[tuple[int, int, int]] | None:
-        """(source, target, candidate id) of the migration that is due, None where none is."""
+        """(source, target, candidate id) of the migration that is due, None if none is."""
         if not self.archipelago.migration_due():
             return None
         return [(m.source, m.target, self.columns.ids[m.candidate]) for m in self.archipelago.plan_migration()]

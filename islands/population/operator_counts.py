@@ -1,10 +1,10 @@
-"""What an operator makes of the parents that it is shown: how many of its answers are better, copies, repeats, and how
-much of the parent they keep. Counted as a group is stored, by bins of the parent's fitness, so that a run of any length
-has a few rows to read.
+"""How an operator uses the parents in its prompts: how many of its answers are better, copies, repeats, and how much of
+the parent they keep. Counted when a group is stored, by bins of the parent's fitness, so a run of any length has only a
+few rows.
 
-Bins are quarters of the way from 0, which is what a failed answer has, to the problem's target; to 1 where there is no
-target above 0, what lies outside being in the outermost. A parent that reaches the target is in a bin of its own: there
-is nothing left to better.
+Bins are quarters of the way from 0, the fitness of a failed answer, to the problem's target (to 1 if there is no target
+above 0); values outside are in the outermost bins. A parent that reaches the target is in a separate bin: it cannot be
+improved.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOLERANCE = 1e-9
 
 
 class Scored(Protocol):
-    """What is compared of an answer and of its parent."""
+    """The compared properties of an answer and of its parent."""
 
     @property
     def fitness(self) -> float: ...
@@ -56,8 +56,8 @@ def count_group(
     better, shares = 0, list[float]()
     if parent is not None:
         better = sum(is_better(answer.score, parent) for answer in answers)
-        found = [share_kept(parent.text, answer.text, problem.answer_format) for answer in answers]
-        shares = [share for share in found if share is not None]
+        compared = [share_kept(parent.text, answer.text, problem.answer_format) for answer in answers]
+        shares = [share for share in compared if share is not None]
     return OperatorCount(
         group.operator,
         fitness_bin(parent, problem.target),
@@ -71,21 +71,21 @@ def count_group(
 
 
 def recount(connection: Connection, problem: ProblemRecord, *, compare: bool) -> None:
-    """Count the stored answers of a problem once more, as their scores are now, in the caller's transaction.
+    """Recount the stored answers of a problem by their current scores, in the caller's transaction.
 
-    compare: also with their parents' texts, which may take minutes; without, nothing is known of what they keep
+    compare: also with their parents' texts, which may take minutes; without it, the kept shares stay unknown
     """
     counts: dict[tuple[int, int], OperatorCount] = {}
-    for one in answers_to_parents(connection, problem.id, texts=compare):
-        parent = one.parent
-        share = share_kept(parent.text, one.text, problem.answer_format) if compare and parent is not None else None
+    for answer in answers_to_parents(connection, problem.id, texts=compare):
+        parent = answer.parent
+        share = share_kept(parent.text, answer.text, problem.answer_format) if compare and parent is not None else None
         count = OperatorCount(
-            one.operator,
+            answer.operator,
             fitness_bin(parent, problem.target),
             1,
-            int(parent is not None and is_better(one, parent)),
-            int(one.candidate in one.shown),
-            int(one.repeat),
+            int(parent is not None and is_better(answer, parent)),
+            int(answer.candidate in answer.shown),
+            int(answer.repeat),
             int(share is not None),
             share or 0.0,
         )
@@ -96,10 +96,10 @@ def recount(connection: Connection, problem: ProblemRecord, *, compare: bool) ->
 
 def added(counts: Iterable[OperatorCount]) -> OperatorCount:
     """The sum of counts of one operator and bin. Raises ValueError for none."""
-    found = list(counts)
-    if not found:
+    parts = list(counts)
+    if not parts:
         raise ValueError("no counts to add")
     columns = ("answers", "better", "copies", "repeats", "compared", "kept")
     return OperatorCount(
-        found[0].operator, found[0].bin, **{name: sum(getattr(one, name) for one in found) for name in columns}
+        parts[0].operator, parts[0].bin, **{name: sum(getattr(part, name) for part in parts) for name in columns}
     )

@@ -26,12 +26,12 @@ from problems.types import ScoredAnswer, ScoredGroup
 class Population:
     """Candidates, islands and archive of one problem of a run.
 
-    Memory holds numbers alone; texts come from the database by id. Methods may be called from any thread; they take
-    turns. Nothing draws chance except from the generator passed to `select`, so equal calls give equal states, on every
+    Memory holds only numbers; texts come from the database by id. Methods may be called from any thread; they take
+    turns. All randomness comes from the generator passed to `select`, so equal calls give equal states, on every
     database.
 
     When a transaction that this population took part in is rolled back, memory is ahead of the database: every later
-    call raises RuntimeError, and a new Population with `advance(None)` is the way on.
+    call raises RuntimeError; make a new Population and call `advance(None)`.
     """
 
     def __init__(
@@ -122,9 +122,9 @@ class Population:
     # -- resuming
 
     def advance(self, upto_sequence: int | None) -> None:
-        """Replay what is stored up to and including that sequence (None: everything), going on from where the last
-        call stopped. The state is then what it was when that group had just been stored: equal generators make equal
-        selections. -1 replays the seeds alone."""
+        """Replay the stored groups up to and including that sequence (None: all), from where the last call stopped.
+        The state is then the one right after that group was stored: equal generators make equal selections. -1
+        replays only the seeds."""
         with self._lock:
             self._require_current()
             references: list[int] = []
@@ -158,8 +158,8 @@ class Population:
     # -- choosing and reading
 
     def select(self, island: int, rng: np.random.Generator) -> Selection:
-        """Choose a parent and its company for a prompt of that island, by one query for the texts not at hand. An empty
-        island borrows from a random inhabited one. Changes nothing but the cache."""
+        """Choose a parent and its inspirations for a prompt of that island, with one query for the texts that are
+        not cached. An empty island borrows from a random inhabited one. Changes only the cache."""
         with self._lock:
             self._require_current()
             self._check_island(island)
@@ -183,8 +183,8 @@ class Population:
 
     def score_of(self, candidate_id: int) -> Score:
         """The Score that a candidate was stored with. Raises KeyError."""
-        found = self.candidate(candidate_id)
-        return Score(found.rewards, found.fitness, found.features, found.feedback, found.error)
+        candidate = self.candidate(candidate_id)
+        return Score(candidate.rewards, candidate.fitness, candidate.features, candidate.feedback, candidate.error)
 
     @property
     def best(self) -> tuple[int, float, tuple[float, ...]] | None:

@@ -1,8 +1,8 @@
-"""The stored answers of a problem with new scores: what follows from scores is made again from the stored groups.
+"""New scores for the stored answers of a problem: everything that follows from scores is recomputed from the stored
+groups.
 
-Which prompts were asked and which answers came back stays as it happened. Rewards, measures, the archives, the best
-answer and the group that solved the problem are those of a search in which the same groups had these scores; copies
-between islands stay where they were made.
+Prompts and answers stay as they are. Rewards, measures, the archives, the best answer and the group that solved the
+problem become those of a search in which the same groups had these scores; copies between islands stay.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ def rescore(
     if replay.rises:
         writer.write_improvements(tx, replay.rises)
     best = memory.archipelago.best
-    found = best is not None and memory.columns.valid[best]
+    has_best = best is not None and memory.columns.valid[best]
     status = "solved" if replay.solved is not None else "active" if problem.status == "solved" else problem.status
     values: dict[str, Any] = {
-        "best": ids[best] if found and best is not None else None,
-        "best_fitness": memory.columns.fitness[best] if found and best is not None else None,
+        "best": ids[best] if has_best and best is not None else None,
+        "best_fitness": memory.columns.fitness[best] if has_best and best is not None else None,
         "dimensions": None if memory.space.dimensions is None else list(memory.space.dimensions),
         "target": problem.target,
         "solved_sequence": replay.solved,
@@ -106,10 +106,10 @@ class _Replay:
 
     def elites(self) -> dict[int, list[tuple[int, str, int | None]]]:
         """(island, cell, candidate id) of the occupied cells, by the group that gave them their occupant."""
-        found: dict[int, list[tuple[int, str, int | None]]] = {}
+        occupied: dict[int, list[tuple[int, str, int | None]]] = {}
         for (island, cell), (ordinal, sequence) in self._cells.items():
-            found.setdefault(sequence, []).append((island, cell, self.memory.columns.ids[ordinal]))
-        return found
+            occupied.setdefault(sequence, []).append((island, cell, self.memory.columns.ids[ordinal]))
+        return occupied
 
     def _note(self) -> None:
         for island, cell, ordinal in self.memory.archipelago.changed_cells():
@@ -121,7 +121,7 @@ class _Replay:
         if best is not None and columns.valid[best]:
             rise = (self.sequence, columns.ids[best], columns.fitness[best])
             if not self.rises or rise[2] > self.rises[-1][2]:
-                self.rises = [one for one in self.rises if one[0] < rise[0]] + [rise]
+                self.rises = [earlier for earlier in self.rises if earlier[0] < rise[0]] + [rise]
 
     def _append(self, rows: Sequence[Row[Any]]) -> None:
         """Give the candidates of a group their new scores."""

@@ -21,14 +21,14 @@ from islands.population.archipelago import Archipelago
 from islands.population.weighted_sampler import index_below
 
 PUCT_PER_SHELF = 4
-"""Members with equal visits differ by rank alone, so the best few of each number of visits hold the maximum."""
+"""Members with equal visits differ only by rank, so the best few of each number of visits include the maximum."""
 
 
 def openevolve(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     """Uniform over the island with exploration_ratio, over its share of the hall of fame with exploitation_ratio (over
-    the whole hall where it has no share), else in proportion to fitness, floored at 0.001. O(log members).
+    the whole hall if it has no share), else in proportion to fitness, floored at 0.001. O(log members).
 
-    The last is what OpenEvolve's parallel runner does with the `random` tenth."""
+    OpenEvolve's parallel runner uses the last for the `random` tenth."""
     config, island = population.config, population.islands[number]
     chance = rng.random()
     if chance < config.exploration_ratio:
@@ -60,7 +60,7 @@ def island_weights(number: int, objectives: int) -> np.ndarray:
 
 def pareto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     """Uniform over the elites whose reward vectors no other dominates, of equal vectors the oldest; over the
-    pareto_pool fittest of them where they are more. Reaches compromises that are best under no weighting (GEPA, arXiv
+    pareto_pool fittest of them if there are more. Reaches compromises that are best under no weighting (GEPA, arXiv
     2507.19457, draws from such a front). With many objectives most of a front is poor in most: hence the pool."""
     front = population.islands[number].archive.front()
     if not front:
@@ -98,23 +98,23 @@ def puct(population: Archipelago, number: int, rng: np.random.Generator) -> int:
     earlier ones are still in flight, whose visits count only when they are stored."""
     config, island = population.config, population.islands[number]
     size = len(island)
-    found: list[int] = []
+    members: list[int] = []
     scores: list[float] = []
     spread = config.puct_exploration * (1 + island.total_visits) ** 0.5
     for visits, shelf in sorted(island.by_visits.items()):
         for _, age in shelf[: -PUCT_PER_SHELF - 1 : -1]:
             quality = 1 - island.rank(-age) / size  # 1 for the fittest
             prior = 2 * quality / (size + 1)  # sums to 1 over the island
-            found.append(-age)
+            members.append(-age)
             scores.append(quality + spread * prior / (1 + visits))
     if config.puct_temperature == 0:
-        return found[int(np.argmax(scores))]
-    return found[int(np.argmax(np.asarray(scores) + config.puct_temperature * rng.gumbel(size=len(scores))))]
+        return members[int(np.argmax(scores))]
+    return members[int(np.argmax(np.asarray(scores) + config.puct_temperature * rng.gumbel(size=len(scores))))]
 
 
 def auto(population: Archipelago, number: int, rng: np.random.Generator) -> int:
-    """What won where it was measured (bench/results/selection.md): `pareto` builds on what differs under a vector of
-    objectives; where there is one, it would always take the fittest, and OpenEvolve's choice stays."""
+    """The default that won its benchmark (bench/results/selection.md): `pareto` for a vector of objectives, which
+    keeps different answers; OpenEvolve's choice for a single one, where `pareto` would always take the fittest."""
     return (pareto if population.columns.objectives > 1 else openevolve)(population, number, rng)
 
 
@@ -135,8 +135,8 @@ STRATEGIES: dict[str, Callable[[Archipelago, int, np.random.Generator], int]] = 
 
 
 def hill(population: Archipelago, rng: np.random.Generator) -> tuple[int | None, list[int], list[int]]:
-    """Hill sampling (arXiv 2609.25510): the fittest candidate ever stored as the parent, and nothing beside it. Of
-    equals the one that was found first; a failed one while there is no other. Draws nothing."""
+    """Hill sampling (arXiv 2609.25510): the fittest candidate ever stored as the parent, and nothing else. Of equals
+    the oldest; a failed one while there is no other. Uses no randomness."""
     return population.best, [], []
 
 
@@ -159,7 +159,7 @@ WITHOUT_ISLANDS: dict[str, Callable[[Archipelago, np.random.Generator], tuple[in
 
 
 def choose_island(population: Archipelago, number: int, rng: np.random.Generator) -> int | None:
-    """The island itself, or a random inhabited one while it is empty; None where nothing lives at all."""
+    """The island itself, or a random inhabited one while it is empty; None if all are empty."""
     if len(population.islands[number]):
         return number
     inhabited = [i for i, island in enumerate(population.islands) if len(island)]
@@ -169,9 +169,9 @@ def choose_island(population: Archipelago, number: int, rng: np.random.Generator
 def choose_inspirations(
     population: Archipelago, number: int, parent: int, count: int, rng: np.random.Generator
 ) -> list[int]:
-    """OpenEvolve's company of a parent: the island's best, its top elite_selection_ratio, then elites from cells near
-    the parent's (three tries for each place left), then random members. Never the parent, nobody twice. An island of
-    at most `count` members gives the first two kinds alone. O(count x log members)."""
+    """OpenEvolve's inspirations for a parent: the island's best, its top elite_selection_ratio, then elites from
+    cells near the parent's (three tries for each place left), then random members. Never the parent, none twice. An
+    island of at most `count` members gives only the first two kinds. O(count x log members)."""
     config, island = population.config, population.islands[number]
     if count <= 0:
         return []

@@ -19,8 +19,8 @@ def index_below(n: int, rng: np.random.Generator) -> int:
 
 
 class _Indexed(Generic[T]):
-    """Members in places: O(1) to find and to draw uniformly. The order of `items` follows from the order of the calls
-    alone, so that equal histories give equal draws."""
+    """Members in places: O(1) to find and to draw uniformly. The order of `items` depends only on the order of the
+    calls, so equal histories give equal draws."""
 
     __slots__ = ("items", "_places")
 
@@ -65,7 +65,7 @@ class IndexedSet(_Indexed[T]):
 class WeightedSampler(_Indexed[T]):
     """A set whose members carry weights: O(log n) add, discard and draw in proportion to weight.
 
-    The weights lie in a Fenwick tree over the places of the members (1-based; node i sums the i & -i places up to i).
+    The weights are in a Fenwick tree over the places of the members (1-based; node i sums the i & -i places up to i).
     """
 
     __slots__ = ("_weights", "_tree")

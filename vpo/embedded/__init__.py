@@ -1,10 +1,10 @@
-"""The embedded policies: small Llamas that write answers in token languages of their own, and how they are made.
+"""The embedded policies: small Llamas that write answers in special token languages, and how they are trained.
 
 For a prompt builder and a chain parser:  open_dialect(name) (vpo.embedded.dialects)
 For a policy loader:   checkpoint_path("embedded:base") -> a transformers folder
                        dialect_of(folder) -> "maze-compact" or "maze-edit", or a plug-in's
 For mazes by hand:     prompt_text(problem, parent=moves, parent_rewards=vector, answers=m) -> the prompt's token string
-                       draw_prefill(problem, parent, rng) -> the beginning of a parent's route, to go on from
+                       draw_prefill(problem, parent, rng) -> the beginning of a parent's route, to continue
                        routes(rollout.text, prompt) -> the chain's answers as move lists (letters U, D, L, R), in order
 """
 

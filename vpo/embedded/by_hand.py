@@ -1,4 +1,4 @@
-"""Mazes by hand: prompts of the embedded policies, and what they answer, without a search around them."""
+"""Mazes by hand: prompts of the embedded policies and their answers, without a search."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ def prompt_text(
     answers: int = 3,
     dialect: str = DIALECT,
 ) -> str:
-    """The compact prompt that asks for `answers` routes (1 to 5), showing a parent if one is given.
+    """The compact prompt for `answers` routes (1 to 5), showing a parent if one is given.
 
     parent: the parent's answer in any form that the maze reads; one that cannot be read, or "", is left out
-    parent_rewards: (d,) its reward vector; None = worked out from the walk
+    parent_rewards: (d,) its reward vector; None = computed from the walk
     dialect: one of MAZE_FORMATS
-    Raises ValueError for a board the language has no words for, and for too many answers.
+    Raises ValueError for a board outside the language, and for too many answers.
     """
     return open_dialect(dialect).prompt(problem, parent or "", parent_rewards, answers)
 
 
 def draw_prefill(problem: MazeProblem, parent: str, rng: np.random.Generator) -> str:
-    """A chain that has come as far as some step inside its first answer, which walks as `parent` does until there; ""
-    where the parent cannot be read or is too short to be cut."""
+    """A chain cut inside its first answer, which walks as `parent` does up to there; "" if the parent cannot be read
+    or is too short to cut."""
     return open_dialect(DIALECT).prefill(problem, parent, rng)
 
 
 def routes(text: str, prompt: str = "") -> list[str]:
     """The answers of a chain, in order, as move lists; duplicates kept, empty answers left out.
 
-    prompt: what the chain answers; it tells the size of the board, and edits are of the parent that it shows
+    prompt: of the chain; it gives the size of the board and the parent that edits refer to
     """
     return decode_chain(text, prompt)

@@ -1,4 +1,4 @@
-"""The embedded policy as ordinary transformers files: how it is built, found and recognised.
+"""The embedded policy as ordinary transformers files: how to build, find and recognise it.
 
 A checkpoint is config.json, model.safetensors, tokenizer.json, tokenizer_config.json, generation_config.json and a
 card, README.md; AutoModelForCausalLM and AutoTokenizer load it like any other. config.json carries `evo_dialect`, which
@@ -22,9 +22,9 @@ SHIPPED = Path(__file__).parent / "checkpoints"
 PREFIX = "embedded:"
 DIALECT_KEY = "evo_dialect"
 RETIRED = ("edit", "edit-grpo", "edit-improve-1", "edit-improve-grpo", "edit-improve-vpo", "edit-vpo")
-"""Policies that the package held once; docs/guides/train.md has the commands that make each of them."""
+"""Policies that the package once included; docs/guides/train.md has the commands that train them."""
 LARGEST_MB = 12.0
-"""What a shipped checkpoint may weigh, all its files together, in MB of 10**6 bytes."""
+"""Most megabytes (10**6 bytes) of a shipped checkpoint, all its files together."""
 
 
 def shipped() -> list[str]:
@@ -37,14 +37,15 @@ def _of_package() -> dict[str, Path]:
 
 
 def _of_plugins() -> dict[str, Path]:
-    from vpo.embedded.dialects import all_dialects  # mazes and numpy, which finding a checkpoint does without
+    from vpo.embedded.dialects import all_dialects  # imports mazes and numpy, which finding a checkpoint does not need
 
     brought = [dialect.checkpoints for dialect in all_dialects().values()]
     return {name: folder for checkpoints in brought for name, folder in checkpoints.items()}
 
 
 def checkpoint_path(name: str) -> Path:
-    """The folder of an embedded policy, named `base` or `embedded:base`. BadAddress where it does not ship."""
+    """The folder of an embedded policy, named `base` or `embedded:base`. Raises BadAddress if there is none of that
+    name."""
     short = name.removeprefix(PREFIX)
     if (folder := _of_package().get(short) or _of_plugins().get(short)) is None:
         known = [PREFIX + other for other in shipped()]
@@ -60,8 +61,8 @@ def checkpoint_path(name: str) -> Path:
 
 
 def dialect_of(folder: str | Path) -> str:
-    """The dialect that a checkpoint folder's config.json names, "chat" where it names none. Raises BadAddress
-    on a file that cannot be read, in one line."""
+    """The dialect that a checkpoint folder's config.json names, "chat" if it names none. Raises BadAddress, one
+    line, on a file that cannot be read."""
     path = Path(folder) / "config.json"
     if not path.is_file():
         return "chat"
@@ -93,7 +94,7 @@ def build_tokenizer(dialect: str = DIALECT) -> PreTrainedTokenizerFast:
 
 
 def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = DIALECT) -> LlamaForCausalLM:
-    """A fresh Llama of `width` with `layers` layers in float32, whose starting weights the language has placed."""
+    """A fresh Llama of `width` with `layers` layers in float32, with starting weights chosen by the language."""
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 
@@ -134,9 +135,9 @@ def build_model(width: int, layers: int, heads: int, seed: int, dialect: str = D
 
 
 def fill(model: LlamaForCausalLM, folder: str | Path) -> None:
-    """Take over the weights of the embedded policy in `folder`, token by token.
+    """Copy the weights of the embedded policy in `folder`, token by token.
 
-    Tokens that it lacks stay as they are. Raises ValueError where the sizes differ.
+    Tokens that it lacks stay as they are. Raises ValueError if the sizes differ.
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -149,7 +150,7 @@ def fill(model: LlamaForCausalLM, folder: str | Path) -> None:
     tables = ("model.embed_tokens.weight", "lm_head.weight")
     if own.keys() != others.keys() or any(own[n].shape[1:] != others[n].shape[1:] for n in own):
         raise ValueError(f"{folder}: its model is of another size")
-    # a checkpoint of before a language grew has the words that it began with
+    # a checkpoint from before a language grew has only its first words
     known = {word: i for i, word in enumerate(open_dialect(dialect_of(folder)).vocabulary()[: len(others[tables[0]])])}
     with torch.no_grad():
         for name, tensor in own.items():

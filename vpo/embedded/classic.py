@@ -1,7 +1,7 @@
-"""`scripted:classic`: a mutation operator for mazes that learns nothing, which any trained one has to beat.
+"""`scripted:classic`: a mutation operator for mazes without learning; a trained one must beat it.
 
-It reads the board and the parent out of an English prompt, whatever the board's size, and answers with the teacher's
-random edits of the parent (vpo.embedded.lessons.edit), or with a planner's routes where none is shown. It never looks
+It reads the board and the parent from an English prompt, whatever the board's size, and answers with the teacher's
+random edits of the parent (vpo.embedded.lessons.edit), or with a planner's routes if no parent is shown. It never looks
 at gold, diamonds or lava.
 """
 
@@ -34,8 +34,8 @@ def reroutes(prompt: str, answers: int, rng: random.Random) -> list[str]:
 
 
 def _route(planner: Planner, parent: list[int], rng: random.Random) -> list[int]:
-    found = edit(planner, parent, rng) if len(parent) > 1 else None
-    return planner.route(rng) if found is None else found.applied(parent)
+    edited = edit(planner, parent, rng) if len(parent) > 1 else None
+    return planner.route(rng) if edited is None else edited.applied(parent)
 
 
 def _walked(maze: Maze, moves: str) -> list[int]:

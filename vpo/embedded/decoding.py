@@ -1,4 +1,4 @@
-"""Reading what a policy wrote in the maze languages (vpo.embedded.language), whatever it is."""
+"""Reads any text of a policy in the maze languages (vpo.embedded.language)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from vpo.embedded.words import COPY, FAILED, MOST_NEW, PARENT, REACHED, REST, gr
 
 @dataclass(frozen=True)
 class Shown:
-    """A parent as copies read it.
+    """A parent, as the source of copies.
 
     moves: its move list as far as it was walked; cells: (len(moves) + 1,) the cell after each, the start first
-    editable: reaches E and has its steps counted, so that an answer has to be an edit of it
+    editable: reaches E and has its steps counted, so an answer must be an edit of it
     """
 
     moves: str
@@ -22,7 +22,7 @@ class Shown:
 
     @classmethod
     def of(cls, prompt: str) -> Shown | None:
-        """The parent that a prompt shows, None where it shows none."""
+        """The parent that a prompt shows, None if it shows none."""
         words, grid = prompt.split(), grid_of(size_of(prompt))
         if PARENT not in words:
             return None
@@ -42,7 +42,7 @@ class Shown:
         return cls(moves, tuple(cells), counted and reached)
 
     def copied(self, cell: int, word: str) -> tuple[str, int]:
-        """The moves that a copy stands for after the first visit of `cell`, "" for none, and the cell they end at."""
+        """The moves that a copy adds after the first visit of `cell`, "" for none, and the cell where they end."""
         number = word.removeprefix(COPY)
         end = len(self.moves) if word == REST else int(number) if number.isdecimal() else 0
         if cell not in self.cells or end > len(self.moves):
@@ -53,14 +53,14 @@ class Shown:
 def decode_chain(text: str, prompt: str = "") -> list[str]:
     """The move lists of a chain's answers, in order, empty ones left out.
 
-    An answer ends where the next one opens, and no later than a token that no move explains (a cell that is not beside
-    the last one, a copy that the parent does not allow, a new step beyond MOST_NEW, a token that is none of a route's).
-    The cell that a copy ends at may be named after it. What stands before the first answer is passed over.
-    prompt: what the chain answers: its board's size, and the parent that it shows; without it a 9x9 board and no parent
+    An answer ends where the next one opens, or at the first token that no move explains (a cell not adjacent to the
+    last one, a copy that the parent does not allow, a new step beyond MOST_NEW, a token outside routes). The last cell
+    of a copy may be named after it. Text before the first answer is skipped. prompt: of the chain, for its board's size
+    and parent; without it, a 9x9 board and no parent
     """
     parent, grid = Shown.of(prompt), grid_of(size_of(prompt))
     answers: list[str] = []
-    moves, at = "", -1  # at: the cell the route has come to, -1 outside an answer
+    moves, at = "", -1  # at: the cell that the route has reached, -1 outside an answer
     copied, new = False, 0
     most = MOST_NEW if parent is not None and parent.editable else len(text)
     for word in text.split():

@@ -1,6 +1,7 @@
-"""The token languages of the embedded policies behind one interface: prompts, parsing, and what a base policy learns.
+"""The token languages of the embedded policies behind one interface: prompts, parsing, and the lessons of a base
+policy.
 
-The maze languages stand here. Others are named by entry points of the group "evo.dialects", whose name is that of the
+The maze languages are here. Entry points of the group "evo.dialects" add others; an entry point has the name of the
 language's prompt format.
 """
 
@@ -39,12 +40,12 @@ class Dialect(Protocol):
     """A token language.
 
     name: its prompt format
-    speaks_of: what its problems are, in the plural
+    speaks_of: its kind of problem, in the plural
     answer_format: of its problems
-    example: the address of one of its problems; searched: of a set to search
+    example: the address of one of its problems; searched: the address of a set to search
     language: its name in `evo pretrain`
     pretraining: the settings of PretrainConfig that differ from its defaults
-    checkpoints: embedded policies that a plug-in brings, by name
+    checkpoints: the embedded policies of a plug-in, by name
     rope_theta: base of the rotation of the model's positions
     """
 
@@ -63,15 +64,15 @@ class Dialect(Protocol):
         ...
 
     def place(self, model: LlamaForCausalLM) -> None:
-        """Change the starting weights, by torch's random numbers, so that related words start near each other."""
+        """Change the starting weights, with torch's random numbers, so that related words start near each other."""
         ...
 
     def describe_policy(self, large_boards: bool) -> str:
-        """What a pretrained policy does, as the end of the sentence "A Llama decoder of N parameters"."""
+        """The behaviour of a pretrained policy, as the end of the sentence "A Llama decoder of N parameters"."""
         ...
 
     def understands(self, problem: Problem) -> bool:
-        """Whether it is of the kind that this language is about."""
+        """Whether the problem is of this language's kind."""
         ...
 
     def vocabulary(self) -> tuple[str, ...]:
@@ -83,22 +84,23 @@ class Dialect(Protocol):
         ...
 
     def prompt(self, problem: Problem, parent: str, rewards: Sequence[float] | None, answers: int) -> str:
-        """What asks for `answers` answers, showing a parent with its reward vector unless it is "" or unreadable.
+        """The prompt for `answers` answers, with the parent and its reward vector unless the parent is "" or
+        unreadable.
 
-        Raises ValueError, one line, for problems and numbers of answers that there are no words for.
+        Raises ValueError, one line, for problems and numbers of answers outside the language.
         """
         ...
 
     def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
-        """The beginning of the parent's answer, "" where it cannot be begun."""
+        """The beginning of the parent's answer, "" if it cannot be cut."""
         ...
 
     def read(self, text: str, prompt: str) -> list[str]:
-        """The answers of a chain in order, repeats kept, empty ones left out; whatever the text holds."""
+        """The answers of any chain in order, repeats kept, empty ones left out."""
         ...
 
     def write(self, problem: Problem, answers: Sequence[str], prompt: str) -> str | None:
-        """The chain that `read` reads as these answers, None where the language cannot say one of them."""
+        """The chain that `read` reads as these answers, None if the language cannot express one of them."""
         ...
 
 
@@ -148,8 +150,8 @@ through random way-points and knows nothing of gold, diamonds or lava; training 
         return encode_prompt(board, moves, rewards if moves else None, answers, self.name)
 
     def prefill(self, problem: Problem, parent: str, rng: np.random.Generator) -> str:
-        """A chain that has come as far as some step inside its first answer, which walks as `parent` does until there;
-        "" where the parent is too short to be cut."""
+        """A chain cut inside its first answer, which walks as `parent` does up to there; "" if the parent is too
+        short to cut."""
         board = require(problem, MazeProblem, self).maze
         try:
             moves = parse_moves(parent)
@@ -175,9 +177,9 @@ def require(problem: Problem, kind: type[_P], dialect: Dialect) -> _P:
 def _place_cells(model: LlamaForCausalLM, words: Sequence[str], size: int) -> None:
     """Start the tokens of one cell from a common vector, and those of near cells from near ones.
 
-    Wall, gold, diamond, lava and visit tokens are five words for the same 81 places; from independent random vectors
-    training would have to find that out 81 times over. Afterwards they are free like all other weights.
-    size: of the largest board that the words are for
+    Wall, gold, diamond, lava and visit tokens are five words for the same 81 places; from independent random vectors,
+    training would have to learn that 81 times. Afterwards they train freely like all other weights. size: of the
+    largest board
     """
     import torch
 
@@ -217,16 +219,16 @@ def open_dialect(name: str) -> Dialect:
 
 def all_dialects() -> dict[str, Dialect]:
     """Every token language, by the name of its prompt format."""
-    found = dict(MAZE_DIALECTS)
+    dialects = dict(MAZE_DIALECTS)
     for name, point in find_entry_points(DIALECT_ENTRY_POINTS).items():
-        found[name] = load_entry_point(point, f"dialect {name!r}")
-    return found
+        dialects[name] = load_entry_point(point, f"dialect {name!r}")
+    return dialects
 
 
 def write_routes(maze: Maze, routes: Sequence[str], prompt: str, dialect: str) -> str | None:
-    """The chain that answers `prompt` with these move lists; None where the language cannot say one of them.
+    """The chain that answers `prompt` with these move lists; None if the language cannot express one of them.
 
-    In the edit language a route is one change of the parent shown: what it begins and ends with is copied.
+    In the edit language a route is one change of the parent shown: its beginning and end are copied.
     """
     shown = Shown.of(prompt) if dialect == EDIT_DIALECT else None
     words = [word for moves in routes for word in _route(maze, moves, shown)]
@@ -241,7 +243,7 @@ def _route(maze: Maze, moves: str, shown: Shown | None) -> list[str]:
         return written
     begin = _alike(shown.moves, moves)
     end = _alike(shown.moves[begin:][::-1], moves[begin:][::-1])
-    # a copy goes on from the first visit of a cell
+    # a copy continues from the first visit of a cell
     while end and shown.cells.index(shown.cells[len(shown.moves) - end]) != len(shown.moves) - end:
         end -= 1
     name = grid_of(maze.size).names[shown.cells[begin]]
@@ -249,6 +251,6 @@ def _route(maze: Maze, moves: str, shown: Shown | None) -> list[str]:
     return [written[0], *copied, *written[begin + 1 : len(written) - end], *([REST] if end else [])]
 
 
-def _alike(one: str, other: str) -> int:
+def _alike(route: str, other: str) -> int:
     """How many moves two lists begin with alike."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next((i for i, (a, b) in enumerate(zip(route, other, strict=False)) if a != b), min(len(route), len(other)))

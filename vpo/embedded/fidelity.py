@@ -1,7 +1,7 @@
-"""Whether an operator mutates: how much of the parent that it is shown its answers keep, and how often they beat it.
+"""Whether an operator mutates: how much of the shown parent its answers keep, and how often they beat it.
 
-A policy that plans well can score without a glance at its parent. What tells is the share of the parent that its
-answers begin and end with, beside the same figure for answers that were shown no parent.
+A policy that plans well can score without using its parent. The measure is the share of the parent that its answers
+begin and end with, compared with the same share without a parent in the prompt.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from vpo.metrics import kept
 from vpo.policies.contract import Policy
 
 ROUTES_A_PARENT = 10
-"""A parent is the fittest of so many planner routes, which is what the first iterations of a search find."""
+"""A parent is the fittest of this many planner routes, about what the first iterations of a search find."""
 VALIDATION = range(900, 1000)
-"""The mazes of a set to learn from that trainings leave out."""
+"""The mazes of a training set that training leaves out."""
 KINDS: Mapping[str, tuple[str, ...]] = {
     DIALECT: ("maze:train",),
     EDIT_DIALECT: ("maze:train", "maze:compromise-train", "maze:large-train"),
 }
-"""Per language, the sets that the fidelity is measured on."""
+"""Per language, the sets for this measurement."""
 
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Means over the answers asked for, each a share of them or of the parent's cells; a missing answer counts as 0.
+    """Means over the answers requested, each a share of them or of the parent's cells; a missing answer counts as 0.
 
     valid: reach E
-    beginning, end: how much of the parent's beginning and of its end an answer has, of all that were written
-    same: are the parent's route again
+    beginning, end: how much of the parent's beginning and end a written answer has
+    same: repeat the parent's route
     better: are fitter than the parent
     fitness: of an answer; parents: of a parent
     """
@@ -76,23 +76,24 @@ class Case:
 
 def cases(count: int = len(VALIDATION), seed: int = 0, kind: str = "maze:train") -> list[Case]:
     """The first `count` validation mazes of the set `kind`, each with its parent."""
-    found = []
+    cases_ = []
     for index in VALIDATION[:count]:
         (problem,) = problem_set(f"{kind}/{index}")
         planner, rng = Planner(problem.maze), random.Random(f"fidelity {seed} {index}")
         routes = [planner.route(rng) for _ in range(ROUTES_A_PARENT)]
         fitness = [fitness_of(simulate(problem.maze, moves_between(problem.maze, route)).rewards) for route in routes]
         parent = routes[fitness.index(max(fitness))]
-        found.append(Case(problem, planner, parent, moves_between(problem.maze, parent), max(fitness)))
-    return found
+        cases_.append(Case(problem, planner, parent, moves_between(problem.maze, parent), max(fitness)))
+    return cases_
 
 
-def fidelity(asked: Sequence[Case], children: Sequence[Sequence[str]], count: int) -> Fidelity:
-    """The figures of what was written for each case, move lists in any form; `count` answers were asked for a case."""
-    total = count * len(asked)
+def fidelity(cases_: Sequence[Case], children: Sequence[Sequence[str]], count: int) -> Fidelity:
+    """The means over the answers written for each case, move lists in any form; `count` answers were requested per
+    case."""
+    total = count * len(cases_)
     valid = same = better = written = 0
     fitness = beginning = end = 0.0
-    for case, answers in zip(asked, children, strict=True):
+    for case, answers in zip(cases_, children, strict=True):
         for answer in answers[:count]:
             walk = simulate(case.problem.maze, parse_moves(answer))
             mark = fitness_of(walk.rewards)
@@ -110,16 +111,16 @@ def fidelity(asked: Sequence[Case], children: Sequence[Sequence[str]], count: in
         same / total,
         better / total,
         fitness / total,
-        sum(case.fitness for case in asked) / len(asked),
+        sum(case.fitness for case in cases_) / len(cases_),
     )
 
 
 async def of_policy(
     policy: Policy, asked: Sequence[Case], *, shown: bool = True, count: int = 12, answers: int = 3, seed: int = 0
 ) -> Fidelity:
-    """The fidelity of a policy that speaks a maze dialect: `count` answers a case, in chains of `answers`.
+    """The fidelity of a policy that speaks a maze dialect: `count` answers per case, in chains of `answers`.
 
-    shown: whether the prompt has the parent; without it the figures are those of chance
+    shown: whether the prompt has the parent; without it the result is the level of chance
     """
     from vpo.embedded import prompt_text, routes
 
@@ -148,11 +149,11 @@ async def compare(policy: Policy, kind: str, count: int) -> FidelityComparison:
 
 
 def of_teacher(asked: Sequence[Case], dialect: str, *, count: int = 12, seed: int = 0) -> Fidelity:
-    """The fidelity of what a base of this dialect imitates."""
+    """The fidelity of the teacher that a base of this dialect imitates."""
 
     def edited(case: Case, rng: random.Random) -> list[int]:
-        found = edit(case.planner, case.parent, rng, MOST_NEW)
-        return case.planner.route(rng) if found is None else found.applied(case.parent)
+        edited_route = edit(case.planner, case.parent, rng, MOST_NEW)
+        return case.planner.route(rng) if edited_route is None else edited_route.applied(case.parent)
 
     def mutated(case: Case, rng: random.Random) -> list[int]:
         return mutate(case.planner, case.parent, rng)

@@ -1,10 +1,10 @@
-"""The compact maze languages that the embedded policies read and write: one token a fact.
+"""The compact maze languages that the embedded policies read and write: one token per fact.
 
 "maze-compact":
 
     S00 E88 t27 #10 #12 ... D07 D15 ... L43 ... G60 ...      the board: start, end, budget, walls and items by cell
     par >00 01 02 12 ... 88 ok g0 d2 l1                      a parent route and its reward vector as counts (optional)
-    m3                                                       the number of answers asked for; the prompt ends here
+    m3                                                       the number of answers requested; the prompt ends here
     >00 10 20 ... 88 >00 01 02 ... 88 <eos>                  the chain: `>` and the start cell open an answer
 
 "maze-edit" is the same and can copy from the parent:
@@ -14,15 +14,15 @@
     >00 k3 12 22 32 42 = >00 10 20 ... <eos>                 `k3 12`: on as the parent goes, up to its step 3, to 12;
                                                              `=`: on as the parent goes from here, to its end
 
-An answer with a copy is an edit: what stands between the copies is new, the route is stored in full. From where a
-route has come to, the parent goes on as after its first visit there. Where the parent shown reaches E, an answer has at
-most MOST_NEW new steps and ends before another: it cannot do without the parent. With any other prompt a route may be
-fresh from beginning to end.
+An answer with a copy is an edit: the cells between the copies are new, and the route is stored in full. A copy
+follows the parent from its first visit of the route's current cell. If the parent shown reaches E, an answer has at
+most MOST_NEW new steps and ends before another, so it must use the parent. With any other prompt a route may be new
+from beginning to end.
 
-A cell is two digits, row and column from 0 (vpo.embedded.words). A route is written as the cells that it enters, which
-keeps its position in plain sight of the model; a bump into a wall is `^U`, `^D`, `^L` or `^R`. The bonus tile, in the
-centre of 9x9 boards and worth nothing, is not written. A prompt is 23 to 40 tokens without a parent and at most about
-90 with one.
+A cell is two digits, row and column from 0 (vpo.embedded.words). A route is written as the cells that it enters,
+which shows the model its position; a bump into a wall is `^U`, `^D`, `^L` or `^R`. The bonus tile, in the centre of
+9x9 boards and worth nothing, is not written. A prompt is 23 to 40 tokens without a parent and at most about 90 with
+one.
 
 maze-edit has words for large boards too: S0c, Ec0, treasures J37 and P9a besides gold and diamonds, and their counts
 (`ok g0 d2 j3 p1 l0 +6`). Its prompts are 30 to 50 tokens there and at most about 150 with a parent.
@@ -65,17 +65,16 @@ def encode_prompt(
     answers: int = 3,
     dialect: str = DIALECT,
 ) -> str:
-    """The token string that asks for `answers` routes.
+    """The prompt for `answers` routes, as a token string.
 
-    parent: a move list (letters of MOVES); without it the prompt shows no parent
-    parent_rewards: (d,) its reward vector; None = worked out from the walk
-    Raises ValueError for a board that the language has no words for (of a size not in SIZES, S or E off the corners)
-    and for a number of answers outside 1..5.
+    parent: a move list (letters of MOVES); without it the prompt shows no parent parent_rewards: (d,) its reward
+    vector; None = computed from the walk Raises ValueError for a board outside the language (of a size not in SIZES, S
+    or E off the corners) and for a number of answers outside 1..5.
     """
     sizes = SIZES[dialect]
     if maze.size not in sizes or (dialect == DIALECT and maze.rules != PAPER) or not _cornered(maze):
-        told = " or ".join(f"{size}x{size}" for size in sizes)
-        raise ValueError(f"the embedded policy reads {told} boards with S and E in corners only")
+        boards = " or ".join(f"{size}x{size}" for size in sizes)
+        raise ValueError(f"the embedded policy reads {boards} boards with S and E in corners only")
     if not 1 <= answers <= MOST_ANSWERS:
         raise ValueError(f"the embedded policy writes 1 to {MOST_ANSWERS} answers a chain, not {answers}")
     names, budget = grid_of(maze.size).names, min(max(maze.budget, BUDGETS[0]), BUDGETS[-1])
@@ -108,8 +107,8 @@ def encode_walk(walk: Walk, moves: str, size: int = SIZE) -> list[str]:
 
 
 def encode_rewards(maze: Maze, walked: Sequence[float], given: Sequence[float] | None = None) -> list[str]:
-    """A reward vector as counts: `ok g2 d0 l1`, or `fail` where E was not reached. Thrift is left out: the steps that
-    the parent leaves are told apart."""
+    """A reward vector as counts: `ok g2 d0 l1`, or `fail` if E was not reached. Thrift is left out: the steps that
+    the parent leaves are given separately."""
     completion, *shares = walked if given is None else given
     if completion <= 0:
         return [FAILED]
@@ -137,7 +136,7 @@ class Edit:
     """A change of a route: its cells up to place `start`, `middle`, and its cells from place `end` on.
 
     middle: new cells, with the one at `start` first and the one at `end` last
-    end: the first visit of its cell; None where `middle` goes on to E
+    end: the first visit of its cell; None if `middle` continues to E
     """
 
     start: int

@@ -1,4 +1,4 @@
-"""What a base policy is pretrained on: prompts with the chains that a teacher writes."""
+"""What a base policy is pretrained on: prompts with the chains of a teacher."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 @dataclass(frozen=True)
 class Lesson:
-    """given: places of the chain that are not learned, since they ask rather than answer"""
+    """given: places of the chain that are not learned, since they belong to the prompt"""
 
     prompt: list[str]
     chain: list[str]
@@ -26,14 +26,14 @@ class Teacher(Protocol):
     def batch(self, size: int) -> list[Lesson]: ...
 
     def shuffle(self, things: list[Any]) -> None:
-        """Put `things` in a random order, of this stream's own randomness."""
+        """Shuffle `things` with this stream's randomness."""
         ...
 
 
 class PooledTeacher(ABC, Generic[Subject]):
-    """Lessons on subjects (boards, questions) of which a pool is in use at a time, the oldest giving way to new ones.
+    """Lessons on subjects (boards, questions) from a pool in which new ones replace the oldest.
 
-    stream: with the seed it fixes all that is drawn
+    stream: with the seed it fixes all random draws
     pool: subjects in use at a time; fresh: new ones per lesson, so that each serves 1 / fresh lessons
     """
 

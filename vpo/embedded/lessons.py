@@ -1,7 +1,7 @@
-"""What the base policy learns from: planner routes on fresh boards, written in a compact language.
+"""The lessons of the base policy: planner routes on fresh boards, written in a compact language.
 
 Every lesson is a prompt and a chain of 1 to 5 answers, with or without a parent. The routes ignore gold, diamonds and
-lava, so the base learns to walk and to vary, and training by reward has everything left to teach.
+lava, so the base learns to walk and to vary, and training by reward teaches the rest.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ WITH_PARENT = 0.4
 FAILED_PARENT = 0.1
 """Share of the parents that are cut short, so that `fail` is a word the model knows."""
 KEEP_PREFIX, REPLACE_MIDDLE = 0.4, 0.4
-"""How an answer comes from its parent; the rest ignore it."""
+"""Shares of the ways to derive an answer from its parent; the rest ignore it."""
 EDITS_WITH_PARENT = 0.75
 """Share of the prompts with a parent, in lessons of the edit language."""
 NEW_BEGINNING, NEW_END = 0.15, 0.35
 """Shares of the edits; the rest are new middles, half of them of at most SHORT cells of the parent."""
 SHORT = 6
 DIRECT = 0.25
-"""Share of the new middles that go the shortest way, as a shortcut does, rather than by a way-point."""
+"""Share of the new middles that take the shortest way, as a shortcut does, rather than pass a way-point."""
 TRIES = 30
 """Edits tried until one fits the budget."""
 NOISE = 0.02
@@ -43,9 +43,9 @@ FRESH = 0.25
 class Lessons(PooledTeacher[Planner]):
     """An endless stream of lessons, the same for the same seed.
 
-    held_out: tiles of the boards that must not be learned from
+    held_out: tiles of the boards that must not occur
     dialect: the language; in the edit language most answers to a prompt with a parent are edits of it
-    large_share: of the boards that are large, for which only the edit language has words
+    large_share: of the boards that are large, for which only the edit language covers
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Lessons(PooledTeacher[Planner]):
         if rng.random() < FAILED_PARENT:
             parent = parent[: rng.randrange(2, len(parent))]
         if self._dialect == EDIT_DIALECT:
-            parent = parent[: maze.budget + 1]  # what is shown of a parent that noise has made too long
+            parent = parent[: maze.budget + 1]  # the shown part of a parent that noise made too long
         prompt = encode_prompt(maze, moves_between(maze, parent), answers=answers, dialect=self._dialect).split()
         if self._dialect == EDIT_DIALECT:
             chain = [word for _ in range(answers) for word in self._edited(planner, parent)]
@@ -89,10 +89,10 @@ class Lessons(PooledTeacher[Planner]):
 
     def _edited(self, planner: Planner, parent: list[int]) -> list[str]:
         """The words of one answer to a prompt with a parent."""
-        found = edit(planner, parent, self._rng, MOST_NEW)
-        if found is None:
+        edited = edit(planner, parent, self._rng, MOST_NEW)
+        if edited is None:
             return encode_chain([self._noisy(planner, planner.route(self._rng))], planner.maze.size)[:-1]
-        return encode_edit(parent, found, planner.maze.size)
+        return encode_edit(parent, edited, planner.maze.size)
 
     def _noisy(self, planner: Planner, path: list[int]) -> list[int]:
         rng, maze = self._rng, planner.maze
@@ -106,8 +106,8 @@ class Lessons(PooledTeacher[Planner]):
 
 
 def mutate(planner: Planner, parent: list[int], rng: random.Random) -> list[int]:
-    """The cells of a route that takes after `parent`: its beginning and another way on from there, or a new middle
-    between its beginning and its end, or (one in five) nothing of it."""
+    """The cells of a route derived from `parent`: its beginning with a new end, or a new middle between its
+    beginning and its end, or (one in five) a route without it."""
     maze: Maze = planner.maze
     kind = rng.random()
     walked = parent[:-1] if parent[-1] == maze.end else parent
@@ -155,10 +155,10 @@ def edit(planner: Planner, parent: list[int], rng: random.Random, most_new: int 
             end = rng.choice(later) if later else None
             points = [] if rng.random() < DIRECT else [rng.choice(planner.cells)]
         target = maze.end if end is None else walked[end]
-        found = Edit(start, planner.leg(walked[start], (*points, target), rng), end)
-        if whole and most_new is not None and len(found.middle) - 1 > most_new:
+        candidate = Edit(start, planner.leg(walked[start], (*points, target), rng), end)
+        if whole and most_new is not None and len(candidate.middle) - 1 > most_new:
             continue
-        route = found.applied(parent)
+        route = candidate.applied(parent)
         if len(route) - 1 <= maze.budget and route != parent:
-            return found
+            return candidate
     return None

@@ -1,9 +1,9 @@
-"""`evo pretrain`: an embedded base policy, from nothing or from one that there is, on one core, in minutes.
+"""`evo pretrain`: an embedded base policy, from scratch or from another one, on one core, in minutes.
 
 Next-token training on the lessons of the language's teacher (vpo.embedded.lessons for mazes): a Llama decoder, AdamW
-with a short warm-up and a linear decay to 5%, loss on the chain's tokens alone. One seed and one number of steps give
+with a short warm-up and a linear decay to 5%, loss only on the chain's tokens. One seed and one number of steps give
 one checkpoint on one machine and torch version; with a budget of seconds the schedule follows the clock and no two runs
-are the same. The card of a maze policy says how faithful it is to the parents that it is shown (vpo.embedded.fidelity).
+are the same. The card of a maze policy reports how much it keeps of its parents (vpo.embedded.fidelity).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def pretrain(
 ) -> Pretraining:
     """Train a base policy and save it in `output`. `report` is called each `every` steps and at the end.
 
-    held_out: tiles of boards that must not be learned from; None = those of all sets. Questions have other seeds
-    Raises FloatingPointError where the loss is no longer finite, ValueError for a config that makes no sense.
+    held_out: tiles of boards that must not be learned; None = those of all sets. Questions have other seeds
+    Raises FloatingPointError if the loss is no longer finite, ValueError for an invalid config.
     """
     import torch
 
@@ -155,12 +155,12 @@ def chain_loss(model: LlamaForCausalLM, batch: list[Lesson], ids: dict[str, int]
         if lesson.given:
             answers[row, [len(lesson.prompt) + place for place in lesson.given]] = False
     hidden = model.model(input_ids=tokens[:, :-1], use_cache=False).last_hidden_state  # (B, T-1, width)
-    logits = model.lm_head(hidden[answers[:, 1:]])  # (N, V), only where a token is learned
+    logits = model.lm_head(hidden[answers[:, 1:]])  # (N, V), only for learned tokens
     return torch.nn.functional.cross_entropy(logits.float(), tokens[answers]), int(answers.sum())
 
 
 def card(config: PretrainConfig, model: LlamaForCausalLM, done: Pretraining) -> str:
-    """The checkpoint's README.md: what it is, how it was made, how the loss went, how faithful it is."""
+    """The checkpoint's README.md: what the policy is, its settings, its loss, and how much it keeps of its parents."""
     history = done.history
     size = sum(p.numel() for p in model.parameters())
     settings = ", ".join(f"{name} {value}" for name, value in (asdict(config) | {"start": _origin(config)}).items())
@@ -182,7 +182,7 @@ Made by `evo pretrain {dialect.language}` with: {settings}.
 
 
 def _origin(config: PretrainConfig) -> str | None:
-    """Where training started, without the folders that it lay in."""
+    """The start of the training, without folder paths."""
     if config.start is None:
         return None
     folder = Path(config.start)
@@ -190,7 +190,7 @@ def _origin(config: PretrainConfig) -> str | None:
 
 
 def fidelity_table(done: Pretraining) -> str:
-    """The figures of fidelity in Markdown, "" where none were measured."""
+    """The fidelity as a Markdown table, "" if it was not measured."""
     head = "| | valid | beginning kept | end kept | same | better | fitness |\n|---|---|---|---|---|---|---|"
     parts = []
     for kind, of in done.fidelity.items():

@@ -1,4 +1,4 @@
-"""What a pretraining is told, and what it tells. Imports no torch, so that a command line can read it."""
+"""The settings of a pretraining and its reports. Imports no torch, so that a command line can read it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """Size and schedule; the defaults made the shipped base.
+    """Size and schedule; the embedded base policy was made with the defaults.
 
     dialect: a token language (vpo.embedded.dialects)
-    start: folder of the embedded policy whose weights training starts from, of this size; None = from nothing
-    large_share: of the lessons that are on large boards, which maze-edit alone has words for
+    start: folder of the embedded policy whose weights training starts from, of this size; None = from scratch
+    large_share: of the lessons that are on large boards, which only maze-edit covers
     seconds: stop after this long instead of after `steps`; the schedule then follows the clock
-    batch: lessons a step
+    batch: lessons per step
     sort_over: batches whose lessons are sorted by length together, so that little is padding
     precision: "bf16" multiplies in bfloat16 (fast where the processor has AMX or AVX-512 BF16), "fp32" does
         not, "auto" looks
-    measured: validation mazes of each kind that the fidelity is measured on, at most 100; 0 = none
+    measured: validation mazes of each kind for the fidelity, at most 100; 0 = none
     """
 
     dialect: str = DIALECT
@@ -82,7 +82,7 @@ def make_config(language: str, start: str | None = None, lr: float | None = None
     """The configuration of a pretraining of one of `languages`, with settings of PretrainConfig.
 
     start: embedded:NAME or a folder
-    Raises ValueError, in one line, for settings that make no sense, BadAddress for a `start` that does not ship.
+    Raises ValueError, in one line, for invalid settings, BadAddress for an unknown `start`.
     """
     dialect = languages()[language]
     if start is not None:

@@ -1,9 +1,9 @@
-"""The words of the maze languages: cells of boards of two sizes, what lies on them, budgets, counts.
+"""The words of the maze languages: cells of boards of two sizes, their items, budgets, counts.
 
 A cell is two digits, row and column from 0; rows and columns 9, 10, 11, 12 of a large board are 9, a, b, c. The cells
-of a 9x9 board are words of the larger board too, its upper left part, so that what is learned of the one serves on the
-other. The words of maze-edit follow those of maze-compact, and in them those of large boards come last: a checkpoint of
-fewer words can be taken on in more (vpo.embedded.checkpoint.fill).
+of a 9x9 board are words of the larger board too, its upper left part, so a model learns both together. The words of
+maze-edit follow those of maze-compact, and words of large boards come last: a checkpoint with fewer words can be
+continued with more (vpo.embedded.checkpoint.fill).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COUNTS: Mapping[str, str] = {GOLD: "g", DIAMOND: "d", LAVA: "l", JADE: "j", PEAR
 
 _DIGITS = "0123456789abc"
 _ON_CELLS = ("", WALL, GOLD, DIAMOND, LAVA)  # roles that any cell can have; "" = entered by a route
-_ON_LARGE = (JADE, PEARL)  # further ones, which large boards alone have
+_ON_LARGE = (JADE, PEARL)  # further words, for large boards only
 _ON_CORNERS = (START, END, ">")
 
 
@@ -47,7 +47,7 @@ _ON_CORNERS = (START, END, ">")
 class Grid:
     """The cells of a board of one size in words.
 
-    names: by cell; numbers: the cell of a name; moves: from a cell to one beside it; corners: of the board
+    names: by cell; numbers: the cell of a name; moves: from a cell to a neighbour; corners: of the board
     """
 
     size: int
@@ -98,13 +98,13 @@ def vocabulary(dialect: str = DIALECT) -> tuple[str, ...]:
 
 
 def cell_of(token: str, size: int = SIZE) -> int | None:
-    """The cell of a board of `size` that a token is about, None where it is about none."""
+    """The cell of a board of `size` that a token names, None if it names none."""
     name = token[1:] if token[:1] in (*_ON_CELLS[1:], *_ON_LARGE, *_ON_CORNERS) else token
     return grid_of(size).numbers.get(name)
 
 
 def size_of(prompt: str) -> int:
-    """The size of the board that a prompt shows, which the words for its S and E tell; SIZE where it shows none."""
+    """The size of the board in a prompt, from its words for S and E; SIZE if it shows none."""
     corners = [word[1:] for word in prompt.split()[:2] if word[:1] in (START, END)]
     far = max((_DIGITS.find(digit) for name in corners for digit in name), default=0)
     return far + 1 if far + 1 in SIZES[EDIT_DIALECT] else SIZE
