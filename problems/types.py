@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -43,12 +44,27 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a server counted for a rollout, and its price. A prompt that was asked once for several rollouts stands with
-    the first of them."""
+    """What a server counted for a rollout, and its price. The first rollout of a prompt carries the prompt's tokens, if
+    one request asked for several, and those of attempts that gave nothing usable.
+
+    estimated: the server reported no usage; the counts are estimates from the length of the texts
+    """
 
     prompt_tokens: int
     completion_tokens: int
     cost: float = 0.0
+    estimated: bool = False
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cost + other.cost,
+            self.estimated or other.estimated,
+        )
+
+
+NO_USAGE = Usage(0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +78,8 @@ class Rollout:
     prompt_ids: (P,) int32, the tokens it was conditioned on; one array object shared by a group
     finish: "stop" where it ended by itself, "length" where the token limit cut it
     usage: as a server counted; None if the ids are all there is to count
+    reasoned: the reply held a model's reasoning and nothing else
+    fault: why no reply came, "" if one did
     """
 
     text: str
@@ -70,6 +88,8 @@ class Rollout:
     prompt_ids: npt.NDArray[np.int32]
     finish: str = "stop"
     usage: Usage | None = None
+    reasoned: bool = False
+    fault: str = ""
 
     @property
     def tokens(self) -> int:
@@ -100,6 +120,16 @@ class ScoredAnswer:
     candidate: int | None = None
 
 
+class Unanswered(StrEnum):
+    """Why a reply holds no answer. FAILED: no reply came. CUT: the token limit ended it. REASONING: it holds a model's
+    reasoning and nothing else."""
+
+    FAILED = "failed"
+    CUT = "cut"
+    EMPTY = "empty"
+    REASONING = "only reasoning"
+
+
 @dataclass(frozen=True, eq=False)
 class ScoredRollout:
     """A rollout, the answers its chain held (0 to m, duplicates dropped), and why any are missing."""
@@ -107,6 +137,20 @@ class ScoredRollout:
     rollout: Rollout
     answers: tuple[ScoredAnswer, ...]
     format_error: str | None = None
+
+    @property
+    def unanswered(self) -> Unanswered | None:
+        """Why the reply holds no answer, if the model or its server is the reason; None for a reply in a wrong layout
+        too."""
+        if self.answers:
+            return None
+        if self.rollout.fault:
+            return Unanswered.FAILED
+        if self.rollout.finish == "length":
+            return Unanswered.CUT
+        if self.rollout.reasoned:
+            return Unanswered.REASONING
+        return None if self.rollout.text.strip() else Unanswered.EMPTY
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,7 @@ class Endpoint:
     url: with its path, as the client library takes it; explicit: whether the address names it
     key: from the environment, "" if none is set
     others: URLs of further servers with the same model
+    one_of_several: whether other servers can be asked instead of this one
     """
 
     model: str
@@ -88,6 +89,7 @@ class Endpoint:
     options: OpenAIOptions
     key: str
     others: tuple[str, ...] = ()
+    one_of_several: bool = False
 
     @property
     def version(self) -> str:
@@ -101,7 +103,8 @@ class Endpoint:
         if not self.others:
             return [self]
         options = self.options.model_copy(update={"retries": min(1, self.options.retries)})
-        return [replace(self, url=url, options=options, others=()) for url in (self.url, *self.others)]
+        urls = (self.url, *self.others)
+        return [replace(self, url=url, options=options, others=(), one_of_several=True) for url in urls]
 
     def hidden(self, text: str) -> str:
         """The text on one line, without the key where a server repeats it."""

@@ -30,6 +30,13 @@ _OF_ONE_SERVER = (openai.APIConnectionError, openai.NotFoundError, openai.RateLi
 _SYSTEM = re.compile(r"system[_ ](?:role|message|prompt|instruction)|roles must alternate", re.IGNORECASE)
 
 
+_QUOTA = re.compile(
+    r"insufficient_quota|exceeded your current quota|insufficient (?:credits?|balance|funds)|billing_hard_limit",
+    re.IGNORECASE,
+)
+_RETRIED = (408, 409, 429)
+
+
 class ServerGone(Gone):
     """This server cannot answer, where another with the same model might: unreachable, failing, overloaded."""
 
@@ -73,6 +80,20 @@ def _number(match: re.Match[str] | None) -> int | None:
     return None if match is None else int(next(group for group in match.groups() if group).replace(",", ""))
 
 
+def is_transient(error: openai.APIError) -> bool:
+    """Whether the same request may succeed later."""
+    if isinstance(error, openai.APIStatusError):
+        return (error.status_code in _RETRIED or error.status_code >= 500) and not is_out_of_quota(error)
+    return isinstance(error, openai.APIConnectionError)
+
+
+def is_out_of_quota(error: openai.APIError) -> bool:
+    """Whether an account has nothing left to pay with, which no waiting changes."""
+    if not isinstance(error, openai.APIStatusError):
+        return False
+    return error.status_code == 402 or (error.status_code in (403, 429) and bool(_QUOTA.search(words(error))))
+
+
 def is_filtered(error: openai.APIStatusError) -> bool:
     """Whether the server will not hear of such content."""
     return bool(_FILTERED.search(words(error)))
@@ -96,10 +117,17 @@ def refused_parameter(error: openai.APIStatusError, sent: Collection[str]) -> st
     return None
 
 
-def unavailable(error: Exception, place: Endpoint) -> PolicyUnavailable:
-    """The fault as one line that says what to do."""
+def unavailable(error: Exception, place: Endpoint, attempts: int | None = None) -> PolicyUnavailable:
+    """The fault as one line that says what to do. attempts: how often it was asked, if not as often as it may be"""
     url, options = place.url, place.options
-    tries = f"{options.retries + 1} times" if options.retries else "once"
+    attempts = attempts or options.retries + 1
+    tries = f"{attempts} times" if attempts > 1 else "once"
+    if isinstance(error, openai.APIError) and is_out_of_quota(error):
+        assert isinstance(error, openai.APIStatusError)
+        said = message(error)
+        return PolicyUnavailable(
+            place.hidden(f"{url}: the account has no credit left: {said}; check its plan and billing, then evo resume")
+        )
     if isinstance(error, openai.APITimeoutError):
         text = (
             f"{url} gave no answer within {options.timeout:g} s, asked {tries}; "

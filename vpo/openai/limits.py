@@ -10,8 +10,6 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-LONGEST_PAUSE = 120.0
-"""A server that asks for more is not waited for by requests that it has not answered."""
 _BURST = 10.0
 """Seconds' worth of a limit that may be used at once after a rest: servers measure shorter spans than a minute."""
 
@@ -44,7 +42,7 @@ class Pace:
 
 
 class Gate:
-    """What every attempt passes, retries of the client library included.
+    """What every attempt passes.
 
     attempts: requests sent so far
     """
@@ -65,9 +63,14 @@ class Gate:
         if self._tokens is not None:
             self._tokens.correct(reserved - used)
 
+    @property
+    def pause(self) -> float:
+        """Seconds for which the server asked to be left alone; 0 for none."""
+        return max(0.0, self._closed_until - time.monotonic())
+
     async def attempt(self) -> None:
         """Wait until the next attempt may be sent."""
-        while (pause := self._closed_until - time.monotonic()) > 0:
+        while (pause := self.pause) > 0:
             await asyncio.sleep(pause)
         if self._requests is not None:
             await self._requests.take(1.0)
@@ -76,7 +79,7 @@ class Gate:
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """Where a server says that it is asked too much, and for how long to leave it alone, all requests do."""
         if status in (429, 503) and (pause := wait_asked(headers)) is not None:
-            self._closed_until = max(self._closed_until, time.monotonic() + min(pause, LONGEST_PAUSE))
+            self._closed_until = max(self._closed_until, time.monotonic() + pause)
 
 
 def wait_asked(headers: Mapping[str, str]) -> float | None:

@@ -11,20 +11,23 @@ and training from traces can use them. The weights are not here: a trainer besid
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import struct
 import warnings
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from problems.types import Prompt, Rollout, Usage
+from problems.types import NO_USAGE, Prompt, Rollout, Usage
 from vpo.openai.address import Endpoint
-from vpo.openai.response import NOTHING, Reply, ReplyChoice
+from vpo.openai.response import NOTHING, Reply, ReplyChoice, TokenCount, Wasted
 from vpo.openai.server import Server
 from vpo.policies import spread
-from vpo.policies.contract import PolicyUnavailable
-from vpo.policies.spread import Member, together
+from vpo.policies.contract import GivenUp, PolicyUnavailable, PromptTooLong, Waits
+from vpo.policies.spread import Gone, Member, together
 
 _WARM, _LONG = 0.5, 16
 """Temperature and length from which equal rollouts are no accident."""
@@ -60,16 +63,29 @@ class OpenAIPolicy:
         self.temperature, self.top_p, self.max_tokens = temperature, top_p, max_tokens
         self.batch = batch or 0
         self._closed = self._told = False
+        self._answered = 0
+        self._sampling: dict[_Sampling, Prompt] = {}
 
     async def sample(self, prompts: Sequence[Prompt], *, rollouts: int, answers: int, seed: int) -> list[list[Rollout]]:
         """One list per prompt of `rollouts` Rollouts, in order. What a server's filter keeps back is an empty rollout.
+        A request that fails although the server answers others is a rollout with a fault.
 
-        Raises PromptTooLong; PolicyUnavailable where the server is gone, refuses, or stays overloaded.
+        Raises PromptTooLong; PolicyUnavailable if the server is gone, refuses, or stays overloaded.
         """
         if self._closed:
             raise PolicyUnavailable(f"{self.version} is closed")
         limit = self.max_tokens or self._default_limit(answers)
         return await together([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
+
+    def waits(self) -> Waits:
+        """What its requests wait for now (vpo.policies.contract.GivesUp)."""
+        return self.server.waits()
+
+    def give_up(self, prompt: Prompt) -> None:
+        """Wait no longer for this prompt (vpo.policies.contract.GivesUp)."""
+        for sampling, sampled in list(self._sampling.items()):
+            if sampled is prompt:
+                sampling.give_up()
 
     def servers(self) -> list[dict[str, object]]:
         """Each server's state (vpo.policies.contract.OnServers)."""
@@ -88,20 +104,47 @@ class OpenAIPolicy:
 
     async def _group(self, prompt: Prompt, rollouts: int, limit: int, seed: int) -> list[Rollout]:
         first, limit = first_seed(seed, prompt.stream), prompt.limit(limit)
-        whole = NOTHING
-        if rollouts > 1 and self.server.takes_n:
-            whole = await self.server.complete(prompt, choices=rollouts, seed=first, limit=limit)
-            if whole.refused:
-                return self._rollouts([whole] * rollouts, prompt.prefill)
-            if len(whole.choices) < rollouts:
-                self.server.takes_n = False
-        missing = range(min(len(whole.choices), rollouts), rollouts)
-        singles = await together(
-            [self.server.complete(prompt, choices=1, seed=first + place, limit=limit) for place in missing]
-        )
-        found = self._rollouts([whole, *singles] if whole.choices else singles, prompt.prefill)[:rollouts]
+        sampling = _Sampling()
+        self._sampling[sampling] = prompt
+        try:
+            whole: Reply | PolicyUnavailable = NOTHING
+            if rollouts > 1 and self.server.takes_n:
+                whole = await self._request(sampling, prompt, choices=rollouts, seed=first, limit=limit)
+                if isinstance(whole, PolicyUnavailable):
+                    return self._rollouts([whole] * rollouts, sampling, prompt.prefill)
+                if whole.refused:
+                    return self._rollouts([whole] * rollouts, sampling, prompt.prefill)
+                if len(whole.choices) < rollouts:
+                    self.server.takes_n = False
+            missing = range(min(len(whole.choices), rollouts), rollouts)
+            singles = await together(
+                [self._request(sampling, prompt, choices=1, seed=first + place, limit=limit) for place in missing]
+            )
+            if not whole.choices:
+                sampling.wasted.count += whole.count
+            found = self._rollouts([whole, *singles] if whole.choices else singles, sampling, prompt.prefill)[:rollouts]
+        except (PolicyUnavailable, PromptTooLong) as error:
+            error.paid = self._price(sampling.wasted.count)
+            raise
+        finally:
+            del self._sampling[sampling]
         self._check_sampling(found)
         return found
+
+    async def _request(
+        self, sampling: _Sampling, prompt: Prompt, *, choices: int, seed: int, limit: int
+    ) -> Reply | PolicyUnavailable:
+        """A reply, or why none came. Raises PromptTooLong."""
+        before = self._answered
+        complete = self.server.complete(prompt, choices=choices, seed=seed, limit=limit, wasted=sampling.wasted)
+        try:
+            reply = await sampling.follow(complete)
+        except PolicyUnavailable as error:
+            # a server that answers others is there: this request has had all its attempts, and is given up
+            sampling.lasting |= not isinstance(error, Gone) or self._answered == before
+            return error
+        self._answered += 1
+        return reply
 
     def _check_sampling(self, group: Sequence[Rollout]) -> None:
         """Say it once where a server seems to take the likeliest token always, as transformers serve does for a
@@ -115,25 +158,80 @@ class OpenAIPolicy:
                 stacklevel=2,
             )
 
-    def _rollouts(self, replies: Sequence[Reply], prefill: str) -> list[Rollout]:
-        """Every choice of the replies in order, an empty one for a reply without any."""
-        prompt_ids = next((reply.prompt_ids for reply in replies if len(reply.prompt_ids)), NOTHING.prompt_ids)
+    def _rollouts(
+        self, replies: Sequence[Reply | PolicyUnavailable], sampling: _Sampling, prefill: str
+    ) -> list[Rollout]:
+        """Every choice of the replies in order, an empty rollout for a reply without any. A request that failed is a
+        rollout with a fault if others of the group were answered, or the server answers other groups.
+
+        Raises the first failure if the server is gone for all of them.
+        """
+        answered = [reply for reply in replies if isinstance(reply, Reply)]
+        failures = [reply for reply in replies if isinstance(reply, PolicyUnavailable)]
+        if failures and sampling.lasting and not any(reply.choices for reply in answered):
+            raise failures[0]
+        prompt_ids = next((reply.prompt_ids for reply in answered if len(reply.prompt_ids)), NOTHING.prompt_ids)
         found = []
         for reply in replies:
+            if isinstance(reply, PolicyUnavailable):
+                found.append(Rollout("", EMPTY.token_ids, EMPTY.logprobs, prompt_ids, usage=NO_USAGE, fault=str(reply)))
+                continue
             for number, choice in enumerate(reply.choices or (EMPTY,)):
                 logprobs = choice.logprobs if self.has_logprobs else EMPTY.logprobs
                 if self.has_logprobs and self.temperature == 0.0:
                     logprobs = np.zeros_like(logprobs)  # it could draw nothing else
-                usage = self._usage(reply, choice, first=number == 0)
+                count = reply.count if number == 0 else TokenCount(estimated=reply.estimated)
+                usage = self._price(replace(count, completion=choice.tokens))
                 text = prefill + choice.text
-                found.append(Rollout(text, choice.token_ids, logprobs, prompt_ids, choice.finish, usage))
+                found.append(
+                    Rollout(text, choice.token_ids, logprobs, prompt_ids, choice.finish, usage, choice.reasoned)
+                )
+        wasted = self._price(sampling.wasted.count)
+        if wasted != NO_USAGE:
+            found[0] = replace(found[0], usage=wasted + (found[0].usage or NO_USAGE))
         return found
 
-    def _usage(self, reply: Reply, choice: ReplyChoice, first: bool) -> Usage:
-        prompt, cached = (reply.prompt_tokens, min(reply.cached_tokens, reply.prompt_tokens)) if first else (0, 0)
+    def _price(self, count: TokenCount) -> Usage:
+        cached = min(count.cached, count.prompt)
         read, written, reread = self.place.options.price or (0.0, 0.0, 0.0)
-        cost = (read * (prompt - cached) + reread * cached + written * choice.tokens) / 1e6
-        return Usage(prompt, choice.tokens, cost)
+        cost = (read * (count.prompt - cached) + reread * cached + written * count.completion) / 1e6
+        return Usage(count.prompt, count.completion, cost, count.estimated)
+
+
+class _Sampling:
+    """One prompt that is being sampled.
+
+    wasted: what its attempts cost that gave nothing usable
+    lasting: whether a failure is not this request's alone, and others would meet it too
+    """
+
+    def __init__(self) -> None:
+        self.wasted = Wasted()
+        self.lasting = False
+        self._given_up = False
+        self._tasks: set[asyncio.Task[Reply]] = set()
+
+    def give_up(self) -> None:
+        self._given_up = self.lasting = True
+        for task in self._tasks:
+            task.cancel()
+
+    async def follow(self, complete: Coroutine[Any, Any, Reply]) -> Reply:
+        """The reply. Raises GivenUp if it is given up."""
+        task = asyncio.ensure_future(complete)
+        self._tasks.add(task)
+        try:
+            if self._given_up:
+                task.cancel()
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if self._given_up and not (current is not None and current.cancelling()):
+                raise GivenUp("the search stopped waiting for this reply") from None
+            raise
+        finally:
+            task.cancel()
+            self._tasks.discard(task)
 
 
 EMPTY = ReplyChoice("", "stop", np.zeros(0, np.int32), np.zeros(0, np.float32), 0)
@@ -175,10 +273,23 @@ class ServerSpread(spread.Spread[Server]):
     def calls(self) -> int:
         return sum(one.place.calls for one in self.members)
 
-    async def complete(self, prompt: Prompt, *, choices: int, seed: int, limit: int) -> Reply:
+    async def complete(self, prompt: Prompt, *, choices: int, seed: int, limit: int, wasted: Wasted) -> Reply:
         """As Server.complete. Raises PromptTooLong, PolicyUnavailable."""
         return await self.ask(
-            prompt, choices, lambda server: server.complete(prompt, choices=choices, seed=seed, limit=limit)
+            prompt,
+            choices,
+            lambda server: server.complete(prompt, choices=choices, seed=seed, limit=limit, wasted=wasted),
+        )
+
+    def waits(self) -> Waits:
+        """What the requests to all servers wait for; of a pause, only one that all have asked for."""
+        waits = [member.place.waits() for member in self.members]
+        return Waits(
+            sum(one.replies for one in waits),
+            max(one.oldest for one in waits),
+            sum(one.retries for one in waits),
+            min(one.pause for one in waits),
+            max(one.longest for one in waits),
         )
 
     async def close(self) -> None:

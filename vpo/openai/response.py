@@ -11,12 +11,47 @@ import numpy.typing as npt
 
 from problems.redaction import redact_beginning
 
+_THOUGHTS = ("thinking", "reasoning", "reasoning_text", "summary_text")
+"""Kinds of parts that are no answer."""
 _CUT = ("length", "max_tokens", "content_filter")
 """Finish reasons of an answer that ends in the middle."""
 
 
+BYTES_A_TOKEN = 4
+"""English and code, with the tokenizers of today's models: an estimate where a server counts nothing."""
+
+
 class Unreadable(Exception):
-    """Not a chat completion; the message says what it was instead."""
+    """Not a chat completion; the message says what it was instead. count: the tokens that it reports all the same"""
+
+    def __init__(self, message: str, count: TokenCount | None = None) -> None:
+        super().__init__(message)
+        self.count = count or TokenCount()
+
+
+@dataclass(frozen=True)
+class TokenCount:
+    """Tokens of one request. prompt: those of cached ones included; estimated: no server counted them"""
+
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+    estimated: bool = False
+
+    def __add__(self, other: TokenCount) -> TokenCount:
+        return TokenCount(
+            self.prompt + other.prompt,
+            self.cached + other.cached,
+            self.completion + other.completion,
+            self.estimated or other.estimated,
+        )
+
+
+@dataclass
+class Wasted:
+    """What the attempts for one prompt cost that gave nothing usable."""
+
+    count: TokenCount = TokenCount()
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +60,7 @@ class ReplyChoice:
 
     token_ids, logprobs: (T,), both empty where the server gives none
     tokens: how many were generated
+    reasoned: it holds the model's reasoning and nothing else
     """
 
     text: str
@@ -32,6 +68,7 @@ class ReplyChoice:
     token_ids: npt.NDArray[np.int32]
     logprobs: npt.NDArray[np.float32]
     tokens: int
+    reasoned: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +76,7 @@ class Reply:
     """The choices of one request, in order, and what the server counted; prompt_ids (P,) empty where it gives none.
 
     refused: whether a filter kept the prompt from the model
+    estimated: whether a part of the counts is an estimate
     """
 
     choices: tuple[ReplyChoice, ...]
@@ -46,49 +84,117 @@ class Reply:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     refused: bool = False
+    estimated: bool = False
+
+    @property
+    def count(self) -> TokenCount:
+        completion = sum(choice.tokens for choice in self.choices)
+        return TokenCount(self.prompt_tokens, self.cached_tokens, completion, self.estimated)
 
     @property
     def tokens(self) -> int:
-        return self.prompt_tokens + sum(choice.tokens for choice in self.choices)
+        return self.prompt_tokens + self.count.completion
 
 
 NOTHING = Reply((), np.zeros(0, np.int32))
 REFUSED = Reply((), np.zeros(0, np.int32), refused=True)
 
 
-def read_reply(body: Any) -> Reply:
-    """A chat completion's JSON. Raises Unreadable where it is none, or is an error in the guise of an answer."""
+def read_reply(body: Any, prompt_bytes: int = 0) -> Reply:
+    """A chat completion's JSON. Raises Unreadable where it is none, or is an error in the guise of an answer.
+
+    prompt_bytes: length of the prompt, from which its tokens are estimated if the server counts none
+    """
     if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
         error = body.get("error") if isinstance(body, dict) else None
         raise Unreadable(
             f"an error: {redact_beginning(str(error), 200)}"
             if error
-            else f"no choices in {redact_beginning(str(body), 100)!r}"
+            else f"no choices in {redact_beginning(str(body), 100)!r}",
+            _safe_count(body),
         )
     try:
-        usage = body.get("usage") or {}
+        count = _count(body)
         choices = sorted(body["choices"], key=lambda choice: int(choice.get("index", 0)))
         known = [_ids(choice.get("token_ids")) for choice in choices]
-        shares = _shares(int(usage.get("completion_tokens") or 0), [len(ids) for ids in known])
+        prompt_ids = _ids(body.get("prompt_token_ids"))
+        written = [_texts(choice) for choice in choices]
+        lengths = [len(ids) for ids in known]
+        if count.completion or not any(text or thought for text, thought in written):
+            shares = _shares(count.completion, lengths)
+            estimated = False
+        else:
+            shares = lengths if all(lengths) else [estimate_tokens(text + thought) for text, thought in written]
+            estimated = not all(lengths)
+        prompt = count.prompt or len(prompt_ids)
+        if not prompt and choices:
+            prompt, estimated = -(-prompt_bytes // BYTES_A_TOKEN), estimated or prompt_bytes > 0
         return Reply(
-            tuple(_choice(*one) for one in zip(choices, known, shares, strict=True)),
-            _ids(body.get("prompt_token_ids")),
-            int(usage.get("prompt_tokens") or 0),
-            int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0),
+            tuple(_choice(*one) for one in zip(choices, known, shares, written, strict=True)),
+            prompt_ids,
+            prompt,
+            count.cached,
+            estimated=estimated,
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise Unreadable(f"a malformed choice ({type(error).__name__}: {error})") from None
+        raise Unreadable(f"a malformed choice ({type(error).__name__}: {error})", _safe_count(body)) from None
 
 
-def _choice(choice: Mapping[str, Any], ids: npt.NDArray[np.int32], tokens: int) -> ReplyChoice:
-    text = (choice.get("message") or {}).get("content") or ""
-    if not isinstance(text, str):
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has."""
+    return -(-len(text.encode(errors="replace")) // BYTES_A_TOKEN)
+
+
+def _count(body: Mapping[str, Any]) -> TokenCount:
+    usage = body.get("usage") or {}
+    return TokenCount(
+        int(usage.get("prompt_tokens") or 0),
+        int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0),
+        int(usage.get("completion_tokens") or 0),
+    )
+
+
+def _safe_count(body: Mapping[str, Any]) -> TokenCount:
+    """The tokens that a reply reports which is malformed elsewhere; none if they are malformed too."""
+    try:
+        return _count(body)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return TokenCount()
+
+
+def _texts(choice: Mapping[str, Any]) -> tuple[str, str]:
+    """(what a choice answers, what the model thought before it). Content is a text, or a list of parts."""
+    message = choice.get("message") or {}
+    content, thought = message.get("content") or "", message.get("reasoning_content") or message.get("reasoning") or ""
+    if isinstance(content, list):
+        parts = [(part.get("type"), part) if isinstance(part, dict) else ("text", {"text": part}) for part in content]
+        thought = thought or "".join(_text(part) for kind, part in parts if kind in _THOUGHTS)
+        content = "".join(_text(part) for kind, part in parts if kind not in _THOUGHTS)
+    if not isinstance(content, str):
         raise TypeError("content is no text")
+    return content, thought if isinstance(thought, str) else ""
+
+
+def _text(part: Mapping[str, Any]) -> str:
+    """The text of a part, "" for one that has none, such as a picture."""
+    for key in ("text", "thinking", "reasoning"):
+        value = part.get(key)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return "".join(_text(one) for one in value if isinstance(one, dict))
+    return ""
+
+
+def _choice(
+    choice: Mapping[str, Any], ids: npt.NDArray[np.int32], tokens: int, written: tuple[str, str]
+) -> ReplyChoice:
+    text, thought = written
     values = logprobs_in(choice)
     if len(values) != len(ids) or not np.isfinite(values).all():
         values = np.zeros(0, np.float32)  # of other tokens than the ids: nothing that could be learned from
     finish = "length" if choice.get("finish_reason") in _CUT else "stop"
-    return ReplyChoice(text, finish, ids, values, tokens)
+    return ReplyChoice(text, finish, ids, values, tokens, bool(thought) and not text.strip())
 
 
 def logprobs_in(choice: Mapping[str, Any]) -> npt.NDArray[np.float32]:

@@ -2,8 +2,8 @@
 
 Servers differ in which parameters they take. What one refuses by name and can be left out without changing what is
 sampled is left out from then on; everything else that goes wrong is an exception in one line.
-Retries (connection, timeout, 408, 409, 429, 5xx; waits doubling from 0.5 to 8 s with jitter, or what Retry-After says)
-are the client library's. Answers that cannot be read are asked for again here, within the same bound.
+Requests are retried after a lost connection, a timeout, 408, 409, 429, 5xx and a reply that cannot be read. The waits
+double from 0.5 to 8 s with jitter, or are what Retry-After says, however long that is.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -27,6 +28,8 @@ from vpo.openai.errors import (
     Overflow,
     ServerGone,
     is_filtered,
+    is_transient,
+    message,
     overflow,
     refused_parameter,
     unavailable,
@@ -34,8 +37,8 @@ from vpo.openai.errors import (
     words,
 )
 from vpo.openai.limits import Gate
-from vpo.openai.response import NOTHING, REFUSED, Reply, Unreadable, read_reply
-from vpo.policies.contract import PolicyUnavailable, PromptTooLong
+from vpo.openai.response import NOTHING, REFUSED, Reply, Unreadable, Wasted, read_reply
+from vpo.policies.contract import PolicyUnavailable, PromptTooLong, Waits
 
 LEAST_ROOM = 64
 """A prompt that leaves fewer tokens than this (or than the limit) is too long."""
@@ -60,7 +63,10 @@ _LIST_SECONDS = 5.0
 _CHANGES = 12
 """Refused parameters in one request after which it is given up."""
 _NEEDED = {"model", "messages", "continue_final_message", "add_generation_prompt"}
-_NOT_PARAMETERS = (401, 403, 404, 408, 409, 429)
+_NOT_PARAMETERS = (401, 402, 403, 404, 408, 409, 429)
+LONG_PAUSE = 10.0
+"""Seconds of a pause that a server asks for which are worth a warning. A server that is one of several is not waited
+for that long: the others are asked."""
 
 
 class Server:
@@ -72,6 +78,7 @@ class Server:
     takes_n: whether a request may ask for several choices; learned
     adapter: what is asked in the model's place
     calls: requests answered; `gate.attempts` counts retries too
+    longest: seconds of the longest reply
     """
 
     def __init__(
@@ -89,11 +96,16 @@ class Server:
         self._limit_name = "max_tokens"
         self._folds_system = False
         self._most: int | None = None
+        self.longest = 0.0
         self._slots = asyncio.Semaphore(place.options.concurrency)
-        self._client = async_client(place, self.gate)
+        self._sent_at: dict[asyncio.Task[Any] | None, float] = {}
+        self._retrying = 0
+        self._estimates = False
+        self._client = self._open_client()
 
-    async def complete(self, prompt: Prompt, *, choices: int, seed: int, limit: int) -> Reply:
-        """Up to `choices` choices of at most `limit` tokens; none where the server filters the prompt.
+    async def complete(self, prompt: Prompt, *, choices: int, seed: int, limit: int, wasted: Wasted) -> Reply:
+        """Up to `choices` choices of at most `limit` tokens; none where the server filters the prompt. What attempts
+        cost that gave nothing usable is added to `wasted`.
 
         Raises PromptTooLong, PolicyUnavailable.
         """
@@ -102,13 +114,28 @@ class Server:
             await self.gate.reserve(reserved)
             reply = NOTHING
             try:
-                reply = await self._answered(prompt, choices, seed, limit)
+                reply = await self._answered(prompt, choices, seed, limit, wasted)
             finally:
                 self.gate.settle(reserved, reply.tokens)
         self.calls += 1
+        if reply.estimated and not self._estimates:
+            self._estimates = True
+            text = f"{self.place.url} reports no usage: tokens and cost are estimates, at 4 bytes a token"
+            warnings.warn(text, stacklevel=2)
         if self.context is not None and reply.prompt_tokens:
-            self._check_room(Overflow(self.context, reply.prompt_tokens), limit)
+            try:
+                self._check_room(Overflow(self.context, reply.prompt_tokens), limit)
+            except PromptTooLong:
+                wasted.count += reply.count
+                raise
         return reply
+
+    def waits(self) -> Waits:
+        """What its requests wait for now."""
+        now = time.monotonic()
+        sent = [at for at in self._sent_at.values() if at]
+        oldest = now - min(sent) if sent else 0.0
+        return Waits(len(sent), oldest, self._retrying, self.gate.pause, self.longest)
 
     async def serves(self) -> bool:
         """Whether the model can be asked now, as far as the server's list tells, its adapter loaded once more where it
@@ -147,11 +174,11 @@ class Server:
     def _model(self) -> str:
         return self.place.model if self.adapter is None else self.adapter.name
 
-    async def _answered(self, prompt: Prompt, choices: int, seed: int, limit: int) -> Reply:
+    async def _answered(self, prompt: Prompt, choices: int, seed: int, limit: int, wasted: Wasted) -> Reply:
         for _ in range(_CHANGES):
             request = self._request(prompt, choices if self.takes_n else 1, seed, min(limit, self._most or limit))
             try:
-                return await self._sent(request)
+                return await self._sent(request, wasted)
             except openai.APIStatusError as error:
                 if error.status_code in _NOT_PARAMETERS or error.status_code >= 500:
                     raise unavailable(error, self.place) from None
@@ -193,25 +220,85 @@ class Server:
         }
         return {name: value for name, value in request.items() if name not in self._without}
 
-    async def _sent(self, request: dict[str, Any]) -> Reply:
-        """One answer that can be read. Raises openai.APIError, PolicyUnavailable."""
+    async def _sent(self, request: dict[str, Any], wasted: Wasted) -> Reply:
+        """One answer that can be read. Raises openai.APIStatusError for a refusal, PolicyUnavailable."""
         retries = self.place.options.retries
-        body = {name: value for name, value in request.items() if name not in ("model", "messages")}
         for attempt in range(retries + 1):
             try:
-                # raw, because servers' extensions and mistakes are no part of the library's types
-                raw = await self._client.chat.completions.with_raw_response.create(
-                    model=request["model"], messages=request["messages"], extra_body=body
-                )
-                if len(self.place.key) > 5 and self.place.key in raw.http_response.text:
-                    raise Unreadable("the key itself, which is not to be stored")
-                return read_reply(json_of(raw))
+                return await self._attempt(request)
             except Unreadable as error:
+                wasted.count += error.count
                 if attempt == retries:
                     text = f"{self.place.url} answers with {error}, asked {retries + 1} times; look at the server"
                     raise ServerGone(self.place.hidden(text)) from None
-                await asyncio.sleep(min(8.0, 0.5 * 2**attempt) * random.uniform(0.75, 1.0))
+            except openai.APIError as error:
+                if not is_transient(error):
+                    raise
+                if attempt == retries or self._would_hold(error):
+                    raise unavailable(error, self.place, attempt + 1) from None
+            await self._wait_to_retry(attempt)
         raise AssertionError("unreachable")
+
+    async def _attempt(self, request: dict[str, Any]) -> Reply:
+        """One request. Raises Unreadable, openai.APIError."""
+        body = {name: value for name, value in request.items() if name not in ("model", "messages")}
+        task = asyncio.current_task()
+        self._sent_at[task] = 0.0  # until the gate lets it pass
+        try:
+            # raw, because servers' extensions and mistakes are no part of the library's types
+            raw = await self._client.chat.completions.with_raw_response.create(
+                model=request["model"], messages=request["messages"], extra_body=body
+            )
+            self.longest = max(self.longest, time.monotonic() - self._sent_at[task])
+        finally:
+            del self._sent_at[task]
+        parsed = json_of(raw)
+        reply = read_reply(parsed, sum(len(one["content"].encode()) for one in request["messages"]))
+        if len(self.place.key) > 5 and self.place.key in raw.http_response.text:
+            raise Unreadable("the key itself, which is not to be stored", reply.count)
+        return reply
+
+    async def _wait_to_retry(self, attempt: int) -> None:
+        """The pause before the next attempt, unless the server has asked for one, which the gate keeps."""
+        self._retrying += 1
+        try:
+            await asyncio.sleep(min(8.0, 0.5 * 2**attempt) * random.uniform(0.75, 1.0))
+            while (pause := self.gate.pause) > 0:
+                await asyncio.sleep(pause)
+        finally:
+            self._retrying -= 1
+
+    def _would_hold(self, error: openai.APIError) -> bool:
+        """Warn of a long pause that the server asks for; whether another server is to be asked instead."""
+        pause = self.gate.pause
+        if pause < LONG_PAUSE or not isinstance(error, openai.APIStatusError):
+            return False
+        if self.place.one_of_several:
+            return True
+        until = time.strftime("%H:%M:%S", time.localtime(time.time() + pause))
+        text = f"{self.place.url} asks to be left alone ({error.status_code} {message(error)}); waiting until {until}"
+        warnings.warn(self.place.hidden(text), stacklevel=2)
+        return False
+
+    def _open_client(self) -> openai.AsyncOpenAI:
+        """A client whose every attempt passes the gate."""
+
+        async def sending(request: Any) -> None:
+            await self.gate.attempt()
+            if (task := asyncio.current_task()) in self._sent_at:
+                self._sent_at[task] = time.monotonic()
+
+        async def answered(response: Any) -> None:
+            self.gate.answered(response.status_code, response.headers)
+
+        options = self.place.options
+        return openai.AsyncOpenAI(
+            api_key=self.place.key or NO_KEY,
+            base_url=self.place.url,
+            timeout=options.timeout,
+            max_retries=0,
+            http_client=openai.DefaultAsyncHttpxClient(event_hooks={"request": [sending], "response": [answered]}),
+        )
 
     def _shortened(self, too_long: Overflow, limit: int, asked: int) -> int:
         """A limit that fits, where there is one. Raises PromptTooLong."""
@@ -259,25 +346,6 @@ class Server:
             self._folds_system = True
             return len(request["messages"]) > 1
         return False
-
-
-def async_client(place: Endpoint, gate: Gate) -> openai.AsyncOpenAI:
-    """A client whose every attempt passes the gate."""
-
-    async def sending(request: Any) -> None:
-        await gate.attempt()
-
-    async def answered(response: Any) -> None:
-        gate.answered(response.status_code, response.headers)
-
-    options = place.options
-    return openai.AsyncOpenAI(
-        api_key=place.key or NO_KEY,
-        base_url=place.url,
-        timeout=options.timeout,
-        max_retries=options.retries,
-        http_client=openai.DefaultAsyncHttpxClient(event_hooks={"request": [sending], "response": [answered]}),
-    )
 
 
 def json_of(raw: Any) -> Any:

@@ -14,13 +14,14 @@ party can run on its own):
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from problems.types import Prompt, Rollout
+from problems.types import Prompt, Rollout, Usage
 
 if TYPE_CHECKING:
     import torch
@@ -30,11 +31,23 @@ T = TypeVar("T")
 
 
 class PolicyUnavailable(Exception):
-    """The backend cannot answer (gone, refused, out of memory). The message says what to do."""
+    """The backend cannot answer (gone, refused, out of memory). The message says what to do.
+
+    paid: what a server counted for attempts that gave nothing usable
+    """
+
+    paid: Usage | None = None
+
+
+class GivenUp(PolicyUnavailable):
+    """The caller stopped waiting (GivesUp.give_up) before anything was answered."""
 
 
 class PromptTooLong(ValueError):
-    """A prompt leaves no room for an answer in the model's context; the message gives both lengths."""
+    """A prompt leaves no room for an answer in the model's context; the message gives both lengths. paid: as for
+    PolicyUnavailable"""
+
+    paid: Usage | None = None
 
 
 @runtime_checkable
@@ -173,6 +186,46 @@ class OnServers(Protocol):
 
     def servers(self) -> list[dict[str, object]]:
         """One row a server for a display: url, in, load (rollouts in progress), answered, lost (times). [] for one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Waits:
+    """What a policy on servers waits for.
+
+    replies: requests that a server is answering; oldest: seconds since the first of them was sent
+    retries: requests that wait for their next attempt; pause: seconds for which a server asked to be left alone
+    longest: seconds of the longest reply so far
+    """
+
+    replies: int = 0
+    oldest: float = 0.0
+    retries: int = 0
+    pause: float = 0.0
+    longest: float = 0.0
+
+    def __str__(self) -> str:
+        parts = []
+        if self.replies:
+            parts.append(f"{self.replies} {'reply' if self.replies == 1 else 'replies'} (for {self.oldest:.0f} s)")
+        if self.retries:
+            parts.append(f"{self.retries} {'retry' if self.retries == 1 else 'retries'}")
+        if self.pause >= 1:
+            parts.append(f"a server that asked to be left alone for {self.pause:.0f} s")
+        return " and ".join(parts)
+
+
+@runtime_checkable
+class GivesUp(Protocol):
+    """A policy whose requests may take long, and may be given up."""
+
+    def waits(self) -> Waits:
+        """What it waits for now."""
+        ...
+
+    def give_up(self, prompt: Prompt) -> None:
+        """Wait no longer for this prompt, an object that `sample` was given. `sample` gives the rollouts that are
+        there, and the others with a fault; it raises GivenUp if there are none."""
         ...
 
 
