@@ -107,13 +107,12 @@ class OpenAIPolicy:
         sampling = _Sampling()
         self._sampling[sampling] = prompt
         try:
-            whole: Reply | PolicyUnavailable = NOTHING
+            whole = NOTHING
             if rollouts > 1 and self.server.takes_n:
-                whole = await self._request(sampling, prompt, choices=rollouts, seed=first, limit=limit)
-                if isinstance(whole, PolicyUnavailable):
-                    return self._rollouts([whole] * rollouts, sampling, prompt.prefill)
-                if whole.refused:
-                    return self._rollouts([whole] * rollouts, sampling, prompt.prefill)
+                outcome = await self._request(sampling, prompt, choices=rollouts, seed=first, limit=limit)
+                if isinstance(outcome, PolicyUnavailable) or outcome.refused:
+                    return self._rollouts([outcome] * rollouts, sampling, prompt.prefill)
+                whole = outcome
                 if len(whole.choices) < rollouts:
                     self.server.takes_n = False
             missing = range(min(len(whole.choices), rollouts), rollouts)
