@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("evo", "islands", "problems", "vpo")
 PLUGINS = sorted(path.name for path in (ROOT / "problems" / "plugins").iterdir() if (path / "__init__.py").exists())
-ADDRESSES = {"maths": "maths:kissing_number", "text_tasks": "musique:synthetic/0"}
+ADDRESSES = {"formulas": "formula:small/0", "maths": "maths:kissing_number", "text_tasks": "musique:synthetic/0"}
 PUBLIC = {
     *("problems.address", "problems.contract", "problems.family", "problems.fingerprint", "problems.python_syntax"),
     *("problems.rows", "problems.sandbox.contract", "problems.sandbox.pool"),

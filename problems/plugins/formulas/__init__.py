@@ -1,0 +1,14 @@
+"""Formulas of tables: symbolic regression as problems, as an operator, and as a search of its own.
+
+from problems.plugins.formulas import search
+
+front = search(X, y, names=["m", "v"], seconds=10)
+front.best.text, front.best.r2, front.predict(X)
+"""
+
+from __future__ import annotations
+
+from problems.plugins.formulas.grammar import Formula, FormulaError, parse, write
+from problems.plugins.formulas.search import Front, FrontRow, search
+
+__all__ = ["Formula", "FormulaError", "Front", "FrontRow", "parse", "search", "write"]

@@ -1,0 +1,125 @@
+"""What a search spent and what it found: the count of evaluations, the deadline, and the front of error against size.
+
+One evaluation is one pass of a formula over the training rows. A residual and a Jacobian of a fit count as one each. A
+pass over more than PASS_NODES nodes counts in proportion: fitting a linear model of 100 terms, or screening 100 terms
+against a residual, touches three nodes a term (coefficient, product, sum) and counts as 300 / PASS_NODES evaluations,
+beside the one that each term's own column cost.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from problems.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error
+from problems.plugins.formulas.grammar import Formula
+
+PASS_NODES = 50
+EXACT = 1e-13
+"""A formula whose mean squared error is below this share of the target's variance fits to rounding."""
+
+
+class BudgetSpent(Exception):
+    """No evaluation or no time is left."""
+
+
+@dataclass(frozen=True)
+class Equation:
+    """One row of the front.
+
+    loss: the mean of the (weighted) squared errors on the training rows; r2: 1 - loss / variance of the target
+    """
+
+    formula: Formula
+    loss: float
+    r2: float
+
+    @property
+    def size(self) -> int:
+        return self.formula.size
+
+
+@dataclass
+class Ledger:
+    """The books of one search.
+
+    x: (d, n); y: (n,); weights: (n,) with mean 1, or None; most: evaluations; deadline: of time.monotonic()
+    best: the smallest loss of each size; improved: called with the new equation when the front gets better
+    """
+
+    x: Array
+    y: Array
+    weights: Array | None
+    most: float
+    deadline: float
+    max_size: int
+    improved: Callable[[Equation], None] | None = None
+    spent: float = 0.0
+    best: dict[int, Equation] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        w = np.ones_like(self.y) if self.weights is None else self.weights
+        mean = float((w * self.y).sum() / w.sum())
+        self.variance = max(float((w * (self.y - mean) ** 2).mean()), 1e-300)
+
+    def charge(self, evaluations: float) -> None:
+        """Raises BudgetSpent if the budget was spent before."""
+        if self.spent >= self.most or time.monotonic() > self.deadline:
+            raise BudgetSpent
+        self.spent += evaluations
+
+    def charge_pass(self, terms: int) -> None:
+        """A pass over a linear model of so many stored columns."""
+        self.charge(max(1.0, 3.0 * terms / PASS_NODES))
+
+    def offer(self, formula: Formula, loss: float) -> bool:
+        """Whether the formula is smaller or better than all of the front. Free: its loss is known."""
+        if formula.size > self.max_size or not math.isfinite(loss):
+            return False
+        floor = EXACT * self.variance * 1e-3
+        loss = max(loss, 0.0)
+        if any(each.loss <= max(loss, floor) * (1 + 1e-9) for size, each in self.best.items() if size <= formula.size):
+            return False
+        equation = Equation(formula, loss, 1 - loss / self.variance)
+        self.best = {size: each for size, each in self.best.items() if size < formula.size or each.loss < loss}
+        self.best[formula.size] = equation
+        if self.improved is not None:
+            self.improved(equation)
+        return True
+
+    def score(self, formula: Formula) -> float:
+        """The loss of a formula as it is; counted and offered."""
+        self.charge(1)
+        loss = mean_squared_error(formula, self.x, self.y, self.weights)
+        self.offer(formula, loss)
+        return loss
+
+    def fit(self, formula: Formula, steps: int = 8) -> tuple[Formula, float]:
+        """The formula with fitted constants, and its loss; counted and offered."""
+        self.charge(0)
+        fitted = fit_constants(formula, self.x, self.y, self.weights, steps)
+        self.spent += fitted.evaluations
+        self.offer(fitted.formula, fitted.loss)
+        return fitted.formula, fitted.loss
+
+    def column(self, formula: Formula) -> Array:
+        """The values of a term; counted."""
+        self.charge(1)
+        return evaluate(formula, self.x)
+
+    @property
+    def exact(self) -> bool:
+        """Whether a formula fits to rounding and has far fewer nodes than there are numbers to explain."""
+        return any(
+            each.loss <= EXACT * self.variance and len(each.formula.fitted) <= 0.5 * len(self.y)
+            for each in self.best.values()
+        )
+
+    def front(self) -> Iterator[Equation]:
+        """Ascending in size, descending in loss."""
+        for size in sorted(self.best):
+            yield self.best[size]

@@ -1,0 +1,346 @@
+"""The search for formulas of a table: least squares over known forms first, evolution after, a front at the end.
+
+front = search(X, y, names=["m", "v"], seconds=10)
+print(front.best.text, front.best.r2)
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from problems.plugins.formulas import grammar as g
+from problems.plugins.formulas import regression as r
+from problems.plugins.formulas.evaluation import Array, evaluate, fit_constants, mean_squared_error, quiet
+from problems.plugins.formulas.grammar import CODES, Formula, constant, parse, write
+from problems.plugins.formulas.ledger import EXACT, BudgetSpent, Equation, Ledger
+from problems.plugins.formulas.population import Evolution
+from problems.plugins.formulas.regression import Target, TermColumns, make_target
+from problems.plugins.formulas.terms import LINKS, count_polynomial_terms, library, monomial, polynomial_terms
+
+DEFAULT_FUNCTIONS = (
+    "+",
+    "-",
+    "*",
+    "/",
+    "**",
+    "square",
+    "cube",
+    "sqrt",
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "tanh",
+    "arcsin",
+    "arccos",
+)
+MOST_ROWS = 1000
+"""Rows that a search works on; more are sampled, and the front is fitted to all at the end."""
+
+
+@dataclass(frozen=True)
+class FrontRow:
+    """One formula of a front.
+
+    text: with all digits, in the grammar; size: nodes; loss: mean squared error (weighted) on the training rows
+    """
+
+    formula: Formula
+    text: str
+    size: int
+    loss: float
+    r2: float
+
+
+@dataclass(frozen=True)
+class Front:
+    """What a search found: formulas, ascending in size and descending in loss.
+
+    best: the recommended row, None if there is none; evaluations: passes over the rows (see ledger)
+    stopped: "exact", "evaluations" or "seconds"
+    """
+
+    rows: tuple[FrontRow, ...]
+    names: tuple[str, ...]
+    best: FrontRow | None
+    evaluations: int
+    seconds: float
+    stopped: str
+
+    def predict(self, x: npt.ArrayLike, row: FrontRow | None = None) -> Array:
+        """Values (n,) of a row, the recommended one by default, at x (n, d); nan where it has none."""
+        chosen = row or self.best
+        if chosen is None:
+            raise ValueError("the front is empty")
+        with quiet():
+            values = evaluate(chosen.formula, np.ascontiguousarray(np.asarray(x, dtype=np.float64).T))
+        return np.where(np.isfinite(values), values, np.nan)
+
+
+Callback = Callable[[Front], bool | None]
+"""Called when the front got better, at most about ten times a second; true ends the search."""
+
+
+class _Stopped(Exception):
+    """The callback asked for the end."""
+
+
+def search(
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    names: Sequence[str] | None = None,
+    seconds: float = 60.0,
+    evaluations: int | None = None,
+    max_size: int = 50,
+    functions: Sequence[str] | None = None,
+    seed: int = 0,
+    guesses: Sequence[str | Formula] = (),
+    sample_weight: npt.ArrayLike | None = None,
+    callback: Callback | None = None,
+) -> Front:
+    """Search formulas of the columns of X that give y.
+
+    X: (n, d) finite numbers; y: (n,); names: of the columns, x1, x2, .. by default; seconds, evaluations: the budget,
+    what ends first; max_size: nodes of a formula; functions: names of the grammar that may occur, by default
+    DEFAULT_FUNCTIONS; guesses: formulas to begin with, as text or Formula; sample_weight: (n,) of the squared errors
+
+    One seed gives one front if `evaluations` ends the search. Raises ValueError, one line, for unusable rows, and
+    FormulaError for a guess that is no formula.
+    """
+    return FormulaSearch(X, y, names, max_size, functions, seed, sample_weight).run(
+        seconds, evaluations, guesses, callback
+    )
+
+
+class FormulaSearch:
+    """One search: its rows checked, its stages in order."""
+
+    def __init__(
+        self,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike,
+        names: Sequence[str] | None = None,
+        max_size: int = 50,
+        functions: Sequence[str] | None = None,
+        seed: int = 0,
+        sample_weight: npt.ArrayLike | None = None,
+    ) -> None:
+        table, goal = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        if table.ndim != 2 or goal.shape != table.shape[:1] or not len(goal) or not table.shape[1]:
+            raise ValueError(f"X must be (rows, columns) and y (rows,), not {table.shape} and {goal.shape}")
+        if not (np.isfinite(table).all() and np.isfinite(goal).all()):
+            raise ValueError("X and y must be finite numbers")
+        self.names = tuple(names) if names is not None else tuple(f"x{i}" for i in range(1, table.shape[1] + 1))
+        if len(self.names) != table.shape[1]:
+            raise ValueError(f"there are {len(self.names)} names for {table.shape[1]} columns")
+        weights = None
+        if sample_weight is not None:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+            if weights.shape != goal.shape or not (weights >= 0).all() or not weights.sum() > 0:
+                raise ValueError("sample_weight must be (rows,) of numbers of at least 0, not all 0")
+            weights = weights / weights.mean()
+        self.functions = _codes(functions or DEFAULT_FUNCTIONS)
+        self.max_size, self.seed = max_size, seed
+        self._rng = random.Random(seed)
+        self._all = (np.ascontiguousarray(table.T), goal, weights)
+        self._rows = self._all
+        if len(goal) > MOST_ROWS:
+            chosen = np.sort(np.random.default_rng(seed).choice(len(goal), MOST_ROWS, replace=False))
+            part = None if weights is None else weights[chosen]
+            self._rows = (np.ascontiguousarray(table[chosen].T), goal[chosen], part)
+
+    def run(
+        self,
+        seconds: float,
+        evaluations: int | None = None,
+        guesses: Sequence[str | Formula] = (),
+        callback: Callback | None = None,
+    ) -> Front:
+        """See `search`."""
+        begun = time.monotonic()
+        starts = [each if isinstance(each, Formula) else parse(each, self.names) for each in guesses]
+        most = math.inf if evaluations is None else float(evaluations)
+        ledger = Ledger(*self._rows, most, begun + seconds, self.max_size)
+        if callback is not None:
+            ledger.improved = self._notify(ledger, callback, begun)
+        stopped = "exact"
+        with quiet():
+            try:
+                self._stages(ledger, starts)
+            except BudgetSpent:
+                stopped = "evaluations" if ledger.spent >= ledger.most else "seconds"
+            except _Stopped:
+                stopped = "callback"
+            return self._front(ledger, begun, stopped)
+
+    def _notify(self, ledger: Ledger, callback: Callback, begun: float) -> Callable[[Equation], None]:
+        last = [0.0]
+
+        def improved(_equation: Equation) -> None:
+            now = time.monotonic()
+            if now - last[0] >= 0.1:
+                last[0] = now
+                if callback(self._front(ledger, begun, "", polish=False)):
+                    raise _Stopped
+
+        return improved
+
+    # -- stages --------------------------------------------------------------------------------------------------------
+
+    def _stages(self, ledger: Ledger, guesses: Sequence[Formula]) -> None:
+        y = ledger.y
+        mean = float(y.mean() if ledger.weights is None else (y * ledger.weights).mean())
+        ledger.score(constant(mean))
+        if float(y.std()) <= 1e-14 * max(1e-300, float(np.abs(y).max())):
+            return
+        for guess in guesses:
+            ledger.fit(guess)
+        indices = [i for i in range(len(ledger.x)) if float(ledger.x[i].std()) > 0]
+        if not indices:
+            return
+        columns = TermColumns(ledger)
+        if g.DIV in self.functions:
+            r.fit_power_law(ledger, indices)
+            if ledger.exact:
+                return
+        targets = self._targets(ledger, indices)
+        if self._spans(ledger, columns, targets):
+            return
+        seeds: list[tuple[int, tuple[Formula, ...]]] = []
+        self._rationals(ledger, columns, targets)
+        if ledger.exact:
+            return
+        for most in (60, 200):
+            for place, target in enumerate(targets):
+                terms, matrix = columns.matrix(library(target.indices, self.functions, most))
+                if not terms:
+                    continue
+                found = r.select_terms(ledger, target, terms, matrix, 6)
+                if found is not None:
+                    seeds.append((place, found.terms))
+                if ledger.exact:
+                    return
+        evolution = Evolution(ledger, columns, targets, self.functions, self._rng)
+        for place, chosen in seeds:
+            evolution.seed(place, chosen)
+        evolution.run()
+
+    def _targets(self, ledger: Ledger, indices: Sequence[int]) -> list[Target]:
+        """Every link that fits the target's range, alone and below the prefactors that the logarithms show."""
+        prefactors: list[dict[int, float]] = [{}]
+        if g.DIV in self.functions:
+            prefactors += r.find_prefactors(ledger, indices)
+        found = []
+        for exponents in reversed(prefactors):
+            rest = [i for i in indices if i not in exponents]
+            if not rest:
+                continue
+            for name, link in LINKS.items():
+                if not set(link.needs) <= set(self.functions):
+                    continue
+                target = make_target(ledger, name, rest, monomial(exponents) if exponents else None)
+                if target is not None:
+                    found.append(target)
+        return found
+
+    def _spans(self, ledger: Ledger, columns: TermColumns, targets: Sequence[Target]) -> bool:
+        """Polynomials of rising degree below every link; whether one is exact, its terms reduced."""
+        n = len(ledger.y)
+        for degree in range(1, 10):
+            for target in targets:
+                count = count_polynomial_terms(len(target.indices), degree)
+                if count > min(0.55 * n, 70):
+                    continue
+                terms, matrix = columns.matrix(polynomial_terms(target.indices, degree))
+                fitted = r.fit_sum(ledger, target, terms, matrix)
+                if fitted is not None and fitted.loss < 1e-9 * ledger.variance:
+                    r.remove_terms(ledger, target, terms, matrix)
+                    if ledger.exact:
+                        return True
+        return False
+
+    def _rationals(self, ledger: Ledger, columns: TermColumns, targets: Sequence[Target]) -> None:
+        if g.DIV not in self.functions:
+            return
+        n = len(ledger.y)
+        for degree in range(1, 7):
+            for target in targets:
+                if target.link.name not in ("identity", "sqrt"):
+                    continue
+                count = count_polynomial_terms(len(target.indices), degree)
+                if 2 * count + 2 > min(0.7 * n, 60):
+                    continue
+                terms, matrix = columns.matrix(polynomial_terms(target.indices, degree))
+                r.fit_rational(ledger, target, terms, terms, matrix, matrix)
+                if ledger.exact:
+                    return
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _front(self, ledger: Ledger, begun: float, stopped: str, polish: bool = True) -> Front:
+        x, y, weights = self._all if polish else self._rows
+        found: dict[Formula, float] = {}
+        for equation in ledger.front():
+            formula, loss = equation.formula, equation.loss
+            if polish:
+                formula, loss = _polish(formula, x, y, weights, ledger.variance)
+            found[formula] = loss
+        rows: list[FrontRow] = []
+        for formula, loss in sorted(found.items(), key=lambda pair: (pair[0].size, pair[1])):
+            if math.isfinite(loss) and (not rows or loss < rows[-1].loss):
+                text = write(formula, self.names)
+                rows.append(FrontRow(formula, text, formula.size, loss, 1 - loss / ledger.variance))
+        best = recommend(rows, len(y), ledger.variance)
+        return Front(tuple(rows), self.names, best, math.ceil(ledger.spent), time.monotonic() - begun, stopped)
+
+
+def recommend(rows: Sequence[FrontRow], n: int, variance: float) -> FrontRow | None:
+    """The row with the smallest description: log-likelihood against constants and nodes (after BIC), where errors below
+    rounding count as equal."""
+    best: tuple[float, FrontRow] | None = None
+    for row in rows:
+        constants = len(row.formula.fitted)
+        if constants + 1 >= 0.7 * n and len(rows) > 1 and n > 3:
+            continue
+        error = max(row.loss / variance, EXACT)
+        freedom = max(1e-3, 1 - (constants + 1) / n)
+        cost = n * math.log(error / freedom**2) + (constants + 0.4 * row.size) * math.log(n)
+        if best is None or cost < best[0]:
+            best = (cost, row)
+    return best[1] if best else (rows[0] if rows else None)
+
+
+def _polish(formula: Formula, x: Array, y: Array, weights: Array | None, variance: float) -> tuple[Formula, float]:
+    """Fitted to all rows, and constants rounded wherever that costs nothing."""
+    fitted = fit_constants(formula, x, y, weights, 10)
+    loss = fitted.loss
+    formula = fitted.formula if math.isfinite(loss) else formula
+    allowed = max(loss * (1 + 1e-6), EXACT * variance)
+    for place in formula.fitted:
+        value = formula.values[place]
+        for digits in range(0, 5):
+            rounded = float(f"{value:.{digits}e}") if abs(value) < 1 else round(value, digits)
+            if rounded == value or (rounded == 0 and value != 0):
+                continue
+            values = (*formula.values[:place], rounded, *formula.values[place + 1 :])
+            tried = Formula(formula.codes, values)
+            reached = mean_squared_error(tried, x, y, weights)
+            if reached <= allowed:
+                formula, loss = tried, reached
+                break
+    return formula, loss
+
+
+def _codes(functions: Sequence[str]) -> tuple[int, ...]:
+    unknown = [name for name in functions if name not in CODES]
+    if unknown:
+        raise ValueError(f"there is no function {unknown[0]!r}; there is {', '.join(CODES)}")
+    return tuple(dict.fromkeys([g.ADD, g.SUB, g.MUL, *(CODES[name] for name in functions)]))

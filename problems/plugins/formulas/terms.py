@@ -1,0 +1,237 @@
+"""Building blocks of linear models: monomials, functions of monomials, and the links between a sum and the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, combinations_with_replacement
+
+import numpy as np
+
+from problems.plugins.formulas import grammar as g
+from problems.plugins.formulas.evaluation import Array
+from problems.plugins.formulas.grammar import Formula, apply, constant, fixed, variable
+
+
+@dataclass(frozen=True)
+class Link:
+    """y = g(z) around a model that is linear in its coefficients.
+
+    inverse: z of y, not finite where there is none; forward: y of z; slope: dy/dz as a function of y, with which the
+    rows are weighted so that the error of z measures that of y; wrap: g of a formula; needs: functions of the grammar
+    """
+
+    name: str
+    inverse: Callable[[Array], Array]
+    forward: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+    wrap: Callable[[Formula], Formula]
+    needs: tuple[int, ...]
+
+
+def _reciprocal(formula: Formula) -> Formula:
+    return apply(g.DIV, fixed(1), formula)
+
+
+LINKS: dict[str, Link] = {
+    link.name: link
+    for link in (
+        Link("identity", lambda y: y, lambda z: z, np.ones_like, lambda f: f, ()),
+        Link("reciprocal", lambda y: 1 / y, lambda z: 1 / z, np.square, _reciprocal, (g.DIV,)),
+        Link("exp", np.log, np.exp, lambda y: y, lambda f: apply(g.EXP, f), (g.EXP,)),
+        Link(
+            "sqrt",
+            lambda y: np.where(y >= 0, y * y, np.nan),
+            np.sqrt,
+            lambda y: 0.5 / np.maximum(y, 1e-9),
+            lambda f: apply(g.SQRT, f),
+            (g.SQRT,),
+        ),
+        Link(
+            "inverse sqrt",
+            lambda y: np.where(y > 0, 1 / (y * y), np.nan),
+            lambda z: 1 / np.sqrt(z),
+            lambda y: 0.5 * y**3,
+            lambda f: _reciprocal(apply(g.SQRT, f)),
+            (g.SQRT, g.DIV),
+        ),
+        Link("square", np.sqrt, np.square, lambda y: 2 * np.sqrt(y), lambda f: apply(g.SQUARE, f), (g.SQUARE,)),
+        Link("log", np.exp, np.log, lambda y: np.exp(-y), lambda f: apply(g.LOG, f), (g.LOG,)),
+        Link(
+            "arcsin",
+            lambda y: np.where(np.abs(y) < 1.570796, np.sin(y), np.nan),
+            np.arcsin,
+            lambda y: 1 / np.maximum(np.cos(y), 1e-6),
+            lambda f: apply(g.ARCSIN, f),
+            (g.ARCSIN,),
+        ),
+        Link(
+            "arccos",
+            lambda y: np.where((y > 0) & (y < 3.141592), np.cos(y), np.nan),
+            np.arccos,
+            lambda y: 1 / np.maximum(np.sin(y), 1e-6),
+            lambda f: apply(g.ARCCOS, f),
+            (g.ARCCOS,),
+        ),
+        Link(
+            "tanh",
+            lambda y: np.where(np.abs(y) < 1, np.arctanh(y), np.nan),
+            np.tanh,
+            lambda y: 1 - y * y,
+            lambda f: apply(g.TANH, f),
+            (g.TANH,),
+        ),
+    )
+}
+
+
+def power(index: int, exponent: float) -> Formula:
+    """Variable `index` to a positive exponent: whole and half exponents as functions, others as a constant to fit."""
+    base = variable(index)
+    if exponent == 1:
+        return base
+    if exponent == 2:
+        return apply(g.SQUARE, base)
+    if exponent == 3:
+        return apply(g.CUBE, base)
+    if exponent == 0.5:
+        return apply(g.SQRT, base)
+    if exponent == 1.5:
+        return apply(g.MUL, base, apply(g.SQRT, base))
+    return apply(g.POW, base, fixed(exponent) if exponent == int(exponent) else constant(exponent))
+
+
+def monomial(exponents: Mapping[int, float]) -> Formula:
+    """The product of powers of variables; the number 1 for none."""
+    above = [power(index, e) for index, e in sorted(exponents.items()) if e > 0]
+    below = [power(index, -e) for index, e in sorted(exponents.items()) if e < 0]
+    top = product(above) if above else fixed(1)
+    return apply(g.DIV, top, product(below)) if below else top
+
+
+def product(factors: Sequence[Formula]) -> Formula:
+    """All factors multiplied."""
+    result = factors[0]
+    for factor in factors[1:]:
+        result = apply(g.MUL, result, factor)
+    return result
+
+
+def polynomial_terms(indices: Sequence[int], degree: int) -> list[Formula]:
+    """Every monomial of these variables of total degree 1 to `degree`, low degrees first."""
+    found = []
+    for total in range(1, degree + 1):
+        for chosen in combinations_with_replacement(indices, total):
+            exponents: dict[int, float] = {}
+            for index in chosen:
+                exponents[index] = exponents.get(index, 0) + 1
+            found.append(monomial(exponents))
+    return found
+
+
+def count_polynomial_terms(variables: int, degree: int) -> int:
+    """How many terms `polynomial_terms` gives."""
+    total = 1
+    for k in range(1, degree + 1):
+        total = total * (variables + k) // k
+    return total - 1
+
+
+def library(indices: Sequence[int], functions: Iterable[int], most: int) -> list[Formula]:
+    """Terms for forward selection, simple ones first: powers, ratios, functions of them, and products of functions."""
+    allowed = set(functions)
+    unary = [code for code in (g.SIN, g.COS, g.EXP, g.LOG, g.SQRT, g.TANH) if code in allowed]
+    singles: list[dict[int, float]] = [{i: e} for e in (1, -1, 2, -2, 3, -3, 4, 5, 6) for i in indices]
+    pairs: list[dict[int, float]] = []
+    for signs in (
+        (1, 1),
+        (1, -1),
+        (-1, 1),
+        (2, 1),
+        (1, 2),
+        (2, -1),
+        (-1, 2),
+        (1, -2),
+        (-2, 1),
+        (2, -2),
+        (-2, 2),
+        (2, 2),
+    ):
+        pairs += [{i: signs[0], j: signs[1]} for i, j in combinations(indices, 2)]
+    if g.DIV not in allowed:
+        singles = [m for m in singles if min(m.values()) > 0]
+        pairs = [m for m in pairs if min(m.values()) > 0]
+    inner = [variable(i) for i in indices]
+    inner += [apply(g.SQUARE, variable(i)) for i in indices]
+    few = list(combinations(indices, 2)) if len(indices) <= 5 else []
+    ratios = [monomial({i: 1, j: s}) for i, j in few for s in (1, -1)] + [monomial({j: 1, i: -1}) for i, j in few]
+    differences = [apply(g.SUB, variable(i), variable(j)) for i, j in few]
+    functions_of = [apply(f, u) for u in inner for f in unary]
+    functions_of += [apply(g.EXP, apply(g.NEG, u)) for u in inner if g.EXP in allowed]
+    trig = [apply(f, variable(i)) for i in indices for f in unary]
+    by_variable = [apply(g.MUL, variable(i), t) for t in trig for i in indices]
+    crossed = [apply(g.MUL, a, b) for a, b in combinations(trig, 2)] if len(trig) <= 24 else []
+    deeper = [apply(f, u) for u in (*ratios, *differences) for f in unary]
+    deeper += [apply(g.EXP, apply(g.NEG, u)) for u in ratios if g.EXP in allowed]
+    triples = [monomial(dict(zip(c, s, strict=True))) for c in combinations(indices, 3) for s in _TRIPLE_SIGNS]
+    cubes = [apply(f, apply(g.CUBE, variable(i))) for i in indices for f in unary[:2]]
+    squares = (
+        [
+            apply(g.MUL, apply(a, variable(i)), apply(b, apply(g.SQUARE, variable(j))))
+            for i in indices
+            for j in indices
+            for a in unary[:2]
+            for b in unary[:2]
+        ]
+        if len(indices) <= 3
+        else []
+    )
+    found: dict[Formula, None] = {}
+    groups = (
+        [monomial(m) for m in singles],
+        [monomial(m) for m in pairs],
+        functions_of,
+        by_variable,
+        crossed,
+        deeper,
+        triples,
+        cubes,
+        squares,
+    )
+    for group in groups:
+        for term in group:
+            if len(found) >= most:
+                return list(found)
+            found[term] = None
+    return list(found)
+
+
+_TRIPLE_SIGNS = ((1, 1, 1), (1, 1, -1), (1, -1, 1), (-1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
+
+
+def weighted_sum(terms: Sequence[Formula], coefficients: Sequence[float], intercept: float = 0.0) -> Formula:
+    """intercept + sum of coefficient * term, with no node for coefficients that are 0 or 1. Positive terms first."""
+    pairs = [(float(c), t) for c, t in zip(coefficients, terms, strict=True) if c != 0.0]
+    pairs.sort(key=lambda pair: pair[0] < 0)
+    result: Formula | None = None
+    for coefficient, term in pairs:
+        size = abs(coefficient)
+        part = term if size == 1.0 else _scaled(size, term)
+        if result is None:
+            result = part if coefficient > 0 else (apply(g.NEG, part) if size == 1.0 else _scaled(coefficient, term))
+        else:
+            result = apply(g.ADD if coefficient > 0 else g.SUB, result, part)
+    if result is None:
+        return constant(intercept)
+    if intercept:
+        result = apply(g.ADD if intercept > 0 else g.SUB, result, constant(abs(intercept)))
+    return result
+
+
+def _scaled(coefficient: float, term: Formula) -> Formula:
+    """coefficient * term; a term 1 / u takes the coefficient in place of its 1."""
+    if term.codes[-1] == g.DIV and term.codes[0] == g.FIXED and term.values[0] == 1.0:
+        parts = term.arguments()
+        if parts[0].size == 1:
+            return apply(g.DIV, constant(coefficient), parts[1])
+    return apply(g.MUL, constant(coefficient), term)

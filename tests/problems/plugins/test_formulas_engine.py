@@ -1,0 +1,110 @@
+"""The engine of formulas: the grammar, values, derivatives, fits, and the search."""
+
+import math
+
+import numpy as np
+import pytest
+
+from problems.plugins.formulas import FormulaError, parse, search, write
+from problems.plugins.formulas.evaluation import evaluate, evaluate_with_jacobian, fit_constants, quiet
+from problems.plugins.formulas.published import feynman, small
+
+NAMES = ("a", "b")
+X = np.random.default_rng(0).uniform(0.5, 2.0, (2, 50))
+
+
+@pytest.mark.parametrize(
+    "law", [law for law in (*feynman(), *small()) if law.name != "Neat-6"], ids=lambda law: law.name
+)
+def test_published_formulas_are_read_and_written_back(law):
+    formula = law.formula
+    assert parse(write(formula, law.names), law.names) == formula
+    _x, y = law.rows("train", 0)
+    assert len(y) >= 20 and np.isfinite(y).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a**2 + 3*b", X[0] ** 2 + 3 * X[1]),
+        ("y = np.sin(a) / math.sqrt(b)", np.sin(X[0]) / np.sqrt(X[1])),
+        ("```python\nc = a*b\nreturn -c^3\n```", -((X[0] * X[1]) ** 3)),
+        ("def f(a, b):\n    '''A law.'''\n    t = exp(-a)\n    return t*pow(b, 0.5)", np.exp(-X[0]) * X[1] ** 0.5),
+        ("lambda a, b: a - -b - (a - b)", 2 * X[1]),
+        ("pi*arctan(a)", math.pi * np.arctan(X[0])),
+    ],
+)
+def test_texts_are_read(text, value):
+    if text.startswith("```"):
+        text = text.replace("return", "y =")
+    assert np.allclose(evaluate(parse(text, NAMES), X), value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "a +", "c*a", "__import__('os').system('true')", "a if b else a", "eval('a')", "a[0]", "sin(a, b)", "'a'"]
+    + ["True", "1e999", "(" * 3000 + "a" + ")" * 3000, "-" * 3900 + "a", "while True:\n    a", "a.b.c", "10**400"],
+)
+def test_other_texts_are_refused_in_one_line(text):
+    try:
+        formula = parse(text, NAMES)
+    except FormulaError as error:
+        assert len(str(error).splitlines()) == 1
+    else:
+        assert text == "10**400" and formula.size == 3
+
+
+def test_numbers_with_a_point_are_fitted_and_whole_ones_are_kept():
+    formula = parse("1.0*a**2 + 3*b - 0.5", NAMES)
+    assert [formula.values[place] for place in formula.fitted] == [1.0, 0.5]
+
+
+def test_the_jacobian_is_the_derivative():
+    text = "1.3*exp(-0.7*a) + (a + 0.5)**1.5/b - log(b + 2.0)*sin(0.9*a*b) + sqrt(abs(a - 3.0)) + tanh(0.1*a)**2"
+    formula = parse(text, NAMES)
+    _values, jacobian = evaluate_with_jacobian(formula, X)
+    constants = [formula.values[place] for place in formula.fitted]
+    for place in range(len(constants)):
+        above, below = list(constants), list(constants)
+        above[place] += 1e-6
+        below[place] -= 1e-6
+        difference = evaluate(formula.with_constants(above), X) - evaluate(formula.with_constants(below), X)
+        assert np.allclose(difference / 2e-6, jacobian[place], atol=1e-7)
+
+
+def test_a_fit_finds_the_constants_and_counts_its_passes():
+    truth = parse("2.5*exp(-1.5*a) + 0.3*b", NAMES)
+    fitted = fit_constants(parse("1.0*exp(-1.0*a) + 1.0*b", NAMES), X, evaluate(truth, X), steps=20)
+    assert fitted.loss < 1e-20 and 3 <= fitted.evaluations <= 100
+    assert np.allclose(fitted.formula.values, truth.values)
+
+
+def test_numeric_faults_are_an_infinite_loss():
+    with quiet():
+        assert fit_constants(parse("log(-a)*1.0", NAMES), X, X[0]).loss == math.inf
+        assert fit_constants(parse("exp(exp(exp(9*a)))", NAMES), X, X[0]).loss == math.inf
+
+
+def test_a_search_finds_a_law_and_is_reproducible():
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(1, 5, (100, 3))
+    goal = rows[:, 0] * np.sqrt(rows[:, 1]) / (rows[:, 2] + 2)
+    seen = []
+    first, second = (
+        search(rows, goal, names=("m", "v", "t"), evaluations=1500, seconds=60, seed=3, callback=seen.append)
+        for _ in range(2)
+    )
+    assert [row.text for row in first.rows] == [row.text for row in second.rows] and seen
+    assert first.best.r2 > 0.9999 and first.evaluations <= 1600
+    assert [row.size for row in first.rows] == sorted({row.size for row in first.rows})
+    assert np.allclose(first.predict(rows), goal, rtol=0.1)
+
+
+@pytest.mark.parametrize("rows", [np.full((5, 1), np.nan), np.zeros((0, 2)), np.zeros((3,))])
+def test_rows_that_cannot_be_used_are_refused(rows):
+    with pytest.raises(ValueError, match="X"):
+        search(rows, np.zeros(len(rows)))
+
+
+def test_a_constant_target_is_its_constant():
+    assert search(np.random.default_rng(0).random((20, 2)), np.full(20, 3.0)).best.text == "3.0"
