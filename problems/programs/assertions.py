@@ -1,11 +1,11 @@
 """Taking tests apart, so that the answer's process holds the call and the parent holds the expected value.
 
 `assert CALL == LITERAL` (either way round), `assert CALL`, `assert not CALL` and `assert CALL is None|True|False`
-become CallCases. Every other assertion-bearing statement becomes a JudgeCase: a function of the judge's code, in which
-the names of the answer are proxies (see problems.programs.problem).
+become CallCases. Every other statement that can fail a test becomes a JudgeCase: a function of the judge's code, in
+which the names of the answer are proxies (see problems.programs.judge).
 
-A judge sees values, not objects: a test that relies on the answer changing its argument in place, or on passing it a
-function, cannot be posed this way. One that makes objects of a class is refused when it is read.
+A judge sees values, exceptions, changed arguments, functions and iterators of the answer, not its objects: a test that
+makes objects of a class, or passes a function of its own to the answer, is refused when it is read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import copy
 import math
 import sys
 from collections.abc import Container, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from problems.programs.cases import CallCase, Case, JudgeCase
 from problems.python_syntax import parse_source
@@ -88,24 +88,148 @@ def _is_call(node: ast.expr, names: frozenset[str]) -> bool:
 
 
 def bears_assertion(statement: ast.stmt, asserting: Container[str] = ()) -> bool:
-    """Whether it can fail a test: holds an `assert` or names one of `asserting`, and is no definition."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    """Whether it is there to fail a test: it holds an `assert` or a `raise`, calls what asserts (`assert_allclose`,
+    `assertEqual`, `pytest.raises`), or names one of `asserting`; and it is no definition."""
+    if isinstance(statement, _DEFINITIONS):
         return False
-    return any(isinstance(node, ast.Assert) for node in ast.walk(statement)) or mentions(statement, asserting)
+    return any(map(_asserts, ast.walk(statement))) or mentions(statement, asserting)
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _asserts(node: ast.AST) -> bool:
+    if isinstance(node, ast.Assert | ast.Raise):
+        return True
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name.startswith("assert") or name in ("raises", "warns", "fail", "failUnless", "failIf")
 
 
 def asserting_functions(code: str) -> frozenset[str]:
     """Functions of a module that assert something."""
-    functions = [node for node in _parsed(code) if isinstance(node, ast.FunctionDef)]
-    asserts = "assert_allclose", "assert_array_equal", "assert_equal"
-    return frozenset(
-        function.name
-        for function in functions
-        if any(
-            isinstance(node, ast.Assert) or (isinstance(node, ast.Attribute) and node.attr in asserts)
-            for node in ast.walk(function)
-        )
+    return asserting_definitions(_parsed(code))
+
+
+def asserting_definitions(statements: Sequence[ast.stmt]) -> frozenset[str]:
+    """Functions and unittest's test classes among the statements that assert something, or call such a one."""
+    defined = [node for node in statements if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    found: set[str] = set()
+    while True:
+        more = {
+            node.name
+            for node in defined
+            if node.name not in found
+            and _may_assert(node)
+            and (any(map(_asserts, ast.walk(node))) or mentions(node, found))
+        }
+        if not more:
+            return frozenset(found)
+        found |= more
+
+
+def _may_assert(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef) or is_test_class(node)
+
+
+def is_test_class(node: ast.stmt) -> bool:
+    """A class of unittest's kind."""
+    return isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("TestCase") for base in node.bases)
+
+
+def with_test_calls(statements: Sequence[ast.stmt], *, functions: bool) -> list[ast.stmt]:
+    """The statements with a call of each test that a runner would find: the methods of unittest's classes and, if
+    `functions`, module functions named test_... that nothing calls. Calls of the runner itself are gone."""
+    running = [statement for statement in statements if not isinstance(statement, _DEFINITIONS)]
+    kept: list[ast.stmt] = []
+    for statement in statements:
+        if _starts_runner(statement):
+            continue
+        kept.append(statement)
+        if isinstance(statement, ast.ClassDef) and is_test_class(statement):
+            methods = [node.name for node in statement.body if isinstance(node, ast.FunctionDef)]
+            calls = [f"{statement.name}({name!r}).debug()" for name in methods if name.startswith("test")]
+            kept += [_statement(call) for call in calls]
+        elif functions and _is_test_function(statement) and not any(mentions(s, {statement.name}) for s in running):
+            kept.append(_statement(f"{statement.name}()"))
+    return kept
+
+
+def _is_test_function(node: ast.stmt) -> TypeGuard[ast.FunctionDef]:
+    if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test") or node.args.args:
+        return False
+    return any(map(_asserts, ast.walk(node)))
+
+
+def _starts_runner(statement: ast.stmt) -> bool:
+    source = ast.unparse(statement) if isinstance(statement, ast.If | ast.Expr) else ""
+    return source.startswith(("if __name__", "unittest.main(", "pytest.main("))
+
+
+def _statement(source: str) -> ast.stmt:
+    return parse_source(source).body[0]
+
+
+def changed_names(statement: ast.stmt, local: frozenset[str]) -> frozenset[str]:
+    """Variables of the test that the statement may change: what it binds, what it passes to a call or calls a method
+    of, and what it assigns a part of."""
+    touched: set[str] = set()
+    for node in ast.walk(statement):
+        parts: list[ast.AST] = []
+        if isinstance(node, ast.Call):
+            parts = [node]
+        elif isinstance(node, ast.Assign | ast.AugAssign):
+            parts = list(node.targets) if isinstance(node, ast.Assign) else [node.target]
+        touched |= {inner.id for part in parts for inner in ast.walk(part) if isinstance(inner, ast.Name)}
+    return bound_names([statement]) | (frozenset(touched) & local)
+
+
+def without_assertion(statement: ast.stmt) -> ast.stmt:
+    """What the statement does besides asserting."""
+    return ast.Expr(statement.test) if isinstance(statement, ast.Assert) else statement
+
+
+def passes_function(node: ast.AST, entries: frozenset[str], functions: Container[str]) -> bool:
+    """Whether one of the test's own functions is an argument of a call of the answer."""
+    calls = [inner for inner in ast.walk(node) if isinstance(inner, ast.Call) and _is_call(inner, entries)]
+    given = [part for call in calls for part in (*call.args, *(keyword.value for keyword in call.keywords))]
+    return any(
+        isinstance(inner, ast.Lambda) or (isinstance(inner, ast.Name) and inner.id in functions)
+        for part in given
+        for inner in ast.walk(part)
     )
+
+
+class InlinedLambdas(ast.NodeTransformer):
+    """Names of lambdas in the place where they are used: a call that passes one can then leave its test."""
+
+    def __init__(self, preceding: Sequence[ast.stmt]) -> None:
+        self.lambdas = {
+            target.id: statement.value
+            for statement in preceding
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Lambda)
+            for target in statement.targets
+            if isinstance(target, ast.Name)
+        }
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        known = self.lambdas.get(node.id)
+        return copy.deepcopy(known) if known is not None and isinstance(node.ctx, ast.Load) else node
+
+
+def bound_names(statements: Sequence[ast.stmt]) -> frozenset[str]:
+    """Names that the statements assign, define or import."""
+    bound = set()
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bound.add(node.id)
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                bound.add(node.name)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                bound.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
+    return frozenset(bound)
 
 
 def is_vacuous(statement: ast.stmt) -> bool:
@@ -127,8 +251,20 @@ def judge_function(name: str, preceding: Sequence[ast.stmt], statement: ast.stmt
 
 def object_classes(code: str) -> set[str]:
     """Classes that a module defines, exceptions aside."""
-    classes = [node for node in _parsed(code) if isinstance(node, ast.ClassDef)]
+    known = exception_classes(code)
+    classes = [node for node in _parsed(code) if isinstance(node, ast.ClassDef) and node.name not in known]
     return {c.name for c in classes if not any(ast.unparse(b).endswith(("Error", "Exception")) for b in c.bases)}
+
+
+def exception_classes(code: str) -> dict[str, str]:
+    """Exceptions that a module defines, with the first base of each as it is written, in their order."""
+    classes = [node for node in _parsed(code) if isinstance(node, ast.ClassDef) and node.bases]
+    found: dict[str, str] = {}
+    for node in classes:
+        base = ast.unparse(node.bases[0])
+        if base in found or (isinstance(kind := getattr(builtins, base, None), type) and issubclass(kind, Exception)):
+            found[node.name] = base
+    return found
 
 
 def object_makers(code: str, classes: set[str]) -> set[str]:

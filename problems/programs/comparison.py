@@ -90,6 +90,8 @@ def _all_close(value: Any, expected: Any, tolerance: float) -> bool:
 
 
 def _same_set(value: Any, expected: Any) -> bool:
+    if isinstance(value, range):
+        return False  # the answer may return one of any length
     try:
         return set(value) == set(expected)
     except TypeError:

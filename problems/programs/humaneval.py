@@ -48,7 +48,8 @@ def humaneval_task(row: Mapping[str, Any]) -> Task:
     statements = [s for s in check.body if not isinstance(s, ast.Pass)]
     shared = "\n".join(part for part in (helpers, ast.unparse(ast.Module(outside, []))) if part)
     makers = assertions.object_makers(shared, assertions.object_classes(helpers))
-    cases, judge = cases_of(statements, [entry], helpers=shared, aliases=[check.args.args[0].arg], classes=makers)
+    parameter = check.args.args[0].arg
+    cases, judge = cases_of(statements, [entry], helpers=shared, setup=helpers, aliases=[parameter], classes=makers)
     if not cases:
         raise ValueError("check(candidate) asserts nothing")
     body = row.get("canonical_solution")

@@ -30,16 +30,19 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
     text = _text(row, "text" if "text" in row else "prompt").strip()
     code = _reference(row, text)
     key = "test" if row.get("test") else "test_list"
-    found = _statements(row[key], key)
+    found = assertions.with_test_calls(_statements(row[key], key), functions=True)
     definitions = [s for s in found if isinstance(s, ast.FunctionDef | ast.Import | ast.ImportFrom)]
     statements = [s for s in found if s not in definitions]
-    shared = [*_lines(row.get("test_imports") or ()), *(ast.unparse(s) for s in definitions)]
-    imports = "\n".join(shared)
+    setup = "\n".join(_lines(row.get("test_imports") or ()))
+    imports = "\n".join((setup, *(ast.unparse(s) for s in definitions)))
     epilogue = _text(row, "test_setup_code").replace("\r\n", "\n").strip() if row.get("test_setup_code") else ""
-    entry = str(row.get("entry_point") or _entry(statements, code, imports))
-    names = _names(statements, code, entry, imports)
+    entry = str(row.get("entry_point") or _entry(found, code, imports))
+    names = _names(found, code, entry, imports)
     classes = assertions.object_classes(code) if code else {name for name in names if name[0].isupper()}
-    cases, judge = cases_of(statements, names, helpers=imports, classes=classes, public=1)
+    exceptions = assertions.exception_classes(code)
+    cases, judge = cases_of(
+        statements, names, helpers=imports, setup=setup, classes=classes, exceptions=exceptions, public=1
+    )
     if not cases:
         raise ValueError(f"`{key}` asserts nothing")
     header = assertions.signature(code, entry) or assertions.guess_signature(cases, entry)
@@ -51,7 +54,7 @@ def mbpp_task(row: Mapping[str, Any]) -> Task:
         seed=f"{header}\n    pass\n",
         cases=cases,
         entry=entry,
-        setup="\n".join(_lines(row.get("test_imports") or ())),
+        setup=setup,
         epilogue=epilogue,
         judge=judge,
         oracle=imports,
@@ -106,9 +109,10 @@ def _entry(statements: Sequence[ast.stmt], code: str, imports: str) -> str:
     for name in called:
         if name in defined:
             return name
-    if not called:
+    named = [node.id for s in statements for node in ast.walk(s) if isinstance(node, ast.Name) and node.id in defined]
+    if not (called or named):
         raise ValueError("the tests call no function")
-    return called[0]
+    return (named or called)[0]  # raises(ValueError, f, -1) names what it calls
 
 
 def _aliases(statement: ast.ImportFrom) -> list[str]:

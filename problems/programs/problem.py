@@ -1,29 +1,22 @@
-"""A Problem judged by test cases: one component of the reward vector per case, further cases in the last one.
-
-Tests that are code of their own: they run in one sandbox session, the answer lives in another.
-
-The judge's code calls the answer through proxies; each call is a message to the parent, which evaluates it in the
-answer's session and sends the value back. The answer never shares a process with a test, so it cannot read one, and
-the judge receives plain values alone, so nothing of the answer's runs in it.
-"""
+"""A Problem judged by test cases: one component of the reward vector per case, further cases in the last one."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from problems.contract import Problem, Score, ScorerFault
 from problems.programs.cases import CallCase, JudgeCase, StdinCase, Task
 from problems.programs.comparison import call_passes, same_output
-from problems.programs.feedback import CaseReport, clip, feedback, show_value
+from problems.programs.feedback import CaseReport, clip, feedback
+from problems.programs.judge import judge_answer
 from problems.python_syntax import code_features, strip_fence
 from problems.sandbox.contract import WALL_FACTOR, CaseOutcome, Limits, Program
 
 if TYPE_CHECKING:
     from problems.sandbox.pool import Sandbox
-    from problems.sandbox.session import SandboxSession
 
 
 class ProgramProblem(Problem):
@@ -47,6 +40,8 @@ class ProgramProblem(Problem):
         self._sandbox = sandbox
         self._accepted: dict[str, CaseOutcome] = {}
         self._oracle_lock = threading.Lock()
+        self._tests_lock = threading.Lock()
+        self._tests_checked = task.reference is None
         self.timeout: float | None = task.seconds
         self._limits = Limits(cpu_seconds=task.seconds, wall_seconds=task.seconds * WALL_FACTOR)
 
@@ -78,7 +73,9 @@ class ProgramProblem(Problem):
         return strip_fence(answer, wanted=f"def {self.task.entry}" if self.task.entry else "")
 
     def score(self, answer: str) -> Score:
-        """Rewards 1.0 or 0.0 per case. Raises ScorerFault if a test of the data set fails by itself."""
+        """Rewards 1.0 or 0.0 per case. Raises ScorerFault if a test of the data set fails by itself, fails the data
+        set's own solution, or passes an answer without a body."""
+        self._check_tests()
         code = self.canonical(answer)
         if not code.strip():
             return Score.failure(len(self.objectives), "empty answer", "The answer holds no code.")
@@ -89,6 +86,23 @@ class ProgramProblem(Problem):
         ran = any(report.outcome.status == "ok" for report in reports)
         error = None if ran else clip(reports[0].outcome.message or reports[0].outcome.status)
         return Score(rewards, sum(rewards) / len(rewards), code_features(code), feedback(reports), error)
+
+    def _check_tests(self) -> None:
+        """Before the first answer is scored: the tests accept the data set's own solution, and refuse the seed."""
+        with self._tests_lock:
+            if self._tests_checked or self.task.reference is None:
+                return
+            failing = [report for report in self._reports(self.canonical(self.task.reference)) if not report.passed]
+            if failing:
+                about = feedback(failing[:1]).strip().splitlines()
+                raise ScorerFault(
+                    f"{self.name}: the data set's own solution fails {len(failing)} of {len(self.task.cases)} tests "
+                    f"({about[-1] if about else failing[0].outcome.message}); mend the row or leave it out"
+                )
+            decided = [c for c in self.task.cases if not isinstance(c, CallCase) or c.relation != "any"]
+            if decided and all(report.passed for report in self._reports(self.task.seed)):
+                raise ScorerFault(f"{self.name}: its tests pass an answer without a body; mend the row or leave it out")
+            self._tests_checked = True
 
     def _reports(self, code: str) -> list[CaseReport]:
         task = self.task
@@ -134,56 +148,3 @@ class ProgramProblem(Problem):
             return call_passes(case, outcome.value)
         accepted = (self._accepted[text].value for text in case.accepts)
         return any(call_passes(replace(case, expected=value), outcome.value) for value in accepted)
-
-
-class AnswerFailed(Exception):
-    """A call of the answer did not return; raised inside the judge in the call's place."""
-
-
-@dataclass(frozen=True)
-class CaseVerdict:
-    """One judged case.
-
-    outcome: of the case as a whole; status "ok" with value True if it passed
-    calls: what was asked of the answer and what came back, as a prompt may show it
-    """
-
-    outcome: CaseOutcome
-    calls: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        return self.outcome.status == "ok" and self.outcome.value is True
-
-
-def judge_answer(
-    sandbox: Sandbox, answer: str, setup: str, judge: str, cases: Sequence[JudgeCase], limits: Limits
-) -> list[CaseVerdict]:
-    """Every case's verdict. Raises ScorerFault if the judge's code fails by itself, before it calls the answer."""
-    with (
-        sandbox.session(answer, limits, setup=setup) as beside,
-        sandbox.session(judge, limits) as bench,
-    ):
-        return [_verdict(beside, bench, case) for case in cases]
-
-
-def _verdict(beside: SandboxSession, bench: SandboxSession, case: JudgeCase) -> CaseVerdict:
-    calls: list[str] = []
-    failed: list[CaseOutcome] = []
-
-    def ask(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        call = f"{name}({', '.join([*map(show_value, args), *(f'{k}={show_value(v)}' for k, v in kwargs.items())])})"
-        outcome = beside.evaluate(f"{name}(*args, **kwargs)", {"args": args, "kwargs": dict(kwargs)})
-        if outcome.status == "ok":
-            calls.append(f"{call} returned {show_value(outcome.value)}")
-            return outcome.value
-        failed.append(outcome)
-        calls.append(f"{call} failed: {outcome.message}")
-        raise AnswerFailed(outcome.message)
-
-    outcome = bench.evaluate(f"{case.function}()", host_call=ask)
-    if outcome.status != "ok" and not calls:
-        raise ScorerFault(f"the test `{clip(case.source, 120)}` failed by itself: {outcome.message}")
-    if outcome.status != "ok" and failed:
-        outcome = failed[-1]  # the answer's own trouble says more than the judge's
-    return CaseVerdict(outcome, tuple(calls))

@@ -15,15 +15,60 @@ function of the file, `assertion(candidate(*inp), ref_func(*inp), 0)`: its value
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from problems.programs import assertions
 from problems.programs.assertions import literal_value, mentions
 from problems.programs.cases import CallCase, Case, JudgeCase, Relation, Unusable
+from problems.programs.judge import PROXIES
 from problems.python_syntax import parse_source
 
-_PROXY = "def {name}(*args, **kwargs):\n    return host_call({name!r}, *args, **kwargs)\n"
+_PROXY = "def {name}(*args, **kwargs):\n    return _evo_answer({name!r}, *args, **kwargs)\n"
+_PYTEST = """
+class pytest:
+    class raises:
+        def __init__(self, kinds, *call, match=None, **named):
+            self.kinds, self.match, self.value = kinds, match, None
+            if call:
+                with self:
+                    call[0](*call[1:], **named)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, kind, error, traceback):
+            import re
+
+            if kind is None:
+                raise AssertionError(f"DID NOT RAISE {self.kinds}")
+            if not issubclass(kind, self.kinds):
+                return False
+            self.type, self.value = kind, error
+            if self.match is not None:
+                assert re.search(self.match, str(error)), f"{self.match!r} does not match {str(error)!r}"
+            return True
+
+    class approx:
+        def __init__(self, expected, rel=1e-6, abs=1e-12, nan_ok=False):
+            self.expected, self.rel, self.abs = expected, rel, abs
+
+        def __eq__(self, other):
+            return self.near(other, self.expected)
+
+        def near(self, got, wanted):
+            import math
+
+            if isinstance(wanted, dict):
+                return got.keys() == wanted.keys() and all(self.near(got[key], wanted[key]) for key in wanted)
+            if isinstance(wanted, (list, tuple)):
+                return len(got) == len(wanted) and all(map(self.near, got, wanted))
+            if isinstance(wanted, (int, float)):
+                return math.isclose(got, wanted, rel_tol=self.rel, abs_tol=self.abs)
+            return got == wanted
+"""
+"""What tests use of pytest, for a sandbox that has none of it."""
 
 
 def cases_of(
@@ -31,15 +76,19 @@ def cases_of(
     names: Sequence[str],
     *,
     helpers: str = "",
+    setup: str = "",
     aliases: Sequence[str] = (),
     classes: Container[str] = (),
+    exceptions: Mapping[str, str] | None = None,
     public: int = 0,
 ) -> tuple[tuple[Case, ...], str]:
     """The cases in `statements`, and the judge's code for those that need one ("" if none does).
 
     names: what the answer defines and the tests call; aliases: further names for the first of them (HumanEval's
-    `candidate`); helpers: trusted code that the tests may use; classes: names that make objects, which cannot reach a
-    judge; public: how many leading cases the statement shows. Raises Unusable for a test that only an object could pass
+    `candidate`); helpers: trusted code that the tests may use; setup: the part of it that is there
+    beside the answer too; classes: names that make objects, which cannot reach a
+    judge; exceptions: that the answer defines, name -> base; public: how many leading cases the statement shows.
+    Raises Unusable for a test that only an object or a function of the test's own could pass
     """
     entries = frozenset((*names, *aliases))
     rename = dict.fromkeys(aliases, names[0]) if names else {}
@@ -47,50 +96,99 @@ def cases_of(
     functions: list[ast.stmt] = []
     preceding: list[ast.stmt] = []
     asserting = assertions.asserting_functions(helpers)
-    for statement in split_pairs(statements):
+    helping = assertions.defined_names(helpers)
+    apart = assertions.bound_names(parse_source(helpers).body) - assertions.bound_names(parse_source(setup).body)
+    remaining = split_pairs(assertions.with_test_calls(statements, functions=False))
+    for place, statement in enumerate(remaining):
         if assertions.is_vacuous(statement):
             continue
-        if not assertions.bears_assertion(statement, asserting):
+        last = place == len(remaining) - 1 and isinstance(statement, ast.Expr) and mentions(statement, entries)
+        failing = asserting | assertions.asserting_definitions(preceding)
+        if not last and not assertions.bears_assertion(statement, failing):
             preceding.append(statement)
             continue
         shown = len(cases) < public
         # a call that uses variables of the test must be judged where those variables are
-        local = _bound_names(preceding)
+        local = assertions.bound_names(preceding)
+        inlined = ast.fix_missing_locations(assertions.InlinedLambdas(preceding).visit(copy.deepcopy(statement)))
         call = None
-        if not assertions.mentions(statement, local):
-            call = assertions.call_case(statement, entries, shown) or pair_case(statement, entries, helpers)
+        if not mentions(inlined, local):
+            beside = None if mentions(inlined, apart) else assertions.call_case(inlined, entries, shown)
+            call = beside or pair_case(statement, entries, helpers)
         if call is not None:
             shown = shown and not call.accepts
             cases.append(replace(call, expression=_rename(call.expression, rename), public=shown))
             continue
-        if any(assertions.mentions(part, classes) for part in (*preceding, statement)):
-            raise Unusable(
-                f"the test `{ast.unparse(statement)[:120]}` makes objects of a class, and a judge sees values"
-            )
+        about = ast.unparse(statement)[:120]
+        if any(mentions(part, classes) for part in (*preceding, statement)):
+            raise Unusable(f"the test `{about}` makes objects of a class, and a judge sees values")
+        defined = helping | {part.name for part in preceding if isinstance(part, ast.FunctionDef)}
+        if any(assertions.passes_function(part, entries, defined) for part in (*preceding, inlined)):
+            raise Unusable(f"the test `{about}` passes a function to the answer, and a judge sends values")
         case, function = assertions.judge_function(f"case_{len(cases) + 1}", preceding, statement)
         cases.append(replace(case, source=_rename(case.source, rename, "exec"), public=shown))
         functions.append(function)
+        changed = assertions.changed_names(statement, local)
+        if any(mentions(later, changed) for later in remaining[place + 1 :]):
+            preceding.append(assertions.without_assertion(statement))
     if not any(isinstance(case, JudgeCase) for case in cases):
         return tuple(cases), ""
-    body = "\n\n".join(ast.unparse(f) for f in functions)
-    known = assertions.defined_names(helpers) | entries | _bound_names(parse_source(helpers).body)
-    imports = assertions.module_imports(functions, known)
-    proxies = "\n\n".join(_PROXY.format(name=name) for name in names)
-    bound = "".join(f"{alias} = {names[0]}\n" for alias in aliases)
-    return tuple(cases), "\n".join(part for part in (imports, helpers, proxies, bound, body) if part)
+    return tuple(cases), _judge_code(functions, names, helpers, entries, rename, exceptions or {})
 
 
-def _bound_names(statements: Sequence[ast.stmt]) -> frozenset[str]:
-    bound = set()
-    for statement in statements:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                bound.add(node.id)
-            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-                bound.add(node.name)
-            elif isinstance(node, ast.Import | ast.ImportFrom):
-                bound.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
-    return frozenset(bound)
+def _judge_code(
+    functions: Sequence[ast.stmt],
+    names: Sequence[str],
+    helpers: str,
+    entries: frozenset[str],
+    rename: Mapping[str, str],
+    exceptions: Mapping[str, str],
+) -> str:
+    helping = _without_pytest(parse_source(helpers))
+    body = _without_pytest(ast.Module(list(functions), []))
+    known = assertions.defined_names(helpers) | entries | assertions.bound_names(helping.body) | {"pytest"}
+    imports = assertions.module_imports(body.body, known)
+    classes = "".join(f"class {name}({base}):\n    pass\n" for name, base in exceptions.items())
+    proxies = "\n\n".join(_PROXY.format(name=name) for name in names if name not in exceptions)
+    bound = "".join(f"{alias} = {name}\n" for alias, name in rename.items())
+    shim = _PYTEST if any(mentions(part, {"pytest"}) for part in (helping, body)) else ""
+    parts = (PROXIES, shim, imports, ast.unparse(helping), classes, proxies, bound, ast.unparse(body))
+    return "\n".join(part for part in parts if part)
+
+
+def _without_pytest(module: ast.Module) -> ast.Module:
+    """The module with its imports of pytest as names of the substitute. Raises Unusable for what that lacks."""
+
+    class Imports(ast.NodeTransformer):
+        def visit_Import(self, node: ast.Import) -> ast.stmt:
+            aliases = [alias for alias in node.names if alias.name != "pytest"]
+            renamed = [alias.asname for alias in node.names if alias.name == "pytest" and alias.asname]
+            if len(aliases) == len(node.names):
+                return node
+            if renamed:
+                return parse_source(f"{renamed[0]} = pytest").body[0]
+            return ast.Import(aliases) if aliases else ast.Pass()
+
+        def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
+            if node.module != "pytest":
+                return node
+            known = [f"{alias.asname or alias.name} = pytest.{alias.name}" for alias in node.names]
+            for alias in node.names:
+                _known_of_pytest(alias.name)
+            return parse_source("if True:\n    " + "; ".join(known)).body[0]
+
+        def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+            if isinstance(node.value, ast.Name) and node.value.id == "pytest":
+                _known_of_pytest(node.attr)
+            return node
+
+    found: ast.Module = Imports().visit(copy.deepcopy(module))
+    return ast.fix_missing_locations(found)
+
+
+def _known_of_pytest(name: str) -> None:
+    if name not in ("raises", "approx"):
+        raise Unusable(f"a test uses pytest.{name}; of pytest a judge has raises and approx")
 
 
 def _rename(source: str, rename: dict[str, str], mode: str = "eval") -> str:

@@ -94,7 +94,8 @@ def test_an_assertion_of_the_files_own_is_judged_pair_by_pair(tmp_path):
     assert problem.score(problem.task.reference).fitness == 1
     assert problem.score(PROMPT + "    return -1\n").rewards == (1, 0)
     own = "def assertion(out, exp, atol):\n    exact_match = out == -exp\n    assert exact_match\n"
-    problem = posed(tmp_path, humaneval_plus(PAIRS + LOOP.format(call="candidate"), own))
+    negated = {"canonical_solution": "    return -(x ** 0.5)\n"}
+    problem = posed(tmp_path, humaneval_plus(PAIRS + LOOP.format(call="candidate"), own, **negated))
     assert [type(case) for case in problem.task.cases] == [JudgeCase] * 3
     assert problem.score(PROMPT + "    return -(x ** 0.5)\n").fitness == 1
 
@@ -228,12 +229,12 @@ def test_lists_and_trees_leave_the_answers_process_as_values(tmp_path):
 
     same = "assert is_same_list(candidate(x = list_node({0})), list_node({0}))\n"
     asserts = same.format([1, 2]) + same.format([])
-    problem = posed(tmp_path, leetcode(asserts, prompt=STRUCTURES))
+    problem = posed(tmp_path, leetcode(asserts, prompt=STRUCTURES, completion=solution("return x")))
     assert problem.score(solution("return x")).fitness == 1
     assert problem.score(solution("return x and ListNode(1, ListNode(3))")).rewards == (0, 1)
     assert problem.score(solution("return [1, 2] if x else None")).rewards == (0, 1)
     asserts = "assert is_same_tree(candidate(x = tree_node([1, None, 2, 3])), tree_node([1, None, 2, 3, None]))\n"
-    problem = posed(tmp_path, leetcode(asserts, prompt=STRUCTURES))
+    problem = posed(tmp_path, leetcode(asserts, prompt=STRUCTURES, completion=solution("return x")))
     assert problem.score(solution("return x")).fitness == 1
     assert problem.score(solution("return TreeNode(1, TreeNode(2, TreeNode(3)))")).fitness == 0
     loop = "x.right.left.left = x\n        return x"

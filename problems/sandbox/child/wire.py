@@ -4,7 +4,8 @@ Shared by the parent (imported) and the confined child (its source is sent in), 
 library. JSON carries None, bool, float, str and ints below 2**63 as they are and lists as arrays; every other type is
 an object of one tag: {"i": hex int}, {"t": tuple}, {"s": set}, {"f": frozenset}, {"d": [[key, value], ...]},
 {"b": bytes as latin-1}, {"c": [real, imaginary]}, {"q": [numerator, denominator]}, {"n": Decimal as text},
-{"a": a numpy array's nested lists}, {"dk": keys}, {"dv": values}, {"di": [[key, value], ...]} for the views of a dict.
+{"a": a numpy array's nested lists}, {"dk": keys}, {"dv": values}, {"di": [[key, value], ...]} for the views of a dict,
+{"r": [start, stop, step]}, and {"m": [type, field, ...]} for dates, times without a zone and their differences.
 Never pickle, never eval.
 """
 
@@ -14,6 +15,7 @@ import json
 import struct
 import sys
 from collections.abc import ItemsView, Iterator, KeysView, ValuesView
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -26,6 +28,15 @@ EXIT = struct.Struct("<cQidB")  # b"X", sequence, wait status, CPU seconds, whet
 
 RUN, RUN_APART, KILL = b"R", b"A", b"K"  # operations; apart: no answer in the process of the scorer
 LOADED, FAILED, RESULT, HOST_CALL = b"L", b"F", b"R", b"O"  # kinds of frames from a child
+
+
+_TIME = ("hour", "minute", "second", "microsecond")
+_MOMENTS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "date": (date, ("year", "month", "day")),
+    "datetime": (datetime, ("year", "month", "day", *_TIME)),
+    "time": (time, _TIME),
+    "timedelta": (timedelta, ("days", "seconds", "microseconds")),
+}
 
 
 class Request(NamedTuple):
@@ -157,15 +168,20 @@ def _pack(value: Any, depth: int, objects: bool) -> Any:
         return {"di": [[_pack(k, depth, objects), _pack(v, depth, objects)] for k, v in value]}
     if isinstance(value, (KeysView, ValuesView)):
         return {"dk" if isinstance(value, KeysView) else "dv": [_pack(item, depth, objects) for item in value]}
+    if isinstance(value, range):
+        return {"r": [_pack(part, depth, objects) for part in (value.start, value.stop, value.step)]}
+    for name, (moment, fields) in _MOMENTS.items():
+        if kind is moment and getattr(value, "tzinfo", None) is None:
+            return {"m": [name, *(getattr(value, field) for field in fields)]}
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         plain = value.tolist()
         if not isinstance(plain, (numpy.ndarray, numpy.generic)):
             packed = _pack(plain, depth, objects)
             return {"a": packed} if isinstance(plain, list) and not objects else packed
-    fields = getattr(kind, "__dataclass_fields__", None)
-    if objects and fields is not None:
-        return {"d": [[name, _pack(getattr(value, name), depth, objects)] for name in fields]}
+    declared = getattr(kind, "__dataclass_fields__", None)
+    if objects and declared is not None:
+        return {"d": [[name, _pack(getattr(value, name), depth, objects)] for name in declared]}
     raise Unplain(f"a value of type {kind.__name__}, which is not plain data")
 
 
@@ -205,6 +221,11 @@ def _unpack(value: Any, depth: int) -> Any:
         if not all(type(term) is int and term.bit_length() <= _MOST_BITS for term in terms):
             raise ValueError("no fraction")
         return Fraction(*terms)
+    if tag in ("r", "m"):
+        name, *parts = inner if tag == "m" else ["range", *(_unpack(part, depth + 1) for part in inner)]
+        if not all(type(part) is int and part.bit_length() <= _MOST_BITS for part in parts):
+            raise ValueError("no whole numbers")
+        return range(*parts) if tag == "r" else _MOMENTS[name][0](*parts)
     if tag == "a":
         return Array([_unpack(item, depth + 1) for item in inner])
     if tag == "dv":
