@@ -4,6 +4,7 @@
     scripted:classic       re-routes mazes (vpo.embedded.classic)
     scripted:random-route  routes that look at nothing
     scripted:fixed=FILE    answers from a file
+    scripted:NAME          an installed entry point of the group "evo.generators" (vpo.policies.generators.Generator)
     scripted:vary  scripted:echo  scripted:broken   for benchmarks, dry runs and tests
 
 Options follow a question mark: `latency=SECONDS` sleeps in every call; `broken?after=N` answers N calls (as `vary`
@@ -29,12 +30,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from problems.address import did_you_mean, user_path
 from problems.contract import BadAddress
+from problems.entry_points import find_entry_points, load_entry_point
 from problems.types import Prompt, Rollout
 from vpo.policies.address import PolicyAddress
 from vpo.policies.contract import PolicyUnavailable
 from vpo.policies.generators import GENERATORS, Generator, vary
 from vpo.policies.registry import PolicySettings
 
+ENTRY_POINTS = "evo.generators"
 _LOG_UNIFORM = -math.log(256.0)
 
 
@@ -108,10 +111,7 @@ def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedP
     elif name == "broken":
         generator, failing_after = vary, options.after
     else:
-        raise BadAddress(
-            f"policy {address.plain!r} does not exist; there is {', '.join(GENERATORS)}, broken, and fixed=FILE"
-            + did_you_mean(name, GENERATORS, most=1)
-        )
+        generator = _installed(name, address)
     return ScriptedPolicy(
         name,
         generator,
@@ -120,6 +120,19 @@ def load_scripted(address: PolicyAddress, settings: PolicySettings) -> ScriptedP
         latency=options.latency,
         failing_after=failing_after,
     )
+
+
+def _installed(name: str, address: PolicyAddress) -> Generator:
+    """The generator of an entry point. Raises BadAddress with the names that exist."""
+    installed = find_entry_points(ENTRY_POINTS)
+    if name not in installed:
+        known = [*GENERATORS, *installed]
+        raise BadAddress(
+            f"policy {address.plain!r} does not exist; there is {', '.join(known)}, broken, and fixed=FILE"
+            + did_you_mean(name, known, most=1)
+        )
+    generator: Generator = load_entry_point(installed[name], f"policy {address.plain!r}")
+    return generator
 
 
 def find_asked_format(prompt: Prompt) -> str:

@@ -15,7 +15,7 @@ PLUGINS = sorted(path.name for path in (ROOT / "problems" / "plugins").iterdir()
 ADDRESSES = {"formulas": "formula:small/0", "maths": "maths:kissing_number", "text_tasks": "musique:synthetic/0"}
 PUBLIC = {
     *("problems.address", "problems.contract", "problems.family", "problems.fingerprint", "problems.python_syntax"),
-    *("problems.rows", "problems.sandbox.contract", "problems.sandbox.pool"),
+    *("problems.rows", "problems.sandbox.contract", "problems.sandbox.pool", "problems.types"),
     *("vpo.embedded.dialects", "vpo.embedded.lesson", "vpo.embedded.words"),
 }
 """The modules of the core that a plug-in may use; a package of anyone else may rely on them too."""
