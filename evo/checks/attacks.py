@@ -1,7 +1,7 @@
-"""Can an answer cheat? Hostile answers, each beside a twin that is as long and does nothing.
+"""Can an answer cheat? Hostile answers, each compared with a harmless twin of equal length.
 
-They are scored as any answer is: whatever they try, they try in the sandbox. A problem that runs answers without one
-is not attacked; that is a finding of its own.
+They are scored as any answer is: their attempts stay in the sandbox. A problem that runs answers without one
+is not attacked; that is a separate finding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from evo.checks import payloads
-from evo.checks.finding import Finding, found, note, ok, skipped
+from evo.checks.finding import Finding, faulty, note, ok, skipped
 from evo.checks.payloads import MARK, Payload
 from evo.checks.subject import Outcome, Subject
 from evo.checks.trivial import function_names, place_code
@@ -38,7 +38,7 @@ SUCCESS = {
 CONTAINED = {
     "reads": "the scorer's files cannot be read",
     "frames": "nothing of the scorer is in the answer's process",
-    "patches": "nothing that an answer replaces is what the scorer calls",
+    "patches": "an answer cannot replace what the scorer calls",
     "forges": "a forged result is no result",
     "leaves early": "ending early earns nothing",
     "equals": "objects that are equal to everything earn nothing",
@@ -49,8 +49,8 @@ ADVICE = {
     "reads": "let a command run the answer in a folder without them, or a data set's tests judge it",
     "frames": "see `the answer runs apart` in the guide: functions with plain arguments and values",
     "patches": "bind what decides before the answer is loaded, or run it apart",
-    "forges": "run the answer apart from what judges it",
-    "leaves early": "do not take an end, or what an answer prints, for a result",
+    "forges": "run the answer in another process than the scorer",
+    "leaves early": "do not take an exit, or an answer's output, for a result",
 }
 MOST_FILES = 20
 _DATA = (".py", ".json", ".jsonl", ".csv", ".txt", ".npy", ".npz", ".pkl")
@@ -66,7 +66,7 @@ def check_attacks(subject: Subject) -> Iterator[Finding]:
     armed, twin = subject.ask_all([insert(subject, probe.armed()), insert(subject, probe.twin())])
     if not got_through(probe.sign, armed, twin):
         how = "" if twin.valid else "; one with code in it is refused"
-        yield ok("attacks", f"an answer is not executed, as far as one tells that would raise{how}")
+        yield ok("attacks", f"an answer is not executed, as far as a raising answer shows{how}")
         return
     if subject.problem.execution == "apart":
         yield ok("process", "an answer runs in another process than what judges it")
@@ -81,12 +81,12 @@ def check_attacks(subject: Subject) -> Iterator[Finding]:
         tried.insert(0, payloads.reading(paths))
     if judges:
         tried += [payloads.frames(judges), *payloads.patches(judges)]
-    texts = [text for one in tried for text in (insert(subject, one.armed()), insert(subject, one.twin()))]
+    texts = [text for attack in tried for text in (insert(subject, attack.armed()), insert(subject, attack.twin()))]
     outcomes = subject.ask_all(texts)
     reached: dict[str, list[str]] = defaultdict(list)
     for payload, armed, twin in zip(tried, outcomes[::2], outcomes[1::2], strict=True):
         reached[payload.check] += (
-            [f"{payload.does}: {told}"] if (told := got_through(payload.sign, armed, twin)) else []
+            [f"{payload.does}: {success}"] if (success := got_through(payload.sign, armed, twin)) else []
         )
     reached["equals"] = _equals(subject)
     reached["leftovers"] = _leftovers(subject, [str(Path(path).parent) for path in paths[:1]])
@@ -94,7 +94,7 @@ def check_attacks(subject: Subject) -> Iterator[Finding]:
     for check, lines in reached.items():
         if lines:
             advice = [f"try: {ADVICE[check]}"] if check in ADVICE else []
-            yield found(check, SUCCESS[check], [*lines[:6], *advice])
+            yield faulty(check, SUCCESS[check], [*lines[:6], *advice])
         else:
             yield ok(check, CONTAINED[check])
 
@@ -105,11 +105,11 @@ def reason_to_skip(subject: Subject) -> Finding | None:
     if problem.execution == "never":
         return ok("attacks", "an answer is read here, and never executed")
     if problem.execution == "unconfined":
-        told = "isolated = False: an answer that the scorer executes can do whatever you can; not attacked"
-        return found("attacks", told)
+        summary = "isolated = False: an answer that the scorer executes can do whatever you can; not attacked"
+        return faulty("attacks", summary)
     if problem.execution == "unknown":
         return skipped(
-            "attacks", "it is scored in this process, where nothing hostile is tried; score in a file of its own"
+            "attacks", "it is scored in this process, where no attack is tried; put the scorer in a separate file"
         )
     if problem.answer_format not in ("python", "text"):
         return skipped("attacks", f"hostile answers are Python; this one asks for {problem.answer_format}")
@@ -134,7 +134,7 @@ def judge_files(subject: Subject) -> tuple[list[str], list[str]]:
         return ([Path(code.co_filename).name] if code is not None else []), []
     elif isinstance(problem, ProgramProblem):
         named = Path(problem.name.removeprefix("programs:").rpartition("/")[0])
-        return [], [str(named)] if named.is_file() else [str(one) for one in _shipped()]
+        return [], [str(named)] if named.is_file() else [str(file) for file in _shipped()]
     judges = [path.name for path in paths if path.suffix == ".py"]
     return judges, [str(path) for path in paths[:MOST_FILES]]
 
@@ -148,12 +148,12 @@ def insert(subject: Subject, code: str) -> str:
 
 
 def got_through(sign: str, armed: Outcome, twin: Outcome) -> str:
-    """How one sees that an attack worked; "" where it did not."""
+    """How an attack's success shows; "" if it failed."""
     said = "\n".join([armed.fault, *([armed.score.error or "", armed.score.feedback] if armed.score else [])])
     if MARK in said:
         return said.partition(MARK)[2].splitlines()[0][:160]
     if sign == "fails":
-        return "the answer failed, as it does where it gets through" if twin.valid and not armed.valid else ""
+        return "the answer failed, as it does if the attack succeeds" if twin.valid and not armed.valid else ""
     if armed.valid and armed.fitness > twin.fitness:
         return f"fitness {twin.fitness:.4g} became {armed.fitness:.4g}"
     return ""
@@ -166,8 +166,8 @@ def _equals(subject: Subject) -> list[str]:
     armed, twin = subject.ask_all(
         [place_code(subject.honest.answer, code) for code in payloads.equal_to_everything(names)]
     )
-    told = got_through("rises", armed, twin)
-    return [f"{', '.join(names)}: {told}"] if told else []
+    success = got_through("rises", armed, twin)
+    return [f"{', '.join(names)}: {success}"] if success else []
 
 
 def _leftovers(subject: Subject, folders: Sequence[str]) -> list[str]:
@@ -178,8 +178,8 @@ def _leftovers(subject: Subject, folders: Sequence[str]) -> list[str]:
     subject.ask(insert(subject, leave.armed()))
     lines = [f"a process is alive after its evaluation: {pid}" for pid in _processes(token)]
     after = subject.ask(insert(subject, look.armed()))
-    told = got_through("fails", after, before)
-    lines += [told] if told else []
+    success = got_through("fails", after, before)
+    lines += [success] if success else []
     for folder in (*folders, "/tmp", "/var/tmp", "/dev/shm"):
         file = Path(folder, token)
         if file.exists():
@@ -218,8 +218,8 @@ def _network(subject: Subject) -> list[str]:
         armed, twin = subject.ask_all([insert(subject, payload.armed()), insert(subject, payload.twin())])
         server.shutdown(socket.SHUT_RDWR)
     waiting.join(5)
-    told = got_through(payload.sign, armed, twin)
-    return [told or "a connection came"] if told or came.is_set() else []
+    success = got_through(payload.sign, armed, twin)
+    return [success or "a connection came"] if success or came.is_set() else []
 
 
 def _beside(folder: Path, left_out: set[Path]) -> list[Path]:

@@ -24,7 +24,7 @@ from evo.checks.trivial import check_trivial
 from evo.config.run import RunConfig
 from problems.contract import Problem
 
-Told = Callable[[str], None]
+OnStep = Callable[[str], None]
 
 
 def check_problem(
@@ -33,47 +33,47 @@ def check_problem(
     *,
     policy: str | None = None,
     mutants: int = 64,
-    told: Told = print,
+    on_step: OnStep = print,
 ) -> CheckReport:
     """Every check of one problem; its faults are kept for `evo run`.
 
-    config: sandbox, seed, and how a policy is asked
-    policy: asked for answers too, None for none
-    mutants: how many the checks of objectives rest on
-    told: is given the name of what is under way
-    Raises what concerns more than this problem (SandboxUnavailable, PolicyUnavailable, BadInput).
+    config: sandbox, seed, and how a policy is sampled
+    policy: sampled for answers too, None for none
+    mutants: the number for the checks of objectives
+    on_step: called with the name of the running step
+    Raises errors that concern more than this problem (SandboxUnavailable, PolicyUnavailable, BadInput).
     """
     subject = Subject(problem, config.seed, mutants)
     began = time.monotonic()
-    findings = tuple(_findings(subject, config, policy, told))
+    findings = tuple(_findings(subject, config, policy, on_step))
     report = CheckReport(problem.name, findings, len(subject.asked), time.monotonic() - began)
     with suppress(NotImplementedError):
         write_record(problem, sorted({fault.check for fault in report.faults}))
     return report
 
 
-def _findings(subject: Subject, config: RunConfig, policy: str | None, told: Told) -> Iterator[Finding]:
-    told("the seed")
+def _findings(subject: Subject, config: RunConfig, policy: str | None, on_step: OnStep) -> Iterator[Finding]:
+    on_step("the seed")
     first = check_seed(subject)
     yield first
     if first.level == "finding":
-        return  # what cannot score its seed can be asked nothing else
-    told("mutants")
+        return  # without a scored seed no other check is possible
+    on_step("mutants")
     yield from check_values(subject)
     sampled: npt.NDArray[np.float64] | None = None
     if policy is not None:
-        told(f"answers of {policy}")
+        on_step(f"answers of {policy}")
         answers = asyncio.run(sample_policy(subject.problem, config.model_copy(update={"policy": policy})))
         sampled = answers.rewards[answers.valid]
         yield check_sampled(policy, answers)
-    told("repeats")
+    on_step("repeats")
     repeats = repeat(subject, config.sandbox)
     yield check_determinism(subject, repeats)
     yield from check_cost(subject, repeats)
-    told("objectives")
+    on_step("objectives")
     yield from check_objectives(subject, distinct_vectors(subject, sampled))
-    told("trivial answers")
+    on_step("trivial answers")
     yield check_trivial(subject)
     yield check_steps(subject)
-    told("attacks")
+    on_step("attacks")
     yield from check_attacks(subject)

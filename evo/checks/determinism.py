@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evo.checks.elsewhere import busy_machine, outcome_of, score_elsewhere
-from evo.checks.finding import Finding, found, note, ok
+from evo.checks.finding import Finding, faulty, note, ok
+from evo.checks.fresh_process import busy_machine, outcome_of, score_in_fresh_process
 from evo.checks.subject import Subject
 from problems.contract import BadAddress
 from problems.sandbox.contract import SandboxUnavailable
@@ -17,14 +17,14 @@ from problems.scoring import cores
 HERE, FOLDER, LOADED = 4, 3, 3
 """Times: ten in all."""
 ANSWERS = 3
-"""Mutants beside the seed."""
+"""Mutants in addition to the seed."""
 BUDGET = 90.0
-"""Seconds for all of it; a slow scorer is asked for its seed alone."""
+"""Seconds in all; of a slow scorer only the seed is repeated."""
 
 
 @dataclass
 class RepeatedScores:
-    """Every repeat's scores, by where it was made; memory: bytes of the largest process, 0 where nobody counted"""
+    """Every repeat's scores, by where it was made; memory: bytes of the largest process, 0 if not measured"""
 
     rows: dict[str, list[list[Any]]] = field(default_factory=dict)
     memory: int = 0
@@ -33,11 +33,12 @@ class RepeatedScores:
 
 def repeat(subject: Subject, mode: str) -> RepeatedScores:
     """Score the seed and a few mutants again and again."""
-    valid = [one for one in subject.mutants if one.valid][:ANSWERS] or subject.mutants[:1]
+    valid = [outcome for outcome in subject.mutants if outcome.valid][:ANSWERS] or subject.mutants[:1]
     slow = (
-        max((one.seconds for one in subject.asked), default=0.0) * (HERE + FOLDER + LOADED) * (1 + len(valid)) > BUDGET
+        max((outcome.seconds for outcome in subject.asked), default=0.0) * (HERE + FOLDER + LOADED) * (1 + len(valid))
+        > BUDGET
     )
-    answers = [] if slow else [one.answer for one in valid]
+    answers = [] if slow else [outcome.answer for outcome in valid]
     repeats = RepeatedScores({"here": [_row(subject, answers) for _ in range(HERE)]})
     places = {
         "another folder and hash seed": (1, FOLDER, 0),
@@ -46,28 +47,30 @@ def repeat(subject: Subject, mode: str) -> RepeatedScores:
     for where, (hash_seed, times, load) in places.items():
         try:
             with busy_machine(load):
-                told = score_elsewhere(subject.problem.name, answers, mode=mode, hash_seed=hash_seed, times=times)
+                result = score_in_fresh_process(
+                    subject.problem.name, answers, mode=mode, hash_seed=hash_seed, times=times
+                )
         except (OSError, BadAddress, SandboxUnavailable) as error:
             repeats.skipped = " ".join(str(error).split())
             continue
-        repeats.rows[where] = told["scores"]
-        repeats.memory = max(repeats.memory, told["memory"])
+        repeats.rows[where] = result["scores"]
+        repeats.memory = max(repeats.memory, result["memory"])
     return repeats
 
 
 def check_determinism(subject: Subject, repeats: RepeatedScores) -> Finding:
     """One score for one answer, wherever and however often."""
     times = sum(map(len, repeats.rows.values()))
-    alone, elsewhere = _differences(subject, repeats.rows["here"]), list[str]()
+    here, elsewhere = _differences(subject, repeats.rows["here"]), list[str]()
     first = repeats.rows["here"][0]
     for where, rows in repeats.rows.items():
         for row in rows if where != "here" else ():
             elsewhere += [f"in {where}: {line}" for line in _differences(subject, [first, row])]
-    if alone:
-        return found("deterministic", f"one answer gets several scores: {alone[0]}", alone[1:4], times=times)
+    if here:
+        return faulty("deterministic", f"one answer gets several scores: {here[0]}", here[1:4], times=times)
     if elsewhere:
-        told = f"one answer gets another score {elsewhere[0]}"
-        return found("deterministic", told, elsewhere[1:4], times=times)
+        summary = f"one answer gets another score {elsewhere[0]}"
+        return faulty("deterministic", summary, elsewhere[1:4], times=times)
     if repeats.skipped:
         return note(
             "deterministic",
@@ -75,32 +78,32 @@ def check_determinism(subject: Subject, repeats: RepeatedScores) -> Finding:
             times=times,
         )
     count = len(first)
-    told = (
+    summary = (
         f"{count} answer{'s' * (count != 1)} {times} times: fresh processes, three hash seeds, two folders, under load"
     )
-    return ok("deterministic", told, times=times, answers=count)
+    return ok("deterministic", summary, times=times, answers=count)
 
 
 def _row(subject: Subject, answers: Sequence[str]) -> list[Any]:
     outcomes = [subject.ask_seed(), *map(subject.ask, answers)]
-    return [one.fault if one.score is None else outcome_of(one.score) for one in outcomes]
+    return [outcome.fault if outcome.score is None else outcome_of(outcome.score) for outcome in outcomes]
 
 
 def _differences(subject: Subject, rows: Sequence[list[Any]]) -> list[str]:
     """What differs between repeats, a line for every answer."""
     lines = []
     for place, scores in enumerate(zip(*rows, strict=False)):
-        told = "the seed" if place == 0 else f"mutant {place}"
+        name = "the seed" if place == 0 else f"mutant {place}"
         if all(score == scores[0] for score in scores):
             continue
         if any(isinstance(score, str) for score in scores):
-            lines.append(f"{told}: a fault of the scorer now and then")
+            lines.append(f"{name}: a fault of the scorer now and then")
             continue
         if len({score[2] for score in scores}) > 1:
-            lines.append(f"{told}: an error now and then")
+            lines.append(f"{name}: an error now and then")
             continue
         names = (*subject.problem.objectives, "fitness")
         columns = zip(names, zip(*([*score[0], score[1]] for score in scores), strict=True), strict=True)
         spread = [f"{name} {min(values):.6g} to {max(values):.6g}" for name, values in columns if len(set(values)) > 1]
-        lines.append(f"{told}: {', '.join(spread[:5])}")
+        lines.append(f"{name}: {', '.join(spread[:5])}")
     return lines

@@ -1,4 +1,4 @@
-"""What one check says, and what all of them say of one problem."""
+"""The finding of one check, and all findings on one problem."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ class Finding:
     """One check's outcome.
 
     check: its name, the same in every report
-    level: "ok", "finding" (something to mend: exit code 1), "note" (worth knowing), or "skipped" (with the reason)
-    told: one line
+    level: "ok", "finding" (something to fix: exit code 1), "note" (worth knowing), or "skipped" (with the reason)
+    summary: one line
     details: further lines
-    figures: what was measured, as JSON
+    figures: measurements, as JSON
     """
 
     check: str
     level: Level
-    told: str
+    summary: str
     details: tuple[str, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         """As JSON."""
-        plain = {"check": self.check, "level": self.level, "told": self.told}
+        plain = {"check": self.check, "level": self.level, "told": self.summary}
         return {**plain, "details": list(self.details), "figures": dict(self.figures)}
 
 
-def ok(check: str, told: str, **figures: Any) -> Finding:
-    return Finding(check, "ok", told, (), figures)
+def ok(check: str, summary: str, **figures: Any) -> Finding:
+    return Finding(check, "ok", summary, (), figures)
 
 
-def found(check: str, told: str, details: Iterable[str] = (), **figures: Any) -> Finding:
-    return Finding(check, "finding", told, tuple(details), figures)
+def faulty(check: str, summary: str, details: Iterable[str] = (), **figures: Any) -> Finding:
+    return Finding(check, "finding", summary, tuple(details), figures)
 
 
-def note(check: str, told: str, details: Iterable[str] = (), **figures: Any) -> Finding:
-    return Finding(check, "note", told, tuple(details), figures)
+def note(check: str, summary: str, details: Iterable[str] = (), **figures: Any) -> Finding:
+    return Finding(check, "note", summary, tuple(details), figures)
 
 
 def skipped(check: str, why: str) -> Finding:
@@ -50,7 +50,7 @@ def skipped(check: str, why: str) -> Finding:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Of one problem. asked: answers that were scored for it; seconds: what that took"""
+    """All findings on one problem. asked: answers that were scored for it; seconds: their total time"""
 
     problem: str
     findings: tuple[Finding, ...]
@@ -59,7 +59,7 @@ class CheckReport:
 
     @property
     def faults(self) -> tuple[Finding, ...]:
-        """What is to be mended."""
+        """The findings to fix."""
         return tuple(finding for finding in self.findings if finding.level == "finding")
 
     def record(self) -> dict[str, Any]:

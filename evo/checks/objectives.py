@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from evo.checks.finding import Finding, found, note, ok, skipped
+from evo.checks.finding import Finding, faulty, note, ok, skipped
 from evo.checks.subject import Subject
 from problems.directions import is_timing, suggests_lower
 
@@ -22,7 +22,7 @@ _SIZES = {"size", "length", "len", "bytes", "chars", "characters", "lines", "tok
 
 def distinct_vectors(subject: Subject, sampled: npt.NDArray[np.float64] | None = None) -> npt.NDArray[np.float64]:
     """(n, d), one row for each vector that a valid answer has. sampled: a model's (k, d)"""
-    rows = [one.score.rewards for one in subject.all_valid if one.score is not None]
+    rows = [outcome.score.rewards for outcome in subject.all_valid if outcome.score is not None]
     rows += [tuple(row) for row in sampled] if sampled is not None else []
     distinct = sorted(set(map(tuple, rows)))
     return np.array(distinct, dtype=float).reshape(len(distinct), len(subject.problem.objectives))
@@ -33,8 +33,8 @@ def check_objectives(subject: Subject, vectors: npt.NDArray[np.float64]) -> Iter
     names = subject.problem.objectives
     yield from _check_names(subject)
     if len(names) == 1:
-        told = "one objective alone: every weight is the same, and VPO has nothing to win there over GRPO"
-        yield note("collinear", told)
+        summary = "only one objective: every weight is the same, so VPO has no advantage over GRPO"
+        yield note("collinear", summary)
         return
     if len(vectors) < FEWEST:
         why = f"only {len(vectors)} distinct vectors of {len(subject.asked)} answers achieve anything"
@@ -42,13 +42,13 @@ def check_objectives(subject: Subject, vectors: npt.NDArray[np.float64]) -> Iter
         return
     moving = [place for place in range(len(names)) if np.ptp(vectors[:, place]) > 0]
     still = [names[place] for place in range(len(names)) if place not in moving]
-    scored = [one.score.rewards for one in subject.mutants if one.score is not None]
+    scored = [outcome.score.rewards for outcome in subject.mutants if outcome.score is not None]
     gates = [name for name in still if len({rewards[names.index(name)] for rewards in scored}) > 1]
     if gates and len(gates) == len(still):
         yield note("constant", f"{', '.join(gates)}: the same in every answer that achieves anything, a gate")
     elif still:
         lines = [f"{name}: {vectors[0, names.index(name)]:.4g} throughout" for name in still]
-        yield found(
+        yield faulty(
             "constant", f"{len(still)} of {len(names)} objectives never change in {len(vectors)} vectors", lines
         )
     else:
@@ -67,43 +67,43 @@ def _check_correlation(names: Sequence[str], vectors: npt.NDArray[np.float64]) -
     pairs = [(i, j) for i in range(len(names)) for j in range(i) if matrix[i, j] >= COLLINEAR]
     figures = {"objectives": list(names), "correlation": table, "vectors": len(vectors)}
     if len(pairs) == len(names) * (len(names) - 1) // 2:
-        told = f"all objectives rise and fall together over {len(vectors)} vectors: VPO has nothing to win there"
-        return found("collinear", told, lines, **figures)
+        summary = f"all objectives rise and fall together over {len(vectors)} vectors: VPO has nothing to win there"
+        return faulty("collinear", summary, lines, **figures)
     if pairs:
         named = ", ".join(f"{names[j]} and {names[i]} ({matrix[i, j]:.3f})" for i, j in pairs[:5])
-        return note("collinear", f"objectives that say the same of {len(vectors)} vectors: {named}", lines, **figures)
+        return note("collinear", f"objectives agree on {len(vectors)} vectors: {named}", lines, **figures)
     opposed = sum(bool(matrix[i, j] < 0) for i in range(len(names)) for j in range(i))
     apart = "one pair pulls" if opposed == 1 else f"{opposed or 'no'} pairs pull"
-    told = f"no two objectives are one and the same; {apart} apart"
-    return Finding("collinear", "ok", told, tuple(lines), figures)
+    summary = f"no two objectives are one and the same; {apart} apart"
+    return Finding("collinear", "ok", summary, tuple(lines), figures)
 
 
 def _check_scale(names: Sequence[str], vectors: npt.NDArray[np.float64]) -> Finding:
     low, high = np.percentile(vectors, [5, 95], axis=0)
     ranges = {name: float(value) for name, value in zip(names, high - low, strict=True) if value > 0}
     if len(ranges) < 2:
-        return ok("scale", "one range alone to compare")
+        return ok("scale", "only one range to compare")
     (small, least), (large, most) = (pick(ranges.items(), key=lambda item: item[1]) for pick in (min, max))
-    told = f"{large} ranges over {most:.3g}, {small} over {least:.3g}" if most > least else f"each over {most:.3g}"
+    summary = f"{large} ranges over {most:.3g}, {small} over {least:.3g}" if most > least else f"each over {most:.3g}"
     if most > APART * least:
-        return found("scale", f"{told}: weights and means hear {large} alone; scale them alike", ranges=ranges)
-    return ok("scale", told, ranges=ranges)
+        return faulty("scale", f"{summary}: weights and means hear {large} alone; scale them alike", ranges=ranges)
+    return ok("scale", summary, ranges=ranges)
 
 
 def _check_names(subject: Subject) -> Iterator[Finding]:
     names, directions = subject.problem.objectives, subject.problem.directions
     timings = [name for name in names if is_timing(name)]
     if timings:
-        yield found("timings", f"{', '.join(timings)}: a time is another one in every run; count operations instead")
+        yield faulty("timings", f"{', '.join(timings)}: a time is another one in every run; count operations instead")
     else:
-        yield ok("timings", "no objective is a time, as far as names tell")
+        yield ok("timings", "no objective is a time, judging by names")
     sizes = [name for name in names if set(re.findall(r"[a-z]+", name.lower())) & _SIZES]
     if sizes:
         yield note("sizes", f"{', '.join(sizes)}: a size, which an answer that does nothing may win")
     lower = [name for name in names if name not in directions and suggests_lower(name) and name not in timings]
     if lower:
         declared = ", ".join(f'"{name}": "min"' for name in lower)
-        yield found(
+        yield faulty(
             "direction",
             f"lower looks better in {', '.join(lower)}, but higher counts",
             [f"directions = {{{declared}}}"],

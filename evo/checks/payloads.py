@@ -1,8 +1,8 @@
-"""What hostile answers do: pieces of Python that are put into an answer that is otherwise honest.
+"""The attacks: pieces of Python inserted into an otherwise honest answer.
 
 Each is a function `_evo_check` and a call of it. Its twin, which the attack is compared with, is the same text without
-the parentheses: it does nothing, and is as long. A payload tells that it got through either by an exception, so that
-the answer fails where its twin does not, or by a score above its twin's.
+the parentheses: it does nothing and has the same length. A payload shows its success either by an exception, so that
+    the answer fails but its twin does not, or by a score above its twin's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Sign = Literal["fails", "rises"]
 
 @dataclass(frozen=True)
 class Payload:
-    """check: the finding's name. does: what it tried, for a report. sign: how it tells of success."""
+    """check: the finding's name. does: the attempt, for a report. sign: how success shows."""
 
     check: str
     does: str
@@ -36,14 +36,14 @@ class Payload:
 
 
 def _payload(check: str, does: str, sign: Sign, body: str, **names: Any) -> Payload:
-    """names: constants that stand before the body"""
+    """names: constants defined before the body"""
     constants = "\n".join(f"{name} = {value!r}" for name, value in names.items())
     inner = textwrap.indent(f"{constants}\n{textwrap.dedent(body).strip()}".strip(), "    ")
     return Payload(check, does, sign, f"def _evo_check():\n{inner}")
 
 
 def probing() -> Payload:
-    """Say that it runs."""
+    """Show that it runs."""
     return _payload("attacks", "run", "fails", "raise RuntimeError(mark + 'it ran')", mark=MARK)
 
 
@@ -69,13 +69,13 @@ def patches(judges: Sequence[str]) -> list[Payload]:
         "": "the scorer's own functions",
     }
     return [
-        _payload("patches", f"replace {told}", "fails", _PATCH, target=target, judges=list(judges), mark=MARK)
-        for target, told in targets.items()
+        _payload("patches", f"replace {what}", "fails", _PATCH, target=target, judges=list(judges), mark=MARK)
+        for target, what in targets.items()
     ]
 
 
 def forging(kind: str, values: dict[str, float]) -> Payload:
-    """Write the result into the pipes, in the sandbox's own form, and leave.
+    """Write the result into the pipes, in the sandbox's format, and exit.
 
     kind: "metrics" of an OpenEvolve evaluator, "value" of a scorer
     """
@@ -108,14 +108,14 @@ def equal_to_everything(names: Sequence[str]) -> tuple[str, str]:
 
 
 def leftovers(token: str, folders: Sequence[str]) -> tuple[Payload, Payload]:
-    """(an answer that leaves files and processes behind, one that looks for them). folders: the problem's own"""
+    """(an answer that leaves files and processes behind, one that looks for them). folders: the problem's"""
     leave = _payload("leftovers", "leave files and processes", "fails", _LEAVE, token=token, folders=list(folders))
     look = _payload("leftovers", "find them", "fails", _LOOK, token=token, folders=list(folders), mark=MARK)
     return leave, look
 
 
 def connecting(port: int) -> Payload:
-    """Connect to a port of this machine that somebody listens on."""
+    """Connect to a port of this machine that has a listener."""
     return _payload("network", "connect to a server", "fails", _CONNECT, port=port, mark=MARK)
 
 

@@ -1,7 +1,8 @@
-"""What a check found, kept for `evo run` to warn of: a small file in the user's cache, by the scorer's fingerprint.
+"""The result of a check, stored so that `evo run` can warn: a small file in the user's cache, by the scorer's
+fingerprint.
 
-Beside the problem it would get into the scorer's own folder, which is read, copied and fingerprinted; and a fingerprint
-says by itself when a record is out of date.
+Not next to the problem, since the scorer's folder is read, copied and fingerprinted. The fingerprint also shows when a
+record is out of date.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from pathlib import Path
 from problems.contract import Problem
 
 MEANINGFUL = 8
-"""Prompt groups a problem; fewer say nothing about a policy or a problem."""
+"""Iterations per problem; fewer say little about a policy or a problem."""
 MOST = 50
 """Problems that a run looks up."""
 
 
 def folder() -> Path:
-    """Where records lie."""
+    """The folder of the records."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evo" / "checks"
 
 
@@ -32,11 +33,11 @@ def write_record(problem: Problem, faults: Sequence[str]) -> None:
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{problem.fingerprint()}.json").write_text(json.dumps({"faults": list(faults)}) + "\n")
     except OSError as error:
-        warnings.warn(f"what the check found is not kept for evo run: {error}", stacklevel=2)
+        warnings.warn(f"the findings are not stored for evo run: {error}", stacklevel=2)
 
 
 def read_record(problem: Problem) -> list[str] | None:
-    """The checks that failed, [] where none did, None where nobody checked the scorer as it is."""
+    """The checks that failed, [] if none did, None if this version of the scorer was not checked."""
     try:
         faults = json.loads((folder() / f"{problem.fingerprint()}.json").read_text())["faults"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -57,7 +58,7 @@ def warn_of_records(problems: Sequence[Problem]) -> None:
 
 
 def warn_of_budget(iterations: int) -> None:
-    """One line where a budget is too small to mean anything."""
+    """One line if a budget is too small to be meaningful."""
     if iterations < MEANINGFUL:
         warnings.warn(
             f"a budget of {iterations} prompt group{'s' * (iterations != 1)} a problem says little of a policy: take "

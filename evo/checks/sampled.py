@@ -1,4 +1,4 @@
-"""What a model answers: 50 answers of a policy, and how their vectors are spread."""
+"""A model's answers: 50 answers of a policy, and the spread of their vectors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from evo.checks.finding import Finding, found
+from evo.checks.finding import Finding, faulty
 from evo.config.run import RunConfig
 from evo.evaluation.evaluate import sample_answers
 from evo.evaluation.sampled import ProblemAnswers
@@ -40,10 +40,10 @@ def check_sampled(policy: str, answers: ProblemAnswers) -> Finding:
     rewards, count = answers.rewards[valid], int(valid.sum())
     distinct = len(np.unique(rewards, axis=0))
     solved = "" if answers.solved is None else f", {int(answers.solved.sum())} solved"
-    told = f"{policy}: {count} of {ANSWERS} answers achieve anything, in {distinct} distinct vectors{solved}"
+    summary = f"{policy}: {count} of {ANSWERS} answers achieve anything, in {distinct} distinct vectors{solved}"
     figures: dict[str, Any] = {"valid": count, "distinct": distinct, "answers": ANSWERS}
     if not count:
-        return found("policy", f"{told}: there is nothing to learn from yet", [])
+        return faulty("policy", f"{summary}: there is nothing to learn from yet", [])
     width = max(map(len, (*answers.objectives, "fitness")))
     lines = [f"{'':<{width}} " + " ".join(f"{f'{share}%':>9}" for share in SHARES)]
     columns = [*zip(answers.objectives, rewards.T, strict=True), ("fitness", answers.fitness[valid])]
@@ -52,5 +52,5 @@ def check_sampled(policy: str, answers: ProblemAnswers) -> Finding:
         table[name] = [float(value) for value in np.percentile(column, SHARES)]
         lines.append(f"{name:<{width}} " + " ".join(f"{value:9.4g}" for value in table[name]))
     if distinct == 1:
-        return found("policy", f"{told}: one vector alone, so no advantage between answers", lines, **figures)
-    return Finding("policy", "ok", told, tuple(lines), {**figures, "percentiles": table})
+        return faulty("policy", f"{summary}: only one vector, so no advantage between answers", lines, **figures)
+    return Finding("policy", "ok", summary, tuple(lines), {**figures, "percentiles": table})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from evo.checks.finding import Finding, found, note, ok
+from evo.checks.finding import Finding, faulty, note, ok
 from evo.checks.subject import Outcome, Subject
 
 AWKWARD = (
@@ -32,17 +32,17 @@ def check_seed(subject: Subject) -> Finding:
     """Opened, and its seed scored."""
     problem = subject.problem
     if problem.fault is not None:
-        return found("seed", f"it cannot be scored: {' '.join(str(problem.fault).split())}")
+        return faulty("seed", f"it cannot be scored: {' '.join(str(problem.fault).split())}")
     outcome = subject.ask_seed()
     if outcome.fault:
-        return found("seed", f"the scorer fails on the seed: {outcome.fault}")
+        return faulty("seed", f"the scorer fails on the seed: {outcome.fault}")
     assert outcome.score is not None
     named = dict(zip(problem.objectives, outcome.score.rewards, strict=True))
-    told = ", ".join(f"{name} {value:.4g}" for name, value in list(named.items())[:6])
+    summary = ", ".join(f"{name} {value:.4g}" for name, value in list(named.items())[:6])
     if outcome.score.error is not None:
         empty = "there is no seed" if not subject.seed_answer else "the seed itself is an answer at fault"
         return note("seed", f"{empty}: {outcome.score.error}", fitness=outcome.fitness, rewards=named)
-    return ok("seed", f"fitness {outcome.fitness:.4g} ({told})", fitness=outcome.fitness, rewards=named)
+    return ok("seed", f"fitness {outcome.fitness:.4g} ({summary})", fitness=outcome.fitness, rewards=named)
 
 
 def check_values(subject: Subject) -> Iterator[Finding]:
@@ -51,15 +51,17 @@ def check_values(subject: Subject) -> Iterator[Finding]:
     faults = [outcome for outcome in outcomes if outcome.fault]
     if faults:
         kinds = Counter(outcome.fault for outcome in faults).most_common(3)
-        told = f"the scorer fails on {len(faults)} of {len(outcomes)} answers; each is an answer's chance to be unfair"
+        summary = (
+            f"the scorer fails on {len(faults)} of {len(outcomes)} answers; each is an answer's chance to be unfair"
+        )
         lines = [f"{count} times: {kind[:300]}" for kind, count in kinds]
         lines.append(f"for example on the answer {_short(faults[0])}")
-        yield found("values", told, lines, faults=len(faults), answers=len(outcomes))
+        yield faulty("values", summary, lines, faults=len(faults), answers=len(outcomes))
     else:
-        told = f"every one of {len(outcomes)} answers gets finite numbers by all names"
-        yield ok("values", told, faults=0, answers=len(outcomes))
+        summary = f"every one of {len(outcomes)} answers gets finite numbers by all names"
+        yield ok("values", summary, faults=0, answers=len(outcomes))
     valid = [outcome for outcome in subject.asked if outcome.valid and outcome.score is not None]
-    missing = sum(_UNMEASURED in one.score.feedback for one in valid if one.score is not None)
+    missing = sum(_UNMEASURED in outcome.score.feedback for outcome in valid if outcome.score is not None)
     if missing:
         yield note("missing", f"{missing} of {len(valid)} valid answers lack a metric, which counts 0")
     yield _below_zero(subject, valid)
@@ -68,13 +70,13 @@ def check_values(subject: Subject) -> Iterator[Finding]:
 def _below_zero(subject: Subject, valid: list[Outcome]) -> Finding:
     """An answer at fault has zeros: below them, failing pays."""
     names = (*subject.problem.objectives, "fitness")
-    rows = [(*one.score.rewards, one.score.fitness) for one in valid if one.score is not None]
+    rows = [(*outcome.score.rewards, outcome.score.fitness) for outcome in valid if outcome.score is not None]
     low = {name: min(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)} if rows else {}
     negative = {name: value for name, value in low.items() if value < 0}
     if not negative:
-        return ok("negative", f"nothing is below 0, which is what an answer at fault gets ({len(rows)} valid answers)")
+        return ok("negative", f"nothing is below 0, the score of an answer at fault ({len(rows)} valid answers)")
     lines = [f"{name}: down to {value:.4g}" for name, value in negative.items()]
-    return found("negative", "some valid answers score below 0, which is what an answer at fault gets", lines)
+    return faulty("negative", "some valid answers score below 0, the score of an answer at fault", lines)
 
 
 def _short(outcome: Outcome) -> str:

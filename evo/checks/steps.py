@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evo.checks.finding import Finding, found, note, ok
+from evo.checks.finding import Finding, faulty, note, ok
 from evo.checks.subject import Subject
 
 FEW = 3
@@ -15,8 +15,8 @@ ROUGH = 9
 
 def check_steps(subject: Subject) -> Finding:
     """By the levels of fitness among all answers that were scored, answers at fault as 0."""
-    levels = sorted({float(f"{one.fitness:.{ROUGH}g}") for one in subject.asked if one.score is not None})
-    components = len({one.score.rewards for one in subject.asked if one.score is not None})
+    levels = sorted({float(f"{outcome.fitness:.{ROUGH}g}") for outcome in subject.asked if outcome.score is not None})
+    components = len({outcome.score.rewards for outcome in subject.asked if outcome.score is not None})
     target, best = subject.problem.target, levels[-1] if levels else 0.0
     figures: dict[str, Any] = {
         "levels": len(levels),
@@ -31,8 +31,8 @@ def check_steps(subject: Subject) -> Finding:
     if len(levels) >= FEW:
         return ok("steps", seen + reached, **figures)
     if components >= FEW:
-        return note("steps", f"{seen}: the fitness stands still while the objectives move{reached}", **figures)
-    if len(levels) == 2 and any(one.valid and one.fitness > 0 for one in subject.mutants):
-        return found("steps", f"all or nothing: {seen}, so a search has nothing to climb{reached}", **figures)
-    told = f"{seen}: random changes of the seed move nothing, and only a model that reads the task can begin"
-    return note("steps", told + reached, **figures)
+        return note("steps", f"{seen}: the fitness is constant while the objectives move{reached}", **figures)
+    if len(levels) == 2 and any(outcome.valid and outcome.fitness > 0 for outcome in subject.mutants):
+        return faulty("steps", f"all or nothing: {seen}, so a search has nothing to climb{reached}", **figures)
+    summary = f"{seen}: random changes of the seed move nothing, and only a model that reads the task can begin"
+    return note("steps", summary + reached, **figures)

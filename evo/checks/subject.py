@@ -50,11 +50,11 @@ class Outcome:
 
 
 class Subject:
-    """The problem, everything that was asked of it, and how much more may be.
+    """The problem, all its scored answers, and the budget for more.
 
-    known: answers that earn something, where the problem tells any; never shown to anyone
-    seed: of every random choice; mutants: how many answers the checks of objectives are to rest on
-    patience: seconds that mutants may take in all
+    known: answers that score, if the problem provides any; never shown to anyone
+    seed: of every random choice; mutants: the number of answers for the checks of objectives
+    patience: most seconds for all mutants
     """
 
     def __init__(self, problem: Problem, seed: int = 0, mutants: int = 64, patience: float = 60.0) -> None:
@@ -71,7 +71,7 @@ class Subject:
         return self._timed(answer, lambda: self.problem.score(self.problem.canonical(answer)))
 
     def ask_all(self, answers: Iterable[str]) -> list[Outcome]:
-        """In their order; several at a time where the problem is not scored in this process."""
+        """In their order; several at a time unless the problem is scored in this process."""
         texts = list(answers)
         if self.problem.inline or len(texts) < 2:
             return [self.ask(text) for text in texts]
@@ -79,12 +79,12 @@ class Subject:
             return list(threads.map(self.ask, texts))
 
     def ask_seed(self) -> Outcome:
-        """Score the seed anew, whatever the problem remembers of it."""
+        """Score the seed again, whatever the problem remembers of it."""
         return self._timed(self.seed_answer, lambda: score_seed(self.problem))
 
     @property
     def honest(self) -> Outcome:
-        """The best of the seed and of what is known: what an attack has to beat."""
+        """The best of the seed and the known answers: an attack has to beat it."""
         if self._honest is None:
             self._honest = self.ask_seed()
             for outcome in self.ask_all(self.known[:1]):
@@ -94,12 +94,12 @@ class Subject:
 
     @property
     def seed_fitness(self) -> float:
-        """Of the seed, 0 where it is at fault."""
-        return next((one.fitness for one in self.asked if one.answer == self.seed_answer), 0.0)
+        """The seed's fitness, 0 if it is at fault."""
+        return next((outcome.fitness for outcome in self.asked if outcome.answer == self.seed_answer), 0.0)
 
     @property
     def mutants(self) -> list[Outcome]:
-        """Distinct answers by small random changes of the seed and of what is known, then of the best of those."""
+        """Distinct answers by small random changes of the seed and the known answers, then of the best of those."""
         if self._mutants is None:
             self._mutants = self._mutate()
         return self._mutants
@@ -110,12 +110,12 @@ class Subject:
         return list({outcome.answer: outcome for outcome in self.asked if outcome.valid}.values())
 
     def _timed(self, answer: str, score: object) -> Outcome:
-        began, found, fault = time.perf_counter(), None, ""
+        began, checked, fault = time.perf_counter(), None, ""
         try:
-            found = score().check(self.problem)  # type: ignore[operator]
+            checked = score().check(self.problem)  # type: ignore[operator]
         except ScorerFault as error:
             fault = " ".join(str(error).split())
-        outcome = Outcome(answer, found, fault, time.perf_counter() - began)
+        outcome = Outcome(answer, checked, fault, time.perf_counter() - began)
         self.asked.append(outcome)
         return outcome
 
@@ -133,8 +133,8 @@ class Subject:
                     texts.append(text)
             outcomes = self.ask_all(texts)
             made += outcomes
-            best = sorted(filter(lambda one: one.valid, [*made, *scored]), key=lambda one: -one.fitness)
-            parents = [self.honest.answer, *self.known, *(one.answer for one in best[:8])]
+            best = sorted(filter(lambda outcome: outcome.valid, [*made, *scored]), key=lambda outcome: -outcome.fitness)
+            parents = [self.honest.answer, *self.known, *(outcome.answer for outcome in best[:8])]
             if len(made) >= SHORTEST and time.monotonic() - began > self._patience:
                 break
         return made

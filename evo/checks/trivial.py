@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evo.checks.finding import Finding, found, ok
+from evo.checks.finding import Finding, faulty, ok
 from evo.checks.subject import Outcome, Subject
 from problems.programs.cases import CallCase
 from problems.programs.problem import ProgramProblem
 from problems.python_syntax import parse_python, parse_source
 
 HIGH = 0.8
-"""Of the target, or of the best answer seen where there is no target."""
+"""Share of the target, or of the best answer seen if there is no target."""
 CONSTANTS = ("None", "0", "1", "True", "[]", "''", "1e9", "float('inf')")
 _CODE = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 _EXAMPLE = r"{name}\((?P<arguments>[^\n]*)\)\s*(?:==|->|=>|→|returns|is)\s*(?P<value>[^\n`]+)"
@@ -23,7 +23,7 @@ _EXAMPLE = r"{name}\((?P<arguments>[^\n]*)\)\s*(?:==|->|=>|→|returns|is)\s*(?P
 
 @dataclass(frozen=True)
 class Trivial:
-    """kind: what it is, in a report"""
+    """kind: its name in a report"""
 
     kind: str
     answer: str
@@ -32,7 +32,7 @@ class Trivial:
 def check_trivial(subject: Subject) -> Finding:
     """Every trivial answer, against what would be high."""
     target = subject.problem.target
-    honest = max((one.fitness for one in [subject.honest, *subject.mutants]), default=0.0)
+    honest = max((scored.fitness for scored in [subject.honest, *subject.mutants]), default=0.0)
     high = HIGH * target if target is not None and target > 0 else honest
     scored, best = 0, (0.0, "")
     caught: list[str] = []
@@ -46,8 +46,8 @@ def check_trivial(subject: Subject) -> Finding:
             caught.append(f"{trivial.kind}: fitness {outcome.fitness:.4g}")
     against = f"{high:.4g} would be high" if high > 0 else "nothing else scores either"
     if caught:
-        told = f"{len(caught)} of {scored} answers that do nothing score high ({against}): {caught[0]}"
-        return found("trivial", told, caught[1:6], high=high)
+        summary = f"{len(caught)} of {scored} answers that do nothing score high ({against}): {caught[0]}"
+        return faulty("trivial", summary, caught[1:6], high=high)
     highest = f"{best[1]} gets {best[0]:.4g}" if best[1] else "none scores above 0"
     return ok("trivial", f"{scored} answers that do nothing: {highest}; {against}", high=high, best=best[0])
 
@@ -91,18 +91,18 @@ def _programs(subject: Subject, statement: str) -> Iterator[Trivial]:
 
 
 def function_names(code: str) -> list[str]:
-    """Of its top level, outside of what an EVOLVE-BLOCK fixes too."""
+    """Definitions at its top level that are also outside an EVOLVE-BLOCK."""
     tree = parse_python(code)
     return [] if tree is None else [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 
 def replaced(code: str, names: list[str], body: str) -> str:
-    """The program with functions of these names that do something else: written at the end of what may change."""
+    """The program with other functions of these names, written at the end of the part that may change."""
     return place_code(code, "\n".join(f"def {name}(*a, **k):\n    {body}" for name in names))
 
 
 def place_code(code: str, addition: str) -> str:
-    """The program with further lines: before the end of its first EVOLVE-BLOCK, else at its own end."""
+    """The program with further lines: before the end of its first EVOLVE-BLOCK, else at its end."""
     lines = code.split("\n")
     end = next((at for at, line in enumerate(lines) if "EVOLVE-BLOCK-END" in line), len(lines))
     indent = re.match(r"\s*", lines[end])[0] if end < len(lines) else ""  # type: ignore[index]

@@ -66,7 +66,7 @@ def check(
                     config,
                     policy=policy,
                     mutants=mutants,
-                    told=lambda what, status=status, name=problem.name: status.update(  # type: ignore[misc]
+                    on_step=lambda what, status=status, name=problem.name: status.update(  # type: ignore[misc]
                         f"checking {escape(name)}: {escape(what)}"
                     ),
                 )
@@ -93,7 +93,7 @@ def _print(console: Console, report: CheckReport, rich: bool) -> None:
 def _print_finding(console: Console, finding: Finding, width: int, rich: bool) -> None:
     word, style = SHOWN[finding.level]
     shown = f"[{style}]{word:<5}[/{style}]" if rich else f"{word:<5}"
-    console.print(f"  {shown} {finding.check:<{width}}  {escape(finding.told)}", soft_wrap=True)
+    console.print(f"  {shown} {finding.check:<{width}}  {escape(finding.summary)}", soft_wrap=True)
     for line in finding.details if finding.level != "ok" or finding.check in ("collinear", "policy") else ():
         console.print(f"  {'':<5} {'':<{width}}    {escape(line)}", soft_wrap=True, style="dim" if rich else None)
 

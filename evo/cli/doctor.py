@@ -72,6 +72,6 @@ def _lines(ray: str | None, db: str, policies: Sequence[str]) -> Iterator[tuple[
 
 def _print(console: Console, line: DoctorLine) -> None:
     style = STYLES[line.level]
-    console.print(f"[{style}]{line.level:<4}[/{style}] {line.check:<9} {escape(line.told)}", soft_wrap=True)
+    console.print(f"[{style}]{line.level:<4}[/{style}] {line.check:<9} {escape(line.message)}", soft_wrap=True)
     if line.remedy:
         console.print(f"{'':<14} -> {escape(line.remedy)}", soft_wrap=True, style="dim")

@@ -1,5 +1,5 @@
-"""`evo doctor`: is this machine ready, and what is the remedy where it is not?
+"""`evo doctor`: is this machine ready, and if not, what is the remedy?
 
-`doctor` is the table of contents. Each kind of check is one file of functions that return Lines and raise nothing that
-a machine could cause; none changes anything.
+`doctor` is the table of contents. Each kind of check is one file of functions that return Lines, never raise because of
+the machine's state, and change nothing.
 """

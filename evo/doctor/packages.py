@@ -16,36 +16,36 @@ _BREAK_CPU_TORCH = ("torchvision", "torchaudio", "torchcodec")
 
 
 def check_packages() -> list[DoctorLine]:
-    told = f"evo {__version__}, Python {platform.python_version()}"
+    message = f"evo {__version__}, Python {platform.python_version()}"
     try:
         asked = [Requirement(line) for line in importlib.metadata.requires(DISTRIBUTION) or ()]
     except importlib.metadata.PackageNotFoundError:
         remedy = "pip install -e . in the checkout"
-        return [warn("packages", f"{told}; evo is not installed, so its requirements are not known", remedy)]
+        return [warn("packages", f"{message}; evo is not installed, so its requirements are not known", remedy)]
     lines = [*_wrong(asked), *_cuda_beside_cpu()]
-    return lines or [ok("packages", f"{told}; {_have(asked)}")]
+    return lines or [ok("packages", f"{message}; {_have(asked)}")]
 
 
 def _wrong(asked: list[Requirement]) -> Iterator[DoctorLine]:
-    """A line for each package that is missing, or of a version that was not asked for."""
+    """A line for each package that is missing or has the wrong version."""
     for requirement in asked:
         extra = _extra_of(requirement)
         if extra is None and requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
-        found, remedy = version_of(requirement.name), f"pip install '{requirement.name}{requirement.specifier}'"
-        if found is None and extra is None:
+        version, remedy = version_of(requirement.name), f"pip install '{requirement.name}{requirement.specifier}'"
+        if version is None and extra is None:
             yield fail("packages", f"{requirement.name} is not installed", remedy)
-        elif found is not None and not requirement.specifier.contains(found, prereleases=True):
-            told = f"{requirement.name} {found} is installed; {extra or 'evo'} asks for {requirement.specifier}"
-            yield (fail if extra is None else warn)("packages", told, remedy)
+        elif version is not None and not requirement.specifier.contains(version, prereleases=True):
+            message = f"{requirement.name} {version} is installed; {extra or 'evo'} asks for {requirement.specifier}"
+            yield (fail if extra is None else warn)("packages", message, remedy)
 
 
 def _cuda_beside_cpu() -> Iterator[DoctorLine]:
     torch = version_of("torch") or ""
-    found = [name for name in _BREAK_CPU_TORCH if "+cpu" not in (version_of(name) or "+cpu")]
-    if torch.endswith("+cpu") and found:
-        told = f"CUDA builds of {', '.join(found)} beside torch {torch}: import transformers fails"
-        yield fail("packages", told, f"pip uninstall -y {' '.join(found)}")
+    wrong = [name for name in _BREAK_CPU_TORCH if "+cpu" not in (version_of(name) or "+cpu")]
+    if torch.endswith("+cpu") and wrong:
+        message = f"CUDA builds of {', '.join(wrong)} next to torch {torch}: import transformers fails"
+        yield fail("packages", message, f"pip uninstall -y {' '.join(wrong)}")
 
 
 def _have(asked: list[Requirement]) -> str:
@@ -68,7 +68,7 @@ def _extra_of(requirement: Requirement) -> str | None:
 
 
 def version_of(name: str) -> str | None:
-    """The installed version, None where there is none."""
+    """The installed version, None if it is not installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

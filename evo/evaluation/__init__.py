@@ -1,4 +1,4 @@
-"""What a policy can do without search: answers to each problem, and best@k, solve@k and diversity of them.
+"""A policy without search: its answers to each problem, with best@k, solve@k and diversity.
 
-Begin with `evaluate`; `metrics` holds the figures, `file` what -o writes and --against reads.
+Begin with `evaluate`; `metrics` has the figures, `file` the format that -o writes and --against reads.
 """

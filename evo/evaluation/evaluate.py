@@ -1,7 +1,7 @@
-"""How good a policy is without search: answers to each problem asked alone, at an equal number for every policy.
+"""How good a policy is without search: answers to each problem without parents, equally many for every policy.
 
-Every problem is asked, with no parent shown, for as many chains of m answers as make up the total; what the last chain
-holds beyond it is cut, so that policies with different m are compared at equal numbers of answers. An answer that a
+Each problem gets as many chains of m answers as make up the total; surplus answers of the last chain are cut, so
+policies with different m are compared at equal numbers of answers. An answer that a
 chain lacks, or repeats, counts as a zero vector of fitness 0: a policy does not gain by writing less.
 """
 
@@ -32,9 +32,10 @@ from vpo.policies.contract import Policy, PromptTooLong
 
 TASK_ALONE = PromptConfig(show_parent=False, diff=False)
 ROWS_PER_BATCH = 4
-"""Rollouts in a call, as a multiple of what suits the policy: nothing waits for them as a search's next prompt does."""
+"""Rollouts per call, as a multiple of the policy's preferred batch: no next prompt waits for them, unlike in a
+search."""
 OVERLAPPING = 32
-"""Prompts under way at once at a policy that does its own batching."""
+"""Prompts in flight at once at a policy that does its own batching."""
 
 Progress = Callable[[int, int], None]
 """(problems done, problems in all)"""
@@ -50,9 +51,9 @@ async def evaluate(
     scorer: Scorer,
     on_progress: Progress | None = None,
 ) -> Evaluation:
-    """The figures of `sample_answers` over several seeds, one after another; arguments and errors as there.
+    """The metrics of `sample_answers` over several seeds, one after another; arguments and errors as there.
 
-    on_progress: is told of problems times seeds
+    on_progress: counts problems times seeds
     """
     samples = []
     for done, seed in enumerate(seeds):
@@ -87,10 +88,10 @@ async def sample_answers(
 ) -> SampledAnswers:
     """`total` answers to each problem in chains of `answers`, scored. The policy and the scorer stay open.
 
-    One seed gives one result, and a problem's answers do not depend on which others are asked.
-    A fault of one problem's scorer, or a prompt too long for the model, takes that problem out (SampledAnswers.faults).
-    Raises BadInput where policy and problems do not go together, ScorerFault or BadInput where no problem could be
-    judged, and whatever concerns all of them (PolicyUnavailable, SandboxUnavailable, SandboxFault).
+    One seed gives one result, and a problem's answers do not depend on the other problems. A fault of one problem's
+    scorer, or a prompt too long for the model, takes that problem out (SampledAnswers.faults). Raises BadInput if
+    policy and problems do not fit, ScorerFault or BadInput if no problem could be judged, and errors that concern all
+    of them (PolicyUnavailable, SandboxUnavailable, SandboxFault).
     """
     check_request(problems, answers, total)
     styles = open_formats(problems, policy, answers)
@@ -157,9 +158,9 @@ async def judge(
     scorer: Scorer,
     counts: SampledAnswers,
 ) -> ProblemAnswers:
-    """Parse one problem's chains and score what they hold, an answer that several hold once.
+    """Parse one problem's chains and score their answers, a repeated answer only once.
 
-    Within a chain the first of equal answers counts, and those that are equal once in canonical form are equal.
+    Within a chain the first of equal answers counts, and answers are compared in canonical form.
     """
     rewards, fitness = np.zeros((total, len(problem.objectives))), np.zeros(total)
     written, failed = np.zeros(total, dtype=bool), np.zeros(total, dtype=bool)
@@ -182,12 +183,12 @@ async def judge(
 def open_formats(
     problems: Sequence[Problem], policy: Policy, answers: int, prompt: PromptConfig = TASK_ALONE
 ) -> list[PromptFormat]:
-    """How each problem is put to the policy; BadInput where they do not go together."""
+    """How each problem is put to the policy; BadInput if they do not fit."""
     return [open_format(problem, policy.prompt_format, prompt, answers) for problem in problems]
 
 
 def stream_of(problem: Problem) -> int:
-    """A random stream of the problem's own, by its name: 62 bits."""
+    """The problem's random stream, from its name: 62 bits."""
     return int.from_bytes(blake2b(problem.name.encode("utf-8", "surrogatepass"), digest_size=8).digest()) >> 2
 
 
@@ -205,7 +206,7 @@ def format_kinds(error: str) -> list[str]:
 def check_request(problems: Sequence[Problem], answers: int, total: int) -> None:
     """BadInput for an evaluation that makes no sense."""
     if not problems:
-        raise BadInput("no problem to evaluate on; try maze:test, or `evo problems` for what there is")
+        raise BadInput("no problem to evaluate on; try maze:test, or list problems with `evo problems`")
     if answers < 1 or total < 1:
         raise BadInput(f"{total} answers a problem in chains of {answers}: both must be 1 or more")
     (name, count), *_ = Counter(problem.name for problem in problems).most_common(1)

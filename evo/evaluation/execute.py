@@ -34,7 +34,7 @@ Showing = Callable[[RunConfig], AbstractContextManager[Progress]]
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """What is asked, resolved and checked. rival: the evaluation that this one is compared with"""
+    """A plan, resolved and checked. rival: the evaluation to compare with"""
 
     settings: EvaluateConfig
     config: RunConfig
@@ -53,7 +53,7 @@ class Evaluated:
 
 
 def prepare_evaluation(settings: EvaluateConfig, output: str | None) -> EvaluationRequest:
-    """Raises what is wrong with the input, before a policy is loaded."""
+    """Raises for invalid input, before a policy is loaded."""
     config = settings.run_config()
     if output:
         check_writable(output)
@@ -79,7 +79,7 @@ async def execute_evaluation(
         policy = open_policy(config, request.problems)
     scorer = Scorer(workers(config, request.problems))
     try:
-        # raises where they do not go together, before anything is shown
+        # raises if they do not fit, before any output
         open_formats(request.problems, policy, config.answers)
         with showing(config) if showing is not None else nullcontext() as report:
             evaluation = await evaluate(
@@ -105,16 +105,18 @@ def _conclude(request: EvaluationRequest, evaluation: Evaluation, version: str, 
     if path and rival is not None:
         differences = compare_problems(evaluation, rival["per_problem"])
         record["against"] = comparison_record(path, rival, differences)
-        told = f"{rival.get('policy')}, chains of {rival.get('answers')}, temperature {rival.get('temperature')}"
+        rival_policy = (
+            f"{rival.get('policy')}, chains of {rival.get('answers')}, temperature {rival.get('temperature')}"
+        )
         beside = name_beside(config.policy, rival, path)
-        lines = [f"against {path}: {told}", *verdicts(differences, config.policy, beside)]
+        lines = [f"against {path}: {rival_policy}", *verdicts(differences, config.policy, beside)]
     if request.output:
         write_evaluation(Path(request.output), {**record, "per_problem": evaluation.problem_records()})
     return Evaluated(evaluation, record, lines)
 
 
 def provenance(config: RunConfig, command: str) -> dict[str, Any]:
-    """How to get the figures again."""
+    """The command that repeats the measurement."""
     return {
         "temperature": 1.0 if config.temperature is None else config.temperature,
         "top_p": config.top_p,

@@ -24,13 +24,13 @@ def check_writable(output: str) -> None:
 
 
 def write_evaluation(path: Path, record: Mapping[str, Any]) -> None:
-    """Write the record; a file under its own name is always whole."""
+    """Write the record; a file under its final name is always complete."""
     write_whole(path, json.dumps(record, indent=1) + "\n")
 
 
 def read_record(path: str, said: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What `evo evaluate -o` wrote, and its rows, one a problem. BadInput where it is none; said: how messages name
-    the file."""
+    """The file of `evo evaluate -o`, and its rows, one per problem. BadInput if it is not such a file; said: the
+    file's name in messages."""
     try:
         record: Any = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -41,12 +41,12 @@ def read_record(path: str, said: str) -> tuple[dict[str, Any], list[dict[str, An
     if not isinstance(rows, list) or not all(
         isinstance(row, dict) and isinstance(row.get("problem"), str) for row in rows
     ):
-        raise BadInput(f"{said}: holds no problem's figures; name a file that evo evaluate -o wrote")
+        raise BadInput(f"{said}: has no results; name a file that evo evaluate -o wrote")
     return record, rows
 
 
 def read_evaluation(path: str, problems: Sequence[Problem], total: int) -> dict[str, Any]:
-    """What `evo evaluate -o` wrote on the same problems at equal numbers of answers; BadInput where it is not that."""
+    """The file of `evo evaluate -o` on the same problems at equal numbers of answers; BadInput if it is not that."""
     record, rows = read_record(path, f"--against {path}")
     theirs = {row["problem"]: row for row in rows}
     left_out = record.get("faults")
@@ -70,7 +70,7 @@ def read_evaluation(path: str, problems: Sequence[Problem], total: int) -> dict[
 
 
 def verdicts(differences: Mapping[str, Difference], first: str, second: str) -> list[str]:
-    """One line a metric: the difference with its interval; where none is shown, that, with the p of its test."""
+    """One line per metric: the difference with its interval, or that none is shown, with the p of its test."""
     return [
         f"{name}: {verdict(first, second, difference, digits=3)}"
         for name, difference in differences.items()

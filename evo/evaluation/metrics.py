@@ -1,6 +1,6 @@
-"""What an evaluation comes to: best@k, solve@k, diversity and the like, with intervals over problems, and comparisons.
+"""The metrics of an evaluation: best@k, solve@k, diversity and so on, with intervals over problems, and comparisons.
 
-Pure functions of what was sampled. Problems are the unit everywhere: a metric is worked out for each, averaged over
+Pure functions of the samples. Problems are the unit everywhere: a metric is computed for each, averaged over
 seeds, then over problems; intervals are over problems (evo.stats), and a comparison pairs them.
 """
 
@@ -75,11 +75,11 @@ def _weights(dimensions: int) -> Floats:
 class Evaluation:
     """Metrics of one policy on a set of problems.
 
-    samples: what each seed gave, its answers included
-    per_problem: metric -> (P,) averaged over seeds; NaN where a problem has no such metric
+    samples: the result of each seed, with its answers
+    per_problem: metric -> (P,) averaged over seeds; NaN if a problem has no such metric
     problems: the P problems that every seed could judge; faults: the others, with the reason
-    metrics: metric -> mean with its 95% interval; None where no problem has it (solve@k without targets)
-    per_seed: seed -> metric -> mean over problems, None likewise
+    metrics: metric -> mean with its 95% interval; None if no problem has it (solve@k without targets)
+    per_seed: seed -> metric -> mean over problems or None
     """
 
     samples: tuple[SampledAnswers, ...]
@@ -90,12 +90,12 @@ class Evaluation:
     faults: Mapping[str, str]
 
     def mean(self, metric: str) -> float | None:
-        """The metric's mean over problems; None where no problem has it. Raises KeyError on an unknown name."""
+        """The metric's mean over problems; None if no problem has it. Raises KeyError on an unknown name."""
         interval = self.metrics[metric]
         return None if interval is None else interval.mean
 
     def record(self) -> dict[str, Any]:
-        """The summary as JSON takes it: metrics, their intervals, each seed's means, and what it cost."""
+        """The summary as JSON: metrics, their intervals, each seed's means, and the cost."""
         samples = self.samples
         return {
             "problems": len(self.problems),
@@ -134,7 +134,7 @@ class Evaluation:
 def aggregate(samples: Sequence[SampledAnswers]) -> Evaluation:
     """Several seeds on the same problems as one Evaluation. A problem that a seed could not judge is left out of all.
 
-    Raises ScorerFault where no problem is left.
+    Raises ScorerFault if no problem is left.
     """
     faults = {name: reason for sample in samples for name, reason in sample.faults.items()}
     kept = [[answers for answers in sample.problems if answers.name not in faults] for sample in samples]
@@ -167,7 +167,7 @@ def is_rate(name: str) -> bool:
 
 def compare_problems(first: Evaluation, second: Sequence[Mapping[str, Any]]) -> dict[str, Difference]:
     """Paired differences over the problems that both judged, of every metric that both have; `second` as
-    `Evaluation.problem_records` gave it. Empty where they share no problem."""
+    `Evaluation.problem_records` gave it. Empty if they share no problem."""
     theirs = {record["problem"]: record for record in second}
     differences = {}
     for name, values in first.per_problem.items():

@@ -1,4 +1,4 @@
-"""Problems chosen by what evaluations measured on them, as a file that the address `list:FILE` names."""
+"""Problems chosen by their metrics in evaluations, as a file that the address `list:FILE` names."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Picked:
 
 
 def pick_problems(config: PickConfig) -> Picked:
-    """The problems whose metric is at most `at_most` in every evaluation. Raises BadInput, one line, for what is no
-    evaluation or lacks the metric, and where no problem is left."""
+    """The problems whose metric is at most `at_most` in every evaluation. Raises BadInput, one line, for a file that
+    is not an evaluation or lacks the metric, and if no problem is left."""
     measured = [_measured(path, config.metric) for path in config.evaluations]
-    shared = [name for name in measured[0] if all(name in one for one in measured)]
+    shared = [name for name in measured[0] if all(name in record for record in measured)]
     if not shared:
         raise BadInput(f"{', '.join(config.evaluations)}: no problem is in all of them")
-    names = [name for name in shared if all(one[name] <= config.at_most for one in measured)]
+    names = [name for name in shared if all(record[name] <= config.at_most for record in measured)]
     if not names:
-        least = min(max(one[name] for one in measured) for name in shared)
+        least = min(max(record[name] for record in measured) for name in shared)
         raise BadInput(
             f"no problem of {len(shared)} has {config.metric} <= {config.at_most:g} in every evaluation; the least is "
             f"{least:.3g}"
@@ -38,10 +38,10 @@ def pick_problems(config: PickConfig) -> Picked:
 
 
 def write_list(path: Path, picked: Picked, config: PickConfig) -> None:
-    """One address a line, below what they were chosen by. A file under its own name is always whole."""
-    told = f"# {len(picked.names)} of {picked.of} problems: {config.metric} <= {config.at_most:g}"
-    told += f" in {len(config.evaluations)} evaluations"
-    write_whole(path, "\n".join([told, *picked.names, ""]))
+    """One address per line, after the criterion. A file under its final name is always complete."""
+    header = f"# {len(picked.names)} of {picked.of} problems: {config.metric} <= {config.at_most:g}"
+    header += f" in {len(config.evaluations)} evaluations"
+    write_whole(path, "\n".join([header, *picked.names, ""]))
 
 
 def _measured(path: str, metric: str) -> dict[str, float]:

@@ -18,7 +18,7 @@ class ProblemAnswers:
 
     rewards: (n, d), zero rows for missing answers
     fitness: (n,), 0 for missing answers
-    written: (n,) whether there is an answer at all; failed: (n,) whether it is one with an error of its own
+    written: (n,) whether there is an answer at all; failed: (n,) whether it has an error
     """
 
     name: str
@@ -37,17 +37,17 @@ class ProblemAnswers:
 
     @property
     def solved(self) -> Bools | None:
-        """(n,) fitness >= target, as the search has it; None where the problem has no target."""
+        """(n,) fitness >= target, as in a search; None if the problem has no target."""
         return None if self.target is None else self.written & ~self.failed & (self.fitness >= self.target)
 
 
 @dataclass
 class SampledAnswers:
-    """What one seed gave.
+    """The result of one seed.
 
     problems: one entry per problem that could be judged, in order
-    faults: problem -> why it could not (its scorer failed, its prompt is too long); its answers count nowhere
-    format_errors: why answers are missing, counted a reason at a time; answer_errors: the kinds of failed answers
+    faults: problem -> why it could not be judged (its scorer failed, its prompt is too long); its answers count nowhere
+    format_errors: why answers are missing, counted by reason; answer_errors: the kinds of failed answers
     seconds: wall-clock; sampling_seconds: the part with the policy at work; scoring_seconds: summed over workers
     """
 
@@ -67,5 +67,5 @@ class SampledAnswers:
 
     @property
     def missing(self) -> int:
-        """Answers asked for and not written, repeats within a chain included."""
+        """Requested answers that were not written, repeats within a chain included."""
         return sum(int((~answers.written).sum()) for answers in self.problems)

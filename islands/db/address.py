@@ -20,8 +20,8 @@ def hide_password(text: str) -> str:
 
 def hide_in_argument(text: str) -> str:
     """As hide_password, of one whole argument: a password with spaces is known for one there."""
-    found = _WHOLE.fullmatch(text)
-    return hide_password(text if found is None else f"{found[1]}:***@{found[2]}")
+    matched = _WHOLE.fullmatch(text)
+    return hide_password(text if matched is None else f"{matched[1]}:***@{matched[2]}")
 
 
 def drop_password(address: str) -> str:

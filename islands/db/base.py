@@ -1,4 +1,4 @@
-"""What the tables have in common. They are of SQLAlchemy's Core: a quarter of what a short search took was its ORM."""
+"""Common parts of the tables. They use SQLAlchemy's Core: its ORM took a quarter of the time of a short search."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ METADATA = MetaData()
 
 
 def define(name: str, about: str, *parts: Column[Any] | UniqueConstraint | Index) -> Table:
-    """A table of the schema. about: what a row is, for the reference"""
+    """A table of the schema. about: the meaning of a row, for the reference"""
     return Table(name, METADATA, *parts, info={"about": about})
 
 
 def column(name: str, *parts: Any, nullable: bool = False, **options: Any) -> Column[Any]:
-    """A column that every row has a value in, unless it is said to be nullable. parts: its type, its foreign key"""
+    """A column, not null by default. parts: its type, its foreign key"""
     return Column(name, *parts, nullable=nullable, **options)

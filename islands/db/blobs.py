@@ -10,7 +10,7 @@ _FLOATS: dict[bytes, np.dtype] = {b"e": np.dtype("<f2"), b"f": np.dtype("<f4")}
 
 
 def pack_ids(ids: npt.ArrayLike) -> bytes:
-    """(T,) integers -> 2 bytes each where all lie in [0, 65536), else 4. Raises ValueError beyond int32."""
+    """(T,) integers -> 2 bytes each if all are in [0, 65536), else 4. Raises ValueError beyond int32."""
     array = np.asarray(ids, dtype=np.int64).ravel()
     if not len(array):
         return b""

@@ -1,4 +1,4 @@
-"""Where a run's learner was saved."""
+"""The places where a run's learner was saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from islands.db.store import Store
 
 
 def set_checkpoint(store: Store, run_id: int, step: int, checkpoint: str) -> None:
-    """Put on record where the learner was saved after a step, later than the step itself."""
+    """Record where the learner was saved after a step; called later than the step itself."""
     query = update(TrainingStep).where(TrainingStep.c.run_id == run_id, TrainingStep.c.step == step)
     with store.begin() as tx:
         tx.connection.execute(query.values(checkpoint=checkpoint))

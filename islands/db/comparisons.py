@@ -32,8 +32,8 @@ def run_name(comparison: str, arm: str, seed: int) -> str:
 
 
 def plan(store: Store, name: str | None, runs: Sequence[PlannedRun], *, command: str, commit: str) -> str:
-    """Write down the runs of a comparison, in the order in which they are to be begun; returns its name, a fresh one
-    where none is given. Raises RunExists where a run or comparison has it already."""
+    """Record the runs of a comparison, in the order in which they will start; returns its name, a new one if none is
+    given. Raises RunExists if a run or comparison has that name."""
     if name is not None:
         check_free(store, name)
     now = time.time()
@@ -60,7 +60,7 @@ def plan(store: Store, name: str | None, runs: Sequence[PlannedRun], *, command:
 
 
 def check_free(store: Store, name: str) -> str:
-    """A name that nothing has yet. Raises BadName where it can be none, RunExists where a run or comparison has it."""
+    """An unused name. Raises BadName if it is invalid, RunExists if a run or comparison has it."""
     taken = select(Run.c.id).where(or_(Run.c.name == check_name(name), Run.c.comparison == name))
     if store.scalar(taken.limit(1)) is not None:
         raise RunExists(

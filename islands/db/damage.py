@@ -1,7 +1,8 @@
-"""Values that no version of evo has written: what is said where a database was changed or damaged by something else.
+"""Finds values that no version of evo has written, to explain failures on a database that something else changed or
+damaged.
 
-PostgreSQL keeps the types of its columns. SQLite keeps whatever it is given, so a number may stand where a text should;
-what reads it then fails in some place that knows nothing of databases. Looking costs nothing until something fails.
+PostgreSQL keeps the types of its columns. SQLite keeps whatever it is given, so a number may be where a text should be;
+reading it then fails in code far from the database. The search runs only after a failure.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _WAYS = {
     "answers": "(SELECT g.run_id FROM rollouts r JOIN prompt_groups g ON g.id = r.group_id WHERE r.id = rollout_id)",
     "rollouts": "(SELECT run_id FROM prompt_groups WHERE prompt_groups.id = group_id)",
 }
-"""From a table's row to its run, where the row holds neither the run's id nor its problem's."""
+"""From a table's row to its run, for tables whose rows hold neither the run's id nor its problem's."""
 _JSON: dict[type, str] = {
     JsonObject: "('object')",
     JsonNumbers: "('numbers', 'empty')",
@@ -36,12 +37,12 @@ _OF_PROBLEM = "(SELECT run_id FROM problems WHERE problems.id = problem_id)"
 def damage_in_opened() -> str | None:
     """Of the databases that this process has opened, the newest first: one line on the first row that is damaged, None
     without one."""
-    return next((found for url in reversed(tuple(OPENED)) if (found := find_damage(url))), None)
+    return next((line for url in reversed(tuple(OPENED)) if (line := find_damage(url))), None)
 
 
 def find_damage(url: URL) -> str | None:
-    """One line that names run, table and row of the first value of a type that its column cannot have, or of the first
-    row that refers to one that is not there; None where there is none, or nothing can be read."""
+    """One line with run, table and row of the first value of a wrong type for its column, or of the first reference
+    to a missing row; None if there is none, or the database is unreadable."""
     if url.drivername != "sqlite" or not Path(str(url.database)).is_file():
         return None
     reader = open_engines(url, read_only=True, remembered=False)[0]
@@ -50,8 +51,8 @@ def find_damage(url: URL) -> str | None:
             driver: Any = connection.connection.driver_connection
             driver.create_function("evo_json", 1, _json_kind, deterministic=True)
             driver.create_function("evo_text", 1, _is_text, deterministic=True)
-            return next((f"{mask_url(url)} is damaged: {told}" for told in _damages(connection)), None)
-    except OperationalError:  # locked, say
+            return next((f"{mask_url(url)} is damaged: {damage}" for damage in _damages(connection)), None)
+    except OperationalError:  # for example, locked
         return None
     except DBAPIError as error:
         return f"{mask_url(url)} is damaged: {error.orig}"
@@ -69,7 +70,7 @@ def _damages(connection: Connection) -> Iterator[str]:
                 c for c in table.columns if not connection.execute(text(f"SELECT {_right(c)} FROM {place}")).scalar()
             )
             held = connection.execute(text(f'SELECT typeof("{bad.name}") FROM {place}')).scalar()
-            yield f"{_named(connection, table, row[0])}: {bad.name} holds what it cannot hold ({held})"
+            yield f"{_named(connection, table, row[0])}: {bad.name} has an impossible value ({held})"
     lost = connection.execute(text("PRAGMA foreign_key_check")).first()
     if lost is not None:
         where = _named(connection, METADATA.tables[lost[0]], lost[1])
@@ -104,14 +105,14 @@ def _is_text(value: bytes | None) -> bool:
 
 
 def _json_kind(value: Any) -> str:
-    """What the text of a JSON column holds, as _JSON has it; "empty" for a list of nothing, else "other"."""
+    """The kind of a JSON column's text, as in _JSON; "empty" for an empty list, else "other"."""
     try:
-        found = json.loads(value)
+        parsed = json.loads(value)
     except (TypeError, ValueError, RecursionError):
         return "other"
-    if isinstance(found, dict):
+    if isinstance(parsed, dict):
         return "object"
-    kinds = set(map(type, found)) if isinstance(found, list) else {None}
+    kinds = set(map(type, parsed)) if isinstance(parsed, list) else {None}
     return "empty" if not kinds else "numbers" if kinds <= {int, float} else "texts" if kinds == {str} else "other"
 
 

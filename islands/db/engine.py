@@ -54,7 +54,7 @@ def mask_url(url: URL) -> str:
 
 
 def unavailable(url: URL, error: BaseException) -> DatabaseUnavailable:
-    """One line for whatever the driver said."""
+    """One line from any error of the driver."""
     reason = str(getattr(error, "orig", None) or error).strip()
     reason = " ".join(reason.split()) or type(error).__name__
     if reason == "database is locked":
@@ -128,18 +128,18 @@ def _check_file(url: URL, must_exist: bool, read_only: bool) -> None:
 
 
 def _is_read_only(folder: Path) -> bool:
-    """Whether nobody can write there, on this machine at least."""
+    """Whether no user of this machine can write there."""
     return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
 
 
 def _sqlite(url: URL, mode: str, begin: str | None) -> Engine:
     path = Path(str(url.database)).absolute()
     log = path.with_name(f"{path.name}-wal")
-    # SQLite would make files for its readers, which it need not where nothing can be written
+    # SQLite would make files for its readers, which are not needed if nothing can be written
     apart = "&immutable=1" if mode == "ro" and _is_read_only(path.parent) and not log.exists() else ""
 
     def connect() -> sqlite3.Connection:
-        # isolation_level None: sqlite3 would otherwise begin transactions of its own, and only before some statements
+        # isolation_level None: sqlite3 would otherwise begin transactions itself, and only before some statements
         connection = sqlite3.connect(
             f"{path.as_uri()}?mode={mode}{apart}",
             uri=True,
@@ -156,7 +156,7 @@ def _sqlite(url: URL, mode: str, begin: str | None) -> Engine:
 
     engine = create_engine("sqlite://", creator=connect, pool_size=4, max_overflow=8, poolclass=QueuePool)
     if begin is None:
-        return engine  # nothing begins a transaction, so each statement is its own
+        return engine  # nothing begins a transaction, so each statement is one
 
     @event.listens_for(engine, "begin")
     def take_the_lock(connection: Connection) -> None:
@@ -184,21 +184,21 @@ def revision_of(connection: Connection) -> str | None:
 
 
 def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> None:
-    """Bring the schema up to REVISION. A reader changes nothing: it gets a DatabaseUnavailable where the schema is an
-    older one, and where there are no runs yet; so does a writer where the schema cannot be brought up."""
+    """Bring the schema up to REVISION. A reader changes nothing: it gets a DatabaseUnavailable if the schema is
+    older or there are no runs yet; a writer gets one if the schema cannot be upgraded."""
     try:
         with reader.connect() as connection:
-            found = revision_of(connection)
-        if found == REVISION:
+            revision = revision_of(connection)
+        if revision == REVISION:
             return
-        if read_only and found is None:
+        if read_only and revision is None:
             raise NoRuns(f"{mask_url(url)}: the database holds no runs yet")
-        if found is not None:
-            _check_known(url, found)
+        if revision is not None:
+            _check_known(url, revision)
         if read_only:
             raise DatabaseUnavailable(
-                f"{mask_url(url)}: it has the older schema {found}, which reading does not change; bring it up to "
-                f"{REVISION} with `evo runs upgrade`, once no older evo writes to it any more"
+                f"{mask_url(url)}: it has the older schema {revision}, which reading does not change; bring it up to "
+                f"{REVISION} with `evo runs upgrade`, when no older evo writes to it"
             )
         with writer.begin() as connection:
             if url.drivername != "sqlite":  # SQLite's BEGIN IMMEDIATE is the lock
@@ -206,17 +206,17 @@ def ensure_schema(url: URL, writer: Engine, reader: Engine, read_only: bool) -> 
             _upgrade(connection) if _has_tables(connection) else _create(connection)
     except DBAPIError as error:
         raise unavailable(url, error) from None
-    except UnicodeDecodeError:  # the driver cannot read its own complaint, which quotes the damaged schema
+    except UnicodeDecodeError:  # the driver cannot decode its error message, which quotes the damaged schema
         raise DatabaseUnavailable(f"{mask_url(url)}: the file is damaged") from None
 
 
-def _check_known(url: URL, found: str) -> None:
+def _check_known(url: URL, revision: str) -> None:
     from alembic.script import ScriptDirectory
 
     known = {script.revision for script in ScriptDirectory(str(_folder())).walk_revisions()}
-    if found not in known:
+    if revision not in known:
         raise DatabaseUnavailable(
-            f"{mask_url(url)}: its schema {found} is newer than this version of evo, which knows {REVISION}; "
+            f"{mask_url(url)}: its schema {revision} is newer than this version of evo, which knows {REVISION}; "
             "upgrade evo"
         )
 

@@ -1,4 +1,4 @@
-"""What a database is worth to a run, found out without changing it: no table is made, nothing is migrated."""
+"""Checks whether a run can use a database, without changing it: no table is made, nothing is migrated."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from islands.errors import DatabaseUnavailable
 
 @dataclass(frozen=True)
 class DatabaseHealth:
-    """address: without a password; kind: "sqlite" or "postgresql"; exists: False for an SQLite file that a run would
-    make; revision: of its schema, None where it holds no runs; wanted: the schema of this version of evo
+    """address: without a password; kind: "sqlite" or "postgresql"; exists: False for an SQLite file that does not exist
+    yet; revision: of its schema, None if it has no runs; wanted: the schema of this version of evo
     writable: whether tables can be made and rows be written; rtt: seconds of one query; clock_ahead: seconds that the
-    server's clock is ahead of this machine's, None where there is no server; folder: of an SQLite file"""
+    server's clock is ahead of this machine's, None if there is no server; folder: of an SQLite file"""
 
     address: str
     kind: str
@@ -34,7 +34,7 @@ class DatabaseHealth:
 
 
 def examine_database(address: str) -> DatabaseHealth:
-    """Look at a database. Raises DatabaseUnavailable, one line without the password, where it cannot be reached."""
+    """Inspect a database. Raises DatabaseUnavailable, one line without the password, if it cannot be reached."""
     url = parse_address(address)
     if url.drivername == "sqlite":
         return _examine_file(url)
@@ -61,7 +61,7 @@ def _examine_file(url: URL) -> DatabaseHealth:
     if path.is_dir() or not folder.is_dir():
         wrong = f"{path} is a folder; name a file in it" if path.is_dir() else f"the folder {folder} does not exist"
         raise DatabaseUnavailable(f"{mask_url(url)}: {wrong}")
-    # the journal lies beside the file, so its folder must be writable too
+    # the journal is next to the file, so its folder must be writable too
     writable = os.access(folder, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
     if not path.exists():
         return DatabaseHealth(mask_url(url), "sqlite", False, None, writable, folder=folder)
@@ -78,10 +78,10 @@ def _examine_file(url: URL) -> DatabaseHealth:
 
 def _compare_clocks(connection: Connection, tries: int = 5) -> tuple[float, float]:
     """(seconds of the fastest query, seconds that the server is ahead): by the fastest, whose middle is known best."""
-    found = []
+    offsets = []
     for _ in range(tries):
         before, began = time.time(), time.perf_counter()
         server = float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
         took = time.perf_counter() - began
-        found.append((took, server - (before + took / 2)))
-    return min(found)
+        offsets.append((took, server - (before + took / 2)))
+    return min(offsets)

@@ -1,5 +1,4 @@
-"""Removing and renaming what a database holds: one run, or a comparison with all its runs. Never while one of them is
-being written."""
+"""Removes and renames runs and comparisons (with all their runs). Never while one of them is being written."""
 
 from __future__ import annotations
 
@@ -42,13 +41,13 @@ _LOOKED_UP = {
     "prompt_groups": "policy_version_id",
     "reflections": "policy_version_id",
 }
-"""Columns that a database searches for every row that goes, so as to keep its foreign keys, and that nothing else does:
-they have an index while rows go alone."""
+"""Columns that a database searches for every deleted row, only to check foreign keys: they have an index while
+single runs are deleted."""
 
 
 def delete_runs(store: Store, runs: Sequence[RunRecord]) -> None:
-    """Remove the runs and all they hold, in one transaction. Raises RunBusy where one of them is being written; all of
-    them stay then."""
+    """Remove the runs and all their rows, in one transaction. Raises RunBusy, and removes none, if one of them is
+    being written."""
     leases = []
     try:
         for run in runs:

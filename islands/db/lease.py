@@ -33,7 +33,7 @@ RENEWAL = (
 
 
 def process_start(pid: int) -> str | None:
-    """A value that changes when a pid is used again; None where there is no such process or no way to tell."""
+    """A value that changes when a pid is used again; None if there is no such process or no way to know."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
     except (OSError, IndexError):
@@ -45,7 +45,7 @@ def _is_here(owner: dict[str, Any]) -> bool:
 
 
 def _describe(owner: dict[str, Any], heartbeat: float | None, now: float) -> str:
-    """Who writes a run, and what can be done about it; for one whose writer lives, as far as can be told."""
+    """The writer of a run, and a remedy; raised if that writer seems alive."""
     pid, host = owner["pid"], owner["host"]
     if _is_here(owner):
         return f"is being written by process {pid} on this machine ({host}): let it end, or stop it by kill {pid}"
@@ -64,12 +64,12 @@ def _lives(owner: dict[str, Any], heartbeat: float | None, now: float) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's, so it exists
+        pass  # another user's, so it exists
     return owner["start"] is None or owner["start"] == process_start(owner["pid"])
 
 
 def _boot() -> str:
-    """Tells apart two machines, containers included, that have one host name."""
+    """Distinguishes two machines, containers included, with the same host name."""
     try:
         namespace = str(Path("/proc/self/ns/pid").readlink())
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + namespace
@@ -146,7 +146,7 @@ class Lease:
         if row is None:
             return f"run {self.run_id} was deleted while this process wrote to it"
         if row.owner is None:
-            return f"run {row.name} was taken over by another process, which has ended; evo resume goes on with it"
+            return f"run {row.name} was taken over by another process, which has ended; evo resume continues it"
         other = json.loads(row.owner)
         return (
             f"run {row.name} was taken over by process {other['pid']} on {other['host']}, because this one was not "
@@ -154,7 +154,7 @@ class Lease:
         )
 
     def forget(self) -> bool:
-        """Hold it no longer, and leave what the database says of it. Returns whether it was held."""
+        """Stop holding it, without changing the database. Returns whether it was held."""
         if self._over.is_set():
             return False
         self._over.set()
@@ -185,6 +185,6 @@ class Lease:
         while not self._over.wait(BEAT_SECONDS):
             try:
                 with self._begin():
-                    pass  # confirming the lease is what a transaction begins with
-            except Exception:  # noqa: BLE001 - the writer's own transaction will meet the same fault and report it
+                    pass  # a transaction begins by confirming the lease
+            except Exception:  # noqa: BLE001 - the writer's transaction will meet the same fault and report it
                 continue

@@ -21,7 +21,7 @@ def readable_name(attempt: int) -> str:
 
 
 def check_name(name: str) -> str:
-    """The name of a run or comparison, if it can be one. Raises BadName, one line that says what can.
+    """The name of a run or comparison, if it is valid. Raises BadName, one line with the rules.
 
     A name is written in commands, addresses, file names and pages: 1 to MOST_CHARACTERS characters, none of them a
     control or markup character or `@`, and no dash, space or slash at its beginning, no space or slash at its end.
@@ -34,7 +34,9 @@ def check_name(name: str) -> str:
     elif name[0] in "-/ " or name[-1] in "/ ":
         wrong = "begins with a dash, a slash or a space, or ends with one of the last two"
     else:
-        bad = next((one for one in name if one in MARKUP or unicodedata.category(one)[0] in "CZ" and one != " "), None)
+        bad = next(
+            (sign for sign in name if sign in MARKUP or unicodedata.category(sign)[0] in "CZ" and sign != " "), None
+        )
         if bad is not None:
             wrong = f"holds {bad!r}"
     if wrong:

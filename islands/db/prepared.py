@@ -1,8 +1,8 @@
 """Statements that a search repeats for every group: compiled once, then run on the driver's own cursor.
 
-SQLAlchemy spends several times on a statement of one row what the database spends on it, even where the compiled form
-is cached: it builds the parameters, an execution context and a result anew. What is prepared here keeps the text and
-the column types that SQLAlchemy gives for the database, and its exceptions, and leaves out the rest.
+SQLAlchemy spends several times as long on a statement of one row as the database, even if the compiled form is cached:
+    it rebuilds the parameters, an execution context and a result. A prepared statement keeps SQLAlchemy's text, column
+    types and exceptions, and leaves out the rest.
 """
 
 from __future__ import annotations
@@ -54,23 +54,23 @@ class Prepared:
 
     def ids(self, connection: Connection, rows: Sequence[Row]) -> list[int]:
         """The id that each row of an INSERT ... RETURNING id was given, in order. Raises what SQLAlchemy raises."""
-        found: list[int] = []
+        ids: list[int] = []
         values = [self._values(row) for row in rows]
         cursor = self._driver(connection).cursor()
         try:
             if len(values) > 1 and self._dialect.name == "postgresql":
                 cursor.executemany(self._text, values, returning=True)  # one round trip, a result per row
-                found.append(cursor.fetchone()[0])
+                ids.append(cursor.fetchone()[0])
                 while cursor.nextset():
-                    found.append(cursor.fetchone()[0])
+                    ids.append(cursor.fetchone()[0])
             else:
-                for one in values:
-                    found.append(cursor.execute(self._text, one).fetchone()[0])
+                for row_values in values:
+                    ids.append(cursor.execute(self._text, row_values).fetchone()[0])
         except self._dialect.loaded_dbapi.Error as error:
             raise self._failed(connection, error, values) from error
         finally:
             cursor.close()
-        return found
+        return ids
 
     def _values(self, row: Row) -> Any:
         """The row as the driver takes it."""
@@ -95,14 +95,14 @@ class Prepared:
 
 
 class Statements:
-    """What a store has prepared so far; its problems share it."""
+    """The statements that a store has prepared so far; its problems share them."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._prepared: dict[UpdateBase, Prepared] = {}
 
     def prepare(self, statement: UpdateBase) -> Prepared:
-        """Compiled when this very statement is first asked for."""
+        """Compiled at the first use of this statement."""
         if statement not in self._prepared:
             self._prepared[statement] = Prepared(statement, self._dialect)
         return self._prepared[statement]

@@ -1,4 +1,4 @@
-"""Reflections on record: what a policy said that a candidate needs, once for each candidate that was asked about."""
+"""Stored reflections: a policy's advice on a candidate, at most once per candidate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write_reflection(store: Store, run_id: int, group: ScoredGroup, tx: Transact
 
 
 def read_reflections(store: Store, problem_ids: Sequence[int]) -> dict[int, str]:
-    """Candidate id -> what was said of it, "" where that was nothing, for all that these problems have on record."""
+    """Candidate id -> its reflection ("" for an empty one), for all candidates of these problems that have one."""
     query = select(ReflectionRow.c.candidate_id, ReflectionRow.c.text).where(
         ReflectionRow.c.problem_id.in_(problem_ids)
     )
@@ -35,7 +35,7 @@ def read_reflections(store: Store, problem_ids: Sequence[int]) -> dict[int, str]
 
 
 def reflections_on(store: Store, candidates: Sequence[int]) -> dict[int, str]:
-    """Candidate id -> what was said of it, for those of the candidates of which something was."""
+    """Candidate id -> its reflection, for those of the candidates that have one."""
     query = select(ReflectionRow.c.candidate_id, ReflectionRow.c.text).where(
         ReflectionRow.c.candidate_id.in_(candidates)
     )

@@ -17,7 +17,7 @@ from islands.db.shard_table import Shard as Shard
 
 REVISION = "0008"
 """The newest Alembic revision; a database that has it is opened without loading Alembic, and a new one is made of
-these tables, whose columns stand in the order in which the revisions added them."""
+these tables, whose columns are in the order in which the revisions added them."""
 
 Run = define(
     "runs",
@@ -56,13 +56,13 @@ Problem = define(
     column("dimensions", JsonTexts(none_as_null=True), nullable=True),
     column("best", BigInteger, nullable=True),
     column("best_fitness", Double, nullable=True),
-    column("fingerprint", String(64), nullable=True),  # of what scores it; None in runs from before 0005
+    column("fingerprint", String(64), nullable=True),  # of its scorer; None in runs from before 0005
     UniqueConstraint("run_id", "index"),
 )
 
 ScorerChange = define(
     "scorer_changes",
-    "A problem whose scorer or data was not what it had been when its run was resumed.",
+    "A problem whose scorer or data had changed when its run was resumed.",
     column("id", BigId, primary_key=True),
     column("problem_id", BigId, ForeignKey("problems.id")),
     column("before", String(64), nullable=True),
@@ -197,7 +197,7 @@ OperatorCount = define(
 
 Reflection = define(
     "reflections",
-    "What a policy said that a candidate needs, with the group `sequence` whose prompt was the first to show it.",
+    "A policy's reflection on a candidate, with the group `sequence` whose prompt was the first to show it.",
     column("candidate_id", BigId, ForeignKey("candidates.id"), primary_key=True, autoincrement=False),
     column("problem_id", BigId, ForeignKey("problems.id"), index=True),
     column("sequence", BigInteger),

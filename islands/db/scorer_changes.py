@@ -14,8 +14,8 @@ from islands.db.transaction import Transaction
 
 @dataclass(frozen=True)
 class ScorerChangeRecord:
-    """A change between a run and its resume. rescored: whether all stored answers were scored anew; before is None
-    where the run was made before fingerprints were kept; created: seconds since 1970."""
+    """A change between a run and its resume. rescored: whether all stored answers were scored again; before is None
+    if the run is older than fingerprints; created: seconds since 1970."""
 
     problem: str
     before: str | None
@@ -25,7 +25,7 @@ class ScorerChangeRecord:
 
 
 def set_fingerprint(problem_id: int, fingerprint: str, tx: Transaction) -> None:
-    """Say what scores a problem's answers from now on."""
+    """Set the fingerprint of a problem's scorer from now on."""
     tx.connection.execute(update(Problem).where(Problem.c.id == problem_id).values(fingerprint=fingerprint))
 
 

@@ -1,8 +1,8 @@
-"""The shards of a run: parts of its problems, searched side by side, each with one writer of its own.
+"""The shards of a run: parts of its problems, searched in parallel, each with one writer.
 
-A run is dealt into shards once; however many machines there are later, its shards stay what they are. A shard's writer
-is whoever took it last: the one before, which may be lost or only unreachable, is refused from then on, because every
-transaction confirms the token that it was given (as a run's lease does, which waits for a writer that seems to live).
+A run is divided into shards once, whatever the number of machines later. A shard's writer is the last process that took
+it: the previous one, lost or only unreachable, is refused from then on, because every transaction confirms its token
+(like a run's lease, which however waits for a writer that seems alive).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ShardRecord:
 
 
 class ShardLease(Lease):
-    """The right to write to a shard; taken from whoever had it."""
+    """The right to write to a shard; taken from any earlier writer."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ def read_shards(store: Store, run_id: int) -> list[ShardRecord]:
 
 
 def take_shard(store: Store, run_id: int, number: int, node: str) -> ShardLease:
-    """Become the shard's one writer, whoever was it before. Raises UnknownRun where the run has no such shard."""
+    """Become the shard's only writer, replacing any other. Raises UnknownRun if the run has no such shard."""
     owner = json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "token": secrets.token_hex(8)})
     with store.begin() as tx:
         values = dict(
@@ -128,7 +128,7 @@ def write_shard(
 
 
 def write_cluster_state(store: Store, name: str, state: Mapping[str, Any]) -> None:
-    """What a cluster says of its work on a run or comparison, in the place of what it said before."""
+    """Replace a cluster's report of its work on a run or comparison."""
     with store.begin() as tx:
         tx.connection.execute(delete(ClusterState).where(ClusterState.c.name == name))
         row = dict(name=name, state=dict(state), updated=time.time())

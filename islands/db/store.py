@@ -41,7 +41,7 @@ class Store:
     @classmethod
     def open(cls, address: str, *, read_only: bool = False, must_exist: bool = False) -> Store:
         """Open `sqlite:///FILE` or `postgresql+psycopg://...` and upgrade its schema. Raises DatabaseUnavailable, in
-        one line and without the password, where that cannot be done; read_only writes nothing, so upgrades nothing."""
+        one line and without the password, if that fails; read_only writes nothing, so it upgrades nothing."""
         url = parse_address(address)
         try:
             writer, reader = open_engines(url, read_only, must_exist)
@@ -65,7 +65,7 @@ class Store:
 
     @property
     def address(self) -> str:
-        """Where it is, for messages: without the password."""
+        """Its address without the password, for messages."""
         return mask_url(self.url)
 
     @property
@@ -91,7 +91,7 @@ class Store:
     @contextmanager
     def begin(self) -> Iterator[Transaction]:
         """One transaction: committed at the end of the block, rolled back by any exception in it. Threads wait for one
-        another. Raises RunBusy where a leased run was taken over, DatabaseUnavailable where the server is gone."""
+        another. Raises RunBusy if a leased run was taken over, DatabaseUnavailable if the server is gone."""
         if self.read_only:
             raise DatabaseUnavailable(f"{self.address}: opened for reading")
         if self._holder == threading.get_ident():
@@ -118,7 +118,7 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection for reading what is committed, each query by itself. Raises DatabaseUnavailable where the server
+        """A connection for reading what is committed, each query by itself. Raises DatabaseUnavailable if the server
         is gone."""
         try:
             with self.reader.connect() as connection:
@@ -127,12 +127,12 @@ class Store:
             raise unavailable(self.url, error) from error
 
     def rows(self, query: Select[*tuple[Any, ...]]) -> Sequence[Row[*tuple[Any, ...]]]:
-        """What one query finds of what is committed. Raises as `read` does."""
+        """The rows of one query on committed data. Raises as `read` does."""
         with self.read() as connection:
             return connection.execute(query).all()
 
     def scalar(self, query: Select[*tuple[Any, ...]]) -> Any:
-        """The first value of the first row, None where there is none. Raises as `read` does."""
+        """The first value of the first row, None if there is none. Raises as `read` does."""
         with self.read() as connection:
             return connection.execute(query).scalar()
 
@@ -193,7 +193,7 @@ class Store:
         self, run_id: int, status: str, reason: str = "", *, summary: Mapping[str, Any] | None = None,
         tx: Transaction | None = None,
     ) -> None:  # fmt: skip
-        """Set a run's status (`running` when it is taken up again), and its summary where one is given."""
+        """Set a run's status (`running` when it is resumed), and its summary if one is given."""
         check_status("run", status, RUN_STATUSES)
         values: dict[str, Any] = {"status": status, "reason": redact(reason), "updated": time.time()}
         if summary is not None:
@@ -203,7 +203,7 @@ class Store:
                 raise UnknownRun(f"{self.address} has no run with the id {run_id}")
 
     def set_summary(self, run_id: int, summary: Mapping[str, Any], tx: Transaction) -> None:
-        """Put a run's metrics so far beside what the transaction stores."""
+        """Store a run's metrics so far with the transaction."""
         tx.connection.execute(update(Run).where(Run.c.id == run_id).values(summary=dict(summary)))
 
     def set_config(self, run_id: int, config: Mapping[str, Any]) -> None:
@@ -226,7 +226,7 @@ class Store:
 
     def forget_lease(self, lease: Lease) -> None:
         """Stop confirming it in every transaction."""
-        self._leases = {run: one for run, one in self._leases.items() if one is not lease}
+        self._leases = {run: held for run, held in self._leases.items() if held is not lease}
 
     # -- problems
 
@@ -264,7 +264,7 @@ class Store:
         solved_sequence: int | None = None,
         tx: Transaction | None = None,
     ) -> None:
-        """Set a problem's status; solved_sequence is kept where it is not given."""
+        """Set a problem's status; solved_sequence is kept if it is not given."""
         check_status("problem", status, PROBLEM_STATUSES)
         values: dict[str, Any] = {"status": status, "message": message}
         if solved_sequence is not None:
@@ -279,10 +279,10 @@ class Store:
         key = (run_id, version)
         if key in self._policy_ids:
             return self._policy_ids[key]
-        found = policy_version_id(run_id, version, tx)
-        self._policy_ids[key] = found
+        id = policy_version_id(run_id, version, tx)
+        self._policy_ids[key] = id
         tx.on_end(lambda: None, lambda: self._forget_policy(key))
-        return found
+        return id
 
     def _forget_policy(self, key: tuple[int, str]) -> None:
         self._policy_ids.pop(key, None)
@@ -309,13 +309,13 @@ class Store:
 def policy_version_id(run_id: int, version: str, tx: Transaction) -> int:
     """The id of a run's policy version. Another shard of the run may store it at the same time."""
     query = select(PolicyVersion.c.id).where(PolicyVersion.c.run_id == run_id, PolicyVersion.c.version == version)
-    found = tx.connection.execute(query).scalar()
-    if found is None:
+    id = tx.connection.execute(query).scalar()
+    if id is None:
         row = dict(run_id=run_id, version=version, address="", created=time.time())
         new = insert_or(PolicyVersion, tx.connection.dialect.name)
         tx.connection.execute(new.values(**row).on_conflict_do_nothing())
-        found = tx.connection.execute(query).scalar_one()
-    return int(found)
+        id = tx.connection.execute(query).scalar_one()
+    return int(id)
 
 
 def run_record(row: Row[Any]) -> RunRecord:

@@ -1,4 +1,4 @@
-"""One transaction of a store, with what is to be done at its end."""
+"""One transaction of a store, with actions for its end."""
 
 from __future__ import annotations
 

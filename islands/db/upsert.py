@@ -1,4 +1,4 @@
-"""INSERT with ON CONFLICT, which each database has in words of its own."""
+"""INSERT with ON CONFLICT, which each database writes differently."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlalchemy.dialects import sqlite
 
 
 def insert_or(table: Table, dialect: str) -> Any:
-    """The INSERT of a dialect ("sqlite", "postgresql") that can be told what to do with a row that is there already."""
+    """The INSERT of a dialect ("sqlite", "postgresql") that supports ON CONFLICT."""
     if dialect == "sqlite":
         return sqlite.insert(table)
     from sqlalchemy.dialects import postgresql  # 40 ms, of which SQLite has no use

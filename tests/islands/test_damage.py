@@ -50,12 +50,12 @@ def test_looking_for_damage_opens_nothing_for_others(address: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("UPDATE candidates SET fitness = 'high' WHERE id = 2", "candidates, row 2: fitness holds what it cannot"),
+        ("UPDATE candidates SET fitness = 'high' WHERE id = 2", "candidates, row 2: fitness has an impossible value"),
         ("UPDATE candidates SET rewards = '[\"a\", 1]' WHERE id = 3", "candidates, row 3: rewards"),
         ("UPDATE candidates SET features = '[]' WHERE id = 1", "candidates, row 1: features"),
         (
             "UPDATE candidates SET text = x'00ff' WHERE id = 2",
-            "candidates, row 2: text holds what it cannot hold (blob)",
+            "candidates, row 2: text has an impossible value (blob)",
         ),
         ("UPDATE candidates SET feedback = CAST(x'c328' AS TEXT) WHERE id = 2", "candidates, row 2: feedback"),
         ("UPDATE candidates SET measures = CAST(x'5b22ff5d' AS TEXT) WHERE id = 2", "candidates, row 2: measures"),
@@ -65,7 +65,7 @@ def test_looking_for_damage_opens_nothing_for_others(address: str, tmp_path: Pat
         ("UPDATE runs SET summary = '{' WHERE id = 1", "runs, row 1: summary"),
         (
             "UPDATE problems SET objectives = 3 WHERE id = 1",
-            "problems, row 1: objectives holds what it cannot hold (int",
+            "problems, row 1: objectives has an impossible value (int",
         ),
         ("DELETE FROM rollouts WHERE id = 2", "answers, row 2: it refers to a row of rollouts that is not there"),
     ],

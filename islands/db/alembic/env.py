@@ -6,7 +6,7 @@ from islands.db.schema import METADATA
 
 connection = context.config.attributes.get("connection")
 if connection is None:
-    raise RuntimeError("migrations run when Store.open is called; there is no connection of their own")
+    raise RuntimeError("migrations run when Store.open is called; they have no separate connection")
 
 # Batch mode lets SQLite, which cannot alter a column, rebuild the table instead
 context.configure(connection=connection, target_metadata=METADATA, render_as_batch=True, compare_type=True)

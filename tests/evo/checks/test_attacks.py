@@ -58,7 +58,7 @@ def test_an_answer_that_shares_the_scorers_process_can_cheat(tmp_path):
     assert {check for check, finding in found.items() if finding.level == "finding"} >= CAUGHT, found
     assert "SQUARES" not in str(found) and "it read scorer.py" in found["reads"].details[0]
     assert "the variables of score()" in found["frames"].details[0]
-    assert found["process"].level == "note" and "it does not execute the seed as it is" in found["process"].told
+    assert found["process"].level == "note" and "it does not execute the seed as it is" in found["process"].summary
     assert any("math.fabs" in line for line in found["patches"].details)
     assert any("near" in line for line in found["patches"].details)
     assert "became 1e+06" in found["forges"].details[0]
@@ -97,7 +97,7 @@ def test_a_command_that_lets_the_answer_print_the_result(tmp_path, last, level):
     (tmp_path / "problem.yaml").write_text(f"command: python3 {last}\nfiles: [route.py]\n")
     found = attacked(resolve(str(tmp_path))[0])
     if level == "ok":
-        assert found["attacks"].level == "ok" and "not executed" in found["attacks"].told
+        assert found["attacks"].level == "ok" and "not executed" in found["attacks"].summary
     else:
         assert found["leaves early"].level == "finding", found
 

@@ -105,14 +105,14 @@ def check_values_of(subject):
 def test_a_scorer_that_is_not_deterministic(subject_of, body, told):
     subject = subject_of(body)
     finding = check_determinism(subject, repeat(subject, "auto"))
-    assert finding.level == "finding" and told in finding.told
+    assert finding.level == "finding" and told in finding.summary
 
 
 def test_a_scorer_that_is_deterministic(subject_of):
     subject = subject_of(GRADED)
     repeats = repeat(subject, "auto")
     finding = check_determinism(subject, repeats)
-    assert finding.level == "ok" and finding.figures == {"times": 10, "answers": 4}, finding.told
+    assert finding.level == "ok" and finding.figures == {"times": 10, "answers": 4}, finding.summary
     assert 1 << 20 < repeats.memory < 1 << 30
 
 
@@ -154,7 +154,7 @@ def test_objectives_that_are_one_and_the_same():
     rows = np.column_stack([SPREAD[:, 0], 2 * SPREAD[:, 0], 5 * SPREAD[:, 0] + 1])
     subject = scored(Vectors("x", "y", "z"), *rows)
     (finding,) = [f for f in check_objectives(subject, distinct_vectors(subject)) if f.check == "collinear"]
-    assert finding.level == "finding" and "nothing to win" in finding.told
+    assert finding.level == "finding" and "nothing to win" in finding.summary
     assert finding.figures["correlation"]["x"] == [1.0, 1.0, 1.0]
     two_of_three = np.column_stack([SPREAD[:, :2], SPREAD[:, 0]])
     assert objective_levels(Vectors("x", "y", "z"), two_of_three)["collinear"] == "note"
@@ -191,7 +191,7 @@ def test_what_names_of_objectives_say(names, directions, check, level):
 def test_answers_that_do_nothing_and_score_high(subject_of):
     short = "def score(answer):\n    return {'brevity': 1 / (1 + len(answer))}\n"
     finding = check_trivial(subject_of(short))
-    assert finding.level == "finding" and "empty answer" in finding.told
+    assert finding.level == "finding" and "empty answer" in finding.summary
     assert check_trivial(subject_of(f"target = 1.0\n{GRADED}")).level == "ok"
 
 
@@ -204,7 +204,7 @@ def test_a_table_of_the_tests_that_are_shown(tmp_path):
         (tmp_path / f"{name}.jsonl").write_text(LINE.format(tests=tests))
     open_, closed = (Subject(resolve(f"programs:{tmp_path}/{n}.jsonl/0")[0], mutants=16) for n in ("open", "closed"))
     finding = check_trivial(open_)
-    assert finding.level == "finding" and "table" in " ".join([finding.told, *finding.details])
+    assert finding.level == "finding" and "table" in " ".join([finding.summary, *finding.details])
     assert check_trivial(closed).level == "ok"
 
 
@@ -227,7 +227,9 @@ def sampled(rewards):
 
 def test_what_a_model_answers():
     finding = check_sampled("openai:m", sampled([(0.1, 0.9), (0.9, 0.1), (0.0, 0.0), (1.0, 1.0)]))
-    assert finding.level == "ok" and "3 of 50 answers achieve anything, in 3 distinct vectors, 1 solved" in finding.told
+    assert (
+        finding.level == "ok" and "3 of 50 answers achieve anything, in 3 distinct vectors, 1 solved" in finding.summary
+    )
     assert finding.figures["percentiles"]["x"] == pytest.approx([0.1, 0.5, 0.9, 0.95, 1.0])
     assert check_sampled("m", sampled([(0.5, 0.5)] * 4)).level == "finding"
     assert check_sampled("m", sampled([(0.0, 0.0)] * 4)).level == "finding"

@@ -20,10 +20,10 @@ def test_versions_that_differ_are_findings():
     same = {"evo": "0.1.0", "Python": "3.11.7", "ray": "2.60.0", "torch": "2.13.0"}
     assert [line.level for line in compare_versions({"a": same, "b": same})] == ["ok"]
     other = {**same, "ray": "2.59.0", "torch": "2.12.0", "vllm": "0.32.0"}
-    found = {line.told.partition(":")[0]: line for line in compare_versions({"a": same, "b": other, "c": same})}
+    found = {line.message.partition(":")[0]: line for line in compare_versions({"a": same, "b": other, "c": same})}
     assert {name: line.level for name, line in found.items()} == {"ray": "fail", "torch": "warn", "vllm": "warn"}
-    assert found["ray"].told == "ray: 2.59.0 on b; 2.60.0 on a, c" and found["ray"].remedy
-    assert found["vllm"].told == "vllm: 0.32.0 on b; none on a, c"
+    assert found["ray"].message == "ray: 2.59.0 on b; 2.60.0 on a, c" and found["ray"].remedy
+    assert found["vllm"].message == "vllm: 0.32.0 on b; none on a, c"
 
 
 @pytest.mark.long

@@ -77,7 +77,7 @@ def test_the_clock_of_a_server_is_compared(postgres_address, monkeypatch):
     )
     assert ("clock", "warn") in levels(check_database(postgres_address))
     assert 25 < examine_database(postgres_address).clock_ahead < 35
-    assert _clock(-90).level == "fail" and "behind" in _clock(-90).told
+    assert _clock(-90).level == "fail" and "behind" in _clock(-90).message
 
 
 def test_a_server_on_which_nothing_may_be_made(postgres_address):
@@ -119,19 +119,19 @@ def test_a_server_answers_and_gives_logprobs(manners, level, told):
         line = check_engine(server.address)
     finally:
         server.close()
-    assert line.level == level and told in line.told, line
+    assert line.level == level and told in line.message, line
     assert bool(line.remedy) == (level != "ok")
 
 
 def test_an_embedded_policy_is_asked_in_its_own_language():
     line = check_engine("embedded:base")
-    assert line.level == "ok" and "with log-probabilities" in line.told
+    assert line.level == "ok" and "with log-probabilities" in line.message
 
 
 def test_versions_against_what_is_asked_for(monkeypatch):
     asked = ["numpy>=99", "absent-package>=1", "click>=8.1", "peft>=99; extra == 'lora'", "nowhere>=1; extra == 'x'"]
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: asked)
-    found = [(line.level, line.told.split()[0]) for line in packages.check_packages()]
+    found = [(line.level, line.message.split()[0]) for line in packages.check_packages()]
     assert found == [("fail", "numpy"), ("fail", "absent-package"), ("warn", "peft")]
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: ["click>=8.1"])
     assert levels(packages.check_packages()) == [("packages", "ok")]
@@ -176,7 +176,7 @@ def test_disk_memory_and_sandbox(monkeypatch, tmp_path):
         raise SandboxUnavailable("no isolation for candidates: bwrap: gone. To get it, pray")
 
     monkeypatch.setattr(machine, "choose_mode", nothing)
-    assert machine.check_sandbox().level == "fail" and "pray" not in machine.check_sandbox().told
+    assert machine.check_sandbox().level == "fail" and "pray" not in machine.check_sandbox().message
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cgroups")

@@ -1,4 +1,4 @@
-"""How a group's answers are begun, and which of its search's operators was asked.
+"""The prefill of a group's answers, and the operator that was sampled.
 
 Revision 0003, after 0002.
 """

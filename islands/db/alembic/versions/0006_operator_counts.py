@@ -1,7 +1,7 @@
-"""What became of the answers to a parent, counted as they are stored, so that a screen need not go through them.
+"""Counts of the answers to a parent, kept as they are stored, so that a screen need not read them all.
 
-Revision 0006, after 0005. Answers that are stored already are counted too, but for the share that they keep of their
-parent, which their texts alone would tell.
+Revision 0006, after 0005. Stored answers are counted too, except the share that they keep of their parent, which needs
+their texts.
 """
 
 import sqlalchemy as sa
@@ -15,7 +15,7 @@ depends_on = None
 row_id = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 COUNTS = ("answers", "better", "copies", "repeats", "compared")
 
-# islands.population.operator_counts says what the bins are
+# islands.population.operator_counts defines the bins
 FILL = """
 INSERT INTO operator_counts (problem_id, operator, bin, answers, better, copies, repeats, compared, kept)
 SELECT problem_id, operator, bin, count(*), sum(better), sum(copy), sum(CASE WHEN repeat THEN 1 ELSE 0 END), 0, 0.0

@@ -1,4 +1,4 @@
-"""What a policy said that a candidate needs, for the prompts that show the candidate as their parent.
+"""A policy's reflections on a candidate, for the prompts that show the candidate as their parent.
 
 Revision 0007, after 0006.
 """

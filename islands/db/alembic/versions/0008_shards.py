@@ -1,4 +1,4 @@
-"""The parts of a run that several machines search, each with a writer of its own; and what a cluster says of its work.
+"""The parts of a run that several machines search, each with a separate writer; and a cluster's report of its work.
 
 Revision 0008, after 0007.
 """

@@ -1,4 +1,4 @@
-"""A process of its own that scores answers: another interpreter, another folder, another order of sets.
+"""A fresh process that scores answers: another interpreter, another folder, another order of sets.
 
 Run by problems under check (evo.checks.determinism): it reads one JSON object from its standard input and writes one to
 its standard output.
@@ -20,13 +20,15 @@ from problems.contract import BadAddress, Score, ScorerFault, score_seed
 from problems.registry import resolve
 from problems.sandbox.pool import Sandbox
 
-PROGRAM = "from evo.checks.elsewhere import main; main()"
+PROGRAM = "from evo.checks.fresh_process import main; main()"
 LONGEST = 600.0
 
 
-def score_elsewhere(name: str, answers: Sequence[str], *, mode: str, hash_seed: int, times: int) -> dict[str, Any]:
+def score_in_fresh_process(
+    name: str, answers: Sequence[str], *, mode: str, hash_seed: int, times: int
+) -> dict[str, Any]:
     """{"scores": per time, per answer (the seed first) [rewards, fitness, failed] or a fault's text, "memory": bytes of
-    the largest of its processes}. Raises OSError where the process fails."""
+    the largest of its processes}. Raises OSError if the process fails."""
     asked: dict[str, Any] = {"name": name, "answers": list(answers), "mode": mode}
     asked |= {"hash_seed": hash_seed, "times": times}
     environment = {
@@ -49,13 +51,13 @@ def score_elsewhere(name: str, answers: Sequence[str], *, mode: str, hash_seed: 
         temp_dirs.release(folder)
     if ended.returncode != 0:
         raise OSError(" ".join(ended.stderr.split())[-300:] or f"it ended with status {ended.returncode}")
-    told: dict[str, Any] = json.loads(ended.stdout)
-    return told
+    result: dict[str, Any] = json.loads(ended.stdout)
+    return result
 
 
 @contextlib.contextmanager
 def busy_machine(processes: int) -> Iterator[None]:
-    """So many processes that do nothing but take CPU time, for as long as the block lasts."""
+    """That many processes that only take CPU time, while the block runs."""
     code = "import os, time\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(100000))"
     started = [subprocess.Popen([sys.executable, "-I", "-S", "-c", code]) for _ in range(processes)]
     try:
@@ -67,7 +69,7 @@ def busy_machine(processes: int) -> Iterator[None]:
 
 
 def outcome_of(score: Score) -> list[Any]:
-    """What has to be equal, as JSON."""
+    """The parts of a score that must be equal, as JSON."""
     return [list(score.rewards), score.fitness, score.error is not None]
 
 
