@@ -54,16 +54,16 @@ def check_names(function: str, given: Iterable[str], known: Collection[str]) -> 
 
 def settings_of_run(given: Mapping[str, Any]) -> dict[str, Any]:
     """A run's settings by their dotted keys, without those not given; `train="vpo"` is the method."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, value in given.items():
         if value is None:
             continue
         if name == "train" and not isinstance(value, Mapping):
-            found["train.method"] = plain(value)
+            settings["train.method"] = plain(value)
         elif name == "train" or name not in FLAGS:
-            found[name] = plain(value)
+            settings[name] = plain(value)
     within = {FLAGS[name]: plain(value) for name, value in given.items() if name in FLAGS and value is not None}
-    return {**found, **within}  # keys of a section come after the section itself
+    return {**settings, **within}  # keys of a section come after the section itself
 
 
 def plain(value: Any) -> Any:
@@ -71,16 +71,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one) for one in value]
+        return [plain(part) for part in value]
     if isinstance(value, str | int | float | bool):
         return value
     return value.item() if hasattr(value, "item") else value
 
 
 def split_problems(problems: Problems | None) -> tuple[list[str], list[Problem]]:
-    """(addresses, the problems among them that were given as objects, each of which is its own address)."""
+    """(addresses, the problems given as objects; the name of each is among the addresses)."""
     if problems is None:
         return [], []
     if isinstance(problems, str | os.PathLike):
@@ -90,13 +90,13 @@ def split_problems(problems: Problems | None) -> tuple[list[str], list[Problem]]
     if not isinstance(problems, Iterable):
         raise TypeError(NO_PROBLEM.format(problems))
     addresses, objects = [], []
-    for one in problems:
-        problem = None if isinstance(one, str | os.PathLike) else complete_problem(one)
+    for given in problems:
+        problem = None if isinstance(given, str | os.PathLike) else complete_problem(given)
         if problem is not None:
             objects.append(problem)
-        elif not isinstance(one, str | os.PathLike):
-            raise TypeError(NO_PROBLEM.format(one))
-        addresses.append(problem.name if problem is not None else os.fspath(one))  # type: ignore[arg-type]
+        elif not isinstance(given, str | os.PathLike):
+            raise TypeError(NO_PROBLEM.format(given))
+        addresses.append(problem.name if problem is not None else os.fspath(given))  # type: ignore[arg-type]
     return addresses, objects
 
 
@@ -116,7 +116,7 @@ def database(db: str | None) -> str:
 
 def call_text(function: str, *positional: Any, **given: Any) -> str:
     """The call as it is stored, like a command line: without a password."""
-    parts = [_short(one) for one in positional if one is not None]
+    parts = [_short(argument) for argument in positional if argument is not None]
     parts += [f"{name}={_short(value)}" for name, value in given.items() if value is not None]
     return hide_password(f"evo.{function}({', '.join(parts)})")
 
@@ -126,7 +126,7 @@ def _short(value: Any) -> str:
         return repr(value.name)
     if isinstance(value, Callable):  # type: ignore[arg-type]
         return name_of(value)
-    if isinstance(value, list | tuple) and any(isinstance(one, Problem) for one in value):
+    if isinstance(value, list | tuple) and any(isinstance(part, Problem) for part in value):
         return f"[{', '.join(map(_short, value))}]"
     if isinstance(value, str):
         value = hide_in_argument(value)
@@ -168,7 +168,7 @@ def choose_scorer(
 
 
 def open_function(score: Score, declared: Mapping[str, Any], sandbox: Mode) -> Problem:
-    """The function as a problem. Raises BadAddress, or ScorerFault if it cannot score its own seed answer."""
+    """The function as a problem. Raises BadAddress, or ScorerFault if it cannot score its seed answer."""
     set_sandbox_mode(sandbox)
     # complete, with defaults: a run keeps the complete settings, and the fingerprint must be the same
     complete = ScorerSettings.model_validate(declared).model_dump()
@@ -181,7 +181,7 @@ def open_function(score: Score, declared: Mapping[str, Any], sandbox: Mode) -> P
 def reopen_function(score: Score | None, run: RunRecord, resume: str) -> list[Problem]:
     """The function of a stored run, under the name that it had there; nothing for a run without one. Raises BadInput
     if the run has one and none is given, or the reverse. resume: the name for messages"""
-    name = next((one for one in run.config["problems"] if str(one).startswith(f"{KIND}:")), None)
+    name = next((address for address in run.config["problems"] if str(address).startswith(f"{KIND}:")), None)
     if name is None:
         if score is not None:
             raise BadInput(f"{resume} searched {', '.join(run.config['problems'][:3])}, no function: leave out score=")

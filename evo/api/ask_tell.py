@@ -1,7 +1,7 @@
 """`evo.Search`: a search whose answers come from the caller. `ask` gives prompts, `tell` takes answers.
 
-The search itself is the core that `evo.run` drives with policies (evo.search.core). It lives on an event loop in a
-thread of its own. Calls from any thread take turns there, so a search needs no lock of the caller's.
+The search itself is the core that `evo.run` drives with policies (evo.search.core). It runs on an event loop in a
+separate thread. Calls from any thread take turns there, so the caller needs no lock.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ OF_SEARCHES = frozenset(
 )
 """Settings of `evo run` that need no policy."""
 MOST_AHEAD = 100_000
-"""Prompts that may be asked for and not told yet."""
+"""Prompts that may be asked and not yet told."""
 
 
 class Search:
@@ -71,7 +71,7 @@ class Search:
     Raises:
         ValueError: an argument cannot be used, in one line, before anything is stored.
         TypeError: an unknown argument.
-        ScorerFault: the scorer fails on its own seed answer.
+        ScorerFault: the scorer fails on its seed answer.
         DatabaseUnavailable, RunExists: the database cannot be written, or has a run of this name.
 
     Example:
@@ -190,10 +190,10 @@ class Search:
             operator: a name for what wrote the answers, for the record.
 
         Returns:
-            What the answers to each prompt won.
+            The places that the answers to each prompt won.
 
         Raises:
-            ValueError: shapes differ, or a prompt is not of this search or was told before; nothing is stored then.
+            ValueError: shapes differ, or a prompt is not of this search or was told before; then nothing is stored.
             ScorerFault: the scorer itself failed; its problem takes no more answers.
             DatabaseUnavailable, RunBusy: nothing of this call is stored.
             RuntimeError: the search is closed.

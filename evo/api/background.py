@@ -1,7 +1,7 @@
-"""Runs work on an event loop in a thread of its own, while the caller waits, shows progress and obeys Ctrl-C.
+"""Runs work on an event loop in a separate thread, while the caller waits, shows progress and obeys Ctrl-C.
 
 A notebook's cell runs inside an event loop already, which asyncio.run refuses; a thread works everywhere alike. The
-first Ctrl-C lets the work finish what is in flight, a second one stops it at once. Only the main thread may set a
+first Ctrl-C lets the work finish the groups in flight, a second one stops it at once. Only the main thread may set a
 signal's handler; the handler before it is put back.
 """
 
@@ -31,7 +31,8 @@ SECONDS_BETWEEN_READS = 1.0
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, or a notebook's stop button, after everything that was in flight is committed. Says how to continue.
+    """Ctrl-C, or a notebook's stop button, after all groups in flight are committed. The message names the way to
+    continue.
 
     name: of the run or comparison, or the directory of a training; None if nothing was stored yet
     """
@@ -52,7 +53,7 @@ def resumes(name: str) -> str:
 class Background:
     """A driver (evo.api.drive) for Python callers, and the job that its work sees. Used once.
 
-    name: of what is stored, once it is
+    name: of the stored run, once there is one
     interrupts: how often Ctrl-C was pressed
     progress: how far the work is, called from the caller's thread; gives None while it loads
     """
@@ -78,13 +79,13 @@ class Background:
         self._ended = threading.Event()
 
     def drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
-        """What the work gives. Raises what it raises; Interrupted after a Ctrl-C, once it has ended."""
+        """The result of the work. Raises its errors; Interrupted after a Ctrl-C, once it has ended."""
         outcome: list[T] = []
         errors: list[BaseException] = []
 
         async def main() -> T:
             self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-            if self.interrupts:  # before there was a loop to tell
+            if self.interrupts:  # before there was an event loop
                 raise asyncio.CancelledError
             return await work(self)
 
@@ -143,7 +144,7 @@ class Background:
         stored = StoredProgress(db, name, comparison)
         self.progress = stored
         yield
-        stored.expire()  # the last figures are shown too
+        stored.expire()  # the last counts are shown too
 
     def _show(self) -> None:
         self._display.update(self.progress(), stopping=self.interrupts > 0)
@@ -180,7 +181,7 @@ class Background:
 
 
 def progress_of(status: SearchStatus) -> Progress:
-    """A search's own counters. Read while another thread writes them."""
+    """A search's counters. Read while another thread writes them."""
     known = sum(problem.target is not None for problem in status.problem_runs)
     best = [problem.best for problem in status.problem_runs if problem.best is not None]
     parts = [f"{status.solved} of {known} solved" if known else ""]
@@ -192,7 +193,7 @@ def progress_of(status: SearchStatus) -> Progress:
 
 
 class StoredProgress:
-    """Called for how far a comparison or a run is, by what its runs keep on record about once a second. The database
+    """The progress of a comparison or a run, from the metrics that its runs store about once a second. The database
     is read at most once a second."""
 
     def __init__(self, db: str, name: str, comparison: bool) -> None:

@@ -62,7 +62,7 @@ def compare(
         address: what to search, as for `evo.run`.
         arms: name -> policy, or name -> {"policy": ..., "answers": 3, "temperature": 0.8, "fresh": ..., "population":
             {...}, "train": METHOD}.
-        iterations: iterations per problem, 100 by default. In each, every arm is asked for the same number of answers,
+        iterations: iterations per problem, 100 by default. In each, every arm gives the same number of answers,
             in chains of its own length.
         seeds: how many seeds, from `seed` on; 3 by default.
         baselines: "best-of-n" (the default), "hill", "scs", each of the first arm or as in "hill=ARM", and "classic"
@@ -78,16 +78,16 @@ def compare(
             processes, limit, seed, answers, temperature, until_solved, max_answers, islands ...
 
     Returns:
-        The verdict, with the figures and tables; everything is in the database.
+        The verdict, with metrics and tables; everything is in the database.
 
     Raises:
         SearchFailed: a run of an arm failed. The others as `evo.run`.
 
     Example:
-        found = evo.compare("maze:hard", arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"},
+        result = evo.compare("maze:hard", arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"},
                             limit=20, iterations=100, seeds=3)
-        print(found.verdict)          # vpo - grpo = +0.12 [0.03, 0.21]
-        found.report("comparison.html")
+        print(result.verdict)          # vpo - grpo = +0.12 [0.03, 0.21]
+        result.report("comparison.html")
     """
     own = set(OWN) - {"arms", "seeds", "baselines"}
     check_names("compare", settings, (OF_RUNS - set(OF_EACH_ARM)) | own | FLAGS.keys() - {"train"} | OF_SCORERS)

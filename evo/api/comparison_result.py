@@ -1,4 +1,4 @@
-"""What a comparison has come to, read from its database."""
+"""The result of a comparison, read from its database."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 NOT_YET = "no search has come far enough yet"
-ALONE = "one arm alone: nothing to compare"
+ALONE = "only one arm: nothing to compare"
 
 
 @dataclass(frozen=True, repr=False)
 class ComparisonResult:
     """A comparison as it was when this was made; `evo.load_comparison(name)` reads it again.
 
-    name, db: what `evo.resume`, `evo.load_comparison` and the command line take
+    name, db: for `evo.resume`, `evo.load_comparison` and the command line
     against: the arm that the others are measured against
     verdicts: a line for every other arm, as in "vpo - grpo = +0.12 [0.03, 0.21]" (difference in the solve rate, or in
-        the mean best fitness where nothing has a target, with its 95% interval) or "no difference shown"
-    summary: all figures with intervals and p-values, as `evo compare --json` prints them
+        the mean best fitness if there are no targets, with its 95% interval) or "no difference shown"
+    summary: all metrics with intervals and p-values, as `evo compare --json` prints them
 
     Example:
-        found = evo.compare("maze:hard", arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"}, limit=20, seeds=3)
-        print(found.verdict)
-        found.frame().groupby("arm").solved.mean()
+        result = evo.compare("maze:hard", arms={"grpo": "embedded:grpo", "vpo": "embedded:vpo"}, limit=20, seeds=3)
+        print(result.verdict)
+        result.frame().groupby("arm").solved.mean()
     """
 
     name: str
@@ -97,10 +97,10 @@ def read_comparison(name: str, db: str, against: str | None = None) -> Compariso
     """The comparison as the database has it now. Raises UnknownRun, DatabaseUnavailable, BadInput."""
     with Store.open(db, read_only=True) as store:
         comparison = gather(store, name, against)
-        found = load_results(store, comparison)
+        results = load_results(store, comparison)
         costs = {arm.name: costs_of(store, arm) for arm in comparison.arms}
         operators = load_operators(store, comparison)
-    summary = summarise(found, comparison.reference, crossed_seeds=comparison.crossed_seeds) if found else None
+    summary = summarise(results, comparison.reference, crossed_seeds=comparison.crossed_seeds) if results else None
     figures = as_dict(comparison, summary, costs, operators)
     return ComparisonResult(name, db, comparison.reference, figures["verdicts"], figures)
 
@@ -139,5 +139,5 @@ def _curve_rows(store: Store, comparison: Comparison) -> list[dict[str, Any]]:
     return rows
 
 
-def _interval(found: Mapping[str, float] | None) -> str:
-    return "-" if found is None else f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+def _interval(metric: Mapping[str, float] | None) -> str:
+    return "-" if metric is None else f"{metric['mean']:.3f} [{metric['low']:.3f}, {metric['high']:.3f}]"

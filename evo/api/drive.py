@@ -1,8 +1,8 @@
-"""Drives searches and comparisons to their end, whoever watches: a Python caller or the command line.
+"""Drives searches and comparisons to their end, for a Python caller or the command line.
 
 A driver runs the work on an event loop and shows it: evo.api.background in a thread while the caller waits, and
-evo.cli.live in the foreground with a live screen. What came of it is an outcome, which the Python functions make into a
-result or an exception, and the command line into lines and an exit code.
+evo.cli.live in the foreground with a live screen. It ends in an outcome, which the Python functions turn into a result
+or an exception, and the command line into lines and an exit code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Controls(Protocol):
-    """What a viewer may do to a search, on the event loop that runs it."""
+    """The controls of a search for its viewer, on the event loop that runs it."""
 
     @property
     def paused(self) -> bool: ...
@@ -42,7 +42,7 @@ class Controls(Protocol):
 
 
 class Job(Protocol):
-    """What work tells its driver while it runs."""
+    """The reports of running work to its driver."""
 
     def interruptible(self, interrupt: Callable[[Stop], None]) -> AbstractContextManager[None]:
         """In this block a first Ctrl-C calls `interrupt`, on the event loop of the work, and a second one cancels the
@@ -71,7 +71,7 @@ class Driver(Protocol):
     """Runs work to its end."""
 
     def drive(self, work: Callable[[Job], Coroutine[Any, Any, T]]) -> T:
-        """What the work gives. Raises what it raises, and `asyncio.CancelledError` if it was cancelled."""
+        """The result of the work. Raises its errors, and `asyncio.CancelledError` if it was cancelled."""
         ...
 
 
@@ -199,8 +199,8 @@ def run_comparison(
     changes: Changes = UNCHANGED,
     ray: str | None = None,
 ) -> ComparisonOutcome | None:
-    """Load what the runs' configurations need, then begin and search all seed batches; None if it was interrupted
-    before it was stored. Wrong input is found before `begin` is called, and everything committed stays.
+    """Load the resources of the runs' configurations, then begin and search all seed batches; None if it was
+    interrupted before it was stored. Wrong input is found before `begin` is called, and everything committed stays.
 
     processes: how many search side by side; None lets the policies decide
     """

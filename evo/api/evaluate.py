@@ -131,8 +131,8 @@ def evaluate(
     return _result(evaluated)
 
 
-def _result(found: Evaluated) -> EvaluateResult:
-    evaluation, record = found.evaluation, found.record
+def _result(evaluated: Evaluated) -> EvaluateResult:
+    evaluation, record = evaluated.evaluation, evaluated.record
     metrics = {name: evaluation.mean(name) for name in evaluation.metrics}
     intervals = {name: (low, high) for name, (low, high) in record["intervals"].items()}
-    return EvaluateResult(record["policy"], metrics, intervals, evaluation.problem_records(), record, found.against)
+    return EvaluateResult(record["policy"], metrics, intervals, evaluation.problem_records(), record, evaluated.against)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def data_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> DataFrame:
-    """rows as a DataFrame. columns: those of a table without rows. Raises ImportError that says what to install."""
+    """rows as a DataFrame. columns: those of a table without rows. Raises ImportError naming the package to install."""
     try:
         import pandas
     except ImportError as error:
@@ -24,14 +24,14 @@ def data_frame(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -
 
 
 def candidate_rows(store: Store, runs: Iterable[RunRecord]) -> list[dict[str, Any]]:
-    """A row for every candidate of the runs: its reward vector and features as columns of their own."""
+    """A row for every candidate of the runs: its reward vector and features in separate columns."""
     rows = []
     for run in runs:
         of_run = {"arm": run.arm, "seed": run.seed} if run.arm else {}
-        for one in candidates_table(store, run.id):
-            values = vars(one)
-            rewards = {f"reward.{name}": value for name, value in one.rewards.items()}
-            features = {f"feature.{name}": value for name, value in one.features.items()}
+        for candidate in candidates_table(store, run.id):
+            values = vars(candidate)
+            rewards = {f"reward.{name}": value for name, value in candidate.rewards.items()}
+            features = {f"feature.{name}": value for name, value in candidate.features.items()}
             kept = {name: value for name, value in values.items() if name not in ("rewards", "features")}
             rows.append({**of_run, **kept, **rewards, **features})
     return rows

@@ -39,7 +39,7 @@ def load_problems(address: Problems, *, limit: int | None = None) -> list[Proble
 
     Args:
         address: "maze:hard", "programs:easy/3", "my_scorer.py" ..., or several.
-        limit: only the first so many of each address.
+        limit: the most problems of each address.
 
     Raises:
         ValueError: one line, if an address names nothing.

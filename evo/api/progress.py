@@ -17,7 +17,7 @@ from rich.text import Text
 
 PLAIN_SECONDS, PLAIN_SECONDS_LATER = 10.0, 30.0
 LATER = 60.0
-STOPPING = "finishing what is in flight; again to stop at once"
+STOPPING = "finishing the groups in flight; press again to stop at once"
 BAR_WIDTH = 40
 
 
@@ -38,7 +38,7 @@ class Progress:
 
 
 class Display(Protocol):
-    """What the caller's thread shows while it waits; used in a `with` block."""
+    """The display of the caller's thread while it waits; used in a `with` block."""
 
     def __enter__(self) -> Display: ...
 
@@ -50,7 +50,7 @@ class Display(Protocol):
 
 
 def open_display(shown: bool) -> Display:
-    """The one that suits where the output goes."""
+    """The display that suits the output."""
     if not shown:
         return Silent()
     console = Console(highlight=False, stderr=True)
@@ -151,7 +151,7 @@ class Lines(Silent):
 
 
 def draw(progress: Progress | None, stopping: bool) -> RenderableType:
-    """A bar with its figures."""
+    """A bar with its numbers."""
     grid = Table.grid(padding=(0, 2))
     if progress is None:
         grid.add_row(Text("loading" if not stopping else "stopping", style="dim"))

@@ -1,4 +1,4 @@
-"""What a run has come to, read from its database."""
+"""The result of a run, read from its database."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Answer:
 
     text: as it is scored, a program without its fence
     fitness: what the search maximises; rewards: the vector by objective, higher is better
-    target: the fitness that solves the problem; None where that is not known
+    target: the fitness that solves the problem; None if it is unknown
     candidate: its id, as `evo show RUN ID` takes it
     """
 
@@ -55,9 +55,9 @@ class Answer:
 class RunResult:
     """A run as it was when this was made; `evo.load_run(name)` reads it again.
 
-    name, db: what `evo.resume`, `evo.load_run` and the command line take
+    name, db: for `evo.resume`, `evo.load_run` and the command line
     outcome: done, interrupted or failed; running while another process searches on
-    reason: why it ended, where there is more to say
+    reason: why it ended, if there is more to say
     best: the best valid answer of every problem that has one, in the problems' order
     problems: every problem's name with its status (solved, done, failed, active)
     summary: counts and rates of the search: groups, answers, tokens, seconds (searched), errors by kind ...
@@ -117,9 +117,9 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """For a notebook: the line above, and a row a problem."""
-        found = {answer.problem: answer for answer in self.best}
+        best = {answer.problem: answer for answer in self.best}
         rows = [
-            (name, status, f"{found[name].fitness:.6g}" if name in found else "-", _vector(found.get(name)))
+            (name, status, f"{best[name].fitness:.6g}" if name in best else "-", _vector(best.get(name)))
             for name, status in self.problems.items()
         ]
         head = "".join(f"<th>{title}</th>" for title in ("problem", "status", "best", "rewards"))

@@ -69,12 +69,12 @@ def run(
             may be a closure. It runs in a sandboxed process. Describe it by `statement` (the task in English),
             `seed_answer` (where the search starts), `target` (the fitness that solves it), `answer_format` ("text" or
             "python"), `objectives`, `directions` (name -> "min" or "max"), `weights`, `timeout` (seconds per answer,
-            30), `readable` (files it reads), `isolated=False` (trusted, no sandbox), `resources` (what it takes, as in
+            30), `readable` (files it reads), `isolated=False` (trusted, no sandbox), `resources` (its demand, as in
             {"gpus": 1}).
         batch_scorer: instead of `score`, a function from a list of answers to a list of scores. It may pass them to a
             job queue or a service, and take its time. It runs without a sandbox.
-        policy: what answers: a hub id or directory, "vllm:ID", "openai:MODEL@URL", "embedded:NAME" (only mazes),
-            "scripted:mutate" (random edits of what scored well, no model). By default "embedded:base" for mazes,
+        policy: the model that answers: a hub id or directory, "vllm:ID", "openai:MODEL@URL", "embedded:NAME" (only
+            mazes), "scripted:mutate" (random edits of good answers, no model). By default "embedded:base" for mazes,
             "scripted:mutate" for everything else.
         iterations: iterations per problem, 100 by default.
         name: the run's name; by default a readable one is made up.
@@ -94,7 +94,7 @@ def run(
         ValueError: an argument cannot be used; one line, the same as the command line's.
         TypeError: an unknown argument.
         ScorerFault: the scorer itself failed (not because of an answer) on all problems; with the line.
-        Interrupted: a KeyboardInterrupt, after what was in flight is committed; `evo.resume(name)` continues.
+        Interrupted: a KeyboardInterrupt, after the groups in flight are committed; `evo.resume(name)` continues.
         SearchFailed, PolicyUnavailable, DatabaseUnavailable, RunExists: the policy or the database is gone, or the
             name is taken.
 
@@ -181,7 +181,7 @@ def resume(
         name: the name of a run, or of a comparison, all of whose runs continue.
         score: the function that scored the run, which no database holds.
         problems: the problem objects that the run was given, if their names are not addresses.
-        rescore: score everything that is stored again, as after an edit of the scorer.
+        rescore: score all stored answers again, as after an edit of the scorer.
         accept_change: continue although the scorer was edited; old scores stay as they are.
         db: the database, "sqlite:///evo.db" by default, or EVO_DB.
         progress: False shows nothing.
@@ -193,8 +193,8 @@ def resume(
         A RunResult, or a ComparisonResult for a comparison.
 
     Raises:
-        ValueError: a budget below what is spent, a scorer that was edited, a function that has to be given again.
-        UnknownRun: nothing has that name; and as `evo.run`.
+        ValueError: a budget below what is spent, a scorer that was edited, a function that must be given again.
+        UnknownRun: no run has that name; and as `evo.run`.
 
     Example:
         result = evo.resume("calm-otter", iterations=200)

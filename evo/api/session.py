@@ -1,4 +1,4 @@
-"""What `evo.Search` runs on: prompts, results, and a search's core on the event loop that alone touches it."""
+"""The engine of `evo.Search`: prompts, results, and a search's core, used only on its event loop."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SearchPrompt:
 
 @dataclass(frozen=True)
 class TellResult:
-    """What the answers to one prompt won.
+    """The places that the answers to one prompt won.
 
     fitness: the best of these answers; None if there is none
     improved: whether one of them is the best of its problem so far
@@ -132,7 +132,9 @@ class Session:
         while len(prompts) < count and (choice := self.launched.core.ask()) is not None:
             proposal = choice.ask()
             shown = choice.prompt_format.select_shown(proposal.selection)
-            others = {one.id: one for one in (*shown.best, *shown.inspirations) if one != shown.parent}
+            others = {
+                candidate.id: candidate for candidate in (*shown.best, *shown.inspirations) if candidate != shown.parent
+            }
             self._open.add(id(proposal))
             prompts.append(
                 SearchPrompt(

@@ -47,7 +47,7 @@ class TrainResult:
     outcome, reason: "done", and why it ended early if it did
     steps, answers, tokens: how many; seconds: of training, without held-out evaluations
     figures: metrics of the last step; held_out: of the last held-out evaluation, {} without one
-    log: one record per step or evaluation, as in metrics.jsonl
+    log: a record per step or evaluation, as in metrics.jsonl
 
     Example:
         trained = evo.train("vpo", "maze:train", steps=20, output="runs/vpo")
@@ -69,15 +69,15 @@ class TrainResult:
 
     @classmethod
     def of(cls, summary: Mapping[str, Any], lines: Iterable[dict[str, Any]]) -> TrainResult:
-        """From a training's summary (evo.training.display) and what it logged."""
+        """From a training's summary (evo.training.display) and its log."""
         return cls(**{name: summary[name] for name in cls.__dataclass_fields__ if name in summary}, log=list(lines))
 
     def __fspath__(self) -> str:
         return self.policy
 
     def frame(self) -> DataFrame:
-        """A row for every step and held-out evaluation (`kind` says which), with its metrics. Raises ImportError
-        without pandas."""
+        """A row for every step and held-out evaluation (`kind` distinguishes them), with its metrics. Raises
+        ImportError without pandas."""
         return data_frame(self.log, ("kind", "step"))
 
     def __str__(self) -> str:
@@ -123,7 +123,8 @@ def train(
         ValueError: an argument cannot be used; one line, the same as the command line's.
         TypeError: an unknown argument.
         Interrupted: a KeyboardInterrupt, after the current step is done and saved; `evo.train(resume=DIR)` continues.
-        TrainingDiverged: the weights are not numbers any more; on a cluster SearchFailed, for this and other failures.
+        TrainingDiverged: the weights are no longer finite numbers; on a cluster SearchFailed, for this and other
+            failures.
 
     Example:
         evo.train("vpo", "maze:train", policy="embedded:base", steps=300, evaluate="maze:test", output="runs/vpo")
@@ -143,7 +144,7 @@ def train(
     command = call_text("train", method, address, **named_arguments, **settings)
     if resume is not None:
         fixed = "method, address, output and config"
-        check_resumable(named, fixed, any(one is not None for one in (method, address, output, config)))
+        check_resumable(named, fixed, any(argument is not None for argument in (method, address, output, config)))
     elif output is None:
         raise BadInput("Missing output directory: pass output=DIR")
     run = None if resume is not None else plan_training(plain(config), named, method, addresses)
@@ -193,8 +194,7 @@ async def train_to_end(training: Training, job: Job) -> dict[str, Any]:
 def _train_on_cluster(
     ray: str, run: TrainRun | None, folder: str, named: Mapping[str, Any], command: str, progress: bool
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The training's summary and what it logged. Raises as evo.train does, and SearchFailed if it failed on its
-    node."""
+    """The training's summary and its log. Raises as evo.train does, and SearchFailed if it failed on its node."""
     training = cluster_training(ray, run, folder, named, command, as_json=True)
     printed: list[str] = []
     driver = Background(progress, lambda name: f"{name}: interrupted; evo.train(resume={name!r}, ray=...) continues it")
@@ -233,6 +233,6 @@ def _progress(training: Training) -> Progress:
 
 
 def _listed(name: str, value: Any) -> Any:
-    """A single value where the setting takes several, as in evaluate="maze:test"."""
+    """A single value for a setting that takes several, as in evaluate="maze:test"."""
     several = "list[" in str(TrainRun.model_fields[name].annotation)
     return [value] if several and isinstance(value, str) else value

@@ -1,5 +1,5 @@
 """Settings: one pydantic model for each command, from which its YAML keys, flags, help and bounds are made.
 
-Begin with `run`; `parse` turns values into a model, or what is wrong with them into one line. How a policy learns is
-declared in vpo.training.config.
+Begin with `run`; `parse` turns values into a model, or their fault into one line. Training settings are in
+vpo.training.config.
 """

@@ -1,9 +1,9 @@
-"""Baselines of a comparison by name: what a trained operator and a population have to beat at equal answers.
+"""Baselines of a comparison by name: a trained operator and a population must beat them at equal answers.
 
-    best-of-n   an arm's policy asked without ever showing a parent
-    hill        the same policy, shown the best answer so far and nothing else (islands.population.selection.hill)
+    best-of-n   an arm's policy without a parent in the prompt
+    hill        the same policy, shown only the best answer so far (islands.population.selection.hill)
     scs         the same policy, shown random successful answers (islands.population.selection.scs)
-    classic     for mazes: random re-routings of the parent, no model, islands as every arm has them
+    classic     for mazes: random re-routings of the parent, no model, islands as in every arm
 
 The first three repeat an arm, by default the first: `hill`, or `hill=ARM`. None of them trains.
 """
@@ -22,7 +22,7 @@ REPEATS: Mapping[str, Mapping[str, Any]] = {
     "hill": {"show_parent": True, "fresh": 0.0, "population": {"strategy": "hill", "islands": 1}},
     "scs": {"show_parent": True, "fresh": 0.0, "population": {"strategy": "scs", "islands": 1}},
 }
-"""What is changed of the arm that a baseline repeats."""
+"""The settings that a baseline changes in the arm that it repeats."""
 NAMES = (*REPEATS, CLASSIC)
 
 
@@ -32,7 +32,7 @@ def parse_baseline(text: str) -> tuple[str, str | None]:
     if name not in NAMES:
         raise BadInput(f"baseline {text}: there is no baseline {name}; there are {', '.join(NAMES)}")
     if name == CLASSIC and equals:
-        raise BadInput(f"baseline {text}: classic has a policy of its own and repeats no arm")
+        raise BadInput(f"baseline {text}: classic is a fixed policy and repeats no arm")
     if equals and not arm:
         raise BadInput(f"baseline {text}: expected {name}=ARM")
     return name, arm or None
@@ -41,8 +41,8 @@ def parse_baseline(text: str) -> tuple[str, str | None]:
 def chosen_baselines(
     baselines: Sequence[str] | None, best_of_n: Sequence[str] | None, arms: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Baseline -> the arms that it repeats, both in their order; classic repeats none. Best-of-n of the first arm
-    where nothing is chosen. Raises BadInput for an arm that is not there."""
+    """Baseline -> the arms that it repeats, both in their order; classic repeats none. By default best-of-n of the
+    first arm. Raises BadInput for an unknown arm."""
     if baselines is None and best_of_n is None:
         baselines = [BEST_OF_N]
     wanted = [parse_baseline(text) for text in baselines or ()] + [(BEST_OF_N, arm) for arm in best_of_n or ()]
@@ -53,12 +53,12 @@ def chosen_baselines(
     return {
         name: [arm for arm in arms if (name, arm) in asked and name != CLASSIC]
         for name in NAMES
-        if any(name == one for one, _ in asked)
+        if any(name == other for other, _ in asked)
     }
 
 
 def label_of(name: str, arm: str, repeated: Sequence[str]) -> str:
-    """What the baseline's arm is called."""
+    """The name of the baseline's arm."""
     return name if len(repeated) == 1 else f"{name}-{arm}"
 
 

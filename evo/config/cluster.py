@@ -1,4 +1,4 @@
-"""`--ray ADDRESS[?OPTION=VALUE&...]`: which cluster does the work, and what a task of it takes."""
+"""`--ray ADDRESS[?OPTION=VALUE&...]`: the cluster that does the work, and the resources of a task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOCAL, AUTO = "local", "auto"
 
 
 class ClusterOptions(BaseModel):
-    """What may stand after the question mark."""
+    """The options after the question mark."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -48,14 +48,14 @@ class ClusterOptions(BaseModel):
         return {name: amount or 1.0 for name, _, amount in parts}
 
     def describe_task(self) -> str:
-        """What a task takes, in words."""
+        """The resources of a task, in words."""
         asked = {"CPUs": self.cpus, "GPUs": self.gpus, **self.resources}
         return ", ".join(f"{amount:g} {name}" for name, amount in asked.items() if amount)
 
 
 @dataclass(frozen=True)
 class ClusterAddress:
-    """where: `local` for a Ray of this process's own, `auto` for the one that this machine belongs to, else
+    """where: `local` for a Ray started by this process, `auto` for the cluster of this machine, else
     HOST:PORT or ray://HOST:PORT"""
 
     where: str
@@ -65,7 +65,8 @@ class ClusterAddress:
         return self.where
 
     def for_scorers(self, taken: Mapping[str, float]) -> ClusterAddress:
-        """With scoring processes that have what the scorers say (problems.resources), save what the address names."""
+        """With scoring processes that have the scorers' resources (problems.resources), except where the address
+        sets them."""
         own = {name: amount for name, amount in taken.items() if name not in (CPUS, GPUS)}
         said = {"scorer_cpus": taken.get(CPUS), "scorer_gpus": taken.get(GPUS), "scorer_resources": own or None}
         given = self.options.model_fields_set

@@ -25,7 +25,7 @@ class SearchTraining(TrainerSettings):
     truncate: float | None = Field(2.0, gt=0.0, description="The cap of truncated importance weights.")
     reward: Reward = Field(
         "value",
-        description="The reward of an answer to a prompt with a parent: its value, or its gain over what was shown.",
+        description="The reward of an answer to a prompt with a parent: its value, or its gain over the parents shown.",
     )
     shaping: float = Field(0.0, ge=0.0, description="The weight of an answer's value in addition to its gain.")
     unsolved: bool = Field(False, description="Learn only from problems that are not solved yet.")

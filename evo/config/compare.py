@@ -1,4 +1,4 @@
-"""The configuration of a comparison: its arms, and what their searches have in common."""
+"""The configuration of a comparison: its arms, and the common settings of their searches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from problems.address import did_you_mean
 from vpo.policies.address import parse_address, split_policies
 
 OF_EACH_ARM = ("policy", "rollouts", "train")
-"""Keys of a run that are an arm's own."""
+"""Keys of a run that belong to an arm."""
 
 _SETTING = re.compile(r"[\w.-]+=")
 """What begins a setting of an arm; an address that holds an equals sign has a colon or a question mark before it."""
@@ -27,7 +27,7 @@ _ARM_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
 class ArmConfig(BaseModel):
-    """A policy and how it is asked; what is left open is the comparison's."""
+    """A policy and its sampling; settings left open are the comparison's."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
@@ -83,7 +83,7 @@ class CompareConfig(BaseModel):
     def _shared(cls, search: RunConfig) -> RunConfig:
         for key in OF_EACH_ARM:
             if key in search.model_fields_set:
-                raise ValueError(f"{key} is an arm's own; name it under arms, or as in --arm vpo=embedded:vpo")
+                raise ValueError(f"{key} belongs to an arm; name it under arms, or as in --arm vpo=embedded:vpo")
         return search
 
     @model_validator(mode="after")
@@ -114,12 +114,12 @@ class CompareOptions(CompareConfig):
 
 
 OWN = tuple(key for key in CompareOptions.model_fields if key != "search")
-"""Keys of a comparison beside those of its searches."""
+"""Keys of a comparison in addition to those of its searches."""
 
 
 def shape_comparison(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A comparison as it is written (`NAME: ADDRESS` is an arm too; keys of its searches lie beside its own) as the
-    models take it."""
+    """A comparison in the models' form, from the user's (`NAME: ADDRESS` is an arm too; keys of its searches are
+    next to its own)."""
     own = {key: value for key, value in values.items() if key in OWN}
     if isinstance(own.get("arms"), Mapping):
         own["arms"] = {str(k): {"policy": v} if isinstance(v, str) else v for k, v in own["arms"].items()}
@@ -132,7 +132,7 @@ def parse_comparison(values: Mapping[str, Any], source: str) -> CompareOptions:
 
 
 def load_comparison(path: str | None, overrides: Mapping[str, Any], **own: Any) -> CompareOptions:
-    """From YAML (keys of a run, with `arms` and the other keys of a comparison beside them), then flags. Raises
+    """From YAML (keys of a run, `arms` and the other keys of a comparison), then flags. Raises
     BadInput with one line."""
     source = f"--config {path}" if path else OPTIONS
     values = shape_comparison(read_yaml(path)) | {key: value for key, value in own.items() if value is not None}
@@ -149,14 +149,14 @@ def check_name(name: str) -> None:
 
 def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     """`vpo=embedded:vpo,answers=3,temperature=0.8` -> the arm's name and settings; without a name the address's last
-    part. `population.strategy=lexicase` is a setting of its islands. Several policies, each with options of its own,
-    stand before the settings: `both=embedded:edit-improve,embedded:vpo?temperature=0.7,answers=3`. Raises BadInput."""
+    part. `population.strategy=lexicase` is a setting of its islands. Several policies, each with its options, come
+    before the settings: `both=embedded:edit-improve,embedded:vpo?temperature=0.7,answers=3`. Raises BadInput."""
     head, *rest = split_policies(text)
     policies = list(takewhile(_is_policy, rest))
     settings = rest[len(policies) :]
     name, equals, policy = head.partition("=")
-    if not equals or ":" in name or "?" in name:  # an address may hold options, with equals signs of their own
-        policy, name = head, "-".join(parse_address(one).short_name for one in (head, *policies))
+    if not equals or ":" in name or "?" in name:  # an address may hold options, which have equals signs too
+        policy, name = head, "-".join(parse_address(address).short_name for address in (head, *policies))
     name, policies = name.strip(), [policy.strip(), *policies]
     if not all(policies):
         raise BadInput(f"--arm {text}: expected NAME=POLICY, as in --arm vpo=embedded:vpo")
@@ -164,7 +164,7 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
     values: dict[str, Any] = {"policy": ",".join(policies)}
     for setting in settings:
         if _is_policy(setting):
-            raise BadInput(f"--arm {text}: policies stand before settings, as in NAME=POLICY,POLICY,answers=3")
+            raise BadInput(f"--arm {text}: policies come before settings, as in NAME=POLICY,POLICY,answers=3")
         key, equals, value = setting.partition("=")
         key = key.strip().replace("-", "_")
         section, dot, inner = key.partition(".")
@@ -180,7 +180,7 @@ def parse_arm(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def _is_policy(part: str) -> bool:
-    """Whether what stands after a comma in --arm names a policy, not a setting."""
+    """Whether the text after a comma in --arm names a policy, not a setting."""
     return not _SETTING.match(part) and part.replace("-", "_") not in ArmConfig.model_fields
 
 

@@ -1,4 +1,4 @@
-"""The configuration of an evaluation: how often a policy is asked, and with which seeds."""
+"""The configuration of an evaluation: how often a policy is sampled, and with which seeds."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class EvaluateConfig(SamplingConfig):
     against: str | None = Field(None, description="Compare problem by problem with a file that -o wrote.")
 
     def run_config(self) -> RunConfig:
-        """The same as a run's configuration; what the user left open stays open."""
+        """The same as a run's configuration; settings left open stay open."""
         return RunConfig.model_validate(self.model_dump(include=set(SamplingConfig.model_fields), exclude_unset=True))

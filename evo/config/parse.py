@@ -1,4 +1,4 @@
-"""Reads settings: YAML in, a validated model out, and one line where that fails."""
+"""Reads settings: YAML in, a validated model out, and one line on failure."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def parse(
 ) -> Model:
     """Validates `values`.
 
-    source: where they come from, to begin the message with
-    inlined: a section whose keys the user writes beside the model's own; reserved: keys of it that he cannot name
-    Raises BadInput whose one line names the first wrong key and what is wrong with it.
+    source: their origin, the beginning of the message
+    inlined: a section whose keys the user writes next to the model's; reserved: its keys that users cannot set
+    Raises BadInput with one line on the first wrong key and its fault.
     """
     try:
         return model.model_validate(values)
@@ -50,9 +50,9 @@ def read_yaml(path: str | None) -> dict[str, Any]:
 
 
 def merge(values: dict[str, Any], overrides: Mapping[str, Any], source: str) -> None:
-    """Puts `overrides` over `values`: dotted keys reach into sections, and None or () is not given.
+    """Puts `overrides` over `values`: dotted keys reach into sections; None and () are ignored.
 
-    Raises BadInput where a section of `values` holds something else than keys.
+    Raises BadInput if a section of `values` is not a mapping.
     """
     for dotted, value in overrides.items():
         if value is None or value == ():
@@ -68,8 +68,8 @@ def merge(values: dict[str, Any], overrides: Mapping[str, Any], source: str) -> 
 
 
 def _line(error: ValidationError, model: type[BaseModel], source: str, inlined: str, reserved: Collection[str]) -> str:
-    # a misspelt key is missing too; that it is unknown says more
-    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    # a misspelt key is missing too; the unknown key is the better message
+    first = min(error.errors(), key=lambda error_: error_["type"] != "extra_forbidden")
     path = [str(part) for part in first["loc"]]
     if path[:1] == [inlined]:
         path = path[1:]

@@ -1,4 +1,4 @@
-"""The configuration of a choice of problems by what evaluations measured on them."""
+"""The configuration of `evo pick`: a choice of problems by their metrics in evaluations."""
 
 from __future__ import annotations
 

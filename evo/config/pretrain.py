@@ -11,7 +11,7 @@ from vpo.embedded.pretrain_config import PretrainConfig, languages, make_config
 
 
 class PretrainSettings(BaseModel):
-    """The settings of `evo pretrain`; what is left open is as for the policy that ships."""
+    """The settings of `evo pretrain`; by default those of the embedded policy."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -20,7 +20,7 @@ from problems.resources import check_resources
 
 
 class PromptConfig(BaseModel):
-    """What a prompt shows in addition to the task."""
+    """The contents of a prompt in addition to the task."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
@@ -52,8 +52,8 @@ class FeedbackConfig(BaseModel):
 
     policy: str | None = Field(
         None,
-        description="A policy (the search's or another) that writes in two sentences what a parent's failing parts "
-        "need, for the prompts of its children.",
+        description="A policy (the search's or another) that writes two sentences on the failing parts of a parent, "
+        "for the prompts of its children.",
     )
     max_new_tokens: Count = Field(96, description="Tokens per reflection at most.")
 
@@ -107,7 +107,7 @@ class RunConfig(SamplingConfig):
 def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:
     """YAML at `path` (or none), then `overrides` (dotted keys reach into sections; None values are not given).
 
-    Raises BadInput with one line naming the key and what is wrong with it.
+    Raises BadInput with one line on the key and its fault.
     """
     values = read_yaml(path)
     source = f"--config {path}" if path else OPTIONS
@@ -122,9 +122,9 @@ def load_config(path: str | None, overrides: Mapping[str, Any]) -> RunConfig:
 def complete_run(values: Mapping[str, Any]) -> dict[str, Any]:
     """A run's configuration as the database holds it, ready to be validated; see complete_trainer.
 
-    Runs that name no strategy were made when openevolve was the default, and go on with it; `auto` was of `weighted`
-    before there was a pareto_pool; without a word on islands there were five, under pareto too; and
-    without one on fresh prompts there were none.
+    Existing runs keep their original defaults. Runs without a strategy use openevolve. `auto` means `weighted` in runs
+    without a pareto_pool. Runs without a number of islands have five, under pareto too. Runs without a share of fresh
+    prompts have none.
     """
     train, population = values.get("train"), {"strategy": "openevolve", **(values.get("population") or {})}
     if population["strategy"] == "auto" and "pareto_pool" not in population:

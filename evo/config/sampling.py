@@ -18,7 +18,7 @@ Dtype = Literal["float32", "bfloat16", "float16"]
 
 
 def _fresh(given: Any) -> Any:
-    """auto, or a share: one line for both, where pydantic's own names neither."""
+    """auto, or a share: one message for both, since pydantic's would name neither."""
     try:
         share = given if given == "auto" else float(given)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What is declared of a scoring function that was given in Python; a scorer file declares the same by itself."""
+"""The description of a scoring function given in Python; a scorer file declares the same itself."""
 
 from __future__ import annotations
 

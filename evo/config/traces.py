@@ -22,7 +22,7 @@ class TraceSettings(BaseModel):
 
     from_traces: list[str] = Field(
         default_factory=list,
-        description="Learn from what these runs (RUN, a comparison's name, RUN@DATABASE; commas) stored, "
+        description="Learn from the stored answers of these runs (RUN, a comparison's name, RUN@DATABASE; commas), "
         "instead of sampling.",
     )
     db: str = Field(DEFAULT_DB, description="The database of runs that name no other.")
@@ -45,13 +45,13 @@ class TraceSettings(BaseModel):
         ge=0,
         description="Use no traces of versions more than this many training steps behind their run's newest.",
     )
-    passes: int = Field(1, ge=1, description="Passes over the traces, each in its own order.")
+    passes: int = Field(1, ge=1, description="Passes over the traces, each in another order.")
 
     @field_validator("from_traces", "trace_problems", "trace_versions")
     @classmethod
     def _parted(cls, given: list[str]) -> list[str]:
         """Repeated or parted by commas. An address of a database that holds a comma goes to --db."""
-        return list(dict.fromkeys(part.strip() for one in given for part in one.split(",") if part.strip()))
+        return list(dict.fromkeys(part.strip() for item in given for part in item.split(",") if part.strip()))
 
     @field_validator("trace_after", "trace_before")
     @classmethod
@@ -74,7 +74,7 @@ class TraceSettings(BaseModel):
 
 
 def timestamp(time: str) -> float:
-    """Seconds since 1970 of an ISO time, UTC where it names no zone. Raises ValueError."""
+    """Seconds since 1970 of an ISO time, UTC if it names no zone. Raises ValueError."""
     parsed = datetime.fromisoformat(time)
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
@@ -88,6 +88,6 @@ def span(iterations: str) -> tuple[int, int | None]:
 
 
 def run_and_address(given: str, db: str) -> tuple[str, str]:
-    """`RUN@DATABASE` in its two parts; the database is `db` where it names none."""
+    """`RUN@DATABASE` in its two parts; the database is `db` if it names none."""
     matched = _RUN_AT.fullmatch(given)
     return (matched["run"], matched["address"]) if matched else (given, db)

@@ -1,4 +1,4 @@
-"""The configuration of a training run: one validated object, from YAML and flags, stored beside its checkpoints."""
+"""The configuration of a training run: one validated object, from YAML and flags, stored with its checkpoints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_SAMPLING = (
     "shaping",
     "stop_at_chance",
 )
-"""What decides which prompts are asked, and how; traces have been asked already."""
+"""Settings that decide which prompts are sampled, and how; traces have been sampled already."""
 
 
 class TrainRun(TraceSettings, TrainerSettings):
@@ -57,9 +57,9 @@ class TrainRun(TraceSettings, TrainerSettings):
     parents_from: str = Field(
         "step",
         pattern=r"^(step|archive|archive:.+)$",
-        description="Where parents come from. step: an answer of the step before; archive: archives that grow as in a "
-        "search while problems are sampled again; archive:RUN (RUN@DATABASE): archives that begin with what a search "
-        "had found at a random moment.",
+        description="Where parents come from. step: an answer of the previous step; archive: archives that grow as in "
+        "a search while problems are sampled again; archive:RUN (RUN@DATABASE): archives that begin with those of a "
+        "search at a random moment.",
     )
     parent_level: Share = Field(
         0.0, description="Choose parents with at least this share of the target, once an archive has one."
@@ -75,7 +75,7 @@ class TrainRun(TraceSettings, TrainerSettings):
     shaping: float = Field(0.0, ge=0.0, description="The weight of an answer's value in addition to its gain.")
 
     stop_at_chance: bool = Field(
-        True, description="Stop when a parent from an archive helps the policy no more than none."
+        True, description="Stop when a parent from an archive does not help the policy more than none."
     )
 
     evaluate: list[str] = Field(default_factory=list, description="Held-out problem addresses to evaluate on.")
@@ -115,7 +115,7 @@ class TrainRun(TraceSettings, TrainerSettings):
 
     def _by_examples(self) -> None:
         if not self.from_traces:
-            raise ValueError(f"{self.method} learns from what searches stored: name them with --from-traces RUN")
+            raise ValueError(f"{self.method} learns from stored searches: name them with --from-traces RUN")
         self._as_stored()
         for name in TraceSettings.model_fields:
             default = TraceSettings.model_fields[name].get_default(call_default_factory=True)
@@ -131,7 +131,7 @@ class TrainRun(TraceSettings, TrainerSettings):
 
     def _without_traces(self) -> None:
         if self.archive_run is None:
-            self.db = DEFAULT_DB  # of no concern, whatever the environment says
+            self.db = DEFAULT_DB  # ignored, whatever the environment sets
         for name, field in TraceSettings.model_fields.items():
             if name != "db" and getattr(self, name) != field.get_default(call_default_factory=True):
                 raise ValueError(f"{name.replace('_', '-')} is for --from-traces RUN, which is not given")
@@ -139,7 +139,10 @@ class TrainRun(TraceSettings, TrainerSettings):
     def stored(self) -> dict[str, Any]:
         """Plain values as they may be kept: without the passwords of databases."""
         kept = self.model_dump(mode="json")
-        return kept | {"db": drop_password(self.db), "from_traces": [drop_password(one) for one in self.from_traces]}
+        return kept | {
+            "db": drop_password(self.db),
+            "from_traces": [drop_password(source) for source in self.from_traces],
+        }
 
     @property
     def archive_run(self) -> str | None:
@@ -148,7 +151,7 @@ class TrainRun(TraceSettings, TrainerSettings):
 
     @property
     def shown_share(self) -> float:
-        """Share of prompts that show a parent, as the policy's address says it (`?fresh=`) or else `parents`."""
+        """Share of prompts that show a parent: from the policy's address (`?fresh=`) or else `parents`."""
         fresh = parse_address(self.policy).common.fresh
         return self.parents if fresh is None else 1.0 - fresh
 
@@ -170,7 +173,7 @@ class TrainRun(TraceSettings, TrainerSettings):
 
 
 RESUMABLE = {"steps", "max_seconds", "max_answers", "keep", "save_every", "passes", "db", "from_traces"}
-"""What a resume may change: budgets, and where the same traces lie."""
+"""Settings that a resume may change: budgets, and where the same traces are."""
 
 
 def plan_training(
@@ -186,7 +189,7 @@ def plan_training(
 
 
 def check_resumable(named: Iterable[str], fixed: str, others: bool) -> None:
-    """BadInput where a resume is given what cannot change. others: whether any of `fixed` was"""
+    """BadInput if a resume is given settings that cannot change. others: whether any of `fixed` was given"""
     changed = sorted(set(named) - RESUMABLE)
     if others or changed:
         what = f"--{changed[0].replace('_', '-')}" if changed else fixed

@@ -24,8 +24,8 @@ PROGRAMMER = "You are an expert programmer. You reply in exactly the layout that
 
 
 class MessageFormat:
-    """What the prompts of ordinary models share: which candidates they show, how an answer is begun and read. With
-    `diff` the answers are edits of the parent, or of the seed if no parent is shown."""
+    """The common part of ordinary models' prompts: which candidates they show, and how an answer is prefilled and
+    read. With `diff` the answers are edits of the parent, or of the seed if no parent is shown."""
 
     def __init__(self, problem: Problem, config: PromptConfig, answers: int, diff: bool = False):
         self.problem, self.config, self.answers, self.diff = problem, config, answers, diff
@@ -48,9 +48,9 @@ class MessageFormat:
         )
 
     def texts_shown(self, shown: Selection, others: Iterable[Candidate] = ()) -> tuple[str, ...]:
-        """Prompt.shown: the parent, or the program that the request starts from where none is shown, and the others."""
+        """Prompt.shown: the parent, or else the starting program of the request, and the others."""
         start = self.problem.seed_answer() if self.diff or self.problem.answer_format == "python" else ""
-        return (start if shown.parent is None else shown.parent.text, *(one.text for one in others))
+        return (start if shown.parent is None else shown.parent.text, *(candidate.text for candidate in others))
 
     def begin_answer(self, selection: Selection, rng: np.random.Generator | None) -> str:
         """The prefill: the first part of the parent, "" for none."""

@@ -1,6 +1,6 @@
-"""The contract of a prompt format: how one problem is put to one policy, and how what the policy wrote is read.
+"""The contract of a prompt format: how one problem is put to one policy, and how the policy's text is read.
 
-Building and parsing stand together because they must agree: what a prompt asks for is what its parser reads.
+Building and parsing are in one class because they must agree: the parser reads what the prompt requests.
 
 A policy names the format that it understands (Policy.prompt_format): `chat`, `maze-compact`, `maze-edit`, or one that a
 package adds with an entry point whose name is the format:
@@ -32,11 +32,11 @@ class PromptFormat(Protocol):
 
     @property
     def default_limit(self) -> int:
-        """Tokens that a rollout may take where the user sets no limit."""
+        """Tokens that a rollout may take if the user sets no limit."""
         ...
 
     def select_shown(self, selection: Selection) -> Selection:
-        """The part of a selection that the prompt shows: the parent and the inspirations that go on record."""
+        """The part of a selection that the prompt shows: the parent and the inspirations to store."""
         ...
 
     def build(self, selection: Selection, stream: int, rng: np.random.Generator | None = None) -> Prompt:
@@ -48,13 +48,13 @@ class PromptFormat(Protocol):
         ...
 
     def parse(self, rollout: Rollout, selection: Selection) -> Chain:
-        """The answers of a rollout of that prompt. Never raises on what was written."""
+        """The answers of a rollout of that prompt. Never raises on any text."""
         ...
 
     def write(self, answers: Sequence[str], selection: Selection) -> str | None:
-        """The rollout of that prompt that `parse` reads as these answers, which are distinct and as many as the prompt
-        asks for; None where this format cannot say them. What a policy is taught by examples
-        (evo.training.improvement); a format without it can do all else."""
+        """The rollout of that prompt that `parse` reads as these answers, which are distinct and as many as the
+        prompt requests; None if this format cannot express them. Used for training on examples
+        (evo.training.improvement); a format without it supports everything else."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""OpenEvolve's own prompt templates, for a problem directory that was written against them.
+"""OpenEvolve's prompt templates, for a problem directory that was written against them.
 
 OpenEvolve's PromptSampler builds the text, so a directory's system message, template folder and section sizes work as
-they do there. Only the closing request is ours where a rollout holds a chain of several answers.
+they do there. Only the closing request is ours if a rollout holds several answers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OpenEvolveFormat(MessageFormat):
             parent_program=current,
             program_metrics=self._metrics(parent) if parent is not None else {},
             previous_programs=[self._program(c) for c in shown.best],
-            # no more than the sampler shows: from a longer list it would draw at random, outside the run's seed
+            # not more than the sampler shows: it would draw from a longer list at random, outside the run's seed
             top_programs=[self._program(c) for c in shown.best[: self.top]],
             inspirations=[self._program(c) for c in shown.inspirations],
             language=self.language,

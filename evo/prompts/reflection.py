@@ -1,7 +1,7 @@
-"""A reflection: what a policy is asked about a candidate that is to be a parent, and how its reply is read.
+"""A reflection: the question to a policy about a future parent, and how its reply is read.
 
-After GEPA (arXiv 2507.19457) and Mind Evolution's critic (arXiv 2501.09891): what is wrong with an answer is put into
-words before the answer is changed. One candidate, its vector and its scorer's feedback in; two sentences out.
+After GEPA (arXiv 2507.19457) and Mind Evolution's critic (arXiv 2501.09891): a policy describes the faults of an answer
+before the answer is changed. Input: one candidate, its vector and its scorer's feedback. Output: two sentences.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
 
 def ask_reflection(problem: Problem, parent: Candidate, config: PromptConfig, stream: int, most: int) -> Prompt:
-    """What is asked about a candidate. most: tokens of the reply."""
+    """The question about a candidate. most: tokens of the reply."""
     vector = list(zip(problem.objectives, parent.rewards, strict=True))
     failing = [(name, value) for name, value in vector if value < FULL]
     answer = cut(parent.text, min(config.max_answer_chars, ANSWER_CHARS))
@@ -37,7 +37,7 @@ def ask_reflection(problem: Problem, parent: Candidate, config: PromptConfig, st
         answer = f"```python\n{answer.rstrip()}\n```"
     lines = [f"Fitness {parent.fitness:.4g}", "Failing: " + (_listed(failing) or "none of the scores")]
     if len(failing) < len(vector):
-        lines.append("Right: " + _listed([one for one in vector if one not in failing]))
+        lines.append("Right: " + _listed([component for component in vector if component not in failing]))
     if parent.feedback and config.max_feedback_chars:
         lines.append("Feedback: " + cut(parent.feedback, config.max_feedback_chars))
     sections = (
@@ -50,7 +50,7 @@ def ask_reflection(problem: Problem, parent: Candidate, config: PromptConfig, st
 
 
 def read_reflection(text: str) -> str:
-    """The first two sentences outside of code, on one line; "" where there is none. Never raises."""
+    """The first two sentences outside of code, on one line; "" if there are none. Never raises."""
     plain = " ".join(_FENCE.sub(" ", text).split())
     said = " ".join(_SENTENCE.split(plain)[:SENTENCES]).strip()
     return said if len(said) <= MOST_CHARS else said[: MOST_CHARS - 1].rstrip() + "…"

@@ -20,8 +20,8 @@ def open_format(problem: Problem, name: str, config: PromptConfig, answers: int)
 
 
 def open_chat(problem: Problem, config: PromptConfig, answers: int) -> PromptFormat:
-    """The problem's own templates where it is an OpenEvolve directory, else ours. Raises BadInput if problem and
-    configuration do not go together."""
+    """The problem's templates if it is an OpenEvolve directory, else ours. Raises BadInput if problem and
+    configuration do not fit."""
     settings = settings_of(problem)
     openevolve = config.style == "openevolve" or (config.style == "auto" and bool(settings))
     if config.style == "openevolve" and not settings:

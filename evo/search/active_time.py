@@ -16,7 +16,7 @@ Period = tuple[float, float]
 class ActiveTime:
     """A stopwatch that keeps the periods in which it ran, so that parallel runs can be merged.
 
-    seconds: of all periods; the clock of the wall only says when each began
+    seconds: of all periods; wall time only marks the start of each
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Prompts of many groups made into the calls that suit a policy.
+"""Collects prompts of many groups into calls that suit a policy.
 
 A policy with `batch` = B is called with exactly B prompts at a time, in the order of submission, so that one seed gives
 one sequence of batches whatever the timing; `flush` lets the last, shorter one go. A policy with `batch` = 0 does its
@@ -87,7 +87,7 @@ class Batcher:
         self._start()
 
     async def drain(self) -> None:
-        """Wait for the jobs that are queued; raises what one of them raised."""
+        """Wait for the queued jobs; raises the error of any."""
         while self._jobs:
             await asyncio.sleep(0.005)
         if self.fault is not None:
@@ -111,7 +111,7 @@ class Batcher:
                 items += queued
             else:
                 jobs.append(queued)
-        for job in jobs:  # jobs stay: what was committed is still learned from
+        for job in jobs:  # jobs stay: committed groups are still learned from
             self._full.put_nowait(job)
         for item in items:
             item.future.cancel()

@@ -92,7 +92,7 @@ class ContinuousBatcher:
         self._wake()
 
     def leaving(self, future: asyncio.Future[Sampled]) -> None:
-        """This group leaves the window: what is submitted from now on takes its place."""
+        """This group leaves the window: the next submitted one takes its place."""
         ended = self._numbered[future].ended
         if ended is not None and self._strict:
             self._cause = max(self._cause, ended)
@@ -197,7 +197,7 @@ def sampler_for(
 ) -> Sampler:
     """The sampler that suits the policy: rounds if they are faster and nothing else affects their order, else calls.
 
-    batch: prompts a call
+    batch: prompts per call
     alone: no other policy proposes and none learns; this batcher then decides the order of groups
     strict: see ContinuousBatcher
     """

@@ -1,7 +1,7 @@
-"""The search without a policy: `ask` proposes what the next prompt shows, `tell` stores a scored group of answers.
+"""The search without a policy: `ask` proposes the contents of the next prompt, `tell` stores a scored group of answers.
 
 Nothing here waits and nothing here samples. The asynchronous loop over policies (evo.search.loop) and the public
-`evo.Search` drive it. Whoever does decides the order of calls, and only that order decides the run: with the calls in
+`evo.Search` drive it. The driver decides the order of calls, and only that order decides the run: with the calls in
 one order, one seed gives one run, resumed or not.
 """
 
@@ -29,12 +29,12 @@ WriteMetrics = Callable[[Mapping[str, Any], Transaction], None]
 
 
 class SearchCore:
-    """The state of a search: its problems, their populations, and what is learned of its operators.
+    """The state of a search: its problems, their populations, and the statistics of its operators.
 
     Used by one thread at a time. `ask` and `tell` do not report or release anything; after the transaction of a group
     is committed, call `release` with it.
 
-    stopped: why nothing more is proposed; None while something is
+    stopped: why it proposes no more; None while it does
     """
 
     def __init__(
@@ -53,12 +53,15 @@ class SearchCore:
         self.fresh_share = FreshShare()
         self.stopped: Stop | None = None
         self._write_metrics, self._summarised = write_metrics, 0.0
-        self._shown = {one.record.id: shown for one, shown in zip(self.problem_runs, status.problem_runs, strict=True)}
+        self._shown = {
+            opened.record.id: shown for opened, shown in zip(self.problem_runs, status.problem_runs, strict=True)
+        }
         for problem_run in self.problem_runs:
             problem_run.spread = window.spread or None
 
     def ask(self) -> Choice | None:
-        """What the next prompt shows; None if a budget is spent, the search is stopped, or no problem takes one now."""
+        """The contents of the next prompt; None if a budget is spent, the search is stopped, or no problem takes one
+        now."""
         if self.stopped is None:
             self.stopped = budget_spent(self.config, self.status, self.scheduler.proposed)
         problem_run = self.scheduler.next()
@@ -120,9 +123,9 @@ class SearchCore:
                 problem_run.stop = SOLVED
 
     def replay(self, propose: Callable[[], bool]) -> None:
-        """Bring the populations to where the stored groups left them, and propose the groups again that were in flight
-        when the run ended. With an asynchronous window it is not known what those had seen: they are proposed as any
-        other. propose: makes the next proposal; False if there is none"""
+        """Bring the populations to where the stored groups left them, and propose the groups again that were in
+        flight when the run ended. With an asynchronous window their view of the population is unknown, so they are
+        proposed like any other. propose: makes the next proposal; False if there is none"""
         if not self.window.async_window:
             committed = sequence = self.scheduler.upcoming
             while committed is not None and sequence is not None and sequence < committed + self.window.groups:

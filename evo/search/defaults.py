@@ -39,7 +39,7 @@ def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfi
     taken = most_of(problem.resources for problem in problems)
     if taken and config.scoring_resources is None:
         decided["scoring_resources"] = taken
-    # only what was given is carried over: population_config tells a user's value from a default by that
+    # only given keys are carried over: population_config distinguishes a user's value from a default by that
     return parse(RunConfig, {**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
 
 
@@ -85,7 +85,7 @@ def resolve_rollouts(config: RunConfig) -> RunConfig:
 
 
 def to_stored(config: RunConfig, addresses: Sequence[str]) -> dict[str, Any]:
-    """The configuration as a run keeps it: complete, except that the population holds only what the user gave, so that
+    """The configuration as a run keeps it: complete, except that the population has only the user's values, so that
     a resume completes it from the problems' directories as the start did."""
     kept = config.model_dump(mode="json")
     given = config.population.model_dump(mode="json", exclude_unset=True)

@@ -1,11 +1,11 @@
 """Prompt groups between their proposal and their commit, and the order in which they leave: strict or loose (`--lag`).
 
-Strict: the oldest leaves first, and the proposal a window behind it takes its place. What a proposal has seen is then
-the same whatever the timing, and one seed gives one run.
+Strict: the oldest leaves first, and the proposal a window behind it takes its place. A proposal's view is then the same
+    whatever the timing, and one seed gives one run.
 
 Loose, with an asynchronous window of L: a group leaves when it is back. A slow rollout or a long evaluation delays the
-others only once those proposed after it are L groups ahead. What a proposal has seen depends on the timing, so the run
-is not reproducible from its seed.
+others only once those proposed after it are L groups ahead. A proposal's view depends on the timing, so the run is not
+reproducible from its seed.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ async def wait_for(futures: list[asyncio.Future[Submitted]], seconds: float, rep
 
 
 WAITING_SECONDS = 5.0
-"""How long nothing may be committed before a search says how many groups are sampled and wait for the oldest."""
+"""Seconds without a commit after which a search reports how many groups are sampled and wait for the oldest."""
 
 
 class Order(Protocol):
@@ -126,7 +126,7 @@ class Order(Protocol):
         ...
 
     async def push(self, samplers: Sequence[Sampler], report: Callable[[], None]) -> None:
-        """Begin the calls that nothing can fill any more. report: called every WAITING_SECONDS"""
+        """Begin the calls that will not fill up further. report: called every WAITING_SECONDS"""
         ...
 
     async def wait(self, seconds: float) -> bool:
@@ -237,9 +237,9 @@ class LooseOrder:
         flying.choice.problem_run.uncommitted.discard(flying.choice.iteration)
 
     async def push(self, samplers: Sequence[Sampler], report: Callable[[], None]) -> None:
-        """Flush only if the policy has begun nothing of what is in flight, for then nothing would come back."""
+        """Flush only if the policy has begun none of the groups in flight, since otherwise none would come back."""
         asked = self._asked.values()
-        if all(one.sampled is not None and samplers[one.choice.operator].holds(one.sampled) for one in asked):
+        if all(group.sampled is not None and samplers[group.choice.operator].holds(group.sampled) for group in asked):
             for sampler in samplers:
                 sampler.flush()
 

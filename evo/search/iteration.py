@@ -24,7 +24,7 @@ STREAMS_PER_PROBLEM = 1 << 32
 
 @dataclass(frozen=True)
 class Choice:
-    """What a prompt will show, of which problem. rng: the random numbers that are left for the prompt itself"""
+    """The contents of a prompt, and its problem. rng: the remaining random numbers, for the prompt itself"""
 
     problem_run: ProblemRun
     sequence: int
@@ -47,7 +47,7 @@ class Choice:
     def ask(self, said: str = "", reflection: Reflection | None = None) -> Proposal:
         """The prompt, to be built once.
 
-        said: a reflection on the parent that the prompt shows
+        said: the reflection on the parent that the prompt shows
         reflection: the same, if it was written for this prompt and is stored with its group
         """
         parent, selection = self.selection.parent, self.selection
@@ -116,7 +116,7 @@ def make_group(
     sampling_seconds: float,
     scoring_seconds: float,
 ) -> ScoredGroup:
-    """The scored rollouts of a proposal with everything that goes on record. version: of what wrote them"""
+    """The scored rollouts of a proposal with everything that is stored. version: of the policy"""
     choice = proposal.choice
     shown = choice.prompt_format.select_shown(proposal.selection)
     return ScoredGroup(

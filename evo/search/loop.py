@@ -47,7 +47,7 @@ class SearchLoop:
         self._flying = order_of(core.window)
 
     def stop(self, stop: Stop) -> None:
-        """Propose nothing more; what is in flight is finished and committed."""
+        """Propose no more; groups in flight are finished and committed."""
         self.core.stop(stop)
 
     def interrupt(self, stop: Stop) -> None:
@@ -115,8 +115,8 @@ class SearchLoop:
         alone = len(operators) == 1 and not self.learner.learns and self.reflector.policy is None
         strict = not window.async_window
         samplers = [
-            sampler_for(one.policy, one.rollouts, one.answers, config.seed, window.batch, alone, strict)
-            for one in operators.all
+            sampler_for(operator.policy, operator.rollouts, operator.answers, config.seed, window.batch, alone, strict)
+            for operator in operators.all
         ]
         return samplers + self.reflector.open()
 
@@ -148,7 +148,7 @@ class SearchLoop:
                     break
                 fault = flying.group.exception()
                 if fault is not None and committed:
-                    break  # what is ahead of the fault is kept
+                    break  # groups before the fault are kept
                 self._flying.pop(flying)
                 left.append(flying)
                 if flying.sampled is not None:
@@ -164,7 +164,7 @@ class SearchLoop:
                 self._fill_window()
             core.write_metrics_if_due(transaction, self.scorer.queued)
         for number, sampler in enumerate(self.samplers):
-            sampler.left([one.sampled for one in left if one.choice.operator == number and one.sampled is not None])
+            sampler.left([gone.sampled for gone in left if gone.choice.operator == number and gone.sampled is not None])
         core.status.commit_seconds += time.perf_counter() - started
         for problem_run, group in committed:
             core.release(problem_run, group)

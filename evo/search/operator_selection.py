@@ -23,7 +23,7 @@ from problems.types import ScoredGroup
 from vpo.policies.contract import Policy
 
 DISCOUNT = 0.99
-"""What a credit is worth a group later."""
+"""The factor by which a credit fades per group."""
 STREAM = 7
 """Sets the draws of the bandit apart from those of the population."""
 
@@ -162,7 +162,7 @@ KEPT = 16
 
 
 class Repeats(NamedTuple):
-    """What one committed group repeated. share: of its answers, those that the run had stored before; 0 for none"""
+    """The repeats of one committed group. share: of its answers, those that the run had stored before; 0 for none"""
 
     sequence: int
     problem: int
@@ -172,8 +172,8 @@ class Repeats(NamedTuple):
 
 
 class FreshShare:
-    """The share of fresh prompts, by problem and operator. What a proposal sees of it ends at the group that the
-    search's order lets it see, so one seed gives one run, resumed or not."""
+    """The share of fresh prompts, by problem and operator. A proposal sees it up to the group that the search's
+    order allows, so one seed gives one run, resumed or not."""
 
     def __init__(self) -> None:
         self._waiting: deque[Repeats] = deque()
@@ -185,7 +185,7 @@ class FreshShare:
         self._waiting.append(Repeats(group.sequence, group.problem, group.operator, group.parent is not None, share))
 
     def recall(self, groups: Iterable[tuple[int, int, int, bool, int, int]]) -> None:
-        """Take in what stored groups repeated, in the run's order: see islands.queries.repeats."""
+        """Add the repeats of stored groups, in the run's order: see islands.queries.repeats."""
         for sequence, problem, operator, shown, repeated, answers in groups:
             share = repeated / answers if answers else 0.0
             self._waiting.append(Repeats(sequence, problem, operator, shown, share))

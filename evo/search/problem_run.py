@@ -1,4 +1,4 @@
-"""One problem under search: what it is, where its candidates live, and its progress."""
+"""One problem under search: the problem, its population, and its progress."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ProblemRun:
         return self.built - 1
 
     def solve(self, sequence: int, iterations: int, until_solved: bool) -> None:
-        """The group `sequence` (-1: the seed) reached its target, after so many iterations."""
+        """The group `sequence` (-1: the seed) reached its target, after this many iterations."""
         self.solved_sequence, self.solved_at = sequence, iterations
         if until_solved:
             self.stop = SOLVED

@@ -1,4 +1,4 @@
-"""Reflections in a search: a policy writes what a parent needs, once for each parent that a prompt shows.
+"""Reflections in a search: a policy writes what a parent lacks, once for each parent that a prompt shows.
 
 A reflection is sampled when a candidate is first chosen as a parent and not when it is stored: most candidates never
 become parents. The prompt that needs it waits for it; later prompts find it in the run's record. Only the order of
@@ -25,7 +25,7 @@ STREAMS = STREAMS_PER_PROBLEM // 2
 
 
 class Reflector:
-    """Turns choices into proposals whose prompts show what their parents need.
+    """Turns choices into proposals whose prompts show reflections on their parents.
 
     policy: the policy that reflects; None for no reflections
     known: the reflections on record already, by candidate id

@@ -1,4 +1,4 @@
-"""What a search is built from, opened once for all searches that share it: problems, policies, the scorer."""
+"""The resources of a search, opened once for all searches that share them: problems, policies, the scorer."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ OpenPolicy = Callable[[RunConfig, Sequence[Problem]], Policy]
 
 
 class Resources:
-    """What one search uses, or several side by side share: the problems, one scorer, and each policy once, however many
-    arms sample it. `close` closes the policies and the scorer.
+    """The resources of one search, or of several in parallel: the problems, one scorer, and each policy once, however
+    many arms sample it. `close` closes the policies and the scorer.
 
     scorer: None until `scorer_for` makes it
     """
@@ -76,8 +76,7 @@ class Resources:
         return list(self._policies.values())
 
     def operators(self, config: RunConfig, problems: Sequence[Problem]) -> list[Operator]:
-        """The policy, or the policies that the configuration lists, each asked for the same number of answers per
-        group."""
+        """The policy, or the policies that the configuration lists, each with the same number of answers per group."""
         addresses = parse_addresses(config.policy)
         return [self._operator(address, config, problems, alone=len(addresses) == 1) for address in addresses]
 
@@ -104,7 +103,7 @@ class Resources:
 
     def reflecting(self, config: RunConfig, problems: Sequence[Problem]) -> Policy | None:
         """The policy that reflects on parents. It is shared with the search if they name the same one, unless that
-        learns: its weights change. Raises BadInput if it cannot be asked in words."""
+        learns: its weights change. Raises BadInput if it does not read English."""
         if config.feedback.policy is None:
             return None
         address = parse_address(config.feedback.policy).without(*OF_ITS_PROMPTS)
@@ -138,10 +137,10 @@ def policy_key(config: RunConfig) -> str:
     return repr((*asked, tokens))
 
 
-def check_one_policy(policy: str, told: str) -> None:
-    """BadInput if several policies are named, which only a search can mix. told: as in "evo train trains" """
+def check_one_policy(policy: str, doing: str) -> None:
+    """BadInput if several policies are named, which only a search can mix. doing: as in "evo train trains" """
     if len(parse_addresses(policy)) > 1:
-        raise BadInput(f"{told} one policy, not {policy}; several with commas are the operators of one search")
+        raise BadInput(f"{doing} one policy, not {policy}; several with commas are the operators of one search")
 
 
 def resolve_problems(config: RunConfig) -> list[Problem]:
@@ -155,22 +154,22 @@ def resolve_problems(config: RunConfig) -> list[Problem]:
 def check_apart(
     learned: Iterable[str],
     held_out: Iterable[Problem],
-    told: str = "trained on and evaluated on; held-out problems",
+    conflict: str = "trained on and evaluated on; held-out problems",
 ) -> None:
     """BadInput if a problem is both learned from (by name) and held out."""
     if both := {problem.name for problem in held_out}.intersection(learned):
-        raise BadInput(f"{min(both)} would be {told} must be others")
+        raise BadInput(f"{min(both)} would be {conflict} must be others")
 
 
 def problems_at(addresses: Sequence[str], limit: int | None = None) -> list[Problem]:
     """Every problem the addresses name, each once, in order; of each address the first `limit`."""
     from problems.registry import resolve
 
-    found: dict[str, Problem] = {}
+    problems: dict[str, Problem] = {}
     for address in addresses if limit else grouped(addresses):
         for problem in resolve(address, limit=limit):
-            found.setdefault(problem.name, problem)
-    return list(found.values())
+            problems.setdefault(problem.name, problem)
+    return list(problems.values())
 
 
 def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
@@ -188,5 +187,5 @@ def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
     if config.max_new_tokens is None and parse_address(config.policy).common.max_tokens is None:
         one_of_each = {problem.answer_format: problem for problem in problems}.values()
         formats = [open_format(problem, policy.prompt_format, config.prompt, config.answers) for problem in one_of_each]
-        policy.max_tokens = max(one.default_limit for one in formats)
+        policy.max_tokens = max(prompt_format.default_limit for prompt_format in formats)
     return policy

@@ -57,12 +57,12 @@ class Sampler(Protocol):
         ...
 
     def between(self, job: Job) -> None:
-        """Run `job` after the calls that are queued now and before those that come later. What it raises is raised by
-        every prompt after it. RuntimeError if sampling is not made of calls."""
+        """Run `job` after the calls that are queued now and before those that come later. Its error is raised by
+        every later prompt. RuntimeError if sampling is not made of calls."""
         ...
 
     async def drain(self) -> None:
-        """Wait for the jobs that are queued; raises what one of them raised."""
+        """Wait for the queued jobs; raises the error of any."""
         ...
 
     def pause(self) -> None:
@@ -113,7 +113,7 @@ class SamplingMeter:
         return self._active
 
     def end_round(self, groups: int, rollouts: int) -> float:
-        """A round of so many groups is over: a group's share of its seconds."""
+        """A round of this many groups is over: a group's share of its seconds."""
         if not self._active:
             return 0.0
         before = self.busy_seconds
@@ -122,7 +122,7 @@ class SamplingMeter:
         return (self.busy_seconds - before) / max(groups, 1)
 
     def reset(self) -> None:
-        """Nothing is running any more."""
+        """No call is running now."""
         while self._active:
             self.leave()
 

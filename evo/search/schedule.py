@@ -45,7 +45,7 @@ class Shard:
         return index % self.count == self.number
 
     def place(self, index: int, iteration: int) -> int:
-        """The sequence of a problem's iteration where the whole run goes by turns: before it come all problems'
+        """The sequence of a problem's iteration if problems take turns in the whole run: before it come all problems'
         earlier iterations, and this iteration of the problems before it."""
         planned = np.asarray(self.iterations)
         return int(np.minimum(planned, iteration).sum() + (planned[:index] > iteration).sum())
@@ -82,7 +82,7 @@ class CountedSchedule:
 
     def __init__(self, problem_runs: Sequence[ProblemRun], following: int = 0, async_window: int = 0) -> None:
         self._following, self.async_window = following, async_window
-        self.proposed = sum(one.built - len(one.missing) for one in problem_runs)
+        self.proposed = sum(problem_run.built - len(problem_run.missing) for problem_run in problem_runs)
         self._round = RoundRobin(problem_runs)
 
     @property
@@ -113,8 +113,8 @@ class ShardSchedule:
 
     @property
     def upcoming(self) -> int | None:
-        one = self.next()
-        return None if one is None else self.shard.place(one.record.index, one.upcoming)
+        problem_run = self.next()
+        return None if problem_run is None else self.shard.place(problem_run.record.index, problem_run.upcoming)
 
     @property
     def proposed(self) -> int:
@@ -143,27 +143,27 @@ class RoundRobin:
 
     def __init__(self, problem_runs: Sequence[ProblemRun]) -> None:
         self._problem_runs = problem_runs
-        self._heap = [(one.upcoming, place) for place, one in enumerate(problem_runs)]
+        self._heap = [(problem_run.upcoming, place) for place, problem_run in enumerate(problem_runs)]
         heapq.heapify(self._heap)
 
     def next(self) -> ProblemRun | None:
-        """The problem whose turn it is. Calling it changes nothing: entries are updated as they come to the top."""
+        """The problem whose turn it is. Calling it changes nothing: entries are updated when they reach the top."""
         passed: list[tuple[int, int]] = []
-        found = None
-        while self._heap and found is None:
+        chosen = None
+        while self._heap and chosen is None:
             key, place = self._heap[0]
-            one = self._problem_runs[place]
-            if not one.open:
+            candidate = self._problem_runs[place]
+            if not candidate.open:
                 heapq.heappop(self._heap)  # for good
-            elif one.upcoming != key:
-                heapq.heapreplace(self._heap, (one.upcoming, place))
-            elif one.has_turn:
-                found = one
+            elif candidate.upcoming != key:
+                heapq.heapreplace(self._heap, (candidate.upcoming, place))
+            elif candidate.has_turn:
+                chosen = candidate
             else:
                 passed.append(heapq.heappop(self._heap))
         for entry in passed:
             heapq.heappush(self._heap, entry)
-        return found
+        return chosen
 
 
 def couples_its_problems(config: RunConfig) -> str | None:
@@ -214,8 +214,8 @@ def in_flight(
 ) -> Window:
     """How many prompts go into a policy call, and how many groups are in flight.
 
-    breadths: the islands of every problem of the run, where `problem_runs` are those of one shard: the window is the
-    whole run's, which decides what a prompt knows of; calls are as large as the shard's part of it
+    breadths: the islands of every problem of the run, if `problem_runs` are those of one shard: the window is the whole
+        run's, which decides the view of a prompt; calls are as large as the shard's part of it
 
     Two calls' worth keep the policy busy while the other call's answers are scored. A smaller search takes smaller
     calls: with more groups in flight than islands and problems (or than five, for a single problem of one island),
@@ -243,8 +243,8 @@ def _whole(config: RunConfig, policy: Policy, islands: Sequence[int]) -> Window:
 
 
 def _filling(config: RunConfig, policy: Policy, breadth: int, problems: int) -> int:
-    """Groups that keep an engine busy whose size is known, as far as the search stays one: few in flight for each
-    island or problem, and the run some generations deep. 0 where the engine does not say."""
+    """Groups that keep an engine of known size busy, as long as the search stays a search: few in flight for each
+    island or problem, and the run some generations deep. 0 if the engine's size is unknown."""
     slots = policy.slots if isinstance(policy, ParallelDecoding) else 0
     fills = REFILLS * -(-slots // (config.rollouts or 1))
     return min(fills, OUTDATED * breadth, (config.iterations or DEFAULT_ITERATIONS) * problems // GENERATIONS)

@@ -76,12 +76,12 @@ async def score_rollouts(
     """Parse and score the rollouts of one prompt. Raises ScorerFault once all their scoring has ended."""
     chains = [prompt_format.parse(rollout, selection) for rollout in rollouts]
     texts = [text for chain in chains for text in chain.answers]
-    found = await asyncio.gather(*map(scores.score, texts), return_exceptions=True)
+    results = await asyncio.gather(*map(scores.score, texts), return_exceptions=True)
     answers: list[ScoredAnswer] = []
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-        answers.append(one)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+        answers.append(result)
     scored = iter(answers)
     distinct = scores.problem.distinct_rewards
     return tuple(

@@ -45,7 +45,7 @@ class SearchStatus:
     """The whole search. Counts cover this process and, after a resume, what was committed before it.
 
     tokens: generated; prompt_tokens: of prompts, each once for its group; both with those of reflections
-    reflections, reflection_tokens: parents that were reflected on, and what was generated for that
+    reflections, reflection_tokens: parents that were reflected on, and their generated tokens
     cost: of all tokens, if the policy has a price
     untimed_answers, untimed_tokens: from before the run's time was recorded, as an import's
     training: the metrics of the last training step during the search

@@ -26,7 +26,7 @@ class Stop:
     message: str = ""
 
     def __str__(self) -> str:
-        """As summaries and screens say it."""
+        """The reason in summaries and on screens."""
         if self.reason is StopReason.FINISHED:
             return ""
         if self.reason in (StopReason.BUDGET, StopReason.INTERRUPTED, StopReason.CHANCE):

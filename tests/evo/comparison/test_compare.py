@@ -220,8 +220,8 @@ def test_a_file_says_it_all_and_flags_override(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("policy: embedded:base", "policy is an arm's own"),
-        ("rollouts: 3", "rollouts is an arm's own"),
+        ("policy: embedded:base", "policy belongs to an arm"),
+        ("rollouts: 3", "rollouts belongs to an arm"),
         ("sedes: 3", "unknown key sedes"),
         ("seeds: none", "seeds = 'none'"),
         ("arms: {a: {policy: x, answers: 0}}", "arms.a.answers = 0"),

@@ -173,7 +173,7 @@ SEARCHED = "stages:\n  b: {search: {problems: [maze:hard]}}\n"
         ("stages:\n  a: {evaluate: {}}", "stage a: evaluate: no problem to evaluate on"),
         ("stages:\n  a: {evaluate: {iterations: 3}}", "stage a: evaluate: unknown key iterations"),
         ("stages:\n  a: {compare: {problems: [maze:hard]}}", "stage a: compare: a comparison needs arms"),
-        ("stages:\n  a: {compare: {policy: x, arms: {b: embedded:base}}}", "policy is an arm's own"),
+        ("stages:\n  a: {compare: {policy: x, arms: {b: embedded:base}}}", "policy belongs to an arm"),
         ("stages:\n  a: {compare: {arms: {b: {policy: x, m: 3}}}}", "unknown key arms.b.m; known: answers"),
         ("stages:\n  a: {compare: {against: c, arms: {b: embedded:base}}}", "against c: there is no such arm"),
         (
