@@ -69,7 +69,7 @@ def merge(values: dict[str, Any], overrides: Mapping[str, Any], source: str) -> 
 
 def _line(error: ValidationError, model: type[BaseModel], source: str, inlined: str, reserved: Collection[str]) -> str:
     # a misspelt key is missing too; the unknown key is the better message
-    first = min(error.errors(), key=lambda error_: error_["type"] != "extra_forbidden")
+    first = min(error.errors(), key=lambda item: item["type"] != "extra_forbidden")
     path = [str(part) for part in first["loc"]]
     if path[:1] == [inlined]:
         path = path[1:]

@@ -1,11 +1,11 @@
-"""Contract suites: subclass one in a test module, give it what makes yours, and pytest runs all of its tests.
+"""Contract suites: subclass one in a test module, give it a factory of your class, and pytest runs all its tests.
 
     from evo.testing import ProblemContract
 
     class TestMine(ProblemContract):
         def problem(self): ...
 
-Names load on first use: a suite for an archive needs no model, and pytest is needed by tests alone.
+Names load on first use: a suite for an archive needs no model, and only tests need pytest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an archive of elites promises to its island (islands.population.archive.Archive), as tests."""
+"""The contract of an archive of elites with its island (islands.population.archive.Archive), as tests."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class ArchiveContract:
         raise NotImplementedError
 
     def observe(self, archive: Archive, columns: Columns, ordinal: int) -> None:
-        """What an island does before it offers a candidate, for archives whose cells depend on the ranges so far."""
+        """The calls of an island before it offers a candidate, for archives whose cells depend on the ranges so far."""
 
     def _filled(self, offers: int = OFFERS) -> tuple[Archive, Columns]:
-        """An archive that was offered so many candidates of few different values, so that cells are contested."""
+        """An archive after this many offers of few different values, so that cells are contested."""
         columns = Columns(3)
         archive = self.archive(columns)
         rng = np.random.default_rng(0)
@@ -114,8 +114,10 @@ class ArchiveContract:
     def test_a_neighbour_is_an_elite(self) -> None:
         archive, columns = self._filled()
         rng = np.random.default_rng(2)
-        found = [archive.near(int(rng.integers(OFFERS)), rng) for _ in range(100)]
-        assert all(one is None or one in archive for one in found) and any(one is not None for one in found)
+        neighbours = [archive.near(int(rng.integers(OFFERS)), rng) for _ in range(100)]
+        assert all(neighbour is None or neighbour in archive for neighbour in neighbours) and any(
+            neighbour is not None for neighbour in neighbours
+        )
 
     def test_equal_offers_give_equal_archives(self) -> None:
         assert self._filled()[0].cells == self._filled()[0].cells

@@ -25,11 +25,11 @@ PROMPTS = tuple(
 
 
 class PolicyContract:
-    """Subclass it and say how a fresh policy is opened; it is closed here.
+    """Subclass it and define how to open a fresh policy; the suite closes it.
 
-    prompts: what is asked; more than two, no two alike in user and stream
-    seeded: False where a seed does not give the same rollouts again (most servers)
-    varied: False where rollouts do not follow seed, stream and place (a policy that repeats what it was given)
+    prompts: more than two, no two alike in user and stream
+    seeded: False if a seed does not give the same rollouts again (most servers)
+    varied: False if rollouts do not depend on seed, stream and place (a policy that repeats its input)
     """
 
     prompts: Sequence[Prompt] = PROMPTS
@@ -42,7 +42,7 @@ class PolicyContract:
     def sample(
         self, prompts: Sequence[Prompt], *, rollouts: int = 3, answers: int = 1, seed: int = 5
     ) -> list[list[Rollout]]:
-        """By a policy of its own."""
+        """With a separate policy."""
 
         def ask(policy: Policy) -> Coroutine[Any, Any, list[list[Rollout]]]:
             return policy.sample(prompts, rollouts=rollouts, answers=answers, seed=seed)
@@ -73,7 +73,7 @@ class PolicyContract:
 
         has_logprobs, groups = use(self.open_policy, ask)
         assert [len(group) for group in groups] == [3] * len(self.prompts)
-        for rollout in (one for group in groups for one in group):
+        for rollout in (rollout for group in groups for rollout in group):
             assert isinstance(rollout.text, str) and rollout.finish in ("stop", "length")
             assert rollout.token_ids.dtype == np.int32 and rollout.prompt_ids.dtype == np.int32
             assert rollout.logprobs.dtype == np.float32
@@ -111,7 +111,7 @@ class PolicyContract:
             begun = Prompt(prompt.user, prompt.system, stream=4, prefill="```python\ndef")
             return await policy.sample([begun], rollouts=2, answers=1, seed=5)
 
-        for rollout in (one for group in use(self.open_policy, ask) for one in group):
+        for rollout in (rollout for group in use(self.open_policy, ask) for rollout in group):
             assert rollout.text.startswith("```python\ndef")
 
 
@@ -139,7 +139,7 @@ class TrainablePolicyContract(PolicyContract):
                 await policy.between(fail)
             except KeyError:
                 return
-            raise AssertionError("what the work raises is lost")
+            raise AssertionError("an error of the work is lost")
 
         use(self.open_policy, work)
 

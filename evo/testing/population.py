@@ -1,4 +1,4 @@
-"""What the population of a problem promises to a search (islands.population.population.Population), as tests."""
+"""The contract of a problem's population with a search (islands.population.population.Population), as tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUPS = 30
 
 
 def scored_answer(text: str, fitness: float, error: str | None = None) -> ScoredAnswer:
-    """An answer whose rewards are its fitness and what is left to 1."""
+    """An answer whose rewards are its fitness and 1 minus its fitness."""
     score = Score((fitness, 1 - fitness), fitness, {"length": float(len(text))}, "said", error)
     return ScoredAnswer(text, identity(text, "text"), score, 0.01)
 
@@ -45,7 +45,7 @@ def scored_group(
 
 
 class PopulationContract:
-    """Subclass it as `TestMine` and give `open_store`, and `population` where it is not islands' own; pytest runs
+    """Subclass it as `TestMine` and define `open_store`, and `population` unless it is that of `islands`; pytest runs
     every test of it."""
 
     config = PopulationConfig(islands=3, population_size=20, migration_interval=4)
@@ -72,7 +72,7 @@ class PopulationContract:
     def _search(
         self, store: Store, problem: ProblemRecord, population: Population, first: int, last: int
     ) -> list[tuple[Selection, list[Placement]]]:
-        """Groups first..last-1 of a search that is decided by their numbers and the population alone."""
+        """Groups first..last-1 of a search that depends only on their numbers and the population."""
         steps = []
         for sequence in range(first, last):
             rng = np.random.default_rng(sequence)
@@ -83,9 +83,9 @@ class PopulationContract:
                 for n in rng.integers(1, 41, 3).tolist()
             ]
             parent = None if chosen.parent is None else chosen.parent.id
-            one = scored_group(problem, sequence, answers, island=island, parent=parent)
+            scored = scored_group(problem, sequence, answers, island=island, parent=parent)
             with store.begin() as tx:
-                placements = population.add(one, tx)
+                placements = population.add(scored, tx)
                 population.migrate_if_due(tx)
             steps.append((chosen, placements))
         return steps
@@ -111,7 +111,7 @@ class PopulationContract:
             assert population.best is None and population.select(0, np.random.default_rng(0)).parent is None
             steps = self._search(store, problem, population, 0, GROUPS)
             candidates = [population.candidate(place.candidate) for _, places in steps for place in places]
-            best = max(one.fitness for one in candidates if one.error is None)
+            best = max(candidate.fitness for candidate in candidates if candidate.error is None)
             assert population.best is not None and population.best[1] == best
             assert sum(place.improved for _, places in steps for place in places) >= 1
             (record,) = store.problems(problem.run_id)
@@ -125,20 +125,22 @@ class PopulationContract:
                 assert set(population.cells(island).values()) <= set(members)
                 chosen = population.select(island, np.random.default_rng(island))
                 assert chosen.parent is not None and chosen.parent not in chosen.inspirations
-                shown = {one.id for one in (chosen.parent, *chosen.inspirations, *chosen.best)}
+                shown = {candidate.id for candidate in (chosen.parent, *chosen.inspirations, *chosen.best)}
                 assert shown <= self.choosable(population)
-                assert [one.fitness for one in chosen.best] == sorted((o.fitness for o in chosen.best), reverse=True)
+                assert [candidate.fitness for candidate in chosen.best] == sorted(
+                    (o.fitness for o in chosen.best), reverse=True
+                )
             assert sum(len(population.members(i)) for i in range(self.config.islands)) <= 20
 
     def test_one_seed_gives_one_search(self, tmp_path: Path) -> None:
-        found = []
+        histories = []
         for name in ("first", "second"):
             (tmp_path / name).mkdir()
             with self._begun(tmp_path / name) as (store, problem, population):
                 steps = self._search(store, problem, population, 0, GROUPS)
                 texts = [None if chosen.parent is None else chosen.parent.text for chosen, _ in steps]
-                found.append((texts, [[place.cell for place in places] for _, places in steps]))
-        assert found[0] == found[1]
+                histories.append((texts, [[place.cell for place in places] for _, places in steps]))
+        assert histories[0] == histories[1]
 
     def test_a_resumed_search_goes_on_as_if_it_had_not_stopped(self, tmp_path: Path) -> None:
         half = GROUPS // 2

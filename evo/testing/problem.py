@@ -1,4 +1,4 @@
-"""What a problem promises to a search (problems.contract.Problem), as tests."""
+"""The contract of a problem with a search (problems.contract.Problem), as tests."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ AWKWARD = (
 
 
 class ProblemContract:
-    """Subclass it as `TestMine` and give `problem`; pytest runs every test of it.
+    """Subclass it as `TestMine` and define `problem`; pytest runs every test of it.
 
-    answers: further answers to be scored, each as a policy would write it
-    solution: an answer that reaches `target`, where one is known
+    answers: further answers to score, each as a policy would write it
+    solution: an answer that reaches `target`, if one is known
     """
 
     answers: tuple[str, ...] = ()
     solution: str | None = None
 
     def problem(self) -> Problem:
-        """The problem. Asked for in every test, so keep what is costly to make."""
+        """The problem. Called in every test, so keep costly parts."""
         raise NotImplementedError
 
     def _all_answers(self, problem: Problem) -> list[str]:
@@ -113,5 +113,5 @@ class ProblemContract:
 
     def test_its_fingerprint_is_sixteen_digits_and_stays(self) -> None:
         problem = self.problem()
-        found = problem.fingerprint()
-        assert len(found) == 16 and set(found) <= set(string.hexdigits.lower()) and problem.fingerprint() == found
+        first = problem.fingerprint()
+        assert len(first) == 16 and set(first) <= set(string.hexdigits.lower()) and problem.fingerprint() == first

@@ -1,4 +1,4 @@
-"""What a database of runs promises to everything above it (islands.db.store.Store), as tests."""
+"""The contract of a database of runs (islands.db.store.Store), as tests."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ class StoreContract:
     def test_a_transaction_is_whole_or_nothing(self, tmp_path: Path) -> None:
         with self.open_store(tmp_path) as store:
             run = self._run(store)
-            told: list[str] = []
+            calls: list[str] = []
             with pytest.raises(ZeroDivisionError), store.begin() as tx:
-                tx.on_end(lambda: told.append("committed"), lambda: told.append("rolled back"))
+                tx.on_end(lambda: calls.append("committed"), lambda: calls.append("rolled back"))
                 store.add_problem(run.id, 0, "a", "a", ("x",), None, "text", tx)
                 store.policy_version(run.id, "v1", tx)
                 raise ZeroDivisionError
-            assert store.problems(run.id) == [] and told == ["rolled back"]
+            assert store.problems(run.id) == [] and calls == ["rolled back"]
             with store.begin() as tx:
-                tx.on_end(lambda: told.append("committed"), lambda: told.append("rolled back"))
+                tx.on_end(lambda: calls.append("committed"), lambda: calls.append("rolled back"))
                 store.add_problem(run.id, 0, "a", "a", ("x",), None, "text", tx)
                 assert store.policy_version(run.id, "v1", tx) == store.policy_version(run.id, "v1", tx)
-            assert len(store.problems(run.id)) == 1 and told == ["rolled back", "committed"]
+            assert len(store.problems(run.id)) == 1 and calls == ["rolled back", "committed"]
 
     def test_a_run_has_one_writer(self, tmp_path: Path) -> None:
         with self.open_store(tmp_path) as store, self.open_store(tmp_path) as other:

@@ -1,7 +1,8 @@
-"""The screen, by Textual: a widget for each part that evo.tui.arrange writes, and what keys, clicks and the wheel do.
+"""The screen, by Textual: a widget for each part that evo.tui.arrange writes, and the actions of keys, clicks and the
+wheel.
 
-Modules that read the database and draw are loaded in a thread, so that the screen appears at once and shows what it
-waits for.
+Modules that read the database and draw are loaded in a thread, so that the screen appears at once and shows the loading
+step.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class Source(Protocol):
 
 
 class ScreenApp(App[None]):
-    """act: called with what the viewer asks of a live search; None for a screen that only looks on.
+    """act: called with the viewer's commands to a live search; None for a screen that only watches.
 
-    failure: why the source gave up, or what broke the screen; None for neither
+    failure: why the source gave up, or the error that broke the screen; None for neither
     """
 
     CSS = """
@@ -139,12 +140,12 @@ class ScreenApp(App[None]):
             self.watch_source(self._open_source)
 
     def say_loading(self, text: str) -> None:
-        """What it waits for, until there is a source."""
+        """The loading step, until there is a source."""
         self._loading = text
         self.refresh_board()
 
     def watch_source(self, open_source: Callable[[], Source], paused: bool = False) -> None:
-        """Show what this opens, in a thread: it may take as long as it takes."""
+        """Show the source that this opens, in a thread: it may take as long as it takes."""
         self._paused = paused
         self._opening = asyncio.create_task(self._load(open_source))
 
@@ -152,7 +153,7 @@ class ScreenApp(App[None]):
         loop = asyncio.get_running_loop()
 
         def loaded() -> tuple[Source, Pages]:
-            from evo.tui.pages import Pages  # and with it numpy, SQLAlchemy and all that a comparison has to tell
+            from evo.tui.pages import Pages  # and with it numpy, SQLAlchemy and all of the read model
 
             return open_source(), Pages(self._act is not None, self._paused)
 
@@ -179,7 +180,7 @@ class ScreenApp(App[None]):
         await self._opening
 
     def close_source(self) -> None:
-        """End what was opened. Blocks until its thread has ended."""
+        """Close the source. Blocks until its thread has ended."""
         if self.source is not None:
             self.source.close()
 
@@ -195,7 +196,7 @@ class ScreenApp(App[None]):
         self.call_after_refresh(self.refresh_board)
 
     def refresh_board(self) -> None:
-        """Show what is known now, if that differs from the picture."""
+        """Show the current state, if that differs from the picture."""
         if not self.is_running:
             return
         width, height = self.size
@@ -313,7 +314,7 @@ class ScreenApp(App[None]):
             self._act(Act.STOP)
 
     def action_interrupt(self) -> None:
-        """Ctrl-C that the terminal sends as a key does what its signal does."""
+        """Ctrl-C that the terminal sends as a key has the same effect as its signal."""
         if self._act is None:
             self.exit(return_code=130)
         else:

@@ -36,7 +36,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Arranged:
-    """The screen in parts, from the top. Empty parts take no room; the scrolling ones take what the others leave.
+    """The screen in parts, from the top. Empty parts take no room; the scrolling ones take the rest.
 
     head: as tall as it is; all of the width
     left: cells of the left column, which is the only one if `side` is empty
@@ -75,7 +75,7 @@ def arrange(
     snapshot: Snapshot, view: View, width: int, height: int, now: float, standings: StandingsCache | None = None
 ) -> Arranged:
     """The parts of a screen of `height` lines of `width` cells. standings: kept from one call to the next."""
-    # what was chosen may be gone: another comparison of that name has fewer problems
+    # the chosen problem may be gone: another comparison of that name has fewer problems
     chosen = max(0, min(view.problem, len(snapshot.problems) - 1))
     view = replace(view, problem=chosen, detail=view.detail and bool(snapshot.problems))
     footer = _footer(snapshot, view, width)
@@ -137,7 +137,7 @@ def _wide(
     others = [panel for panel in panels(snapshot) if panel not in ("problems", "curves")]
     if not tall:
         others = ["curves", *others]
-    # the last improvements take what the others leave
+    # the last improvements take the remaining rows
     made = {
         panel: _panel(snapshot, view, panel, right - 1, max(7, room // 2) if panel == "curves" else 1_000, now)
         for panel in others
@@ -176,7 +176,7 @@ def _curves(snapshot: Snapshot, width: int, height: int) -> Lines:
     return _plotted(series, snapshot.axis_unit, snapshot.has_targets, width, min(height, 24))
 
 
-@lru_cache(maxsize=4)  # curves change far less often than what is drawn with them
+@lru_cache(maxsize=4)  # curves change far less often than the parts drawn with them
 def _plotted(curves: tuple[tuple[int, str, Curve], ...], unit: str, share: bool, width: int, height: int) -> Lines:
     series = tuple(curve_series(arm, name, curve) for arm, name, curve in curves)
     title = SOLVE_RATE if share else MEAN_BEST

@@ -190,7 +190,7 @@ WALKED = (
 
 
 def draw_walk(walk: WalkView, width: int) -> Lines:
-    """The board, two cells wide a tile; below it what the signs mean."""
+    """The board, two cells wide a tile; below it a legend."""
     size = len(walk.rows)
     left = {
         cell: arrow
@@ -224,7 +224,7 @@ def _tile(tile: str, walked: bool, arrow: str) -> tuple[str, Style]:
 
 
 def draw_program(text: str, width: int) -> Lines:
-    """Python with its syntax coloured in the terminal's own colours, cut at the width; every line of it is clean."""
+    """Python with its syntax coloured in the terminal's colours, cut at the width; every line of it is clean."""
     source = "\n".join(clean(line) for line in text.splitlines())
     room = max(10, width - 2)
     if source.count("\n") > MOST_COLOURED:

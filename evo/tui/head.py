@@ -80,7 +80,7 @@ def _progress(snapshot: Snapshot, width: int) -> Line:
     left = snapshot.planned - groups
     words = f" {groups:,}/{snapshot.planned:,} iterations"
     if left > 0:
-        # iterations left times what one costs, but no more than a budget of answers leaves
+        # iterations left times their mean cost, but no more than a budget of answers leaves
         costs = sum(
             max(0, min(arm.answers_planned - arm.groups * arm.answers_per_iteration,
                        (arm.planned - arm.groups) * arm.answers_per_iteration))

@@ -14,7 +14,7 @@ from evo.tui.palette import STRONG
 from evo.tui.widgets import LinesView
 
 KEYS = {
-    "up down, k j": "choose another problem; in the detail: scroll. The wheel scrolls what it is over",
+    "up down, k j": "choose another problem; in the detail: scroll. The wheel scrolls the part under it",
     "page up, page down": "one page; also home and end, g and G",
     "enter, a click": "open the best answer to the chosen problem: vector, lineage, change against its parent,"
     " statement (a maze with the route through it), prompt, full text; escape goes back",
@@ -28,8 +28,8 @@ KEYS = {
     "ctrl+l": "repaint the screen",
 }
 LIVE_KEYS = {
-    "p": "pause: no new proposals; what is in flight is finished",
-    "q": "stop: finish what is in flight, then end; evo resume continues",
+    "p": "pause: no new proposals; groups in flight are finished",
+    "q": "stop: finish the groups in flight, then end; evo resume continues",
     "ctrl+c": "the same as q; a second time: stop at once",
 }
 WATCH_KEYS = {"p": "hold the picture", "q": "leave; the run continues"}

@@ -31,14 +31,14 @@ def width_of(text: str) -> int:
 
 
 def fit(text: str, width: int) -> str:
-    """The text in at most so many cells, its end cut off if it is longer."""
+    """The text in at most that many cells, its end cut off if it is longer."""
     if width_of(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + ELLIPSIS if width > 0 else ""
 
 
 def shorten(text: str, width: int) -> str:
-    """In at most so many cells, the middle cut out if it is longer: a name's two ends identify it."""
+    """In at most that many cells, the middle cut out if it is longer: a name's two ends identify it."""
     text = clean(text)
     if width_of(text) <= width:
         return text
@@ -52,7 +52,7 @@ def shorten(text: str, width: int) -> str:
 
 
 class Line:
-    """Built from left to right; what does not fit any more is cut off."""
+    """Built from left to right; the rest that does not fit is cut off."""
 
     __slots__ = ("room", "segments")
 

@@ -1,7 +1,7 @@
-"""The process that shows a search which goes on in another: `python -m evo.tui.live_process FD`.
+"""The process that shows a search running in another: `python -m evo.tui.live_process FD`.
 
 FD is a socket. From it come lines of JSON: {"loading": TEXT}, {"watch": {db, name, against, paused}}; its end is the
-end of the screen. Into it go {"up": true} before anything is painted, {"act": WHAT} for what the viewer asks of the
+end of the screen. Into it go {"up": true} before anything is painted, {"act": WHAT} for the viewer's commands to the
 search, and {"failed": WHY}.
 """
 
@@ -24,7 +24,7 @@ from evo.tui.terminal import silent_input
 
 
 async def serve(connection: socket.socket) -> int:
-    """Show what the connection says until it ends."""
+    """Show the states that the connection sends until it ends."""
     reader, writer = await asyncio.open_connection(sock=connection)
 
     def tell(message: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ async def serve(connection: socket.socket) -> int:
 
 
 def _load_the_rest() -> None:
-    """What is needed once there is a run, while the search's process loads its policy."""
+    """Modules needed once there is a run, loaded while the search's process loads its policy."""
     importlib.import_module("evo.tui.watcher")
     importlib.import_module("evo.tui.pages")
 

@@ -1,4 +1,4 @@
-"""Figures as a screen shows them: short, and of one width whatever their size."""
+"""Numbers as a screen shows them: short, and of one width whatever their size."""
 
 from __future__ import annotations
 

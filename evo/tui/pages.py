@@ -31,7 +31,7 @@ class Pages:
         return rows.index(self.view.problem) if self.view.problem in rows else None
 
     def move(self, snapshot: Snapshot, by: int) -> None:
-        """Choose the problem so many rows further on; from one that is not shown, the first."""
+        """Choose the problem that many rows further on; from one that is not shown, the first."""
         rows = self.rows(snapshot)
         if rows:
             at = rows.index(self.view.problem) + by if self.view.problem in rows else 0
@@ -55,7 +55,7 @@ class Pages:
             self._change(problem=problem, detail=True)
 
     def back(self, snapshot: Snapshot) -> None:
-        """Out of the detail; else out of what narrows the table."""
+        """Leave the detail; else remove a filter of the table."""
         if self.view.detail:
             self._change(detail=False)
         else:

@@ -22,7 +22,7 @@ def draw_text(snapshot: Snapshot, width: int, height: int, now: float, encoding:
 
 
 def save_svg(snapshot: Snapshot, now: float, size: tuple[int, int] = SVG_SIZE) -> str:
-    """An SVG of the screen at so many columns and rows, colours and marks as on a terminal."""
+    """An SVG of the screen at that many columns and rows, colours and marks as on a terminal."""
     return asyncio.run(_saved(snapshot, now, size))
 
 

@@ -1,5 +1,5 @@
 """Curves of the arms with their bands, as lines of a screen: braille dots, axes with numbers, each curve named at its
-end and marked along its way, so that it can be told from the others without colours."""
+end and marked along its way, so that it is recognisable without colours."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def gap_text(standing: Standings, arm: int, problem: int) -> str:
     mark, size = "+" if sign > 0 else "-", abs(float(gap))
     if standing.timed[arm, problem]:
         return f"{mark}{size:.0f}it"
-    # more seeds have solved it, and the mean of the best fitnesses does not say so
+    # more seeds have solved it, which the mean of the best fitnesses does not show
     return mark + signed(size).lstrip("+") if sign * gap >= LEVEL else mark
 
 
@@ -89,8 +89,7 @@ class ProblemTable:
         self._widths = self._fit()
 
     def head(self, height: int) -> Lines:
-        """What the signs mean, titles and totals; without totals and meaning if there is little
-        room."""
+        """The legend, titles and totals; without totals and legend if there is little room."""
         if not self.snapshot.problems:
             return [Line(self.width).add("waiting for the first run to begin", DIM)][:height]
         lines = [self._legend(), self._titles()]

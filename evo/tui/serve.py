@@ -1,4 +1,4 @@
-"""The screen in a browser of this machine, by textual-serve: each page that is opened runs an `evo watch` of its own.
+"""The screen in a browser of this machine, by textual-serve: each page that is opened runs a separate `evo watch`.
 
 It binds to the loopback address, and a request must have the token of the printed address. The token goes into
 a cookie that other sites' pages cannot send, so that none of them can reach the screen through the viewer's browser.
@@ -24,7 +24,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ServedScreen(Server):
-    """A server of one command. `address` is what to open; say: called with it once it can be opened."""
+    """A server of one command. `address`: to open in a browser; say: called with it once the server is ready."""
 
     def __init__(self, command: Sequence[str], title: str, port: int, say: Callable[[str], None]) -> None:
         """port: 0 for a free one. Raises OSError if the port is taken."""
@@ -46,7 +46,7 @@ class ServedScreen(Server):
 
         @web.middleware
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-            # the name too: a page of another site may have had its own name lead here
+            # the host name too: a page of another site may have made its name lead here
             if request.host != host or request.headers.get("Origin", f"http://{host}") != f"http://{host}":
                 raise web.HTTPForbidden(text="this screen is only served to this machine")
             given = request.query.get("token") or request.cookies.get(self._cookie) or ""

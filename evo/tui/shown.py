@@ -15,7 +15,7 @@ from evo.tui.terminal import SERVED, GivenTerminal, descriptor, silent_input
 FAULT_SECONDS = 10.0
 """A database that does not answer for so long has gone away."""
 
-# a signal is what Ctrl-C is to everything else here; terminals with protocols of their own would send a key
+# everything else here expects Ctrl-C as a signal; terminals with extended protocols would send a key
 os.environ.setdefault("TEXTUAL_ALLOW_SIGNALS", "1")
 os.environ.setdefault("TEXTUAL_DISABLE_KITTY_KEY", "1")
 

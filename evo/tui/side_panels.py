@@ -64,7 +64,7 @@ def _cells(line: Line, population: PopulationView | None, most: float, width: in
 
 
 def draw_training(snapshot: Snapshot, view: View, width: int, height: int) -> Lines:
-    """Each trained arm: its step and newest version, and a curve of every figure."""
+    """Each trained arm: its step and newest version, and a curve of every metric."""
     lines: Lines = []
     for number, arm in enumerate(snapshot.arms):
         if arm.training is None:
@@ -86,7 +86,7 @@ def draw_training(snapshot: Snapshot, view: View, width: int, height: int) -> Li
 
 
 def draw_improvements(snapshot: Snapshot, view: View, width: int, height: int, now: float) -> Lines:
-    """The last rises of a best fitness: where, from what to what, and by which components over the parent."""
+    """The last rises of a best fitness: the problem, both values, and the components that improved over the parent."""
     if not snapshot.improvements:
         return [Line(width).add("none yet", DIM)]
     arms = {arm.name: number for number, arm in enumerate(snapshot.arms)}

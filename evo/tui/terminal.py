@@ -55,14 +55,14 @@ class GivenTerminal:
         self._modes = _modes(self._input)
 
     def restore(self, *, painted: bool) -> None:
-        """Put the modes back. painted: whoever painted has not cleaned up."""
+        """Restore the modes. painted: the painting process has not cleaned up."""
         if painted:
             with contextlib.suppress(OSError):
                 os.write(self._output, LEAVE.encode())
         changed = self._modes is not None and _modes(self._input) != self._modes
         if changed and termios is not None and self._input is not None and self._modes is not None:
             with contextlib.suppress(termios.error, OSError):
-                # what was typed and not read was meant for the screen, not for the shell after it
+                # unread input was meant for the screen, not for the shell after it
                 termios.tcsetattr(self._input, termios.TCSAFLUSH, self._modes)
 
 

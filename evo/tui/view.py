@@ -13,7 +13,7 @@ from evo.monitor.snapshot import Snapshot
 
 PANELS = ("problems", "curves", "population", "operators", "improvements", "training", "errors")
 NAME, WON = -1, -2
-"""Orders of the table of problems, besides those by an arm, which are the arms' numbers."""
+"""Orders of the table of problems, in addition to those by an arm, which are the arms' numbers."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class TableChoice:
     """Which problems the table shows, and in what order.
 
     search: a part of the name, in any case; part: the set that names begin with, "" for all
-    order: None as they came; NAME; WON by how often the arms are ahead of the reference; else by an arm's outcome
+    order: None for the original order; NAME; WON by how often the arms are ahead of the reference; else by an arm's
+        outcome
     """
 
     search: str = ""
@@ -41,7 +42,7 @@ class TableChoice:
 class View:
     """panel: the one shown if there is no room for all; problem, arm: chosen, by number; live: this screen can
     pause and stop the search, not only show it; paused: the search is, or the picture if the screen is not
-    live; stopping: the search was told to end."""
+    live; stopping: the search was stopped."""
 
     panel: str = "problems"
     problem: int = 0

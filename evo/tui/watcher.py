@@ -43,7 +43,7 @@ class Watcher:
         self._thread.start()
 
     def look(self, problem: int, arm: str | None) -> None:
-        """What the viewer has chosen; the next snapshot comes at once."""
+        """The viewer's choices; the next snapshot comes at once."""
         if (problem, arm) != self._looked:
             self._looked = (problem, arm)
             self._again.set()

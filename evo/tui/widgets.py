@@ -1,4 +1,4 @@
-"""Widgets of lines that were drawn already: what did not change is not sent to the terminal again.
+"""Widgets of drawn lines: unchanged lines are not sent to the terminal again.
 
 A line of Textual's own tables and labels costs some hundred times as much to change: 200 rows of them updated four
 times a second take 30% of a core (bench/results/README.md).
@@ -21,9 +21,9 @@ Segments = list[Segment]
 
 
 class LinesView(ScrollView, can_focus=False):
-    """Lines one below the other, scrolling where there are more than rows. A piece of text with a link can be clicked.
+    """Lines one below the other, scrolling if there are more than rows. A piece of text with a link can be clicked.
 
-    encoding: of the terminal; a character that it lacks is shown by another
+    encoding: of the terminal; a character that it lacks is replaced
     """
 
     DEFAULT_CSS = """
@@ -44,7 +44,7 @@ class LinesView(ScrollView, can_focus=False):
         self._fitted: int | None = None
 
     def fit(self, height: int) -> None:
-        """Take so many rows, none for 0. Setting a height lays the screen out again, so an equal one is not set."""
+        """Take that many rows, none for 0. Setting a height lays the screen out again, so an equal one is not set."""
         if self._fitted != height:
             self.styles.height = self._fitted = height
             self.display = height > 0

@@ -1,16 +1,16 @@
-"""A scorer that is any command: a file problem.yaml beside the program that is to be improved, in any language.
+"""A scorer that is any command: a file problem.yaml next to the program to improve, in any language.
 
     command: cc -O2 -o main main.c && ./main      # a line for sh
     files: [main.c]                                # the candidate: one file or several, relative to this one
     statement: Make it print a larger number.
 
-The command runs in the sandbox, in a folder of its own that holds the candidate's files and a copy of all else that
-lies beside problem.yaml; it may start there what it compiles. It ends with status 0 and prints, as the last line of its
-standard output, a JSON object of numbers by name (read as what score() of a scorer file returns:
-problems.custom.scorer_file), or one number. Any other status or last line is the answer's fault, and what was printed
-is its feedback: commands commonly run the candidate. For the same reason names and numbers that do not fit are the
-answer's fault too, except the seed's. A command that lets the candidate print the last line believes what it claims:
-run it, and print what you measure.
+The command runs in the sandbox, in a separate folder with the candidate's files and a copy of all other files next
+to problem.yaml; it may run its compiled programs there. It ends with status 0 and prints, as the last line of its
+standard output, a JSON object of numbers by name (read like the result of score() in a scorer file:
+problems.custom.scorer_file), or one number. Any other status or last line is the answer's fault, and the output is
+its feedback: commands commonly run the candidate. For the same reason names and numbers that do not fit are the
+answer's fault too, except the seed's. A command that lets the candidate print the last line trusts its claim: run
+the candidate, and print your measurement.
 
 Further keys: objectives, target, directions, weights, timeout (seconds, 30), readable (more files and folders),
 isolated (false for a trusted command that needs the network or a GPU), resources (as in {gpus: 1}).
@@ -20,7 +20,7 @@ A candidate of several files is one text, in which a line names each file where 
     # === file: src/model.py ===
 
 The line is a comment in the file's language, so Python files together are still one Python text. A file without
-EVOLVE-BLOCKs may change whole; of a file with them, only their contents (problems.openevolve.evolve_block).
+EVOLVE-BLOCKs may change completely; in a file with them, only their contents (problems.openevolve.evolve_block).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def is_command_file(path: Path) -> bool:
 
 
 class CommandProblem(ScorerProblem):
-    """The file as a Problem. Raises BadAddress, one line, for a file that says something else than the above."""
+    """The file as a Problem. Raises BadAddress, one line, for a file of another form."""
 
     def __init__(self, path: Path, sandbox: Callable[[], Sandbox]) -> None:
         self.path = path.resolve()
@@ -87,20 +87,20 @@ class CommandProblem(ScorerProblem):
         self._format = "python" if python else "text"
         checked = checked_options(str(self.path), self.folder, self._read)
         self._readable = checked.readable
-        told = {"command": self._read["command"], "folder": str(self.folder), "files": list(self.originals)}
+        fingerprinted = {"command": self._read["command"], "folder": str(self.folder), "files": list(self.originals)}
         spec = EvaluatorSpec(
             str(SHIMS / "command_scorer.py"),
             readable=(str(self.folder), str(SHIMS), *self._readable),
             isolated=checked.isolated,
             builds=True,
-            environment={"EVO_COMMAND": json.dumps(told)},
+            environment={"EVO_COMMAND": json.dumps(fingerprinted)},
         )
         super().__init__(str(self.path), ScorerProcess(self.path, spec, LIMITS, sandbox), checked)
         if self.fault is None and self._seed is None:  # its objectives were declared, and it was not run yet
             self._run_seed()
 
     def statement(self) -> str:
-        """What the file says, and the form of an answer."""
+        """The file's statement, and the form of an answer."""
         marked = [name for name, text in self.originals.items() if (found := regions(text)) and found.blocks]
         form = [f"The program is {', '.join(self.originals)} ({self.language})."]
         if len(self.originals) > 1:
@@ -132,7 +132,7 @@ class CommandProblem(ScorerProblem):
             return Score.failure(len(self.objectives), " ".join(str(fault).split())[:300], str(fault))
 
     def fingerprint(self) -> str:
-        """Of the file, the program, what these can use beside them, and all that `readable` names."""
+        """Of the file, the program, the files that these can use next to them, and all that `readable` names."""
         files = files_named_by([self.path, *(self.folder / name for name in self.originals)], self.folder)
         for place in map(Path, self._readable):
             files.update([place] if place.is_file() else files_below(place))
@@ -187,17 +187,17 @@ def _originals(path: Path, files: Any) -> dict[str, str]:
     names = [files] if isinstance(files, str) else files
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
         raise BadAddress(f"{path}: `files` has to name the candidate's file, or a list of them")
-    found = {}
+    originals = {}
     for name in names:
         place = PurePosixPath(name)
         if place.is_absolute() or ".." in place.parts or any(mark.isspace() for mark in name):
             raise BadAddress(f"{path}: files names {name!r}; a path below the folder of {path.name}, without spaces")
         try:
-            found[str(place)] = (path.parent / place).read_text(encoding="utf-8").replace("\r\n", "\n")
+            originals[str(place)] = (path.parent / place).read_text(encoding="utf-8").replace("\r\n", "\n")
         except (OSError, ValueError) as error:  # ValueError: of a text that is none, or of a name that no file can have
             shown = name if name.isprintable() else ascii(name)
             raise BadAddress(f"{path}: cannot read {shown}: {error}") from None
-    return found
+    return originals
 
 
 _HEADER = re.compile(r"(?m)^[^\w\n=]*=== file: (\S+) ===[^\w\n]*$")
@@ -212,36 +212,36 @@ def header_of(path: str) -> str:
 
 
 def join_files(files: Mapping[str, str]) -> str:
-    """One text; a single file is its text alone."""
+    """One text; a single file is just its text."""
     if len(files) == 1:
         return next(iter(files.values()))
     return "\n".join(f"{header_of(path)}\n{text.rstrip()}\n" for path, text in files.items())
 
 
 def split_files(answer: str, originals: Mapping[str, str], language: str) -> dict[str, str]:
-    """Every file of `originals` with what the answer puts into it; those it does not name stay as they are.
+    """Every file of `originals` with the answer's changes; files that it does not name stay as they are.
 
-    language: of code fences. Raises NotSpliceable, with what would do, for an answer that cannot be put into them.
+    language: of code fences. Raises NotSpliceable, with the right form, for an answer that does not fit into them.
     """
     if len(originals) == 1:
         ((path, original),) = originals.items()
         return {path: _put(path, original, strip_fence(answer, language))}
     text = answer.replace("\r\n", "\n").replace("\r", "\n")
     fenced = strip_fence(text, language, wanted=_MARK)
-    text = fenced if _HEADER.search(fenced) else text  # else each file may stand in a fence of its own
+    text = fenced if _HEADER.search(fenced) else text  # else each file may be in a separate fence
     headers = list(_HEADER.finditer(text))
     if not headers:
         raise NotSpliceable(
             f"the answer names no file; begin each with a line such as {header_of(next(iter(originals)))}"
         )
-    found = dict(originals)
+    changed = dict(originals)
     for at, header in enumerate(headers):
         path = header[1]
         if path not in originals:
             raise NotSpliceable(f"the answer names {path}, which is no file of the program; {', '.join(originals)} are")
         end = headers[at + 1].start() if at + 1 < len(headers) else len(text)
-        found[path] = _put(path, originals[path], strip_fence(text[header.end() : end], language))
-    return found
+        changed[path] = _put(path, originals[path], strip_fence(text[header.end() : end], language))
+    return changed
 
 
 def _put(path: str, original: str, given: str) -> str:

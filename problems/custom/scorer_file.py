@@ -1,22 +1,22 @@
-"""A user's own scoring function: one small Python file.
+"""A user's scoring function: one small Python file.
 
     def score(answer):                       # -> {"name": number, ...}, or one number
         return {"short": 1 / (1 + len(answer)), "polite": float("please" in answer)}
 
-What `score` may return: a number; a mapping of names to numbers, among which `fitness` or `combined_score` is the
+`score` may return: a number; a mapping of names to numbers, among which `fitness` or `combined_score` is the
 fitness, `feedback` a text for the next prompt, `features` a mapping for the archive, `error` a text that fails the
-answer; a mapping with `rewards` (a list, or a mapping) in place of the names; or a problems.Score.
+answer; a mapping with `rewards` (a list, or a mapping) instead of the names; or a problems.Score.
 
-What else the file may define: `statement` and `seed_answer` (texts, or functions without arguments), `objectives` (else
+The file may also define: `statement` and `seed_answer` (texts, or functions without arguments), `objectives` (else
 the names that the seed's score has, sorted, without timings), `directions` (a mapping from objective to "max" or "min",
 see problems.directions), `target`, `answer_format`, `weights` (a mapping from objective to weight, or a list; the
 fitness is then the weighted mean), and four that are read before the file runs, so they must be written out as plain
 values: `timeout` (seconds per answer, 30), `readable` (files or folders it reads, relative to its own), `isolated`
 (False for a trusted scorer that needs the network or a GPU; it then runs unconfined, and so does any answer that it
-executes) and `resources` (what scoring an answer takes: {"gpus": 1}, see problems.resources). Instead of `score`, the
-file may define `problem`, an object with the methods of problems.Problem, or a class `Problem` of which one is made.
+executes) and `resources` (the demand of scoring an answer: {"gpus": 1}, see problems.resources). Instead of `score`,
+the file may define `problem`, an object with the methods of problems.Problem, or a class `Problem`, to be instantiated.
 
-The file runs out of process, each call in a fork of its own. Whose fault a failure is:
+The file runs in another process, each call in a separate fork. Who is at fault in a failure:
 - `score` runs out of time or memory, or dies: the answer's, since a scorer commonly executes answers.
 - `score` raises a ValueError whose class is named AnswerError (problems.AnswerError will do): the answer's.
 - Any other exception, a missing or an additional name, a number that is not finite: a ScorerFault naming the file.
@@ -66,7 +66,7 @@ class ScorerFileProblem(ScorerProblem):
         super().__init__(self.name, ScorerProcess(self.path, spec, LIMITS, sandbox), checked)
 
     def fingerprint(self) -> str:
-        """Of the file, of all that `readable` names, and of what it can use in its own folder."""
+        """Of the file, of all that `readable` names, and of the files that it can use in its folder."""
         files = {self.path}
         own = [] if self._isolated else [self.path.parent]
         for place in (*map(Path, self._readable), *own):
@@ -92,13 +92,13 @@ def _literals(path: Path) -> dict[str, Any]:
         raise BadAddress(f"{path}, line {error.lineno} is not Python: {error.msg}") from None
     except ValueError as error:
         raise BadAddress(f"{path} is not Python: {error}") from None
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for node in tree.body:
         names = [t.id for t in node.targets if isinstance(t, ast.Name)] if isinstance(node, ast.Assign) else []
         for name in set(OPTIONS).intersection(names):
             assert isinstance(node, ast.Assign)
             try:
-                found[name] = ast.literal_eval(node.value)
+                values[name] = ast.literal_eval(node.value)
             except (ValueError, TypeError, SyntaxError):
                 raise BadAddress(f"{path}:{node.lineno}: {name} must be written out as a plain value") from None
-    return found
+    return values

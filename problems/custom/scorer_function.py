@@ -1,16 +1,16 @@
-"""A scoring function of the caller's, such as one typed into a notebook: a closure is fine.
+"""A scoring function from the caller, for example from a notebook; it may be a closure.
 
-It goes to a sandbox process by cloudpickle, once; each call is a fork of that process, with the time-outs and the rules
-about faults that a scorer file has (problems.custom.scorer_file). What it may return is the same too. Functions and
-modules of the caller's own are sent along; installed packages are imported there. What it reads from the disk must be
-named in `readable`, unless it is trusted with `isolated=False`.
+It goes to a sandbox process by cloudpickle, once; each call is a fork of that process, with the time-outs, results
+and rules about faults of a scorer file (problems.custom.scorer_file). The caller's functions and modules are sent
+along; installed packages are imported there. Files that it reads must be named in `readable`, unless it is trusted
+with `isolated=False`.
 
-Its address is `score:NAME`. An address names nothing by itself here: whoever resumes its run gives the function again
+Its address is `score:NAME`. The address alone is not enough: to resume the run, give the function again
 (problems.registry.given).
 
 The fingerprint is of the function's text, equal on every machine: its source without comments and layout if that can be
 found, else (a lambda, whose source is that of the whole call) its bytecode, which another version of Python may write
-otherwise. What it closes over, its defaults and the globals that it names count too. A value of an unknown kind counts
+otherwise. Its closure, its defaults and the globals that it names count too. A value of an unknown kind counts
 by its pickle, or by its type if it has none.
 """
 
@@ -62,9 +62,9 @@ class ScorerFunctionProblem(ScorerProblem):
         sandbox: Callable[[], Sandbox],
         batched: bool = False,
     ) -> None:
-        """batched: the function takes a list of answers and gives as many scores
+        """batched: the function takes a list of answers and returns as many scores
 
-        Raises BadAddress for what is no function, cannot be pickled, or options that cannot be.
+        Raises BadAddress for an object that is not a function or cannot be pickled, and for invalid options.
         """
         if not callable(function) or isinstance(function, type):
             raise BadAddress(f"score = {function!r}: must be a function of an answer, which is text")
@@ -94,7 +94,7 @@ class ScorerFunctionProblem(ScorerProblem):
         super().__init__(where, ScorerProcess(where, spec, LIMITS, sandbox), checked)
 
     def fingerprint(self) -> str:
-        """Of the function's code, of what it closes over and refers to, of what was declared, and of `readable`."""
+        """Of the function's code, of its closure and references, of its declarations, and of `readable`."""
         files: set[Path] = set()
         for place in map(Path, self._readable):
             files.update([place] if place.is_file() else files_below(place))
@@ -105,13 +105,13 @@ class ScorerFunctionProblem(ScorerProblem):
         return {"canonical": False, "batched": self._batched, **{key: self._given.get(key) for key in DECLARED}}
 
     def _at(self, line: int | None) -> str:
-        """With the text of the line, which a notebook shows under no name that says where it is."""
+        """With the text of the line, which a notebook shows under a name without a place."""
         text = linecache.getline(self._code.co_filename, line).strip() if line and self._code is not None else ""
         return super()._at(line) + (f" ({text})" if text else "")
 
 
 def name_of(function: Any) -> str:
-    """What to call it: its own name, else that of its class."""
+    """Its name, else that of its class."""
     while isinstance(function, functools.partial):
         function = function.func
     name = str(getattr(function, "__name__", type(function).__name__))
@@ -129,7 +129,7 @@ def _code_of(function: Any) -> types.CodeType | None:
 
 
 def _pickle(function: Any, title: str) -> bytes:
-    """With everything that the caller wrote himself by value: the process can import installed packages alone."""
+    """Pickled with all of the caller's code by value: the process can import only installed packages."""
     try:
         import cloudpickle
     except ImportError as error:
@@ -153,7 +153,7 @@ def _pickle(function: Any, title: str) -> bytes:
 
 
 def _own_modules() -> list[types.ModuleType]:
-    """Those loaded, each once under its own name."""
+    """Those loaded, each once under its name."""
     loaded = list(sys.modules.items())
     return [module for name, module in loaded if is_own_module(module) and module.__name__ == name]
 
@@ -176,9 +176,9 @@ def _describe(value: Any, above: tuple[int, ...], seen: set[int]) -> str:
         return "..."
     inner = (*above, id(value))
     if isinstance(value, list | tuple):
-        return f"{type(value).__name__}({', '.join(_describe(one, inner, seen) for one in value)})"
+        return f"{type(value).__name__}({', '.join(_describe(part, inner, seen) for part in value)})"
     if isinstance(value, set | frozenset):
-        return f"set({', '.join(sorted(_describe(one, inner, seen) for one in value))})"
+        return f"set({', '.join(sorted(_describe(part, inner, seen) for part in value))})"
     if isinstance(value, dict):
         pairs = sorted(f"{_describe(k, inner, seen)}: {_describe(v, inner, seen)}" for k, v in value.items())
         return f"dict({', '.join(pairs)})"
@@ -214,7 +214,7 @@ def _describe_other(value: Any, above: tuple[int, ...], seen: set[int]) -> str:
         return f"{_describe(type(value), above, seen)} with {_describe(vars(value), above, seen)}"
     try:
         return f"{kind} {hashlib.sha256(pickle.dumps(value, protocol=5)).hexdigest()}"
-    except Exception:  # whatever a foreign object's own methods raise
+    except Exception:  # a foreign object's methods may raise anything
         return kind
 
 
@@ -248,7 +248,7 @@ def _content(cell: types.CellType) -> Any:
 
 
 def _source(written: types.FunctionType | type) -> str:
-    """As the parser sees it; "" if there is none, or more than it alone."""
+    """As the parser sees it; "" if it is missing or not the only one."""
     if written.__name__ == "<lambda>":
         return ""
     try:
@@ -258,11 +258,13 @@ def _source(written: types.FunctionType | type) -> str:
 
 
 def _bytecode(code: types.CodeType) -> str:
-    constants = [_bytecode(one) if isinstance(one, types.CodeType) else repr(one) for one in code.co_consts]
+    constants = [
+        _bytecode(constant) if isinstance(constant, types.CodeType) else repr(constant) for constant in code.co_consts
+    ]
     return f"{code.co_code.hex()} {constants} {code.co_names} {code.co_varnames}"
 
 
 def _names(code: types.CodeType) -> list[str]:
-    """Global names and attributes of the code and of what is defined in it, sorted."""
-    inner = [one for one in code.co_consts if isinstance(one, types.CodeType)]
-    return sorted({*code.co_names, *(name for one in inner for name in _names(one))})
+    """Global names and attributes of the code and of its inner definitions, sorted."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return sorted({*code.co_names, *(name for constant in inner for name in _names(constant))})

@@ -1,4 +1,5 @@
-"""What is declared of a scorer before it runs: how long it may take, whether it is trusted, what it reads and needs."""
+"""The declarations of a scorer, read before it runs: its time-out, whether it is trusted, the files and resources
+that it needs."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from problems.contract import BadAddress
 from problems.resources import GPUS, check_resources
 
 TIMEOUT = 30.0
-"""Seconds per answer where the user names none."""
+"""Seconds per answer if the user sets none."""
 OPTIONS = ("timeout", "readable", "isolated", "resources")
-"""What is declared of a scorer before it runs."""
+"""The declarations of a scorer, read before it runs."""
 
 
 class ScorerOptions(NamedTuple):
@@ -43,8 +44,8 @@ def checked_options(where: str, folder: Path, options: Mapping[str, Any]) -> Sco
         raise BadAddress(f"{where}: resources is {error}") from None
     if resources.get(GPUS) and isolated:
         raise BadAddress(f"{where}: the sandbox has no GPUs, which resources names: set isolated = False too")
-    found = [(folder / item).resolve() for item in readable]
-    for item in found:
+    paths = [(folder / item).resolve() for item in readable]
+    for item in paths:
         if not item.exists():
             raise BadAddress(f"{where}: readable names {item}, which does not exist")
-    return ScorerOptions(float(timeout), isolated, tuple(map(str, found)), resources)
+    return ScorerOptions(float(timeout), isolated, tuple(map(str, paths)), resources)

@@ -1,6 +1,6 @@
-"""A user's scorer as a Problem, whatever it is written as: what it declares, its scores, whose fault a failure is.
+"""A user's scorer of any kind as a Problem: its declarations, its scores, and who is at fault in a failure.
 
-It runs out of process, each call in a fork of its own (problems.sandbox.evaluator). A file is read by
+It runs in another process, each call in a separate fork (problems.sandbox.evaluator). A file is read by
 problems.custom.scorer_file, a function by problems.custom.scorer_function.
 """
 
@@ -28,8 +28,8 @@ LIMITS = Limits(memory=4 << 30, output=16 << 20, file=256 << 20, scratch=256 << 
 class ScorerProblem(Problem):
     """A scorer in its process.
 
-    The seed is scored once when the problem is made: it tells the objectives, and a scorer that cannot score its own
-    seed is found out at once. That fault is raised when the problem is scored, so that others in the run continue.
+    The seed is scored once when the problem is made: this gives the objectives, and shows at once a scorer that cannot
+        score its seed. That fault is raised when the problem is scored, so that others in the run continue.
     """
 
     can_separate = False
@@ -46,7 +46,7 @@ class ScorerProblem(Problem):
         self._statement, self._seed_text, self._own_canonical = "", "", False
         self._shape = ScorerShape(self.where, self.objectives)
         self._seed: Score | None = None
-        self._seed_value: Any = None  # what the scorer gave for it, where its objectives are learned from it
+        self._seed_value: Any = None  # the seed's result, if the objectives are learned from it
         self._apart: tuple[str, ...] | None = None  # what to preload for answers that run apart
         self._exchanges = 0  # between the scorer and the last answer that ran apart
         self.batched = False
@@ -60,7 +60,7 @@ class ScorerProblem(Problem):
         return f"{type(self).__name__}({self.name!r}, {', '.join(self.objectives)})"
 
     def statement(self) -> str:
-        """What the scorer says, else that there is a score to raise."""
+        """The scorer's statement, else that there is a score to raise."""
         about = self._statement or f"Write an answer that scores high on: {', '.join(self.objectives)}."
         return "\n\n".join(filter(None, (about, describe_directions(self.objectives, self._shape.directions))))
 
@@ -69,7 +69,7 @@ class ScorerProblem(Problem):
         return self._seed_text
 
     def canonical(self, answer: str) -> str:
-        """Python out of its fence, text stripped; or what the user's own Problem object makes of it."""
+        """Python out of its fence, text stripped; or the result of the user's own Problem object."""
         if self._own_canonical:
             try:
                 outcome = self._process.call("canonical", answer, timeout=self._timeout)
@@ -79,7 +79,7 @@ class ScorerProblem(Problem):
         return super().canonical(answer)
 
     def score(self, answer: str) -> Score:
-        """Ask the scorer. Raises ScorerFault naming it, the line and the value where it fails by itself."""
+        """Call the scorer. Raises ScorerFault naming it, the line and the value if it fails by itself."""
         if self.fault is not None:
             raise self.fault
         if self._seed is not None and answer == self._seed_text:
@@ -113,8 +113,8 @@ class ScorerProblem(Problem):
 
     @abstractmethod
     def _declared(self, described: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the scorer declares: statement, seed_answer, canonical, objectives, target, answer_format, weights,
-        directions. described: what its process says of it"""
+        """The declarations of the scorer: statement, seed_answer, canonical, objectives, target, answer_format,
+        weights, directions. described: its process's description of it"""
 
     def _learn(self) -> None:
         described = self._call("describe")
@@ -157,7 +157,7 @@ class ScorerProblem(Problem):
         value = self._asked(self._seed_text)
         if isinstance(value, Failed):
             raise ScorerFault(
-                f"{self.where}: the seed answer itself fails ({value.reason}), so its score tells no objectives; "
+                f"{self.where}: the seed answer itself fails ({value.reason}), so the objectives are unknown; "
                 "define `objectives`, or a seed_answer that can be scored"
             )
         self._seed_value = value
@@ -179,17 +179,17 @@ class ScorerProblem(Problem):
         warn_of_objectives(self.where, names, left_out, directions)
 
     def _separate(self) -> None:
-        """From now on run answers apart from the scorer, if the seed comes to the same so as it does in one process."""
+        """From now on run answers in another process than the scorer, if the seed gets the same scores that way."""
         if not (self.can_separate and self._isolated and self.answer_format == "python" and self._seed_text):
             self.why_shared = (
-                "" if self.execution == "unconfined" else "this kind of scorer holds answers in its own process"
+                "" if self.execution == "unconfined" else "this kind of scorer keeps answers in its process"
             )
             return
         shared = self._asked_value() if self._seed_value is None else self._seed_value
         self._apart = imported_by(self._seed_text)
         try:
             apart = self._asked_value()
-            self.why_shared = "" if shared == apart else f"apart from it the seed comes to {clip(apart)}"
+            self.why_shared = "" if shared == apart else f"in another process the seed gets {clip(apart)}"
             if not shared or not self._exchanges:
                 self.why_shared = "it does not execute the seed as it is, by exec"
             elif self._exchanges > MOST_CALLS:
@@ -200,7 +200,7 @@ class ScorerProblem(Problem):
         self.execution = "shared" if self.why_shared else "apart"
 
     def _asked_value(self) -> Any:
-        """What the seed comes to, None if it fails."""
+        """The seed's result, None if it fails."""
         try:
             value = self._asked(self._seed_text)
         except ScorerFault:
@@ -208,33 +208,33 @@ class ScorerProblem(Problem):
         return None if isinstance(value, Failed) else value
 
     def _asked_for(self, answers: Sequence[str]) -> list[Any] | Failed:
-        """What the batch scorer makes of these, one value an answer; Failed where all of them ran out of time."""
-        told = self._call("score_batch", list(answers))
-        if isinstance(told, Failed):
-            return told
-        self._raise_fault(told, f" for {len(answers)} answers")
-        return [self._read_value(value) for value in told["values"]]
+        """The batch scorer's results for these, one value per answer; Failed if all of them ran out of time."""
+        reply = self._call("score_batch", list(answers))
+        if isinstance(reply, Failed):
+            return reply
+        self._raise_fault(reply, f" for {len(answers)} answers")
+        return [self._read_value(value) for value in reply["values"]]
 
     def _asked(self, answer: str) -> Any:
         if self.batched:
             values = self._asked_for([answer])
             return values if isinstance(values, Failed) else values[0]
         if self._apart is None:
-            told = self._call("score", self._question(answer))
+            reply = self._call("score", self._question(answer))
         else:
             with self._process.isolate_answer(answer, self._timeout, self._apart) as isolated:
-                names = isolated.names() if self.execution == "apart" else None  # else what it asks is counted
-                told = self._call("score_apart", answer, names, host_call=isolated)
+                names = isolated.names() if self.execution == "apart" else None  # else its calls are counted
+                reply = self._call("score_apart", answer, names, host_call=isolated)
                 self._exchanges = isolated.exchanges
-        if isinstance(told, Failed):
-            return told
-        if "answer_error" in told:
-            return Failed(str(told["answer_error"]))
-        self._raise_fault(told, f" for an answer of {len(answer)} characters")
-        return self._read_value(told["value"])
+        if isinstance(reply, Failed):
+            return reply
+        if "answer_error" in reply:
+            return Failed(str(reply["answer_error"]))
+        self._raise_fault(reply, f" for an answer of {len(answer)} characters")
+        return self._read_value(reply["value"])
 
     def _read_value(self, value: Any) -> Any:
-        """A score as the scorer gave it; Failed where it says that the answer failed."""
+        """A score as the scorer gave it; Failed if it reports that the answer failed."""
         if isinstance(value, dict) and isinstance(value.get("error"), str) and not numbers(value):
             return Failed("\n".join(filter(None, (value["error"], str(value.get("feedback") or "")))))
         if value is None:
@@ -242,7 +242,7 @@ class ScorerProblem(Problem):
         return value
 
     def _question(self, answer: str) -> Any:
-        """What the scorer's process is given of an answer."""
+        """The message to the scorer's process about an answer."""
         return answer
 
     def _call(self, function: str, *arguments: Any, host_call: HostCall | None = None) -> Any:
@@ -254,19 +254,19 @@ class ScorerProblem(Problem):
         limit = f" (timeout is {self._timeout:g} s)" if outcome.status == "timeout" else ""
         return Failed(f"{outcome.message or outcome.status}{limit}")
 
-    def _raise_fault(self, told: Mapping[str, Any], when: str) -> None:
-        if "fault" in told:
-            unseen = str(told["fault"]).startswith(("ModuleNotFoundError", "FileNotFoundError", "PermissionError"))
+    def _raise_fault(self, reply: Mapping[str, Any], when: str) -> None:
+        if "fault" in reply:
+            unseen = str(reply["fault"]).startswith(("ModuleNotFoundError", "FileNotFoundError", "PermissionError"))
             hint = f"; {self._UNSEEN}" if unseen else ""
-            raise ScorerFault(f"{self._at(told.get('line'))}: {told['fault']}{when}{hint if self._isolated else ''}")
+            raise ScorerFault(f"{self._at(reply.get('line'))}: {reply['fault']}{when}{hint if self._isolated else ''}")
 
     def _at(self, line: int | None) -> str:
-        """Where a fault is."""
+        """The place of a fault."""
         return f"{self.where}, line {line}" if line else self.where
 
 
 class Failed:
-    """The answer's own failure, told by the scorer or by a limit."""
+    """The answer's failure, reported by the scorer or by a limit."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -290,7 +290,7 @@ class ScorerShape:
     objectives: the names that every score must have, no more and no fewer
     weights: of the objectives in the fitness, None for the plain mean
     directions: "min" for objectives that are better when lower (problems.directions)
-    left_out: further names that a score may have, which count for nothing
+    left_out: further names that a score may have, which are ignored
     """
 
     where: str
@@ -320,14 +320,14 @@ class ScorerShape:
         if fitness is None:
             weights = self.weights or (1.0,) * len(rewards)
             fitness = sum(w * r for w, r in zip(weights, rewards, strict=True)) / sum(weights)
-        told = None if "error" in self.objectives else extra.get("error")
-        error = " ".join(str(told).split()) if told else None
+        reported = None if "error" in self.objectives else extra.get("error")
+        error = " ".join(str(reported).split()) if reported else None
         feedback = str(extra.get("feedback") or error or "")
         return Score(rewards, fitness, {str(k): float(v) for k, v in features.items()}, feedback, error)
 
 
 def numbers(value: Any, objectives: Sequence[str] = ()) -> dict[str, Any]:
-    """The objectives' values in what score() returned; {} if it holds none. A list goes by `objectives` in order."""
+    """The objectives' values in the result of score(); {} if it has none. A list goes by `objectives` in order."""
     if not isinstance(value, dict):
         return {objectives[0] if len(objectives) == 1 else "score": value}
     rewards = value.get("rewards")
@@ -341,7 +341,7 @@ def numbers(value: Any, objectives: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def objective_names(where: str, value: Any, asked: Sequence[str] = ()) -> tuple[str, ...]:
-    """The objectives that the seed's score tells: its names, sorted; a list's places in order. `asked` are names that
+    """The objectives in the seed's score: its names, sorted; a list's places in order. `asked` are names that
     have a direction."""
     names = tuple(numbers(value, asked))
     if not names:

@@ -1,4 +1,4 @@
-"""The board of a maze, what a walk on it does and what it earns."""
+"""The board of a maze, the moves of a walk on it and its reward."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Maze:
 
     tiles: size * size characters of TILES, one S and one E
     budget: steps that a walk may take, bumps into walls included
-    rules: what a walk is scored by
+    rules: the scoring rules of a walk
     """
 
     tiles: str
@@ -55,7 +55,7 @@ class Maze:
 
     @cached_property
     def treasures(self) -> tuple[tuple[int, ...], ...]:
-        """Per kind that the rules count, the cells where it lies."""
+        """Per kind that the rules count, its cells."""
         return tuple(self.cells(tile) for tile in self.rules.treasures)
 
     @cached_property
@@ -67,7 +67,7 @@ class Maze:
 
     @cached_property
     def after(self) -> tuple[dict[str, int], ...]:
-        """Per cell, where each move leads: the cell itself where a wall or the border blocks."""
+        """Per cell, the target of each move: the cell itself if a wall or the border blocks."""
         open_cells = [t != WALL for t in self.tiles]
         table = []
         for cell, around in enumerate(beside(self.size)):
@@ -165,7 +165,7 @@ def simulate(maze: Maze, moves: Sequence[str]) -> Walk:
 
 
 def rewards_of(maze: Maze, collected: Sequence[int], lava: int, steps: int) -> tuple[float, ...]:
-    """The reward vector of a walk that reached E in `steps` with so many distinct tiles stepped on.
+    """The reward vector of a walk that reached E in `steps` with these numbers of distinct tiles stepped on.
 
     A kind of tile that the board lacks counts as not collected, lava as avoided. Thrift is 1 for the shortest way to E
     and 0 for one that takes the whole budget.
@@ -179,6 +179,6 @@ def rewards_of(maze: Maze, collected: Sequence[int], lava: int, steps: int) -> t
 
 
 def fitness_of(rewards: Sequence[float]) -> float:
-    """The deployment scalar: the mean of the components, added in their order: the last bit of what sum() gives is
-    another one since Python 3.12, and the optima that ship are stored to it."""
+    """The deployment scalar: the mean of the components, added in their order: since Python 3.12 the last bit of
+    sum() differs, and the stored optima are exact to it."""
     return reduce(add, rewards) / len(rewards)

@@ -1,14 +1,15 @@
 """The mazes of the VPO paper (arXiv 2605.22817): the generator that draws them.
 
-Which 9x9 this is. "Prim with 18-28 extra openings" and "walls block and cost a step" fit one reading alone: a board of
+Which 9x9 this is. "Prim with 18-28 extra openings" and "walls block and cost a step" fit only one reading: a board of
 9x9 *tiles*, some of them wall. Rooms on odd tiles with a border have 15 passages and 18 inner wall tiles, 9 of them
 pillars, too few to open 28; 9x9 rooms with thin walls could hold them, but leave no tile to be a wall or to bump into.
 So Prim grows tile by tile: a wall tile with exactly one open neighbour is opened until none is left (about 50 of 81
-open). An *extra opening* opens a wall tile with two or more open neighbours, found before the first is opened; where
+open). An *extra opening* opens a wall tile with two or more open neighbours, determined before the first is opened; if
 fewer tiles qualify than were drawn, all of them are opened. "Radius 2" and "inside" are read as Manhattan distance 2
 from the corner, and the tiles at least 2 from the border.
 
-The seeds: a set of seed s tries random.Random(s), random.Random(s + 1), ... once each and keeps what is accepted. The
+The seeds: a set of seed s tries random.Random(s), random.Random(s + 1), ... once each and keeps the accepted boards.
+    The
 draws are made in the order of the authors' generator, so the same seeds give the same boards as theirs.
 
 "Both never fit" = the walks S -> corner -> other corner -> E are over the budget in both orders (the authors test the
@@ -30,7 +31,7 @@ SLACK = 7
 """Steps that the budget leaves beyond the longer of the two one-corner detours."""
 EXTRA_OPENINGS = (18, 28)
 ITEMS = (3, 5)
-"""Least and most gold, diamond and lava tiles, each drawn on its own."""
+"""Least and most gold, diamond and lava tiles, each drawn separately."""
 ZONE_RADIUS = 2
 
 

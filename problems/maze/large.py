@@ -1,16 +1,16 @@
-"""The generator of the large mazes: 13x13, four zones of which a walk can have two or three, and steps that count.
+"""The generator of the large mazes: 13x13, four zones of which a walk can visit two or three, and a tight budget.
 
 Prim's growth with extra openings, as in the paper's boards (problems.maze.generator); S and E on opposite corners.
-Four zones of ITEMS gold, diamond, jade and pearl tiles lie anywhere, their centres at least APART from each other and
-from S and E; LAVA_TILES of lava lie at random, some in a zone. The rules score seven components (ZONES in
+Four zones of ITEMS gold, diamond, jade and pearl tiles are anywhere, their centres at least APART from each other and
+from S and E; LAVA_TILES of lava are random, some in a zone. The rules score seven components (ZONES in
 problems.maze.rules): completion, the share collected of each treasure, safety, and thrift, the share of the spare
 steps that is left.
 
-The budget is the shortest walk through the centres of three zones, whichever three come cheapest, and SLACK steps more.
-A board is kept where a walk through all four centres is at least LEAST_OVER over it and at least LEAST_SPARE steps are
-spare, so that there is something to weigh up: every treasure is paid for with steps, some with lava, and some with
-another zone. The best walk takes two or three zones, mostly without some item of them, and must not waste a step, which
-random way-points hardly ever do. No policy was looked at.
+The budget is the shortest walk through the centres of three zones, the cheapest three, plus SLACK steps. A board is
+kept if a walk through all four centres is at least LEAST_OVER over it and at least LEAST_SPARE steps are spare, so that
+there is a trade-off: every treasure costs steps, some with lava, and some with another zone. The best walk takes two or
+three zones, mostly without some item of them, and must not waste a step, which random way-points hardly ever do. No
+policy was used in the design.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def attempt(rng: random.Random, size: int = SIZE) -> Maze | None:
 
 
 def _centres(rng: random.Random, candidates: list[int], size: int) -> list[int]:
-    """Four random cells of `candidates` that lie APART, fewer where the draw finds no more."""
+    """Four random cells of `candidates` at least APART from each other, fewer if the draw finds no more."""
     rng.shuffle(candidates)
     centres: list[int] = []
     for cell in candidates:
@@ -91,8 +91,8 @@ def _centres(rng: random.Random, candidates: list[int], size: int) -> list[int]:
 
 
 def _tours(board: Maze, centres: list[int]) -> list[int] | None:
-    """Per number of centres, from 1, the steps of the shortest walk from S to E through so many of them; None if
-    some cannot be walked to without passing E."""
+    """Per number of centres, from 1, the steps of the shortest walk from S to E through that many of them; None if
+    some cannot be reached without passing E."""
     end = frozenset((board.end,))
     steps = {centre: board.distances(centre, end) for centre in centres}
     if any(away[other] < 0 for away in steps.values() for other in (board.start, *centres)):

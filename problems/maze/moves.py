@@ -24,7 +24,7 @@ _COUNTER = re.compile(r"(?<!\d)\d++[.):]")  # a long number is gone through once
 
 
 class UnreadableRoute(ValueError):
-    """The text is no move list; the message says which word is none."""
+    """The text is not a move list; the message names the wrong word."""
 
 
 def parse_moves(text: str) -> str:

@@ -1,8 +1,8 @@
-"""What a maze allows: every reachable outcome, by dynamic programming, exactly and in a fraction of a second.
+"""Every reachable outcome of a maze, by dynamic programming, exactly and in a fraction of a second.
 
 A state is (cell, which items were stepped on); with up to 15 items on 81 cells that is 2.6 million states a step, with
 16 items on 169 cells 11 million. All item sets of a cell are held as the bits of one Python integer: bit s is set where
-the set s is available there by now. Moving is then an OR of whole integers, and stepping on item i a shift of the half
+the set s is reachable there by now. Moving is then an OR of whole integers, and stepping on item i a shift of the half
 without bit i by 2**i onto the half with it, so that a step of the walk costs about a thousand operations on integers of
 4 to 8 KiB.
 """
@@ -25,13 +25,13 @@ def fewest_steps(maze: Maze) -> dict[Counts, int]:
     Empty if none reaches E."""
     groups = (*maze.treasures, maze.lava)
     items = tuple(cell for group in groups for cell in group)
-    found: dict[Counts, int] = {}
+    fewest: dict[Counts, int] = {}
     known = 0
     for step, layer in enumerate(_layers(maze, items)):
         for counts in _counted(layer[maze.end] & ~known, [len(group) for group in groups]):
-            found.setdefault(counts, step)
+            fewest.setdefault(counts, step)
         known = layer[maze.end]
-    return found
+    return fewest
 
 
 def outcomes(maze: Maze) -> frozenset[Counts]:
@@ -114,7 +114,8 @@ def _counted(sets: int, sizes: Sequence[int]) -> list[Counts]:
 
 
 def _layers(maze: Maze, items: Sequence[int]) -> Iterator[list[int]]:
-    """Per number of steps 0 to budget, per cell, the item sets that can be held there after at most so many steps."""
+    """Per number of steps 0 to budget, per cell, the item sets that are possible there after at most that many
+    steps."""
     size = 2 ** len(items)
     everything = (1 << size) - 1
     without = {}  # per item's cell: (shift, the sets that lack the item)

@@ -1,7 +1,7 @@
-"""A planner that learns nothing: random shortest paths through random way-points.
+"""A planner without learning: random shortest paths through random way-points.
 
-It says which mazes are hard (problems.maze.sets) and writes what the embedded base policy imitates
-(vpo.embedded.pretrain). It looks at walls, E and the budget alone, never at gold, diamonds or lava.
+It decides which mazes are hard (problems.maze.sets), and the embedded base policy imitates it (vpo.embedded.pretrain).
+It uses only walls, E and the budget, never gold, diamonds or lava.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Planner:
         self.cells = tuple(
             cell for cell, steps in enumerate(to_end) if steps > 0 and self.steps_to(maze.start)[cell] >= 0
         )
-        """Where way-points can lie: the open cells from which E can be reached, E itself left out."""
+        """Possible way-points: the open cells from which E can be reached, without E itself."""
 
     def route(self, rng: random.Random) -> list[int]:
         """The cells, S first and E last, of a random shortest path through 0 to 2 random way-points within the

@@ -1,4 +1,4 @@
-"""One maze as a Problem: its English statement, its scoring, and what it tells the next prompt."""
+"""One maze as a Problem: its English statement, its scoring, and its feedback."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from problems.maze.planner import draw_route
 from problems.maze.rules import NAMES, PAPER, PLURALS
 
 TOLERANCE = 1e-9
-"""The target lies this far under the optimum, so that a sum in another order still reaches it."""
+"""The target is this far below the optimum, so that a sum in another order still reaches it."""
 MOST_BUMPS_TOLD = 3
 BONUS_ADVERT = "\n- The bonus tile B raises your other scores, so look for a way past it!"
-"""Of the paper's boards: what the prompt promises and the reward ignores."""
+"""Of the paper's boards: the bonus tile that the prompt promises and the reward ignores."""
 _NUMERALS = {4: "Four", 7: "Seven"}
 
 
@@ -113,11 +113,11 @@ A route is a list of moves such as: R R D D L D"""
 
     def _feedback(self, moves: str, walk: Walk) -> str:
         maze = self.maze
-        told = [f"step {step} ({moves[step - 1]})" for step in walk.bumps[:MOST_BUMPS_TOLD]]
-        more = len(walk.bumps) - len(told)
+        bumps = [f"step {step} ({moves[step - 1]})" for step in walk.bumps[:MOST_BUMPS_TOLD]]
+        more = len(walk.bumps) - len(bumps)
         parts = []
-        if told:
-            parts.append(f"hit a wall at {', '.join(told)}" + (f" and {more} more times" if more else ""))
+        if bumps:
+            parts.append(f"hit a wall at {', '.join(bumps)}" + (f" and {more} more times" if more else ""))
         collected = [
             f"{count}/{len(cells)} {PLURALS[tile]}"
             for tile, count, cells in zip(maze.rules.treasures, walk.collected, maze.treasures, strict=True)

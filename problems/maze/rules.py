@@ -1,4 +1,4 @@
-"""What lies on a board and what a walk is scored by."""
+"""The tiles of a board and the scoring of a walk."""
 
 from __future__ import annotations
 

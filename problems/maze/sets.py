@@ -1,14 +1,14 @@
-"""The maze sets: maze:train and maze:test of the paper (seeds 42 and 4242), the others of our own.
+"""The maze sets: maze:train and maze:test of the paper (seeds 42 and 4242), the others are ours.
 
-What ships (instances.json) is each maze's seed with its optimum, so that a set loads in a fraction of a second; the
-boards are drawn again from the seeds. `python -m problems.maze.sets` makes the file again, byte for byte.
+The package stores each maze's seed with its optimum (instances.json), so that a set loads in a fraction of a second;
+the boards are drawn again from the seeds. `python -m problems.maze.sets` makes the file again, byte for byte.
 
-maze:hard is what a planner that learns nothing (problems.maze.planner) does not solve in HARD_TRIES routes, drawn by a
-generator of its own per maze: as many as a search of 200 iterations at 3 answers each may give. No policy was looked
-at.
+maze:hard has the mazes that a planner without learning (problems.maze.planner) does not solve in HARD_TRIES routes,
+drawn with a separate generator per maze: as many as a search of 200 iterations at 3 answers each. No policy was used
+in the choice.
 
-maze:compromise and maze:compromise-train are mazes whose optimum lies above ONE_ZONE, so that no route earns it which
-collects in one zone alone: it takes items of both and leaves some. About 4 boards in 100 are like that.
+maze:compromise and maze:compromise-train are mazes whose optimum is above ONE_ZONE, so no route that collects in
+only one zone earns it: the best takes items of both and leaves some. About 4 boards in 100 are like that.
 
 maze:large and maze:large-train are the 13x13 boards of problems.maze.large, as they are drawn.
 """
@@ -50,7 +50,7 @@ SIZES = {
 }
 HARD_TRIES = 600
 ONE_ZONE = 0.75
-"""What a route earns at most that collects in one zone: E, the zone emptied, no lava, none of the other zone."""
+"""The most that a route earns that collects in one zone: E, the zone emptied, no lava, none of the other zone."""
 _PAPER = "generator of the VPO paper's mazes"
 _DESCRIPTIONS = {
     "test": ("9x9 mazes with conflicting goals, held out (the VPO paper's generator, its seed 4242)", _PAPER),
@@ -102,7 +102,7 @@ MAZES = MazeFamily()
 
 
 def rules_of(name: str) -> Rules:
-    """What the walks of a set are scored by."""
+    """The scoring rules of a set."""
     return ZONES if name.startswith("large") else PAPER
 
 
@@ -126,7 +126,7 @@ def draw_set(name: str, size: int | None = None) -> list[tuple[int, Maze, float]
 
 
 def _attempt(name: str, seed: int) -> Maze | None:
-    """What the set's generator draws from `seed`."""
+    """The board that the set's generator draws from `seed`."""
     draw = large.attempt if rules_of(name) is ZONES else generator.attempt
     return draw(random.Random(seed))
 
@@ -139,7 +139,7 @@ def belongs(name: str, maze: Maze, best: float, seed: int) -> bool:
 
 
 def is_hard(maze: Maze, best: float, seed: int) -> bool:
-    """Whether HARD_TRIES planner routes, drawn from the maze's own seed, all miss the optimum."""
+    """Whether HARD_TRIES planner routes, drawn from the maze's seed, all miss the optimum."""
     return tries_to_reach(maze, best - TOLERANCE, HARD_TRIES, random.Random(f"planner {seed}")) is None
 
 

@@ -1,7 +1,7 @@
 """Running an OpenEvolve evaluator on one answer, stage by stage, in the sandbox.
 
-The thresholds and what is merged are OpenEvolve's (openevolve.evaluator): a stage is run where the one before reached
-its threshold, and a stage in which the answer fails leaves what the earlier ones measured.
+Thresholds and merging follow OpenEvolve (openevolve.evaluator): a stage runs if the one before reached its threshold,
+and a stage in which the answer fails keeps the measurements of earlier ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _MEMORY = 4096  # MiB; numerical evaluators map far more than they use
 
 @dataclass
 class StageResults:
-    """What the stages gave for one answer: numbers, texts among the metrics, artifacts; `failed` is why it stopped."""
+    """The results of the stages for one answer: numbers, texts among the metrics, artifacts; `failed` is why it
+    stopped."""
 
     metrics: dict[str, float] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -38,7 +39,7 @@ class StageResults:
 
 
 class Cascade:
-    """One evaluator.py with its settings. Thread-safe: each call runs in a fork of its own.
+    """One evaluator.py with its settings. Thread-safe: each call runs in a separate fork.
 
     settings: timeout, cascade_evaluation, cascade_thresholds, file_suffix, memory_limit_mb
         (problems.openevolve.config)
@@ -60,7 +61,7 @@ class Cascade:
         self._stages: tuple[str, ...] = ()
 
     def run(self, text: str, every_stage: bool = False) -> tuple[StageResults, StageResults]:
-        """(all that was run, what the cascade's thresholds let it reach): one and the same unless `every_stage`."""
+        """(all stages that ran, those that the cascade's thresholds let it reach): the same unless `every_stage`."""
         self._stages = self._stages or self._defined()
         evaluation = StageResults()
         reached: StageResults | None = None
@@ -78,8 +79,8 @@ class Cascade:
         return evaluation, reached or evaluation
 
     def separate(self, seed: str, shared: StageResults) -> None:
-        """From now on run answers apart from the evaluator, if the seed comes to the same numbers so as it did in one
-        process with it (`shared`); `why_shared` tells why not."""
+        """From now on run answers in another process than the evaluator, if the seed gets the same numbers as in one
+        process with it (`shared`); `why_shared` gives the reason if not."""
         if self.settings["file_suffix"] != ".py":
             self.why_shared = "only Python programs can run apart from their evaluator"
             return
@@ -92,7 +93,7 @@ class Cascade:
         self.apart, self._trying = not self.why_shared, False
 
     def _stage(self, stage: str, text: str, evaluation: StageResults) -> bool:
-        """Run one stage and merge what it gives; False if the answer failed in it."""
+        """Run one stage and merge its result; False if the answer failed in it."""
         timeout = float(self.settings["timeout"])
         name = f"program{self.settings['file_suffix']}"
         call = partial(self._process.call, files={name: text}, timeout=timeout)
@@ -104,8 +105,8 @@ class Cascade:
         else:
             outcome = call("run", stage, ScratchFile(name))
         if outcome.status != "ok":
-            # What the evaluator raises comes as a value. Beside an answer in its process, all else is as likely that
-            # one's doing (a signal that rings late, a text that raises), which must not stop the problem
+            # An exception of the evaluator comes as a value. With an answer in its process, any other failure is as
+            # likely that one's doing (a signal that rings late, a text that raises), which must not stop the problem
             if outcome.status == "error" and self.apart:
                 raise ScorerFault(f"{self.file}: {stage}: {outcome.message}")
             limit = f" (evaluator.timeout is {timeout:g} s)" if outcome.status == "timeout" else ""
@@ -133,14 +134,14 @@ class Cascade:
 
     def _defined(self) -> tuple[str, ...]:
         """The evaluation functions of the file."""
-        told = self._process.call("describe", timeout=60.0)
-        if told.status != "ok" or "fault" in told.value:
-            why = told.value if told.status == "ok" else {"fault": told.message, "line": None}
+        described = self._process.call("describe", timeout=60.0)
+        if described.status != "ok" or "fault" in described.value:
+            why = described.value if described.status == "ok" else {"fault": described.message, "line": None}
             line = f", line {why['line']}" if why["line"] else ""
             raise ScorerFault(f"{self.file}{line}: it does not load: {why['fault']}")
-        if "evaluate" not in told.value["stages"]:
+        if "evaluate" not in described.value["stages"]:
             raise ScorerFault(f"{self.file} defines no function evaluate(program_path)")
-        return tuple(told.value["stages"])
+        return tuple(described.value["stages"])
 
 
 def _difference(shared: StageResults, apart: StageResults, asked: int) -> str:

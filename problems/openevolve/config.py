@@ -1,6 +1,6 @@
-"""An OpenEvolve config.yaml in this engine's terms: what it decides here, and which of its keys decide nothing.
+"""An OpenEvolve config.yaml in this engine's terms: its effect here, and its ignored keys.
 
-OpenEvolve's own Config cannot say which keys were written, and importing it loads its whole controller; so the file is
+OpenEvolve's Config does not know which keys were written, and importing it loads its whole controller; so the file is
 read as it is, and each honoured key is checked by a type and carried over under the engine's name.
 """
 
@@ -80,9 +80,9 @@ _HONOURED: dict[str, tuple[str, str]] = {
     "directions": ("directions", "mapping of names to max or min"),
     "resources": ("resources", "mapping of cpus, gpus and names to amounts"),
 }
-"""Its key -> (ours, what it must be). The last four are ours alone: the fitness at which the search counts as solved,
-the metrics that are objectives, which of them are better when lower (problems.directions), and what scoring an answer
-takes (problems.resources)."""
+"""Its key -> (ours, its type). The last four exist only here: the fitness at which the search counts as solved, the
+metrics that are objectives, which of them are better when lower (problems.directions), and the resources of a
+scoring (problems.resources)."""
 
 _KINDS["any number"] = _is_number
 _KINDS["mapping of cpus, gpus and names to amounts"] = _is_resources
@@ -99,7 +99,7 @@ DEFAULTS: Mapping[str, Any] = {
     "file_suffix": ".py",
     "enable_artifacts": True,
 }
-"""OpenEvolve's defaults, where the engine has none of its own that equals them."""
+"""OpenEvolve's defaults, where the engine has no equal default."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class OpenEvolveConfig:
             return ""
         text = f"{path}: not honoured: {', '.join(self.ignored)}"
         if any(key.startswith("llm.") for key in self.ignored):
-            text += " (for the llm keys, --policy, --temperature and --max-new-tokens say which model answers and how)"
+            text += " (instead of the llm keys, set --policy, --temperature and --max-new-tokens)"
         return text
 
 

@@ -1,9 +1,9 @@
 """An OpenEvolve problem directory as it is: initial program, evaluator.py, and a config.yaml if it has one.
 
-The evaluator runs in the sandbox, in a process of its own per stage, with the answer's file in its scratch folder; what
-departs from OpenEvolve's own Evaluator:
+The evaluator runs in the sandbox, in a separate process per stage, with the answer's file in its scratch folder.
+Differences from OpenEvolve's Evaluator:
 - An exception is the answer's fault if its traceback passes through the answer's file, or if it is about that
-  file (its syntax, a name it lacks, a function of it that cannot be called so). Any other is a ScorerFault.
+  file (its syntax, a name it lacks, a function of it called with wrong arguments). Any other is a ScorerFault.
 - Cascade stages do not share module globals, since each runs in a fresh fork.
 - Outside the EVOLVE-BLOCKs nothing changes, whatever `enforce_evolve_blocks` says.
 - A metric that is missing (a stage that was not reached) counts 0, also in the mean if there is no combined_score.
@@ -38,22 +38,22 @@ _OF_SCORES = (
     *("timeout", "memory_limit_mb", "cascade_evaluation", "cascade_thresholds"),
     *("max_code_length", "file_suffix", "feature_dimensions", "target", "objectives", "directions"),
 )
-"""Settings that decide what an answer scores."""
+"""Settings that affect the score of an answer."""
 
 
 class OpenEvolveProblem(Problem):
     """The directory as a Problem.
 
-    objectives: every metric of the initial program by name, combined_score only if it is the only one, timings only
-        where the config names them. All stages of a cascade are run on it for that, whatever the thresholds, so that
-        the names do not depend on luck.
-    fitness: combined_score, else the mean of the objectives that are no feature dimension
+    objectives: every metric of the initial program by name, combined_score only if it is the only one, timings only if
+        the config names them. All stages of a cascade are run for that, whatever the thresholds, so that the names do
+        not depend on luck.
+    fitness: combined_score, else the mean of the objectives that are not feature dimensions
     directions: the config's, of metrics that are better when lower (problems.directions)
     features: the metrics that the config names as feature dimensions
     timeout: seconds of one stage
-    execution: "apart" if the initial program scores the same in a process of its own
+    execution: "apart" if the initial program scores the same in a separate process
         (problems.isolated_answer), else "shared"
-    settings: the config in the engine's terms (problems.openevolve.config); ignored: its keys that decide nothing
+    settings: the config in the engine's terms (problems.openevolve.config); ignored: its keys without effect
     """
 
     execution = "shared"
@@ -103,7 +103,7 @@ class OpenEvolveProblem(Problem):
         try:
             self._learn()
         except ScorerFault as fault:
-            # told when it is scored, so that a search over several problems continues with the others
+            # raised when it is scored, so that a search over several problems continues with the others
             self.fault = fault
 
     def __repr__(self) -> str:
@@ -117,8 +117,8 @@ class OpenEvolveProblem(Problem):
             raise ScorerFault(f"{self.evaluator_file}: the initial program itself cannot be evaluated: {why}")
         asked = self.settings.get("objectives") or ()
         if missing := sorted({*asked, *self.directions} - set(evaluation.metrics)):
-            found = ", ".join(sorted(evaluation.metrics))
-            raise ScorerFault(f"{self.evaluator_file}: no metric named {', '.join(missing)}; there are {found}")
+            measured = ", ".join(sorted(evaluation.metrics))
+            raise ScorerFault(f"{self.evaluator_file}: no metric named {', '.join(missing)}; there are {measured}")
         names = sorted(name for name in evaluation.metrics if name != "combined_score")
         self.objectives = tuple(asked) or choose_objectives(names, self.directions) or ("combined_score",)
         self._left_out = set(names) - set(self.objectives)
@@ -130,23 +130,23 @@ class OpenEvolveProblem(Problem):
         self.execution, self.why_shared = ("apart", "") if self._cascade.apart else ("shared", self._cascade.why_shared)
 
     def statement(self) -> str:
-        """The config's system message, and what is measured."""
-        told = str(self.settings.get("system_message") or "").strip()
+        """The config's system message, and the metrics."""
+        message = str(self.settings.get("system_message") or "").strip()
         goal = "combined_score" if "combined_score" not in self.objectives else "the score"
         request = (
             f"Improve this {self.language} program. It is measured by {', '.join(self.objectives)}; higher is better, "
             f"and {goal} decides. Only what stands between EVOLVE-BLOCK-START and EVOLVE-BLOCK-END may change."
         )
         lower = lower_told(self.objectives, self.directions)
-        return "\n\n".join(filter(None, (told, request, lower)))
+        return "\n\n".join(filter(None, (message, request, lower)))
 
     def seed_answer(self) -> str:
         """The initial program as it is."""
         return self._original
 
     def fingerprint(self) -> str:
-        """Of the evaluator, the initial program, what these can use in the folder, and what the config says of scores;
-        its other keys may change between a run and its resume."""
+        """Of the evaluator, the initial program, the files in the folder that these can use, and the config's keys
+        about scores; its other keys may change between a run and its resume."""
         files = files_named_by([self.evaluator_file, self.program], self.folder)
         return files_fingerprint(self.folder, files - {self._config}, {k: self.settings.get(k) for k in _OF_SCORES})
 
@@ -162,11 +162,11 @@ class OpenEvolveProblem(Problem):
         text = answer.replace("\r\n", "\n").replace("\r", "\n")
         given, own = regions(text), regions(self._original)
         if given is None or own is None or not own.blocks or len(given.blocks) != len(own.blocks):
-            text = strip_fence(text, self.language)  # else its markers say better than a fence what belongs to it
+            text = strip_fence(text, self.language)  # else its markers show better than a fence what belongs to it
         return splice(self._original, text)
 
     def score(self, answer: str) -> Score:
-        """Run the evaluator. Raises ScorerFault naming evaluator.py where it fails by itself."""
+        """Run the evaluator. Raises ScorerFault naming evaluator.py if it fails by itself."""
         if self.fault is not None:
             raise self.fault
         try:
@@ -212,7 +212,7 @@ class OpenEvolveProblem(Problem):
         return self.score_of_metrics(metrics, feedback, _one_line(error) if error else None)
 
     def score_of_metrics(self, metrics: Mapping[str, float], feedback: str = "", error: str | None = None) -> Score:
-        """What metrics of the evaluator come to, measured here or, in a checkpoint, elsewhere. All must be finite."""
+        """The Score of an evaluator's metrics, measured here or, in a checkpoint, elsewhere. All must be finite."""
         raw = metrics
         metrics = {name: reward_of(value, self.directions.get(name)) for name, value in raw.items()}
         rewards = tuple(metrics.get(name, 0.0) for name in self.objectives)
@@ -238,9 +238,9 @@ class OpenEvolveProblem(Problem):
             first = not self._strange
             self._strange |= new
             if first:
-                told = ", ".join(sorted(new))
+                names = ", ".join(sorted(new))
                 warnings.warn(
-                    f"{self.evaluator_file}: {told}: no metric of the initial program, ignored",
+                    f"{self.evaluator_file}: {names}: no metric of the initial program, ignored",
                     stacklevel=2,
                 )
 

@@ -16,7 +16,7 @@ _MARKER = re.compile(r"^\W*EVOLVE-BLOCK-(START|END)\b|# EVOLVE-BLOCK-(START|END)
 
 
 class NotSpliceable(ValueError):
-    """An answer that cannot be put back into the program's blocks; the message tells the answer's author why."""
+    """An answer that cannot be put back into the program's blocks; the message gives its author the reason."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Regions:
     blocks: tuple[tuple[str, ...], ...]
 
 
-@functools.lru_cache(maxsize=16)  # the problem's own program, and an answer on its way to its score
+@functools.lru_cache(maxsize=16)  # the problem's program, and an answer on its way to its score
 def regions(text: str) -> Regions | None:
     """The program's regions, or None if markers are nested or unmatched."""
     fixed: list[tuple[str, ...]] = []
@@ -57,10 +57,10 @@ def regions(text: str) -> Regions | None:
 def splice(original: str, answer: str) -> str:
     """`original` with the contents of its blocks taken from `answer`; nothing outside them changes.
 
-    - A program without blocks evolves whole: the answer itself.
+    - A program without blocks evolves completely: the answer itself.
     - An answer with as many blocks as the program: their contents.
-    - An answer without markers, where the program has one block: if it begins and ends with what stands outside the
-      block, what is between; if it defines none of what is defined outside, all of it.
+    - An answer without markers, if the program has one block: if it begins and ends with the code outside the block,
+      the part between; if it defines no name that is defined outside, all of it.
     Anything else raises NotSpliceable, as does an original whose own markers do not match.
     """
     program = regions(original)
@@ -71,8 +71,8 @@ def splice(original: str, answer: str) -> str:
     given = regions(answer)
     count = len(program.blocks)
     if given is None or (given.blocks and len(given.blocks) != count):
-        found = "unmatched markers" if given is None else f"{len(given.blocks)} blocks"
-        raise NotSpliceable(f"the program has {count} EVOLVE-BLOCK(s) and the answer {found}; keep every marker line")
+        actual = "unmatched markers" if given is None else f"{len(given.blocks)} blocks"
+        raise NotSpliceable(f"the program has {count} EVOLVE-BLOCK(s) and the answer {actual}; keep every marker line")
     blocks = given.blocks or (_unmarked(program, answer),)
     lines: list[str] = []
     for fixed, block in zip(program.fixed, blocks, strict=False):

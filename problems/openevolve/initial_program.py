@@ -1,4 +1,4 @@
-"""Which file of an OpenEvolve directory is its initial program: OpenEvolve is told, a directory has to be read."""
+"""Finds the initial program of an OpenEvolve directory: OpenEvolve gets its name, a directory must be searched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVALUATOR = "evaluator.py"
 
 
 def initial_program(folder: Path) -> Path:
-    """The one `initial_program.*`; else the one file with EVOLVE-BLOCKs; else the one program beside evaluator.py.
+    """The one `initial_program.*`; else the one file with EVOLVE-BLOCKs; else the one program next to evaluator.py.
     BadAddress, with the files to choose from, if none or several fit."""
     if not folder.is_dir():
         raise BadAddress(f"{folder} is no directory")
@@ -22,17 +22,19 @@ def initial_program(folder: Path) -> Path:
     code = [p for p in files if p.suffix.lower() in LANGUAGES]
     named = [p for p in files if p.stem == "initial_program" and p.suffix != ".pyc"]
     marked = [p for p in code if evolves(p)]
-    found = next((group for group in (named, marked, code) if group), [])
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    candidates = next((group for group in (named, marked, code) if group), [])
+    if len(candidates) == 1:
+        return candidates[0]
+    if not candidates:
         raise BadAddress(f"{folder} has no initial_program.*, and no other program next to {EVALUATOR}")
-    names = ", ".join(p.name for p in found)
-    raise BadAddress(f"{folder} has {len(found)} files that may be its initial program ({names}); name it: {found[0]}")
+    names = ", ".join(p.name for p in candidates)
+    raise BadAddress(
+        f"{folder} has {len(candidates)} files that may be its initial program ({names}); name it: {candidates[0]}"
+    )
 
 
 def is_initial_program(path: Path) -> bool:
-    """Whether a file is named as the initial program of its directory, rather than as a scorer of its own."""
+    """Whether a file has the name of its directory's initial program, rather than of a scorer."""
     if not path.with_name(EVALUATOR).is_file() or path.suffix.lower() not in LANGUAGES:
         return False
     return path.suffix != ".py" or evolves(path) or not is_scorer(path)
@@ -41,10 +43,10 @@ def is_initial_program(path: Path) -> bool:
 def evolves(path: Path) -> bool:
     """Whether the file has EVOLVE-BLOCKs."""
     try:
-        found = regions(path.read_text(encoding="utf-8"))
+        blocks = regions(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return False
-    return found is not None and bool(found.blocks)
+    return blocks is not None and bool(blocks.blocks)
 
 
 def language_of(program: Path) -> str:
@@ -53,7 +55,7 @@ def language_of(program: Path) -> str:
 
 
 def is_scorer(path: Path) -> bool:
-    """Whether the file defines what a scorer file has (problems.custom.scorer_file)."""
+    """Whether the file defines the names of a scorer file (problems.custom.scorer_file)."""
     try:
         body = parse_source(path.read_text(encoding="utf-8")).body
     except (OSError, ValueError, SyntaxError):
