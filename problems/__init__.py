@@ -1,6 +1,6 @@
-"""What is searched: the contract of a problem, the problems themselves, and how answers are scored.
+"""The contract of a problem, the problems themselves, and the scoring of answers.
 
-Importing this package loads nothing but the contract; the rest comes when it is first named.
+Importing this package loads only the contract; the rest comes when it is first named.
 """
 
 from __future__ import annotations

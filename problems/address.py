@@ -1,9 +1,9 @@
-"""Addresses as users write them, taken apart in one place: problems, policies, clusters, files and lists of them.
+"""Parses users' addresses, in one place: problems, policies, clusters, files and lists of them.
 
     KIND:PLACE?NAME=VALUE&.../INDEX      KIND:PLACE/FIRST-LAST
 
-Whether an address names anything shows when it is looked up. What is wrong with one is a BadAddress of one line, with
-a close name if there is one.
+Whether an address names anything shows when it is looked up. An error is a BadAddress of one line, with a close name if
+there is one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NUMBER, NAMES = "[0-9]{1,9}", "[^?/]+"
 
 @dataclass(frozen=True)
 class Place(Generic[Value]):
-    """What stands after a kind and its colon. index: "" for the whole set."""
+    """The text after a kind and its colon. index: "" for the whole set."""
 
     path: str
     options: Mapping[str, Value] = field(default_factory=dict)
@@ -52,12 +52,12 @@ def parse_place(kind: str, rest: str, known: Mapping[str, Callable[[str], Value]
     known: the options of this kind with their readers, as for `read_options`; index: a pattern of an INDEX
     Raises BadAddress.
     """
-    found = re.fullmatch(rf"([^?]+?)(?:\?([^?/]*))?(?:/({index}))?", rest)
-    if found is None:
+    matched = re.fullmatch(rf"([^?]+?)(?:\?([^?/]*))?(?:/({index}))?", rest)
+    if matched is None:
         raise BadAddress(f"{kind}:{rest} names nothing; see `evo problems` for the sets, or name a file")
-    parts = (part.partition("=") for part in (found[2] or "").split("&") if part)
+    parts = (part.partition("=") for part in (matched[2] or "").split("&") if part)
     options = read_options(f"{kind}:{rest}", ((name, value) for name, _, value in parts), known)
-    return Place(found[1], options, found[3] or "")
+    return Place(matched[1], options, matched[3] or "")
 
 
 def split_options(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -68,8 +68,8 @@ def split_options(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 def split_range(rest: str) -> tuple[str, int, int] | None:
     """`PLACE/FIRST-LAST`, both ends included; None for another form."""
-    found = _RANGE.fullmatch(rest)
-    return (found[1], int(found[2]), int(found[3])) if found else None
+    matched = _RANGE.fullmatch(rest)
+    return (matched[1], int(matched[2]), int(matched[3])) if matched else None
 
 
 def read_options(

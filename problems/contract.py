@@ -1,10 +1,9 @@
-"""The contract between a search and what it searches: a Problem turns an answer into a Score.
+"""The contract between a search and its problems: a Problem turns an answer into a Score.
 
 Two kinds of failure never mix. A fault of the *answer* (it does not parse, crashes, times out) is a Score: zero
-rewards, the reason in `error`, something for the next prompt in `feedback`. A fault of the *scorer* (it raises, returns
-nothing, or a number that is not finite) raises ScorerFault, which stops the search of that problem alone: turned into
-reward 0 it would become a training signal. Only where the scorer still takes the seed is it the doing of the one answer
-(problems.scoring).
+rewards, the reason in `error`, a text for the next prompt in `feedback`. A fault of the *scorer* (it raises, returns
+nothing, or a number that is not finite) raises ScorerFault, which stops the search of only that problem: as reward 0 it
+would become a training signal. Only if the scorer still scores the seed is it a fault of the answer (problems.scoring).
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from problems.redaction import redact
 
 ANSWER_FORMATS = ("text", "python", "route", "tagged")
 """How an answer is written: `text` as it is, `python` in a code fence, `route` as maze moves, `tagged` as fields in
-tags of its own, which the statement shows."""
+tags that the statement shows."""
 EXECUTIONS = ("never", "apart", "shared", "unconfined", "unknown")
-"""Where what an answer says is executed: `never`, in a sandbox process `apart` from the one that judges it, in a
-sandbox process `shared` with it, in a process that nothing confines (`unconfined`), or `unknown`."""
+"""Where an answer's code is executed: `never`, in a sandbox process `apart` from its scorer's, in a sandbox process
+`shared` with the scorer, in an `unconfined` process, or `unknown`."""
 
 
 class ScorerFault(Exception):
@@ -31,8 +30,8 @@ class ScorerFault(Exception):
 
 
 class BadAddress(ValueError):
-    """A problem, policy or database address that names nothing; one line that says what would, without the keys and
-    passwords that an address may hold."""
+    """A problem, policy or database address that names nothing; one line with valid alternatives, without keys and
+    passwords of the address."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(redact(message))
@@ -45,8 +44,8 @@ class Score:
     rewards: (d,) in the order of Problem.objectives, higher is better, finite
     fitness: the deployment scalar that the search maximises; solved is fitness >= Problem.target
     features: behaviour, for the archive's cells
-    feedback: what the next prompt may show (errors, failing cases, a scorer's artifacts)
-    error: the answer's own fault in one line, or None
+    feedback: text that the next prompt may show (errors, failing cases, a scorer's artifacts)
+    error: the answer's fault in one line, or None
     """
 
     rewards: tuple[float, ...]
@@ -76,7 +75,7 @@ class Score:
 
 @runtime_checkable
 class MinimalProblem(Protocol):
-    """What a third party implements; `complete_problem` makes a Problem of it.
+    """The part that a third party implements; `complete_problem` makes a Problem of it.
 
     name: its address, unique within a run
     objectives: names of the reward vector's d components
@@ -169,8 +168,8 @@ class Problem(ABC):
 
     def canonical(self, answer: str) -> str:
         """The form in which an answer is stored, compared and scored (moves upper-cased, code spliced back into the
-        blocks that may change). Never raises: it returns what it cannot read as it is, for `score` to fail. By default
-        code out of its fence for `python`, else the text without white space around it."""
+        blocks that may change). Never raises: an unreadable answer comes back unchanged, for `score` to fail. By
+        default code out of its fence for `python`, else the text without white space around it."""
         from problems.python_syntax import strip_fence  # not for sandbox processes, which import this module too
 
         return strip_fence(answer) if self.answer_format == "python" else answer.replace("\r\n", "\n").strip()
@@ -236,7 +235,7 @@ class ScoresMetrics(Protocol):
 
 @runtime_checkable
 class PromptSettings(Protocol):
-    """A problem with settings of its own, those of an OpenEvolve config.yaml (problems.openevolve.config).
+    """A problem with settings from an OpenEvolve config.yaml (problems.openevolve.config).
 
     settings: if there are any, OpenEvolve's templates make its prompts
     """
@@ -261,11 +260,11 @@ _OPTIONAL = (
     *("fault", "seed_answer", "canonical", "fingerprint"),
     *("known_answers", "batched", "score_batch", "score_seed", "verify_record", "score_of_metrics", "settings"),
 )
-"""What a third party's object may have besides."""
+"""Optional members of a third party's object."""
 
 
 class _Completed(Problem):
-    """A third party's object with MEMBERS, and Problem's defaults for what else it lacks."""
+    """A third party's object with MEMBERS, with Problem's defaults for missing ones."""
 
     def __init__(self, given: MinimalProblem) -> None:
         self._given = given
@@ -294,7 +293,7 @@ def complete_problem(given: object) -> Problem | None:
 
 
 def _code_fingerprint(problem: Problem, kind: type) -> str:
-    """Of the class's source file, what a prompt says of the problem, and what solves it."""
+    """Of the class's source file, the problem's statement, and the target."""
     from problems.fingerprint import code_fingerprint  # not for sandbox processes
 
     said = [problem.statement(), problem.seed_answer(), problem.answer_format]

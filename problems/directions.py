@@ -1,4 +1,4 @@
-"""Which way a metric is better. A search maximises; what a scorer measures may have to be small.
+"""Which direction of a metric is better. A search maximises; a scorer's metric may be better when smaller.
 
 A direction is declared (`directions` in a scorer file or in an OpenEvolve directory's config.yaml: a metric's name to
 "max" or "min"), never guessed: a name that suggests "lower is better" only warns. Timings differ from run to run, so
@@ -39,8 +39,8 @@ def _words(name: str) -> set[str]:
 
 
 def reward_of(value: float, direction: str | None) -> float:
-    """The metric as a reward, higher is better. "min": 1 / (1 + value), and 1 - value below 0: it falls as the metric
-    rises and stays above 0, which is what a failed answer has."""
+    """The metric as a reward, higher is better. "min": 1 / (1 + value), and 1 - value below 0: it falls as the
+    metric rises and stays above 0, the score of a failed answer."""
     if direction != "min":
         return value
     return 1 / (1 + value) if value >= 0 else 1 - value
@@ -56,7 +56,7 @@ def check_directions(value: object) -> dict[str, str]:
 
 
 def choose_objectives(names: Sequence[str], asked: Iterable[str]) -> tuple[str, ...]:
-    """`names` without the timings that no one asked for; all of them if nothing else is left."""
+    """`names` without the timings that were not requested; all of them if no other name is left."""
     wanted = set(asked)
     return tuple(name for name in names if name in wanted or not is_timing(name)) or tuple(names)
 
@@ -73,7 +73,7 @@ def doubts(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
 def warn_of_objectives(
     file: str, objectives: Iterable[str], timings: Sequence[str], directions: Mapping[str, str], where: str = ""
 ) -> None:
-    """Warn of timings that are no objectives, and of objectives that `doubts` has something to say about. file: the
+    """Warn of timings that are not objectives, and of objectives for which `doubts` has a message. file: the
     scorer's; where: directions are declared, if not there"""
     if timings:
         warnings.warn(f"{file}: {', '.join(timings)}: timings, no objectives unless named", stacklevel=6)
@@ -82,7 +82,7 @@ def warn_of_objectives(
 
 
 def describe_directions(objectives: Iterable[str], directions: Mapping[str, str]) -> str:
-    """A sentence for the statement about what is better when lower; "" if nothing is."""
+    """A sentence for the statement about objectives that are better when lower; "" if there are none."""
     lower = [name for name in objectives if directions.get(name) == "min"]
     if not lower:
         return ""

@@ -41,8 +41,8 @@ def _load(load: Callable[[], Any], place: str, what: str) -> Any:
 
 
 def _is_there(module: str) -> bool:
-    """Whether the module exists; nothing is imported. Only a module that its package lacks counts as missing: what is
-    wrong with a package is better told by its import."""
+    """Whether the module exists; nothing is imported. Only a module that its package lacks counts as missing: the
+    import of a broken package gives the better message."""
     top, *names = module.split(".")
     try:
         spec = importlib.util.find_spec(top)

@@ -37,7 +37,7 @@ class ProblemSet:
     """A set of problems as `evo problems` lists it.
 
     name: its address
-    count: how many problems it has; None if only making them would tell
+    count: how many problems it has; None if counting would mean making them
     objectives: the names of the reward vector's components
     """
 
@@ -51,7 +51,7 @@ class ProblemSet:
 
 @dataclass(frozen=True)
 class AnswerReader:
-    """A function that reads what a model wrote, for fuzzing. read: never raises; seeds: texts that it accepts."""
+    """A function that reads a model's text, for fuzzing. read: never raises; seeds: texts that it accepts."""
 
     name: str
     read: Callable[[str], object]
@@ -61,9 +61,9 @@ class AnswerReader:
 class ProblemFamily:
     """Base class of a family. Subclasses define `name`, `resolve` and `sets`; the rest has a default.
 
-    name: what stands before the colon
+    name: the text before the colon
     reads_files: `NAME:FILE` is an address too
-    has_best_known: its problems have a best value known, which displays look up
+    has_best_known: its problems have a best known value, which displays look up
     example: the address of one problem that resolves without files or network; "" if there is none
     """
 

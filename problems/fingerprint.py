@@ -1,6 +1,6 @@
-"""Fingerprints: 16 hexadecimal digits that change when what decides a problem's scores changes.
+"""Fingerprints: 16 hexadecimal digits that change with anything that affects a problem's scores.
 
-They depend on contents alone, never on a machine, a path or a time. A run keeps them, so that a scorer or data file
+They depend only on contents, never on a machine, a path or a time. A run keeps them, so that a scorer or data file
 that is edited between a run and its resume is noticed.
 """
 
@@ -40,14 +40,14 @@ def code_fingerprint(kind: type, *parts: object) -> str:
 
 def files_fingerprint(folder: Path, files: Iterable[Path], *parts: object) -> str:
     """Of `files` by their paths relative to `folder` and their contents, and of `parts`."""
-    found: list[object] = []
+    contents: list[object] = []
     for name, file in sorted((os.path.relpath(file, folder), file) for file in set(files)):
-        found += [Path(name).as_posix(), file.read_bytes()]
-    return fingerprint_of(*found, *parts)
+        contents += [Path(name).as_posix(), file.read_bytes()]
+    return fingerprint_of(*contents, *parts)
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Every file in `folder` and its subfolders, save hidden ones, byte code and OpenEvolve's own output."""
+    """Every file in `folder` and its subfolders, except hidden ones, byte code and OpenEvolve's output."""
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith(".")]
         for name in names:
@@ -57,25 +57,25 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def files_named_by(code: Iterable[Path], folder: Path) -> set[Path]:
-    """`code` itself and the files of `folder` that it can use: modules beside it that it imports (and what those name),
-    and every file whose suffix, name or folder is written in it.
+    """`code` itself and the files of `folder` that it can use: modules next to it that it imports (and the files that
+    those name), and every file whose suffix, name or folder is written in it.
 
-    The whole folder would be too much: a run's own database, its reports and exports often stand beside the scorer.
+    The whole folder would be too much: a run's database, reports and exports are often next to the scorer.
     """
-    found: set[Path] = set()
+    files: set[Path] = set()
     pending = list(code)
     others = list(files_below(folder))
     while pending:
         file = pending.pop()
-        if file in found:
+        if file in files:
             continue
-        found.add(file)
+        files.add(file)
         if file not in code and file.suffix != ".py":
             continue  # data names nothing
         text = file.read_bytes().decode("utf-8", "replace")
         pending += _imported(text, (file.parent, folder))
         pending += [other for other in others if _named(other.relative_to(folder), text)]
-    return found
+    return files
 
 
 def _named(path: Path, text: str) -> bool:

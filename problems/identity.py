@@ -16,7 +16,7 @@ _MISSING = object()
 
 
 def identity(answer: str, answer_format: str) -> bytes:
-    """16 bytes, equal for answers that differ in layout alone (comments and spacing in Python, white space in text).
+    """16 bytes, equal for answers that differ only in layout (comments and spacing in Python, white space in text).
 
     Python without a tree (problems.python_syntax) falls back to its text. Docstrings count: they are part of the tree.
     """

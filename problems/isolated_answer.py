@@ -1,4 +1,4 @@
-"""An answer in a sandbox process of its own, apart from its scorer's, so that it can neither forge nor fault its score.
+"""An answer in a separate sandbox process from its scorer, so that it can neither forge nor break its score.
 
 A scorer's file that imports or executes an answer was written for one process. Most need little of the answer: they
 call its functions with plain values and arrays, and measure the results. That much works across two processes

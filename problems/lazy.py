@@ -9,11 +9,11 @@ from typing import Any
 
 def lazy_exports(package: str, **homes: str) -> tuple[Callable[[str], Any], list[str]]:
     """(`__getattr__`, `__all__`) of the package. homes: a module of it, __ for a dot -> its names, by spaces"""
-    found = {name: f"{package}.{home.replace('__', '.')}" for home, names in homes.items() for name in names.split()}
+    modules = {name: f"{package}.{home.replace('__', '.')}" for home, names in homes.items() for name in names.split()}
 
     def load(name: str) -> Any:
-        if name not in found:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(found[name]), name)
+        return getattr(import_module(modules[name]), name)
 
-    return load, sorted(found)
+    return load, sorted(modules)

@@ -20,9 +20,9 @@ def kept(parent: Sequence[object], child: Sequence[object]) -> tuple[float, floa
 def share_kept(parent: str, child: str, answer_format: str) -> float | None:
     """The share of a parent that an answer keeps, from 0 to 1.
 
-    Of a route the moves of its common beginning and end; of code and text the lines that stand in the answer in the
-    same order (difflib), without blank ones; of a single line its words. None for an empty parent, and for answers of
-    more than LONGEST lines.
+    In a route, the moves of the common beginning and end; in code and text, the lines that the answer has in the same
+    order (difflib), without blank ones; in a single line, its words. None for an empty parent, and for answers of more
+    than LONGEST lines.
     """
     if answer_format == "route":
         return sum(kept(parent, child)) if parent else None
@@ -34,6 +34,6 @@ def share_kept(parent: str, child: str, answer_format: str) -> float | None:
 
 
 def _pieces(parent: str, child: str) -> tuple[list[str], list[str]]:
-    """Lines without the space at their ends, or words where the parent has one line alone."""
+    """Lines without trailing space, or words if the parent has only one line."""
     before, after = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in (parent, child))
     return (parent.split(), child.split()) if len(before) == 1 else (before, after)

@@ -19,7 +19,7 @@ SHARED_CHARACTERS = 32_768
 # CPython 3.11 counts the depth of a tree under construction once for all threads, and raises a SystemError where the
 # garbage collector lets another thread parse meanwhile; catch_warnings is not made for several threads either
 _one_at_a_time = threading.Lock()
-_NAME = r"[\w\x80-\U0010ffff]++"  # no ASCII letters alone: it may hold any character beyond them
+_NAME = r"[\w\x80-\U0010ffff]++"  # not only ASCII letters: it may hold any character beyond them
 _MOST_DOTS = 64
 
 # Possessive: no line is gone through twice
@@ -49,15 +49,15 @@ def parse_source(text: str, mode: Literal["eval"]) -> ast.Expression: ...
 @overload
 def parse_source(text: str, mode: str) -> ast.Module | ast.Expression: ...
 def parse_source(text: str, mode: str = "exec") -> Any:
-    """As ast.parse, in one thread at a time, and without its warnings; for text that somebody vouches for. Raises what
-    ast.parse does. Nothing in this process should parse in any other way."""
+    """As ast.parse, in one thread at a time, and without its warnings; for trusted text. Raises as ast.parse does.
+    All code in this process should parse through these functions."""
     with _one_at_a_time, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an invalid escape in a text is not ours to report
         return ast.parse(text, mode=mode)
 
 
 def parse_python(code: str) -> ast.Module | None:
-    """The syntax tree, or None for what is not valid Python, nests too deeply, or is longer than these limits."""
+    """The syntax tree; None for invalid Python, too deep nesting, or a text beyond these limits."""
     if len(code) > MOST_CHARACTERS or (len(code) > MOST_TOKENS and count_tokens(code) > MOST_TOKENS):
         return None
     if code.count(".") >= _MOST_DOTS and _long_dotted_name().search(code):
@@ -70,7 +70,7 @@ def parse_python(code: str) -> ast.Module | None:
 
 @functools.cache
 def _token() -> re.Pattern[str]:
-    """Compiled when first asked for, as the next: they take 15 ms, and short code needs neither."""
+    """Compiled at first use, like the next: they take 15 ms, and short code needs neither."""
     return re.compile(rf"{_NAME}|[^\w\s]|\n")
 
 

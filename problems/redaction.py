@@ -1,7 +1,7 @@
-"""Secrets out of text that is printed or stored: passwords and keys in URLs, values of the environment that are secrets
-by their name, and what has the form of a key.
+"""Removes secrets from text that is printed or stored: passwords and keys in URLs, values of environment variables with
+secret names, and strings in the form of a key.
 
-What cannot be told from other text stays: a key in the path of a URL, and one in a variable with a harmless name.
+Secrets that look like other text stay: a key in the path of a URL, and one in a variable with a harmless name.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _remembered: set[str] = set()
 
 
 def remember(secret: str | None) -> None:
-    """Hide this value from now on: one that neither its place nor its form tells."""
+    """Hide this value from now on: a secret that neither its place nor its form shows."""
     if secret and len(secret) >= _SHORTEST:
         _remembered.add(secret)
 
 
 def redact(text: str) -> str:
-    """The text, with *** for what is secret in it."""
+    """The text, with *** in place of secrets."""
     text = redact_known(text)
     for pattern, hidden in _PATTERNS:
         text = pattern.sub(hidden, text)
@@ -51,12 +51,12 @@ def redact(text: str) -> str:
 
 
 def redact_beginning(text: str, length: int) -> str:
-    """The first characters: a secret is hidden before the cut, which could leave half of one that nothing tells."""
+    """The first characters: secrets are hidden before the cut, which could leave an unrecognisable half of one."""
     return redact(text[: length + _CONTEXT])[:length]
 
 
 def redact_known(text: str) -> str:
-    """The text without values that are known to be secret, whatever stands around them."""
+    """The text without known secret values, whatever the text around them."""
     for secret in _known():
         if secret in text:
             text = text.replace(secret, HIDDEN)

@@ -4,15 +4,15 @@
     maze:train/900-999  programs:easy/0-4        a part of a set, both ends included
     programs:shipped  programs:easy/3            programming problems that ship (shipped, easy, medium, hard)
     programs:FILE.jsonl  programs:FILE.jsonl/12  HumanEval, MBPP, EvalPlus, LiveCodeBench or LeetCodeDataset, from 0
-    programs:FILE?from=2024-08-01&to=2025-02-01  those of a window of dates
+    programs:FILE?from=2024-08-01&to=2025-02-01  the problems of a window of dates
     livecodebench:PATH  livecodebench:PATH/ID    LiveCodeBench as in the VPO paper (problems.programs.sets)
-    list:FILE                                    the addresses in a file, one a line (problems.address)
+    list:FILE                                    the addresses in a file, one per line (problems.address)
     PATH/scorer.py                               a file with score(answer) (problems.custom.scorer_file)
     PATH/directory  PATH/directory/config.yaml   an OpenEvolve problem directory (problems.openevolve.directory)
     PATH/problem.yaml  PATH/directory            a program of one file or several, scored by a command
                                                  (problems.custom.command)
-    PATH/directory/program.py                    the same, where several files may be its initial program
-    score:NAME                                   a Python function, where the caller gives it (see `given`)
+    PATH/directory/program.py                    the same, if several files may be its initial program
+    score:NAME                                   a Python function, if the caller gives it (see `given`)
     NAME  NAME:REST                              registered with @problems.register("NAME"), or under the entry point
                                                  group "evo.problems", as the families in problems/plugins are
 
@@ -68,7 +68,7 @@ _Made = TypeVar("_Made")
 
 
 def register(name: str) -> Callable[[_Made], _Made]:
-    """Decorator: `name` becomes an address of what the decorated class or function makes."""
+    """Decorator: `name` becomes an address of the result of the decorated class or function."""
     if not name or any(mark in name for mark in ":/ "):
         raise ValueError(f"{name!r} cannot be registered: a name has no colon, slash or space")
     if name in _RESERVED:
@@ -95,7 +95,7 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
     """The problems that an address names, at most the first `limit`.
 
     sandbox: where hostile code runs; by default the process's own, opened when a problem first needs it
-    Raises BadAddress, one line with what would work. A custom scorer's own fault shows when it scores.
+    Raises BadAddress, one line with valid alternatives. A custom scorer's fault shows when it scores.
     """
     if limit is not None and limit < 1:
         raise BadAddress(f"a limit of {limit} leaves no problems")
@@ -122,11 +122,11 @@ def resolve(address: str, limit: int | None = None, sandbox: Callable[[], Sandbo
 
 def families() -> list[ProblemFamily]:
     """Every family that can be named here: the built-in ones, then those of entry points by name."""
-    found = []
+    loaded = []
     for name in _names():
-        with contextlib.suppress(BadAddress):  # describe_sets shows what is wrong with it
-            found.append(_find_named(name))
-    return [made for made in found if isinstance(made, ProblemFamily)]
+        with contextlib.suppress(BadAddress):  # describe_sets shows the fault
+            loaded.append(_find_named(name))
+    return [made for made in loaded if isinstance(made, ProblemFamily)]
 
 
 def has_best_known(address: str) -> bool:
@@ -174,12 +174,12 @@ def _kind_has_best_known(kind: str) -> bool:
 
 
 def _names() -> list[str]:
-    """Every name that may stand before a colon: the built-in ones first."""
+    """Every name that may come before a colon: the built-in ones first."""
     return [*BUILT_IN, *sorted({*_registered, *find_entry_points(ENTRY_POINTS)} - set(BUILT_IN))]
 
 
 def _find_named(name: str) -> Any | None:
-    """What a name is registered as, here, by the caller or by an entry point; None for an unknown name."""
+    """The object registered under a name, here, by the caller or by an entry point; None for an unknown name."""
     if name in BUILT_IN:
         return load_built_in(BUILT_IN[name], name)
     if name in _registered:
@@ -242,7 +242,7 @@ def _at_path(address: str, sandbox: Callable[[], Sandbox]) -> Any:
 
 
 def _refuse_folder(address: str, folder: Path) -> NoReturn:
-    """BadAddress for a directory that is no problem: what it holds instead, and how that is named."""
+    """BadAddress for a directory that is not a problem: its contents, and the address of a problem in it."""
     from problems.openevolve.initial_program import is_scorer
 
     place = address.rstrip("/")
@@ -252,8 +252,8 @@ def _refuse_folder(address: str, folder: Path) -> NoReturn:
     if len(scorers) > 1:
         named = " ".join(scorers) if len(scorers) < 4 else f"{place}/*.py"
         raise BadAddress(f"{address} {what}, but {len(scorers)} scorers; name them all: {named}")
-    if found := [*scorers, *tasks]:
-        raise BadAddress(f"{address} {what}; did you mean {' or '.join(found[:3])}?")
+    if usable := [*scorers, *tasks]:
+        raise BadAddress(f"{address} {what}; did you mean {' or '.join(usable[:3])}?")
     raise BadAddress(f"{address} {what}; a problem can also be a file with score(answer)")
 
 

@@ -1,7 +1,7 @@
-"""What scoring one answer takes of a machine, as a scorer declares it: {"cpus": 2, "gpus": 1, "NAME": 1}.
+"""The resources of a machine for scoring one answer, as a scorer declares them: {"cpus": 2, "gpus": 1, "NAME": 1}.
 
-A cluster gives it to each scoring process (evo.cluster.scoring). One machine scores all the same, and says so where it
-plainly has not got it.
+A cluster reserves them for each scoring process (evo.cluster.scoring). A single machine scores anyway, and warns if it
+plainly lacks them.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def check_resources(value: object) -> dict[str, float]:
         if not isinstance(name, str) or not name or not number or not 0 <= amount < math.inf:
             raise ValueError(wrong)
         if name.lower() in ("cpu", "gpu", "cpus", "gpus") and name not in (CPUS, GPUS):
-            raise ValueError(f"{value!r}; the names are cpus and gpus, others are a cluster's own")
+            raise ValueError(f"{value!r}; the names are cpus, gpus, and resources that a cluster defines")
     return {str(name): float(amount) for name, amount in value.items()}
 
 
 def most_of(declared: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Of each resource what the greediest takes: one scoring process serves all problems of a run."""
-    found: dict[str, float] = {}
-    for one in declared:
-        for name, amount in one.items():
-            found[name] = max(amount, found.get(name, 0.0))
-    return found
+    """The maximum of each resource: one scoring process serves all problems of a run."""
+    largest: dict[str, float] = {}
+    for demand in declared:
+        for name, amount in demand.items():
+            largest[name] = max(amount, largest.get(name, 0.0))
+    return largest
 
 
 def describe_resources(resources: Mapping[str, float]) -> str:
@@ -46,15 +46,14 @@ def describe_resources(resources: Mapping[str, float]) -> str:
 
 
 def lacking(resources: Mapping[str, float], devices: str = "/dev") -> str:
-    """What of these this machine plainly has not got, "" if nothing can be said: GPUs that no driver shows (on
-    Linux), and CPUs."""
-    found = []
+    """The resources that this machine plainly lacks, "" if unknown: GPUs that no driver shows (on Linux), and CPUs."""
+    missing = []
     if resources.get(CPUS, 0.0) > cores():
-        found.append(f"{resources[CPUS]:g} CPUs ({cores()} here)")
+        missing.append(f"{resources[CPUS]:g} CPUs ({cores()} here)")
     gpus = resources.get(GPUS, 0.0)
     if gpus > 0 and sys.platform == "linux" and not Path(devices, "kfd").exists():
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0").strip() in ("", "-1")
-        here = 0 if hidden else sum(one.name[6:].isdecimal() for one in Path(devices).glob("nvidia*"))
+        here = 0 if hidden else sum(device.name[6:].isdecimal() for device in Path(devices).glob("nvidia*"))
         if here < math.ceil(gpus):
-            found.append(f"{gpus:g} GPU{'s' * (gpus != 1)} ({here or 'none'} here)")
-    return " and ".join(found)
+            missing.append(f"{gpus:g} GPU{'s' * (gpus != 1)} ({here or 'none'} here)")
+    return " and ".join(missing)

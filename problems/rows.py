@@ -28,8 +28,8 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 def _json(path: Path) -> Iterator[dict[str, Any]]:
     text = path.read_text(encoding="utf-8")
     if text.lstrip().startswith("["):
-        found = _parsed(text, str(path))
-        pairs = [(f"{path}, row {number}", row) for number, row in enumerate(found)]
+        parsed = _parsed(text, str(path))
+        pairs = [(f"{path}, row {number}", row) for number, row in enumerate(parsed)]
     else:
         lines = enumerate(text.split("\n"), 1)
         pairs = [(f"{path}:{number}", _parsed(line, f"{path}:{number}")) for number, line in lines if line.strip()]
@@ -62,11 +62,11 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
 def field_of(row: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
     """row[name], checked. Raises BadAddress naming the row and the field."""
     if not isinstance(row, Mapping):
-        raise BadAddress(f"{where}: {name} is asked of a {type(row).__name__}, where an object with keys was due")
+        raise BadAddress(f"{where}: {name} is requested of a {type(row).__name__}, where an object with keys was due")
     value = row.get(name)
     if not isinstance(value, kind):
-        told = "is missing" if value is None else f"is a {type(value).__name__}, not a {kind.__name__}"
-        raise BadAddress(f"{where}: {name} {told}")
+        fault = "is missing" if value is None else f"is a {type(value).__name__}, not a {kind.__name__}"
+        raise BadAddress(f"{where}: {name} {fault}")
     return value
 
 
@@ -74,8 +74,8 @@ def read_hub(data_set: str, split: str, instead: str, revision: str | None = Non
     """A split of a data set on the Hugging Face hub, in order.
 
     revision: a branch, tag, pull request or commit, if it is not the main branch
-    instead: what to do where the hub cannot be reached, as the end of a sentence
-    Raises BadAddress, one line, where `datasets` is not installed, or the hub does not answer or lacks it.
+    instead: what to do if the hub cannot be reached, as the end of a sentence
+    Raises BadAddress, one line, if `datasets` is not installed, or the hub does not answer or lacks it.
     """
     try:
         from datasets import load_dataset
@@ -89,5 +89,5 @@ def read_hub(data_set: str, split: str, instead: str, revision: str | None = Non
             get_session().head(f"{constants.ENDPOINT}/api/datasets/{data_set}", timeout=HUB_SECONDS).raise_for_status()
         return [dict(row) for row in load_dataset(data_set, split=split, revision=revision)]
     except Exception as error:  # noqa: BLE001 - whatever the libraries of today raise
-        told = " ".join(str(error).split())[:160] or type(error).__name__
-        raise BadAddress(f"the hub's {data_set} cannot be loaded ({told}); {instead}") from None
+        reason = " ".join(str(error).split())[:160] or type(error).__name__
+        raise BadAddress(f"the hub's {data_set} cannot be loaded ({reason}); {instead}") from None

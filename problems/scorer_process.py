@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ScorerProcess:
-    """Calls functions of the shim that stands before a user's file. Thread-safe."""
+    """Calls functions of the shim in front of a user's file. Thread-safe."""
 
     def __init__(self, file: Path | str, spec: EvaluatorSpec, limits: Limits, sandbox: Callable[[], Sandbox]) -> None:
         """file: the user's, or what else faults name"""
@@ -36,7 +36,7 @@ class ScorerProcess:
         files: Mapping[str, str] | None = None,
         host_call: HostCall | None = None,
     ) -> CaseOutcome:
-        """As Evaluator.call. Raises ScorerFault where the file cannot be loaded."""
+        """As Evaluator.call. Raises ScorerFault if the file cannot be loaded."""
         outcome = self._evaluator().call(function, *arguments, timeout=timeout, files=files, host_call=host_call)
         if self._spec.isolated and self._sandbox().mode != "none":
             return outcome
@@ -51,8 +51,8 @@ class ScorerProcess:
     def isolate_answer(
         self, answer: str, seconds: float, preload: tuple[str, ...], trying: bool = False
     ) -> AbstractContextManager[IsolatedAnswer]:
-        """An answer in a process of its own, to be the host_call of a call (problems.isolated_answer). trying: for one
-        answer, to see whether that will do: the worker does not load numpy for it"""
+        """An answer in a separate process, as the host_call of a call (problems.isolated_answer). trying: for one
+        answer, to test whether isolation works: the worker does not load numpy for it"""
         sandbox = self._sandbox().preloading(preload, COMPILED, usual=not trying)
         return isolate_answer(sandbox, answer, self._limits, seconds)
 

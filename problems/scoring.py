@@ -20,7 +20,7 @@ T = TypeVar("T")
 LINGER = 0.05
 """Seconds that an answer for a batch scorer waits for others."""
 MOST_FAULTS = 20
-"""Faults of a scorer that has judged nothing but its seed, after which they are its own."""
+"""After this many faults, a scorer that has judged nothing except its seed is at fault itself."""
 
 
 def cores() -> int:
@@ -29,13 +29,13 @@ def cores() -> int:
 
 
 class Scorer:
-    """At most `workers` answers are judged at a time; further callers wait, which holds back whoever produces answers.
+    """At most `workers` answers are judged at a time; further callers wait, which slows the producer of answers.
 
-    A problem with `inline = True` (a maze) is scored on the event loop itself, where a thread would cost more than the
-    work.
+    A problem with `inline = True` (a maze) is scored on the event loop itself, since a thread would cost more than
+    the work.
 
     workers: None for one per core
-    scored: answers judged so far; busy_seconds: the time that took, summed over workers; queued: answers that wait
+    scored: answers judged so far; busy_seconds: their time, summed over workers; queued: waiting answers
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -55,10 +55,10 @@ class Scorer:
     async def score(self, problem: Problem, answers: Sequence[str]) -> list[tuple[Score, float]]:
         """Each answer's Score, checked, with the seconds it took, in order.
 
-        A fault of the problem's scorer over one answer is that answer's, with score 0 and the fault as its feedback,
-        where the scorer then scores the seed without one: else any answer that finds such a fault ends the search of
-        its problem. Raises ScorerFault if it fails on the seed too, if there is no seed to show it by, and if
-        it fails MOST_FAULTS times before it has judged any other answer; the first fault cancels what has not started.
+        If the scorer fails on an answer but then scores the seed, the answer is at fault: it gets score 0 and the fault
+            as feedback. Otherwise any answer that triggers a fault would end the search of its problem. Raises
+            ScorerFault if it fails on the seed too, if there is no seed, and if it fails MOST_FAULTS times before it
+            has judged any other answer; the first fault cancels what has not started.
         SandboxUnavailable and SandboxFault pass through: they concern every problem.
         """
         if self._closed:
@@ -126,7 +126,7 @@ class Scorer:
         return result
 
     def close(self) -> None:
-        """Wait for what runs and end the threads. Safe to call twice."""
+        """Wait for running work and end the threads. Safe to call twice."""
         self._closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
 
@@ -218,4 +218,4 @@ def scores_its_seed(problem: Problem, answer: str) -> bool:
     try:
         return score_seed(problem).check(problem).error is None
     except Exception:
-        return False  # the first fault says more
+        return False  # the first fault is the better message

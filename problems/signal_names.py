@@ -1,4 +1,4 @@
-"""What a signal is called."""
+"""The name of a signal."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Temporary folders that no kill leaves behind for ever.
+"""Temporary folders that do not outlive a killed process for long.
 
-A folder is held by a lock for as long as its process lives. The first folder that a process makes removes those that
-nobody holds any more: their processes were killed before they could.
+A lock holds a folder while its process lives. When a process makes its first folder, it removes folders without a lock:
+their processes were killed before they could.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _sweep(place: str, remove: Callable[[str], None]) -> None:
 
 
 def _lock(folder: str) -> int | None:
-    """A descriptor that holds it; None where another process does, or has removed it meanwhile, or may alone."""
+    """A descriptor that holds it; None if another process holds it, has removed it meanwhile, or is about to."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

@@ -18,16 +18,16 @@ from problems.contract import Score
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a policy is asked.
+    """A prompt to a policy.
 
     user: the request; in the `compact` dialects the token string itself
     system: the system message, "" for none
-    stream: which random stream its rollouts draw from (the group's place in the run); two prompts with one stream and
+    stream: the random stream of its rollouts (the group's place in the run); two prompts with one stream and
         one seed sample alike, whatever else shares their batch
-    prefill: how every rollout of it begins; the policy continues from there, so these are no tokens that it sampled
-    shown: the answers that `user` shows, whole, for policies that change them and read no text: the one to improve
+    prefill: the beginning of each of its rollouts, which the policy continues and did not sample
+    shown: the complete answers in `user`, for policies that change them and read no text: the one to improve
         ("" if there is none), then the others
-    max_tokens: of one rollout, if they are to be fewer than the policy's own limit; None leaves it at that
+    max_tokens: of one rollout, if below the policy's limit; None for that limit
     """
 
     user: str
@@ -38,14 +38,14 @@ class Prompt:
     max_tokens: int | None = None
 
     def limit(self, most: int) -> int:
-        """The tokens that a rollout of it may have, of at most so many."""
+        """The tokens that a rollout of it may have, at most this many."""
         return most if self.max_tokens is None else min(most, self.max_tokens)
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What a server counted for a rollout, and its price. The first rollout of a prompt carries the prompt's tokens, if
-    one request asked for several, and those of attempts that gave nothing usable.
+    """A server's token counts for a rollout, and its price. The first rollout of a prompt carries the prompt's tokens, if
+    one request sampled several, and those of attempts without a usable reply.
 
     estimated: the server reported no usage; the counts are estimates from the length of the texts
     """
@@ -71,14 +71,14 @@ NO_USAGE = Usage(0, 0)
 class Rollout:
     """One sample of a policy.
 
-    text: what it wrote, special tokens removed, after its prompt's prefill
-    token_ids: (T,) int32, the sampled tokens, the end token included where one was sampled; empty where a server keeps
-        them to itself, and nothing can be trained on the rollout
+    text: without special tokens, after its prompt's prefill
+    token_ids: (T,) int32, the sampled tokens, including the end token if it was sampled; empty if the server does not
+        return them, and then training cannot use the rollout
     logprobs: (T,) float32, nats, under the policy and temperature that sampled them; empty if there are none
     prompt_ids: (P,) int32, the tokens it was conditioned on; one array object shared by a group
-    finish: "stop" where it ended by itself, "length" where the token limit cut it
-    usage: as a server counted; None if the ids are all there is to count
-    reasoned: the reply held a model's reasoning and nothing else
+    finish: "stop" if it ended by itself, "length" if the token limit cut it
+    usage: as counted by a server; None if only the ids give the count
+    reasoned: the reply held only a model's reasoning
     fault: why no reply came, "" if one did
     """
 
@@ -155,12 +155,12 @@ class ScoredRollout:
 
 @dataclass(frozen=True)
 class Reflection:
-    """What a policy says that a candidate needs, written once, when the candidate is first to be a parent.
+    """A policy's reflection on a candidate, written once, when the candidate is first chosen as a parent.
 
     candidate: its database id
-    text: a sentence or two, "" if the policy said nothing that can be shown
-    policy_version: who said it
-    tokens, prompt_tokens, cost: what it took
+    text: a sentence or two, "" if the policy wrote none
+    policy_version: of its author
+    tokens, prompt_tokens, cost: of its sampling
     """
 
     candidate: int
@@ -179,11 +179,11 @@ class ScoredGroup:
     sequence: place in the run's order, from 0; commits happen in this order
     iteration: place among the groups of this problem, from 0
     parent, inspirations: candidate ids shown in the prompt
-    answers: m, the answers asked of each rollout
+    answers: m, the answers per rollout
     seed: the run's sampling seed; with prompt.stream it reproduces the rollouts
-    operator: which of the search's operators was asked, in the order of its configuration
-    reflection: on the parent, where this group's prompt was the first to need it; stored with the group, and not read
-        back with it
+    operator: the index of the sampled operator in the configuration
+    reflection: on the parent, if this group's prompt was the first to need it; stored with the group, but not read back
+        with it
     """
 
     problem: int

@@ -1,7 +1,8 @@
 """Three inequalities about f * f, the convolution of a step function on [-1/4, 1/4] with itself.
 
-First and third: how small can the largest value of f * f (of |f * f|, where f may be negative) be beside the square of
-the integral? Second: how large can the square of the 2-norm of f * f be beside its 1-norm times its largest value?
+First and third: how small can the largest value of f * f (of |f * f|, if f may be negative) be, relative to the square
+    of the integral? Second: how large can the square of the 2-norm of f * f be, relative to its 1-norm times its
+    largest value?
 A height below 0 counts as 0 in the first two. Only proportions count, so neither huge nor tiny heights gain anything.
 """
 
@@ -18,7 +19,7 @@ from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
 
 
 def _scaled(heights: Sequence[float]) -> list[float]:
-    """The heights beside their largest, in floats."""
+    """The heights relative to their largest, in floats."""
     largest = max(map(abs, heights))
     if largest == 0:
         raise Unfit("every height is 0")
@@ -36,11 +37,11 @@ def _largest_over_square(heights: Sequence[float], exact: bool, absolute: bool) 
         products = convolve_exact(whole, whole)
         return Fraction(2 * count * max(map(abs, products) if absolute else products), total * total)
     scaled = _scaled(heights)
-    found = convolve_fast(scaled, scaled)
+    convolved = convolve_fast(scaled, scaled)
     total_float = float(np.sum(scaled))
     if abs(total_float) < 1e-9:
         raise Unfit("the integral is 0")
-    return float(2 * count * (np.abs(found) if absolute else found).max() / total_float**2)
+    return float(2 * count * (np.abs(convolved) if absolute else convolved).max() / total_float**2)
 
 
 def _measure_1(returned: Any, size: int | None, exact: bool) -> Measured:
@@ -59,10 +60,10 @@ def _measure_2(returned: Any, size: int | None, exact: bool) -> Measured:
         value: Fraction | float = Fraction(squares, 3 * trapezia * max(products))
     else:
         scaled = _scaled(heights)
-        found = np.maximum(convolve_fast(scaled, scaled), 0.0)
-        ends = np.concatenate([[0.0], found, [0.0]])
+        convolved = np.maximum(convolve_fast(scaled, scaled), 0.0)
+        ends = np.concatenate([[0.0], convolved, [0.0]])
         a, b = ends[:-1], ends[1:]
-        value = float(np.sum(a * a + a * b + b * b) / 3 / (found.sum() * found.max()))
+        value = float(np.sum(a * a + a * b + b * b) / 3 / (convolved.sum() * convolved.max()))
     return Measured(value, float(value), repair)
 
 

@@ -56,18 +56,18 @@ def outside(circles: Sequence[Circle]) -> int | None:
 
 
 def shrink(circles: Sequence[Circle], walls: bool) -> tuple[list[Circle], str]:
-    """The circles with all radii smaller by the factor that makes them feasible, and what was done in words."""
-    found = list(circles)
-    pair, out = overlapping(found), outside(found) if walls else None
+    """The circles with all radii smaller by the factor that makes them feasible, and a sentence on the repair."""
+    feasible = list(circles)
+    pair, out = overlapping(feasible), outside(feasible) if walls else None
     if pair is None and out is None:
-        return found, ""
-    factor = _largest_factor(found, walls)
+        return feasible, ""
+    factor = _largest_factor(feasible, walls)
     if factor <= 0:
         raise Unfit("no radius fits: two centres coincide, or a centre lies on or outside the edge of the square")
     why = f"circles {pair[0]} and {pair[1]} overlap" if pair else f"circle {out} leaves the square"
     factor *= _LESS
     for _ in range(_TRIES):
-        shrunk = [(x, y, r * factor) for x, y, r in found]
+        shrunk = [(x, y, r * factor) for x, y, r in feasible]
         if overlapping(shrunk) is None and not (walls and outside(shrunk) is not None):
             return shrunk, f"{why}; all radii were multiplied by {factor:.12g}"
         factor *= _LESS
@@ -115,7 +115,7 @@ def pack(n):
     return circles
 """
 
-_OWN = "own multi-start search, 2026-11-22 (bench/maths_best.py)"
+_OWN = "our multi-start search, 2026-11-22 (bench/maths_best.py)"
 _INSTANCES = {
     10: Best(1.591012852634, _OWN),
     16: Best(2.053080418438, _OWN),

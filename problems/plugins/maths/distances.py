@@ -1,4 +1,4 @@
-"""Points whose largest distance is small beside their smallest: 16 in the plane, 14 in space. Exact throughout."""
+"""Points whose largest distance is small relative to their smallest: 16 in the plane, 14 in space. Always exact."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def construct(n):
 """,
 }
 
-_OWN = "own multi-start search, 2026-11-22 (bench/maths_best.py)"
+_OWN = "our multi-start search, 2026-11-22 (bench/maths_best.py)"
 
 
 def _task(dimensions: int, headline: int, instances: dict[int, Best]) -> MathsTask:

@@ -19,9 +19,9 @@ def to_integers(values: Sequence[float]) -> tuple[list[int], int]:
 
 
 def quantise(values: Sequence[float], bits: int = 64) -> list[int]:
-    """Integers in the proportion of `values`, the largest of `bits` bits: exact for all that is not tiny beside it.
+    """Integers in the proportion of `values`, the largest of `bits` bits: exact except for relatively tiny values.
 
-    The tiny ones are rounded; what is measured then is the rounded construction, exactly.
+    Tiny values are rounded; the rounded construction is then measured exactly.
     """
     largest = max(map(abs, values), default=0.0)
     if largest == 0.0:

@@ -1,8 +1,8 @@
 """Heilbronn's problem: points no three of which span a small triangle, in an equilateral triangle and in a convex
-region of one's own choice.
+region of the solver's choice.
 
 Areas are determinants of floats, so exact integers over a power of two. In the triangle a point outside is moved to the
-nearest place inside (its negative barycentric coordinates become 0); the convex region is the points' own hull.
+nearest place inside (its negative barycentric coordinates become 0); the convex region is the hull of the points.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def clip_to_triangle(point: Point) -> Point:
     total = sum(weights)
     x, y = (weights[1] + weights[2] / 2) / total, weights[2] / total * _HEIGHT
     step = 2.0**-54
-    while not inside_triangle((x, y)):  # on an edge but for rounding: a hair towards the centre
+    while not inside_triangle((x, y)):  # on an edge except for rounding: a hair towards the centre
         x, y, step = x + (_CENTRE[0] - x) * step, y + (_CENTRE[1] - y) * step, step * 2
     return x, y
 
@@ -147,7 +147,7 @@ def construct(n):
     return points
 """
 
-_OWN = "own multi-start search, 2026-11-22 (bench/maths_best.py)"
+_OWN = "our multi-start search, 2026-11-22 (bench/maths_best.py)"
 _SOURCE = "Friedman, Packing Center, Heilbronn; Novikov et al., AlphaEvolve (2025), "
 
 TASKS = (
@@ -157,7 +157,7 @@ TASKS = (
         entry="construct",
         headline=11,
         instances={
-            7: Best(7 / 72, "Comellas and Yebra (2002); equal in our own search, 2026-11-22"),
+            7: Best(7 / 72, "Comellas and Yebra (2002); equal in our search, 2026-11-22"),
             9: Best(43 / 784, "Comellas and Yebra (2002)"),
             11: Best(0.036529889880030156, "AlphaEvolve (2025)"),
         },
@@ -175,7 +175,7 @@ TASKS = (
         entry="construct",
         headline=13,
         instances={
-            7: Best(1 / 9, "equal in our own search, 2026-11-22"),
+            7: Best(1 / 9, "equal in our search, 2026-11-22"),
             9: Best(0.064064752307, _OWN),
             11: Best(0.038403344500, _OWN),
             13: Best(0.030936889034895654, "AlphaEvolve (2025)"),

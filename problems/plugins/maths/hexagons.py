@@ -1,9 +1,9 @@
-"""Unit regular hexagons in a regular hexagon that is to be small: 11 of them, and 12.
+"""11 or 12 unit regular hexagons in the smallest regular hexagon.
 
-All of it is exact. An angle stands for the rotation by the rational point of the circle next to it (the tangent of half
-the angle, a float, fixes it), so corners are numbers a + b sqrt(3), and so are the distances along the normals of sides
+All of it is exact. An angle means the rotation by the rational point of the circle next to it (the tangent of half the
+angle, a float, fixes it), so corners are numbers a + b sqrt(3), and so are the distances along the normals of sides
 that are compared. Hexagons that overlap are moved apart by scaling all centres away from the outer hexagon's; the outer
-side is what holds them, whatever was claimed.
+side is the one that holds them, whatever the claim.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Hexagon:
     normals: tuple[Vector, ...]
 
     def reach(self, normal: Vector) -> Surd:
-        """From the centre to the corner that lies farthest along `normal`."""
+        """From the centre to the corner farthest along `normal`."""
         return _largest([_dot(corner, normal) for corner in self.corners])
 
 

@@ -1,8 +1,8 @@
 """The kissing number: spheres that touch a central one, in 11 dimensions.
 
 Integer vectors, none of them 0, whose smallest distance is at least their largest length give as many spheres (Novikov
-et al., AlphaEvolve, B.11). All of it is counted in Python's integers, which do not overflow. Vectors that stand in the
-way are left out one by one, the one with most conflicts first: the value is how many remain.
+et al., AlphaEvolve, B.11). All of it is counted in Python's integers, which do not overflow. Vectors in conflict are
+left out one by one, the one with most conflicts first: the value is the number that remain.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from problems.plugins.maths.task import Best, MathsTask, Measured, Unfit
 from problems.plugins.maths.values import read_integer, read_items, without_claims
 
 MOST_VECTORS = 1000
-"""More than the upper bound in any dimension asked for (868 in 11 dimensions)."""
+"""More than the upper bound in any dimension in use (868 in 11 dimensions)."""
 
 
 def _read(returned: Any, dimensions: int) -> list[tuple[int, ...]]:
     rows = read_items(without_claims(returned) if dimensions > 1 else returned, "vectors", MOST_VECTORS)
-    found = [tuple(read_integer(item) for item in read_items(row, "coordinates")) for row in rows]
-    if any(len(row) != dimensions for row in found):
+    vectors = [tuple(read_integer(item) for item in read_items(row, "coordinates")) for row in rows]
+    if any(len(row) != dimensions for row in vectors):
         raise Unfit(f"a vector that has not {dimensions} coordinates")
-    return found
+    return vectors
 
 
 def largest_part(vectors: list[tuple[int, ...]]) -> int:
-    """How many vectors are left when those that stand in the way are taken out."""
+    """How many vectors are left without those in conflict."""
     distinct = sorted({vector for vector in vectors if any(vector)})
     if len(distinct) < 2:
         return len(distinct)

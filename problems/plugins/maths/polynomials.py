@@ -59,7 +59,7 @@ def last_sign_change(coefficients: Sequence[int], bits: int = 100) -> Fraction |
         if right[0] == 0:
             stack.append((None, 2 * place + 1, depth + 1))
         stack.append((right, 2 * place + 1, depth + 1))
-    # polynomials made to take for ever: the end of what is in doubt, which no change of sign lies beyond
+    # polynomials made to take forever: the end of the doubtful range, beyond which the sign does not change
     return max(Fraction(place + 1) * Fraction(2) ** (power - depth) for _, place, depth in stack) if stack else None
 
 

@@ -1,7 +1,7 @@
 """A Problem whose answer is a program that constructs something: run in the sandbox, measured here.
 
-The sandbox gives back plain numbers alone; nothing that a candidate says of itself is read, and nothing that it does to
-its own process reaches the measuring.
+The sandbox returns only plain numbers; a candidate's claims are not read, and its changes to its process do not reach
+the measurement.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHARED = ("task.py", "values.py", "exact.py", "problem.py", "steps.py", "surd.p
 
 @dataclass(frozen=True)
 class Instance:
-    """One size of the task: what was measured, or why there is nothing."""
+    """One size of the task: its measurement, or why there is none."""
 
     size: int
     measured: Measured | None = None
@@ -122,7 +122,7 @@ numpy can be imported. What is returned is measured; nothing that is claimed abo
     # -- running -------------------------------------------------------------------------------------------------------
 
     def _run(self, code: str) -> Iterable[Instance]:
-        """The instances, the smallest first: where it fails, the others are not run."""
+        """The instances, the smallest first: after a failure the others are not run."""
         task, defined = self.task, _defined_names(code)
         alias = next((name for name in task.aliases if name in defined), None)
         if task.entry not in defined and alias is not None:
@@ -163,10 +163,10 @@ numpy can be imported. What is returned is measured; nothing that is claimed abo
         if instance.measured is None:
             return f"{place}: {instance.error}"
         measured = instance.measured
-        told = f"{place}: {task.unit} {float(measured.value):.12g} (best known {best.value:.12g})"
+        line = f"{place}: {task.unit} {float(measured.value):.12g} (best known {best.value:.12g})"
         if measured.repair:
-            told += f"; {measured.repair}; before that {measured.raw:.12g}"
-        return told + (_record_line(best) if instance.record else "")
+            line += f"; {measured.repair}; before that {measured.raw:.12g}"
+        return line + (_record_line(best) if instance.record else "")
 
 
 def _record_line(best: Best) -> str:
@@ -181,7 +181,7 @@ def _as_float(value: Fraction | float, better: str) -> float:
 
 
 def _defined_names(code: str) -> set[str]:
-    """Names that the top level of the code defines, as far as its text tells."""
+    """Names that the top level of the code defines, as far as its text shows."""
     tree = parse_python(code)
     if tree is None:
         return set()

@@ -1,6 +1,6 @@
-"""Twenty-one circles in a rectangle of perimeter 4, the sum of whose radii is to be large; the sides are free.
+"""Twenty-one circles with a large sum of radii in a rectangle of perimeter 4; the sides are free.
 
-Overlaps shrink all radii (problems.plugins.maths.circles). What is left is scaled so that width + height of the
+Overlaps shrink all radii (problems.plugins.maths.circles). The result is scaled so that width + height of the
 smallest rectangle around it is 2: the value is 2 (sum of radii) / (width + height), an exact fraction.
 """
 
@@ -52,7 +52,7 @@ def pack(n):
     return circles
 """
 
-_OWN = "own multi-start search, 2026-11-22 (bench/maths_best.py)"
+_OWN = "our multi-start search, 2026-11-22 (bench/maths_best.py)"
 
 TASKS = (
     MathsTask(

@@ -1,8 +1,8 @@
-"""What the problems about step functions share: reading heights, and convolutions exact or fast.
+"""Common parts of the problems about step functions: reading heights, and convolutions exact or fast.
 
-Up to MOST_EXACT steps everything is exact: the heights become integers of 64 bits in the same proportion (what is
-measured is that rounded function), and convolutions are integers. Beyond, floats decide, and an exact value is worked
-out only if it is asked for, before a record is said.
+Up to MOST_EXACT steps everything is exact: the heights become integers of 64 bits in the same proportion (the rounded
+    function is measured), and convolutions are integers. Beyond, floats decide, and an exact value is computed only on
+    request, before a record is announced.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ MOST_EXACT = 5000
 
 
 def read_heights(returned: Any, most: int | None, lowest: float | None = None) -> tuple[list[float], str]:
-    """The heights, and what was repaired: those below `lowest` are raised to it.
+    """The heights and the repair: heights below `lowest` are raised to it.
 
-    most: of steps, None for as many as are read. A tuple (heights, claims...) counts by its heights alone.
+    most: of steps, None for no limit. A tuple (heights, claims...) counts by its heights alone.
     """
     heights = read_numbers(without_claims(returned), "heights")
     if not heights:
@@ -36,7 +36,7 @@ def read_heights(returned: Any, most: int | None, lowest: float | None = None) -
 
 
 def to_whole(heights: Sequence[float]) -> list[int]:
-    """Integers in the proportion of the heights; Unfit where all are 0."""
+    """Integers in the proportion of the heights; Unfit if all are 0."""
     whole = quantise(heights)
     if not any(whole):
         raise Unfit("every height is 0")

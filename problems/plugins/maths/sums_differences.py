@@ -25,13 +25,13 @@ _DIGITS = Context(prec=60)
 
 def read_set(returned: Any, most: int | None) -> tuple[list[int], str]:
     """The distinct integers, shifted so that the smallest is 0."""
-    found = sorted({read_integer(item) for item in read_items(without_claims(returned), "integers")})
-    if len(found) < 2:
+    integers = sorted({read_integer(item) for item in read_items(without_claims(returned), "integers")})
+    if len(integers) < 2:
         raise Unfit("fewer than two distinct integers")
-    if most is not None and len(found) > most:
-        raise Unfit(f"{len(found)} integers, where at most {most} were asked for")
-    lowest = found[0]
-    return [item - lowest for item in found], f"shifted by {-lowest} so that the smallest is 0" if lowest else ""
+    if most is not None and len(integers) > most:
+        raise Unfit(f"{len(integers)} integers, where at most {most} were asked for")
+    lowest = integers[0]
+    return [item - lowest for item in integers], f"shifted by {-lowest} so that the smallest is 0" if lowest else ""
 
 
 def count_sums(first: Sequence[int], second: Sequence[int]) -> int:
@@ -61,20 +61,20 @@ def bound_of(sums: int, differences: int, largest: int) -> Fraction:
     return 1 + Fraction(value) - Fraction(1, 10**40)
 
 
-def measure_set(found: Sequence[int], count: Callable[[Sequence[int], Sequence[int]], int] = count_sums) -> Fraction:
-    largest = found[-1]
-    differences = count(found, [largest - item for item in reversed(found)])
+def measure_set(integers: Sequence[int], count: Callable[[Sequence[int], Sequence[int]], int] = count_sums) -> Fraction:
+    largest = integers[-1]
+    differences = count(integers, [largest - item for item in reversed(integers)])
     if differences > 2 * largest + 1:
         raise Unfit("more differences than 2 max U + 1")
-    return bound_of(count(found, found), differences, largest)
+    return bound_of(count(integers, integers), differences, largest)
 
 
 def _measure(returned: Any, size: int | None, exact: bool) -> Measured:
-    found, repair = read_set(returned, size)
-    most = MOST_ELEMENTS if found[-1] < 1 << 61 else _LARGE_ELEMENTS
-    if len(found) > most:
-        raise Unfit(f"{len(found)} integers; at most {most} of this size are counted")
-    value = measure_set(found)
+    integers, repair = read_set(returned, size)
+    most = MOST_ELEMENTS if integers[-1] < 1 << 61 else _LARGE_ELEMENTS
+    if len(integers) > most:
+        raise Unfit(f"{len(integers)} integers; at most {most} of this size are counted")
+    value = measure_set(integers)
     return Measured(value, float(value), repair)
 
 
@@ -97,7 +97,7 @@ def construct(m):
     return found[:m]
 """
 
-_OWN = "own search among simplices, 2026-11-22 (bench/maths_best.py)"
+_OWN = "our search among simplices, 2026-11-22 (bench/maths_best.py)"
 
 TASKS = (
     MathsTask(

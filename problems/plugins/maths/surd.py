@@ -31,7 +31,7 @@ class Surd:
         return (self - other).sign() < 0
 
     def sign(self) -> int:
-        """-1, 0 or 1, by squares where the two parts pull in different ways."""
+        """-1, 0 or 1, by squares if the two parts have opposite signs."""
         a, b = self.a, self.b
         if a >= 0 and b >= 0:
             return int(a > 0 or b > 0)

@@ -1,4 +1,4 @@
-"""What a problem of mathematics is: what to construct, how a construction is measured, and the best value known."""
+"""A problem of mathematics: its construction, its measure, and the best known value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 
 class Unfit(Exception):
-    """A construction that is worth nothing; one line that says why, for the next prompt."""
+    """A construction without value; one line with the reason, for the next prompt."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class Best:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a construction is worth.
+    """The value of a construction.
 
-    value: of the construction made feasible at tolerance 0. A Fraction is never better than the construction's worth
-        (exact, or rounded to the worse side); a float is the same within rounding errors
-    raw: of the construction as it was returned, before any repair
-    repair: what had to be done to it, "" if nothing
+    value: of the construction made feasible at tolerance 0. A Fraction is never better than the construction's true
+        value (exact, or rounded to the worse side); a float is the same within rounding errors
+    raw: of the returned construction, before any repair
+    repair: a sentence on the repair, "" if none
     """
 
     value: Fraction | float
@@ -42,10 +42,10 @@ class MathsTask:
     entry: the function that an answer defines; it is called with each of the sizes in `instances`
     headline: the instance that decides (the fitness)
     aliases: functions without arguments of OpenEvolve's examples, each for the headline's construction
-    better: whether a large or a small value is
+    better: whether a large or a small value is better
     floor: a value that costs nothing; a component is (value - floor) / (best - floor)
-    measure: (what was returned, size or None for any, exact) -> Measured; raises Unfit. `exact`: a Fraction, whatever
-        time it takes
+    measure: (the returned construction, size or None for any, exact) -> Measured; raises Unfit. `exact`: a Fraction,
+        whatever time it takes
     seconds: of CPU time for one instance
     """
 

@@ -3,10 +3,10 @@
 f(x) = P(x) exp(-pi x**2) with P(0) = 0, P > 0 far out, and f its own transform, gives C4 <= z / (2 pi), where z is the
 last change of sign of P in the variable 2 pi x**2 (Gonçalves, Oliveira e Silva, Steinerberger 2017; Cohn, Gonçalves
 2019). Two forms are read:
-- the double roots z_1, ..., z_k of P beside a simple one at 0: they fix P, a combination of the Laguerre polynomials
+- the double roots z_1, ..., z_k of P, with a simple one at 0: they fix P, a combination of the Laguerre polynomials
   L_0, L_2, ..., L_(4k+2) with parameter -1/2, which is found by exact elimination;
-- OpenEvolve's `run()`: coefficients of the Hermite polynomials H_0, H_4, H_8, ... P(0) = 0 is made exact in both ways
-  that there are, by another H_0 term and by one more Hermite polynomial, and the better one counts.
+- OpenEvolve's `run()`: coefficients of the Hermite polynomials H_0, H_4, H_8, ... P(0) = 0 is made exact in both
+  possible ways, by another H_0 term and by one more Hermite polynomial, and the better one counts.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ MOST_ROOTS = 14
 _MOST_COEFFICIENTS = 20
 _LARGEST_ROOT = 300.0
 _ROOT_UNIT = 1 << 32
-"""Roots are rounded to multiples of 2**-32, which keeps the elimination short; what is measured has those roots."""
+"""Roots are rounded to multiples of 2**-32, which keeps the elimination short; the rounded roots are measured."""
 
 
 def quotient_of_roots(roots: Sequence[float]) -> list[int]:
     """q with P = z (z - z_1)**2 ... (z - z_k)**2 q(z), up to a factor: integers, lowest degree first.
 
-    z**p has the coefficient c(p, j) of L_j, where c(p, j) is binomial(p, j) w(p) up to a factor of j alone and
-    w(p) = (1/2)(3/2)...(p - 1/2). That those of odd j vanish are 2k + 1 equations for the 2k + 2 coefficients of q.
+    z**p has the coefficient c(p, j) of L_j, where c(p, j) is binomial(p, j) w(p) up to a factor that depends only on j,
+    and w(p) = (1/2)(3/2)...(p - 1/2). That those of odd j vanish are 2k + 1 equations for the 2k + 2 coefficients of q.
     """
     whole = [round(root * _ROOT_UNIT) for root in roots]
     factor = [0, 1]  # in the variable z * _ROOT_UNIT
@@ -72,27 +72,27 @@ def _null_vector(rows: list[list[int]]) -> list[int]:
             rows[i] = [(lead * a - first * b) // last for a, b in zip(own[k:], row[k:], strict=True)]
             rows[i][:0] = [0] * k
         last = lead
-    found = [Fraction(0)] * count + [Fraction(1)]
+    solution = [Fraction(0)] * count + [Fraction(1)]
     for k in reversed(range(count)):
         row = rows[k]
-        bottom = math.lcm(*(f.denominator for f in found[k + 1 :]))
-        parts = [f.numerator * (bottom // f.denominator) for f in found[k + 1 :]]
+        bottom = math.lcm(*(f.denominator for f in solution[k + 1 :]))
+        parts = [f.numerator * (bottom // f.denominator) for f in solution[k + 1 :]]
         total = sum(a * part for a, part in zip(row[k + 1 :], parts, strict=True))
-        found[k] = Fraction(-total, bottom * row[k])
-    return to_whole(found)
+        solution[k] = Fraction(-total, bottom * row[k])
+    return to_whole(solution)
 
 
 def hermite_polynomials(count: int) -> list[list[int]]:
     """H_0, H_4, ..., H_(4 (count - 1)) in the variable z = x**2, lowest degree first."""
-    found = []
+    polynomials = []
     for n in range(0, 4 * count, 4):
         # H_n(x) = n! sum over m of (-1)**m (2 x)**(n - 2 m) / (m! (n - 2 m)!)
         polynomial = [0] * (n // 2 + 1)
         for m in range(n // 2 + 1):
             size = math.factorial(n) // (math.factorial(m) * math.factorial(n - 2 * m))
             polynomial[n // 2 - m] = (-1) ** m * size * 2 ** (n - 2 * m)
-        found.append(polynomial)
-    return found
+        polynomials.append(polynomial)
+    return polynomials
 
 
 def _combine(coefficients: Sequence[Fraction], polynomials: Sequence[Sequence[int]]) -> list[int]:
@@ -170,7 +170,7 @@ TASKS = (
         entry="construct",
         headline=12,
         instances={
-            4: Best(0.342255034567, "own search, 2026-11-22 (bench/maths_best.py)"),
+            4: Best(0.342255034567, "our search, 2026-11-22 (bench/maths_best.py)"),
             6: Best(0.328270617431, _AE),
             8: Best(0.327920330505, _AE),
             12: Best(0.3215872333529007, "AlphaEvolve (2025), 12 roots"),

@@ -1,4 +1,4 @@
-"""Reading what a candidate returned: plain numbers of bounded size, whatever else it may be."""
+"""Reads the values that a candidate returned: plain numbers of bounded size, whatever their type."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def read_rows(value: Any, what: str, count: int | None, width: int, most: int = 
 
 
 def without_claims(value: Any) -> Any:
-    """The construction alone, of a tuple like (construction, claimed value, size): what is claimed is never read."""
+    """Only the construction of a tuple like (construction, claimed value, size): claims are never read."""
     lists = (list, tuple, set, frozenset)
     if isinstance(value, (tuple, list)) and len(value) > 1 and isinstance(value[0], lists):
         alone = not any(isinstance(item, lists) for item in value[1:])

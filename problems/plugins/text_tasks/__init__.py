@@ -1,1 +1,2 @@
-"""What the VPO paper's text tasks (`toolrl:`, `musique:`, `eureqa:`) share: words, fields, addresses, files, sets."""
+"""The common parts of the VPO paper's text tasks (`toolrl:`, `musique:`, `eureqa:`): words, fields, addresses,
+files, sets."""

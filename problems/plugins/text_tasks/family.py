@@ -1,8 +1,8 @@
 """The family of a text task: sets by address: a file, the hub, or a generator.
 
 KIND:FILE  KIND:FILE/12           rows of a file, counted from 0
-KIND:hf  KIND:hf-train            the published data, where the hub can be reached
-KIND:synthetic                    our generator's test set; KIND:synthetic-train to learn from
+KIND:hf  KIND:hf-train            the published data, if the hub can be reached
+KIND:synthetic                    our generator's test set; KIND:synthetic-train for training
 KIND:synthetic-LEVEL              the same at a level, and KIND:synthetic-LEVEL-train
 KIND:PLACE?NAME=NUMBER            with an option of the kind
 """
@@ -23,17 +23,17 @@ from problems.rows import read_hub, read_rows
 Row = Mapping[str, Any]
 SIZES = {"test": 100, "train": 1000}
 """Problems of a generated set."""
-OWN = ("own generator", "Apache-2.0")
-FROM_FILE = ("the file's", "as the file's source says")
+OWN = ("our generator", "Apache-2.0")
+FROM_FILE = ("the file's", "see the file's source")
 
 
 @dataclass(frozen=True)
 class Published:
-    """The data that was published for a task.
+    """The published data of a task.
 
     instead: what to do if it is not available from the hub, as the end of a sentence
-    data_set: on the hub; None if it is published elsewhere alone
-    splits: what stands after the kind, as in KIND:hf -> the splits that it is made from
+    data_set: on the hub; None if it is published only elsewhere
+    splits: the text after the kind, as in KIND:hf -> its splits on the hub
     part: (that name, the rows of each split) -> its rows
     """
 
@@ -45,7 +45,7 @@ class Published:
     part: Callable[[str, Sequence[Sequence[Row]]], Sequence[Row]] = lambda name, splits: splits[0]
 
     def rows(self, name: str) -> Sequence[Row]:
-        """Raises BadAddress with the remedy, one line, where the data is not available."""
+        """Raises BadAddress, one line with the remedy, if the data is not available."""
         if self.data_set is None:
             raise BadAddress(f"{self.source} is not on the hub; {self.instead}")
         return self.part(name, [read_hub(self.data_set, split, self.instead) for split in self.splits[name]])
@@ -56,9 +56,9 @@ class TextFamily(ProblemFamily):
     """One text task.
 
     levels: name -> description; "" is the whole distribution
-    draw: (random numbers, level, split) -> a row of the task's own schema
-    make: called with (name, row, where it stands, source, licence); BadAddress for a row that is not of the schema
-    select: (rows, options) -> those that the options leave, changed as they say
+    draw: (random numbers, level, split) -> a row of the task's schema
+    make: called with (name, row, place of the row, source, licence); BadAddress for a row that is not of the schema
+    select: (rows, options) -> the rows that the options keep, changed by them
     """
 
     name: str

@@ -11,7 +11,7 @@ from problems.fingerprint import fingerprint_of
 
 _THOUGHT = re.compile(r"<(/?)think>")
 TOLERANCE = 1e-9
-"""The target lies this far under 1, so that a sum in another order still reaches it."""
+"""The target is this far below 1, so that a sum in another order still reaches it."""
 
 
 class TextProblem(Problem):
@@ -28,7 +28,7 @@ class TextProblem(Problem):
     rules = ""
 
     def __init__(self, name: str, row: Mapping[str, Any], where: str, source: str, licence: str) -> None:
-        """where: file and row, for what is wrong with it. Raises BadAddress for a row of another schema."""
+        """where: file and row, for messages. Raises BadAddress for a row of another schema."""
         self.name, self.row, self.source, self.licence = name, row, source, licence
 
     def __repr__(self) -> str:
@@ -44,7 +44,7 @@ class TextProblem(Problem):
 
 
 def first_field(text: str, name: str, *, any_case: bool = False) -> str | None:
-    """What stands in the first tag of this name that is closed, as it is; None if there is none."""
+    """The contents of the first closed tag of this name, unchanged; None if there is none."""
     flags = re.IGNORECASE if any_case else re.NOFLAG
     begin = re.compile(re.escape(f"<{name}>"), flags).search(text)
     end = re.compile(re.escape(f"</{name}>"), flags).search(text, begin.end()) if begin else None

@@ -47,7 +47,7 @@ EUREQA = TextFamily(
             "hf-hard": ("questions_hard_5",),
         },
         part=mix,
-        instead="get its questions_hard_5 where the hub can be reached and name the file eureqa:FILE; "
+        instead="get its questions_hard_5 on a machine that reaches the hub, and name the file eureqa:FILE; "
         "eureqa:synthetic needs nothing",
     ),
 )

@@ -1,7 +1,7 @@
 """Texts compared as the VPO paper's text tasks do.
 
 Lower case, articles out (MuSiQue and EUREQA), punctuation out, white space collapsed, in this order: the articles go
-before the punctuation, so that "a-b" loses its "a", unlike in SQuAD's own order.
+before the punctuation, so that "a-b" loses its "a", unlike in SQuAD's order.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ def normalise(text: str, *, articles: bool = False, underscores: bool = False) -
     return " ".join(text.translate(_PUNCTUATION).split())
 
 
-def token_f1(found: str, wanted: str, *, articles: bool = False) -> float:
-    """F1 of the normalised words, each as often as it stands there; 1 if both have none, 0 if one has none."""
-    return multiset_f1(normalise(found, articles=articles).split(), normalise(wanted, articles=articles).split())
+def token_f1(answered: str, wanted: str, *, articles: bool = False) -> float:
+    """F1 of the normalised words, each as often as it occurs; 1 if both have none, 0 if one has none."""
+    return multiset_f1(normalise(answered, articles=articles).split(), normalise(wanted, articles=articles).split())
 
 
-def multiset_f1(found: Iterable[Hashable], wanted: Iterable[Hashable]) -> float:
+def multiset_f1(answered: Iterable[Hashable], wanted: Iterable[Hashable]) -> float:
     """F1 of two multisets; 1 if both are empty, 0 if exactly one is."""
-    have, want = Counter(found), Counter(wanted)
+    have, want = Counter(answered), Counter(wanted)
     if not have or not want:
         return float(not have and not want)
     common = (have & want).total()
     return 2 * common / (have.total() + want.total())
 
 
-def set_f1(found: Collection[Hashable], wanted: Collection[Hashable]) -> float:
+def set_f1(answered: Collection[Hashable], wanted: Collection[Hashable]) -> float:
     """The same of two sets."""
-    return multiset_f1(set(found), set(wanted))
+    return multiset_f1(set(answered), set(wanted))

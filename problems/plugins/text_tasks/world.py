@@ -53,7 +53,7 @@ LAST = {
     "train": ["bask", "dell", "ficht", "gorn", "ham", "lick", "mond", "neck"],
     "test": ["quist", "rath", "sund", "tharn", "veld", "wick", "yard", "zell"],
 }
-"""A name has one stem, of a word of FIRST and one of these; it is an alias of every name that it stands in."""
+"""A name has one stem, made of a word of FIRST and one of these; it is an alias of every name with it."""
 GIVEN = {
     "train": ("Ada", "Bero", "Cleo", "Dina", "Emil", "Faro", "Gus", "Hana"),
     "test": ("Ilka", "Juno", "Karl", "Lio", "Mina", "Nils", "Orla", "Pia"),
@@ -90,13 +90,13 @@ class Fact:
 
 def read_facts(text: str) -> list[Fact]:
     """Every fact that a text states, sentence by sentence."""
-    found = []
+    facts = []
     for sentence in re.split(r"(?<=\.) ", text):
         for name, pattern in _patterns().items():
             if match := pattern.fullmatch(sentence):
                 *subjects, value = match.groups()
-                found.append(Fact(name, tuple(subjects), value))
-    return found
+                facts.append(Fact(name, tuple(subjects), value))
+    return facts
 
 
 @cache

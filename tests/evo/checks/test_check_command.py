@@ -86,7 +86,7 @@ def test_a_maze(capsys, here):
 def test_a_cache_that_cannot_be_written_is_a_warning(capsys, tmp_path, scorer, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.warns(UserWarning, match="not kept"):
+    with pytest.warns(UserWarning, match="not stored"):
         record.write_record(_problem(scorer), ["seed"])
     assert record.read_record(_problem(scorer)) is None
 

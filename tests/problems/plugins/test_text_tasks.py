@@ -25,7 +25,7 @@ TASKS = ("toolrl", "musique", "eureqa")
 def test_a_problem_is_shown(here, capsys, task):
     code, out, err = evo(capsys, "problems", f"{task}:synthetic/0")
     assert code == 0, err
-    assert out.startswith(f"{task}:synthetic/0: objectives") and "source: own generator; licence: Apache-2.0" in out
+    assert out.startswith(f"{task}:synthetic/0: objectives") and "source: our generator; licence: Apache-2.0" in out
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -1,8 +1,8 @@
-"""Riddles of EUREQA's kind, in its schema: a walk over six entities, of which the last is told.
+"""Riddles of EUREQA's kind, in its schema: a walk over six entities, of which the last is given.
 
-Open riddles are about a made-up world and come with its facts, among others that do not matter, so that they can be
-solved by reading. Closed ones are about the real world (the module `known`) and come with nothing. In both what a
-layer says of its relation to the next one leaves one entity, which a solver proves.
+Open riddles are about a made-up world and come with its facts among irrelevant ones, so that they can be solved by
+reading. Closed ones are about the real world (the module `known`) and come without facts. In both, a layer's relation
+to the next one leaves only one entity, which a solver proves.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from problems.plugins.text_tasks.eureqa.known import draw_known_walk
 from problems.plugins.text_tasks.world import ALL, RELATIONS, Fact, Names, draw_walk, read_facts
 
 LEVELS = {
-    "": "riddles over made-up facts, 12 of them beside the point",
-    "easy": "riddles over made-up facts, 3 of them beside the point",
-    "hard": "riddles over made-up facts, where a better known one shares what is said of each",
-    "closed": "riddles over well-known facts, which are not told",
+    "": "riddles over made-up facts, 12 of them irrelevant",
+    "easy": "riddles over made-up facts, 3 of them irrelevant",
+    "hard": "riddles over made-up facts, with a better known decoy for each",
+    "closed": "riddles over well-known facts, which are not given",
 }
 _DEPTH = 5
 _BESIDE = {"": 12, "easy": 3, "hard": 12}
@@ -36,7 +36,7 @@ _KNOWN_MORE = 2
 
 
 def draw_riddle(rng: random.Random, level: str, split: str) -> dict[str, Any]:
-    """A row of EUREQA's schema, with `facts` where the riddle is open. split: "train" and "test" share no names of
+    """A row of EUREQA's schema, with `facts` if the riddle is open. split: "train" and "test" share no names of
     made-up entities, and no walk over known ones."""
     if level == "closed":
         entities, masks, sentences = draw_known_walk(rng, split)
@@ -72,12 +72,12 @@ def _row(
 
 
 def prove(walk: Sequence[Fact], facts: Sequence[str]) -> None:
-    """Raises RuntimeError unless each layer's relation to the next one leaves one entity in what the facts state."""
+    """Raises RuntimeError unless each layer's relation to the next one leaves only one entity by the stated facts."""
     stated = [fact for text in facts for fact in read_facts(text)]
     for wanted in walk:
-        found = [f.subjects for f in stated if (f.relation, f.value) == (wanted.relation, wanted.value)]
-        if found != [wanted.subjects]:
-            raise RuntimeError(f"{wanted.sentence()} leaves {len(found)} entities")
+        candidates = [f.subjects for f in stated if (f.relation, f.value) == (wanted.relation, wanted.value)]
+        if candidates != [wanted.subjects]:
+            raise RuntimeError(f"{wanted.sentence()} leaves {len(candidates)} entities")
 
 
 class _World:
@@ -97,8 +97,8 @@ class _World:
         self.trait_of: dict[str, str] = {}
 
     def add_layers(self, decoys: bool) -> None:
-        """What is said of the entity of each layer; with `decoys` the same of another, which is named more often and
-        has the relation to something else."""
+        """The facts about the entity of each layer; with `decoys` the same facts about another one, which is named
+        more often but has another relation to the next layer."""
         for fact, kind in zip(self.walk, self.kinds, strict=False):
             name = fact.subjects[0]
             self._say(name, kind, self.rng.choice(_TRAITS[kind]))
@@ -112,7 +112,7 @@ class _World:
                 self.facts.append(Fact(relation.name, (decoy,), self.names.draw(relation.value)))
 
     def add_beside(self, number: int) -> None:
-        """Facts beside the point: by turns the relation of a layer between others, and others of the entities."""
+        """Irrelevant facts: alternately the relation of a layer between others, and others about the entities."""
         said = Counter((fact.relation, fact.subjects[0]) for fact in self.facts)
         for turn in range(number):
             fact, kind = self.rng.choice(list(zip(self.walk, self.kinds, strict=False)))

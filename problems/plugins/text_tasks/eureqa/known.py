@@ -1,7 +1,7 @@
-"""Well-known facts for closed riddles, each read so that a relation and its second entity leave one entity.
+"""Well-known facts for closed riddles, each such that a relation and its second entity leave only one entity.
 
-By hand, from common knowledge, as of 2025. Left out is what several countries share (a currency, a capital on the
-Danube) or what sources disagree on (where the Nile rises, the capital of South Africa).
+By hand, from common knowledge, as of 2025. Facts that several countries share (a currency, a capital on the Danube) or
+that sources disagree on are left out (where the Nile rises, the capital of South Africa).
 """
 
 from __future__ import annotations
@@ -190,9 +190,9 @@ class _Known:
         self.kinds[entity], self.traits[entity] = kind, trait
 
     def _add(self, relation: str, entity: str, of: str) -> None:
-        found = self.leads.setdefault(of, [])
-        if (relation, entity) not in found:  # the Danube rises in one place, whatever capital it is of
-            found.append((relation, entity))
+        facts = self.leads.setdefault(of, [])
+        if (relation, entity) not in facts:  # the Danube rises in one place, whatever capital it is of
+            facts.append((relation, entity))
 
 
 def _read(table: str) -> list[list[str]]:
@@ -217,7 +217,7 @@ def draw_known_walk(rng: random.Random, split: str) -> tuple[list[str], list[str
             relations.insert(0, relation)
             entities.insert(0, entity)
         own = (zlib.crc32("|".join(entities).encode()) % 2 == 0) == (split == "test")
-        # Peruvian sol would tell a hidden Peru
+        # Peruvian sol would give a hidden Peru away
         if len(relations) == _DEPTH and own and not any(name in entities[-1] for name in entities[:-1]):
             break
     else:

@@ -37,10 +37,10 @@ All that is known:
 
 
 class EureqaProblem(TextProblem):
-    """A narrative with five masks to resolve; a sixth entity is told.
+    """A narrative with five masks to resolve; a sixth entity is given.
 
     row: of the published schema: `question` = sentences, `entity_masks` and `entities` = five or more of each, the
-        first five to be found. Ours may have `facts` besides: sentences that the answer can be read from.
+        first five to be found. Our rows may also have `facts`: sentences that give the answer.
     """
 
     objectives = OBJECTIVES
@@ -80,33 +80,34 @@ class EureqaProblem(TextProblem):
         return Score(rewards, sum(rewards) / len(rewards), features, self._feedback(names, rewards))
 
     def _feedback(self, names: tuple[str, ...], rewards: tuple[float, ...]) -> str:
-        """What is wrong, without the right names; first what the others may rest on."""
+        """The faults, without the right names; first those that others may depend on."""
         empty = [mask for mask, name in zip(self.masks, names, strict=True) if not name]
         marks = list(zip(self.masks, names, rewards, strict=True))
         wrong = [f"{mask} is not {name[:60]}" for mask, name, right in reversed(marks) if name and not right]
-        told = [f"no name for {', '.join(empty)}"] if empty else []
-        text = "; ".join([*told, *wrong])
+        lines = [f"no name for {', '.join(empty)}"] if empty else []
+        text = "; ".join([*lines, *wrong])
         return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _texts(row: Mapping[str, Any], name: str, where: str, fewest: int) -> tuple[str, ...]:
-    found = field_of(row, name, list, where)
-    if len(found) < fewest or not all(isinstance(text, str) for text in found):
+    texts = field_of(row, name, list, where)
+    if len(texts) < fewest or not all(isinstance(text, str) for text in texts):
         raise BadAddress(f"{where}: {name} is no list of {fewest} texts or more")
-    return tuple(found)
+    return tuple(texts)
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """What stands in the first <entity_A> to <entity_E>, in any case of letters, without white space around it; ""
-    if there is none."""
+    """The contents of the first <entity_A> to <entity_E>, in any case of letters, without white space around them;
+    "" if missing."""
     return tuple((first_field(text, name, any_case=True) or "").strip() for name in OBJECTIVES)
 
 
-def score_names(found: Sequence[str], wanted: Sequence[str]) -> tuple[float, ...]:
-    """1 where a name is the wanted one as Wikipedia writes it (underscores are blanks, articles, case and punctuation
+def score_names(names: Sequence[str], wanted: Sequence[str]) -> tuple[float, ...]:
+    """1 if a name is the wanted one as Wikipedia writes it (underscores are blanks, articles, case and punctuation
     do not count), 0 if either is empty."""
     return tuple(
-        float(bool(name := _plain(one)) and name == _plain(gold)) for one, gold in zip(found, wanted, strict=True)
+        float(bool(name := _plain(answered)) and name == _plain(gold))
+        for answered, gold in zip(names, wanted, strict=True)
     )
 
 
@@ -116,8 +117,7 @@ def _plain(name: str) -> str:
 
 def mix(name: str, splits: Sequence[Sequence[Mapping[str, Any]]]) -> Sequence[Mapping[str, Any]]:
     """The rows of eureqa:`name`; of the hard riddles, the last of `splits`, the test has those in the second half of a
-    shuffle (682 of 1,363). The paper does not say which generator of random numbers shuffled, so that ours need not be
-    the same."""
+    shuffle (682 of 1,363). The paper does not name the random number generator of the shuffle, so ours may differ."""
     if name not in ("hf", "hf-train"):
         return splits[0]
     hard = list(splits[-1])

@@ -1,17 +1,16 @@
-"""A compact language for questions over made-up facts, one token a name, relation or paragraph.
+"""A compact language for questions over made-up facts, one token per name, relation or paragraph.
 
     Galham seat p0 Norbask Feldell mayor p1 Ulneck ...       the paragraphs: subjects, relation, number, value
     q Galham : seat mayor                                    the question, innermost first, as its steps go
-    par p1 no no ok ok a0                                    a parent's answer, hop by hop whether the right paragraph
-                                                             is cited, and how much of its answer is right (optional)
-    m3                                                       the number of answers asked for; the prompt ends here
-    > Galham seat p0 Norbask mayor p4 Ulneck > ... <eos>     the chain: `>` opens an answer, which says the question
-                                                             again with a paragraph after each relation, and its value
+    par p1 no no ok ok a0                                    a parent's answer: per hop, whether the right paragraph is
+    cited, and how much of its answer is right (optional) m3                                                       the
+    number of answers requested; the prompt ends here > Galham seat p0 Norbask mayor p4 Ulneck > ... <eos>     the
+    chain: `>` opens an answer, which repeats the question with a paragraph after each relation, and its value
 
 A name is its stem, which is an alias of the name: `Galham` for Galham Mills. Everything is read from the text that any
-policy is shown: what a paragraph states, and the question. A step of an answer repeats its paragraph, so that finding
-it is one look at what stands before: the place with these names and this relation. Of a chain the paragraphs' numbers
-alone count; the value of the last one answers. A prompt is 30 to 110 tokens.
+    policy gets: the paragraphs' statements, and the question. A step of an answer repeats its paragraph, so finding it
+    takes one look back: to the place with these names and this relation. Only the paragraphs' numbers in a chain count;
+    the value of the last one answers. A prompt is 30 to 110 tokens.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ def facts_of(problem: MusiqueProblem) -> list[Fact]:
     """
     if len(problem.paragraphs) > MOST_PARAGRAPHS:
         raise ValueError(f"the embedded policy reads at most {MOST_PARAGRAPHS} paragraphs")
-    found = []
+    stated = []
     for number, paragraph in enumerate(problem.paragraphs):
         facts = read_facts(paragraph["paragraph_text"])
         if paragraph["idx"] != number or len(facts) != 1:
             raise ValueError("the embedded policy reads paragraphs that state one made-up fact each")
         stems = [_stem(name) for name in (*facts[0].subjects, facts[0].value)]
-        found.append(Fact(facts[0].relation, tuple(stems[:-1]), stems[-1]))
-    return found
+        stated.append(Fact(facts[0].relation, tuple(stems[:-1]), stems[-1]))
+    return stated
 
 
 def question_of(problem: MusiqueProblem) -> list[str]:
@@ -89,8 +88,8 @@ def encode_prompt(
 
 
 def asked(question: Sequence[str]) -> list[str]:
-    """The words that ask it. A colon follows a name, so that no name stands before its relation but in a paragraph:
-    who looks for the two together finds that, and not the question."""
+    """The words of a question. A colon follows a name, so that a name precedes its relation only in a paragraph: a
+    search for the two together finds the paragraph, not the question."""
     return [QUESTION, *(part for word in question for part in ([word] if word in ALL else [word, OF]))]
 
 
@@ -137,8 +136,8 @@ def _cited(text: str, facts: Sequence[Fact]) -> list[int]:
 
 
 def decode_chain(text: str, prompt: str) -> list[str]:
-    """The answers of a chain in the form that a problem scores, in order; what stands before the first is passed over,
-    and answers that cite nothing are left out. prompt: what the chain answers, with the paragraphs' values."""
+    """The answers of a chain in the form that a problem scores, in order; text before the first is skipped, and
+    answers that cite no paragraph are left out. prompt: of the chain, with the paragraphs' values."""
     values = _values(prompt)
     answers = []
     for section in f" {text} ".split(f" {ANSWER} ")[1:]:
@@ -151,8 +150,8 @@ def decode_chain(text: str, prompt: str) -> list[str]:
 def _values(prompt: str) -> dict[str, str]:
     """By the word for a paragraph, the value that it states."""
     words = prompt.split()
-    told = words[: words.index(QUESTION) if QUESTION in words else len(words)]
-    return {word: value for word, value in pairwise(told) if word in PARAGRAPHS}
+    statements = words[: words.index(QUESTION) if QUESTION in words else len(words)]
+    return {word: value for word, value in pairwise(statements) if word in PARAGRAPHS}
 
 
 def write_answer(cited: Sequence[str | int], name: str) -> str:

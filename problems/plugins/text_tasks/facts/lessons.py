@@ -1,11 +1,11 @@
-"""What the base policy for questions learns from: drills, and a hasty reader's answers to fresh questions.
+"""The lessons of the base policy for questions: drills, and a hasty reader's answers to fresh questions.
 
-A drill asks for a single step each, several over the same paragraphs, and is answered right: it teaches to read.
+A drill has several single steps over the same paragraphs, with right answers: it teaches reading.
 
-The reader goes through the steps in order. Mostly (CARE) it looks the step up; else it takes a paragraph that merely
-looks like it, because it has the relation or the name, or (GUESS) any: wrong, but plausible. So the base learns the
-form, and to vary, and where to look; that looking always pays is left for training by reward to find out. Shown a
-parent, the reader mostly keeps what was right of it and tries other paragraphs for the rest.
+The reader goes through the steps in order. Mostly (CARE) it looks the step up; else it takes a similar paragraph, with
+the same relation or name, or (GUESS) any: wrong, but plausible. So the base learns the form, to vary, and where to
+look; training by reward teaches that looking always pays. With a parent, the reader mostly keeps its right steps and
+tries other paragraphs for the rest.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class FactLessons:
         return Reading(tuple(question), tuple(facts), tuple(map(drawn.facts.index, drawn.gold)))
 
     def _drill(self) -> Lesson:
-        """Several paragraphs, each asked for by what it is about once the one before is answered."""
+        """Several paragraphs, each asked for by its subject once the previous one is answered."""
         facts = self._draw(DRILLED).facts
         facts = facts[: self._rng.randint(2, len(facts))]
         chain, given = list[str](), set[int]()

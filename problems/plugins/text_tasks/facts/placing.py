@@ -1,11 +1,11 @@
-"""Where a base policy for questions starts from: two heads that look back, and three that look up what stands there.
+"""The starting weights of a base policy for questions: two heads that look back, and three that look up.
 
-From random weights looking up a paragraph by two words was not learned in any time that a core shared with others gave
-(bench/results/tasks.md), so the weights start near it, as those of mazes start with their cells on the board. Names are
+From random weights, looking up a paragraph by two words was never learned on a shared core (bench/results/tasks.md), so
+the weights start near it, as those of mazes start with their cells on the board. Names are
 placed by their parts: `Galham` is `Gal` and `ham`. Two heads of the first layer look one and two words back and keep
-what they see apart. Of the second layer two heads look for the place that has the last two words before it, one for
-the place that has the last word before it, and each copies what stands there. That gives half of the answers' words;
-which of these to use when, and all else, is learned, and every weight is free. Induction heads: arXiv 2209.11895;
+    both separate. In the second layer, two heads look for the place preceded by the last two words, one for the place
+    preceded by the last word, and each copies the word there. That gives half of the answers' words; which head to use
+    when, and the rest, is learned, and every weight is free. Induction heads: arXiv 2209.11895;
 starting attention from a structure: arXiv 2305.09828.
 """
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from transformers import LlamaForCausalLM
 
 SHARP = 12.0
-"""By how many nats a head that looks back prefers its place to the one beside it, about."""
+"""By about how many nats a head that looks back prefers its place to the neighbouring one."""
 MATCH, COPIED = 2.0, 0.8
 QUIET = 0.3
-"""What is left of the random weights by which a layer writes, where nothing is placed."""
+"""The share of the random weights of a layer's output that stays, if nothing is placed."""
 FAINT = 0.1
 """The same within the heads that are placed."""
 
 
 def place_heads(model: LlamaForCausalLM, words: Sequence[str]) -> None:
-    """Place words and heads, of torch's own randomness. A model that is too small for that is left as it is."""
+    """Place words and heads, with torch's randomness. A model that is too small for them stays as it is."""
     import torch
 
     c = model.config
@@ -42,7 +42,7 @@ def place_heads(model: LlamaForCausalLM, words: Sequence[str]) -> None:
     many = len(still)
     room = (
         width - 1 - 2 * many
-    )  # dimensions for words; the first is the same for all words, the last are for what is seen
+    )  # dimensions for words; the first is the same for all words, the last are for the words looked at
     if c.num_hidden_layers < 2 or c.num_attention_heads < 3 or room < many:
         return
     own, seen = slice(1, 1 + room), [slice(width - 2 * many, width - many), slice(width - many, width)]
@@ -56,7 +56,7 @@ def place_heads(model: LlamaForCausalLM, words: Sequence[str]) -> None:
         layer.self_attn.o_proj.weight.data *= QUIET
 
     first, second = (layer.self_attn for layer in model.model.layers[:2])
-    brief = _rows(many, room)  # a word in so many dimensions
+    brief = _rows(many, room)  # dimensions of a word
     share, unit = math.sqrt(many / room), math.sqrt(width / 2)  # unit: of a word after the norm
     turns = model.model.rotary_emb.inv_freq.float()
     strength = math.sqrt(SHARP * math.sqrt(size) / float((1 - turns.cos()).sum())) / unit
@@ -69,7 +69,7 @@ def place_heads(model: LlamaForCausalLM, words: Sequence[str]) -> None:
         value[:many, own] = brief
         out[seen[head], :many] = torch.eye(many) * 0.8 / (unit * share)
         _put(first, slice(head * size, (head + 1) * size), query, key, value, out)
-    turned = _rows(many, many)  # tells the word before from the word itself
+    turned = _rows(many, many)  # distinguishes the word before from the word itself
     for head in (0, 1, 2):
         query, key = torch.zeros(size, width), torch.zeros(size, width)
         query[still, own] = MATCH * 0.8 * brief / share
@@ -114,4 +114,4 @@ def _vectors(words: Sequence[str], size: int) -> torch.Tensor:
         spread = torch.nn.functional.normalize(spread - 0.2 * near @ spread)
     at = dict(zip(parts, spread, strict=True))
     halves = [names.get(word, (word, word)) for word in words]
-    return torch.nn.functional.normalize(torch.stack([at[one] + at[other] for one, other in halves]))
+    return torch.nn.functional.normalize(torch.stack([at[half] + at[other] for half, other in halves]))

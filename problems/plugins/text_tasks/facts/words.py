@@ -33,8 +33,8 @@ def _stems() -> frozenset[str]:
 
 def stem_of(name: str) -> str | None:
     """The one stem in a name, None if it has none or several."""
-    found = [word for word in name.replace(",", " ").split() if word in _stems()]
-    return found[0] if len(found) == 1 else None
+    stems = [word for word in name.replace(",", " ").split() if word in _stems()]
+    return stems[0] if len(stems) == 1 else None
 
 
 def most_tokens(answers: int) -> int:

@@ -1,4 +1,4 @@
-"""Questions over made-up facts (problems.plugins.text_tasks.world): said, read back, and answered by a solver."""
+"""Questions over made-up facts (problems.plugins.text_tasks.world): written, read back, and answered by a solver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Z]\w*(?: (?:of|[A-Z]\w*))*")
 
 
 Question = Union[str, "Lookup"]
-"""An entity by its name, or what a relation makes of others."""
+"""An entity by its name, or the result of a relation on others."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ def say(question: Question) -> str:
 
 
 def read_question(text: str) -> Question:
-    """The question that `say` says within "Who is ...?" or "What is ...?". Raises ValueError if it is none."""
-    found = _ASKED.fullmatch(text.strip())
-    question = _read_phrase(found[1]) if found else None
+    """The question that `say` puts within "Who is ...?" or "What is ...?". Raises ValueError if it is none."""
+    matched = _ASKED.fullmatch(text.strip())
+    question = _read_phrase(matched[1]) if matched else None
     if question is None:
         raise ValueError(f"no question over relations that are known: {text[:80]!r}")
     return question
@@ -66,7 +66,7 @@ def _cuts(text: str, between: Sequence[str]) -> Iterator[list[str]]:
 
 
 def steps_of(question: Question) -> list[str]:
-    """What it names and asks in the order of its steps, innermost first: a relation follows what it is about."""
+    """Its names and relations in the order of its steps, innermost first: a relation follows its subject."""
     if isinstance(question, str):
         return [question]
     return [*(word for part in question.about for word in steps_of(part)), question.relation]

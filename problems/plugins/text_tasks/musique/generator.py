@@ -80,7 +80,7 @@ class DrawnFacts:
 
 
 def draw_facts(rng: random.Random, level: str, split: str) -> DrawnFacts:
-    """What a row says, unproven and in no prose. split: "train" and "test" share no names."""
+    """A row's contents, unproven and not yet in prose. split: "train" and "test" share no names."""
     shape = rng.choice(rng.choice(_SHAPES[level]))
     world = _World(rng, Names(rng, split))
     if shape in _CHAINS:
@@ -123,7 +123,7 @@ def draw_question(rng: random.Random, level: str, split: str) -> dict[str, Any]:
 
 
 def prove(question: Question, answer: str, paragraphs: list[dict[str, Any]]) -> None:
-    """Raises RuntimeError unless the paragraphs have this answer alone, and none without any that supports it."""
+    """Raises RuntimeError unless the paragraphs have only this answer, and none without any supporting one."""
     stated = [read_facts(paragraph["paragraph_text"]) for paragraph in paragraphs]
     if solve(question, [fact for facts in stated for fact in facts]) != {answer}:
         raise RuntimeError(f"{say(question)}: {answer} is not the one answer")
@@ -137,29 +137,29 @@ def _distractors(world: _World, number: int) -> list[Fact]:
     """Half of them the relation of a step about another subject (half of these with the same value), half another
     relation of an entity that a step passes."""
     rng, gold = world.rng, list(world.facts)
-    found: list[Fact] = []
+    facts: list[Fact] = []
     taken = {(fact.relation, fact.subjects[0]) for fact in gold}
     entities = [(fact.value, ALL[fact.relation].value) for fact in gold]
-    while len(found) < number:
+    while len(facts) < number:
         relation = None
-        if len(found) % 2:
+        if len(facts) % 2:
             name, kind = rng.choice(entities)
             free = [r for r in RELATIONS.values() if r.subjects == (kind,) and (r.name, name) not in taken]
             relation = rng.choice(free) if free else None
         if relation is not None:
             taken.add((relation.name, name))
-            found.append(Fact(relation.name, (name,), world.names.draw(relation.value)))
+            facts.append(Fact(relation.name, (name,), world.names.draw(relation.value)))
             continue
         like = rng.choice(gold)
         kinds = ALL[like.relation].subjects
         other = rng.randrange(len(kinds))
         subjects = tuple(world.names.draw(kind) if i == other else like.subjects[i] for i, kind in enumerate(kinds))
-        # the answer stands in one paragraph alone: elsewhere too, it could be told without the steps
+        # the answer is in only one paragraph: otherwise it could be found without the steps
         value = (
             like.value if like is not gold[-1] and rng.random() < 0.5 else world.names.draw(ALL[like.relation].value)
         )
-        found.append(Fact(like.relation, subjects, value))
-    return found
+        facts.append(Fact(like.relation, subjects, value))
+    return facts
 
 
 def _steps(gold: list[Fact], facts: list[Fact]) -> list[dict[str, Any]]:

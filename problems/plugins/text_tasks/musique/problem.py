@@ -71,28 +71,28 @@ class MusiqueProblem(TextProblem):
         return Score(rewards, scalar(rewards), features, self._feedback(cited, rewards))
 
     def _feedback(self, cited: Cited, rewards: tuple[float, ...]) -> str:
-        """What is wrong, without the right paragraphs or words."""
-        told = []
+        """The faults, without the right paragraphs or words."""
+        lines = []
         missing = [str(hop) for hop, reward in enumerate(rewards[:HOPS], 1) if not reward]
         needless = [str(index) for index in cited.counted if index not in self.support]
         if missing:
-            told.append(f"the paragraph of step {', '.join(missing)} of {len(self.support)} is not cited")
+            lines.append(f"the paragraph of step {', '.join(missing)} of {len(self.support)} is not cited")
         if needless:
-            told.append(f"paragraph {', '.join(needless)} is not needed")
+            lines.append(f"paragraph {', '.join(needless)} is not needed")
         if len(cited.support) > HOPS:
-            told.append(f"only the first {HOPS} citations count")
+            lines.append(f"only the first {HOPS} citations count")
         if rewards[HOPS] < 1:
-            told.append(
+            lines.append(
                 "the answer is wrong" if not rewards[HOPS] else "the answer has words that are wrong or missing"
             )
-        text = "; ".join(told)
+        text = "; ".join(lines)
         return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def gold_indices(row: Mapping[str, Any], where: str) -> list[int]:
     """The paragraph of each step of the decomposition, in order."""
     steps = field_of(row, "question_decomposition", list, where)
-    found = [step.get("paragraph_support_idx") if isinstance(step, dict) else None for step in steps]
-    if not found or len(found) > HOPS or not all(isinstance(index, int) for index in found):
+    indices = [step.get("paragraph_support_idx") if isinstance(step, dict) else None for step in steps]
+    if not indices or len(indices) > HOPS or not all(isinstance(index, int) for index in indices):
         raise BadAddress(f"{where}: question_decomposition has no paragraph_support_idx for each of 1 to {HOPS} steps")
-    return [index for index in found if isinstance(index, int)]
+    return [index for index in indices if isinstance(index, int)]

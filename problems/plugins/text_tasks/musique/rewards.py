@@ -27,7 +27,7 @@ class Cited:
 
 
 def parse_cited(text: str) -> Cited:
-    """The first <answer>, and of the first <support> what stands between commas and is digits alone: not "[3]"."""
+    """The first <answer>, and from the first <support> the parts between commas that are only digits: not "[3]"."""
     tokens = [token.strip() for token in (first_field(text, "support") or "").split(",")]
     numbers = [int(token) for token in tokens if token.isdecimal() and len(token) < 10]
     return Cited((first_field(text, "answer") or "").strip(), tuple(dict.fromkeys(numbers)))

@@ -1,8 +1,8 @@
 """Options of `musique:` sets: questions drawn by their number of steps, and paragraphs left out.
 
-`stratified=N` draws N questions, as many of 2, 3 and 4 steps (the paper's test: 300, seed 42; `seed=S` for
-another); `distractors=K` keeps the paragraphs that are needed and K others. The paper does not say which generator of
-random numbers drew its 300, so that ours need not be the same.
+`stratified=N` draws N questions, as many of 2, 3 and 4 steps (the paper's test: 300, seed 42; `seed=S` for another);
+`distractors=K` keeps the needed paragraphs and K others. The paper does not name the random number generator of its
+300, so ours may differ.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def stratify(rows: Sequence[Row], total: int, seed: int) -> list[Row]:
 
 
 def shorten(row: Row, distractors: int) -> Row:
-    """The paragraphs of its steps and `distractors` others, numbered again in the order in which they stood."""
+    """The paragraphs of its steps and `distractors` others, numbered again in their old order."""
     gold = set(gold_indices(row, "musique: a row"))
     others = [paragraph["idx"] for paragraph in row["paragraphs"] if paragraph["idx"] not in gold]
     rng = random.Random(f"short {row.get('id')}")

@@ -40,9 +40,9 @@ def parse_tool_answer(text: str) -> ToolAnswer:
 def read_calls(body: str) -> Iterator[ToolCall]:
     """The calls in the order written, up to the first that is none.
 
-    An array is read where the body begins with "[", and holds nothing unless it is valid as a whole. Otherwise objects
-    stand one after another with blanks, commas or line ends between them. `arguments` is read for `parameters`;
-    parameters that are no object count as {}. A brace inside a string is no brace.
+    An array is read if the body begins with "[", and is empty unless it is completely valid. Otherwise objects follow
+    one another with blanks, commas or line ends between them. `arguments` is read for `parameters`; parameters that are
+    no object count as {}. A brace inside a string is no brace.
     """
     body = body.strip()
     for value in _array(body) if body.startswith("[") else _stream(body):
@@ -54,10 +54,10 @@ def read_calls(body: str) -> Iterator[ToolCall]:
 
 def _array(body: str) -> list[Any]:
     try:
-        found = json.loads(body)
+        parsed = json.loads(body)
     except (ValueError, RecursionError):
         return []
-    return found if isinstance(found, list) else []
+    return parsed if isinstance(parsed, list) else []
 
 
 def _stream(body: str) -> Iterator[Any]:

@@ -99,11 +99,11 @@ def _calls(rng: random.Random, asked: Sequence[Tool], split: str, several: bool)
 
 
 def _earlier(key: str, code: str, tool: Tool) -> str:
-    """A turn in which a tool that is no longer asked for found a reference."""
-    found = json.dumps([{"name": "find_reference", "results": {key: code}}])
+    """A turn in which a tool that is no longer requested found a reference."""
+    results = json.dumps([{"name": "find_reference", "results": {key: code}}])
     return (
         f"<user> I need the right reference: find the {key} for me. </user>\n"
-        f"<obs> {found} </obs>\n<response> I have found it. </response>\n"
+        f"<obs> {results} </obs>\n<response> I have found it. </response>\n"
     )
 
 
@@ -118,19 +118,19 @@ def _no_call(rng: random.Random, tool: Tool, split: str) -> _Dialogue:
 
 
 def _offered(rng: random.Random, asked: Sequence[Tool], size: int, fitting: bool, near: bool) -> list[Tool]:
-    """The tools asked for (unless none is to fit), up to two with near names, and others."""
-    found = list(asked) if fitting else []
+    """The requested tools (unless none is to fit), up to two with similar names, and others."""
+    offered = list(asked) if fitting else []
     first = asked[0]
     if near and fitting:
         look_alikes = [
             Tool(first.domain, f"{first.name}_log", f"Shows who used {first.name} on a day.", "{day:date}"),
             Tool(first.domain, f"{first.name}_settings", f"Changes how {first.name} works.", "{on:flag}"),
         ]
-        found += look_alikes[: max(0, min(2, size - len(found)))]
+        offered += look_alikes[: max(0, min(2, size - len(offered)))]
     others = [tool for tool in TOOLS if tool not in asked]
-    found += rng.sample(others, max(0, size - len(found)))
-    rng.shuffle(found)
-    return found
+    offered += rng.sample(others, max(0, size - len(offered)))
+    rng.shuffle(offered)
+    return offered
 
 
 def _masks(rng: random.Random, offered: Sequence[Tool]) -> dict[str, dict[str, str]]:
@@ -154,8 +154,10 @@ def _described(number: int, tool: Tool, names: dict[str, dict[str, str]]) -> str
         mask.get(name, name): {"description": slot.description, "type": slot.kind, "default": ""}
         for name, slot in tool.parameters.items()
     }
-    told = _renamed(tool.description, names)
-    return f"{number}. Name: {mask.get('', tool.name)}\nDescription: {told}\nParameters: {json.dumps(parameters)}"
+    description = _renamed(tool.description, names)
+    return (
+        f"{number}. Name: {mask.get('', tool.name)}\nDescription: {description}\nParameters: {json.dumps(parameters)}"
+    )
 
 
 def _renamed(text: str, names: dict[str, dict[str, str]]) -> str:
@@ -165,7 +167,7 @@ def _renamed(text: str, names: dict[str, dict[str, str]]) -> str:
 
 
 def _asked(tool: Tool, said: dict[str, str]) -> str:
-    return PARAMETER.sub(lambda found: said[found[1]], tool.request)
+    return PARAMETER.sub(lambda matched: said[matched[1]], tool.request)
 
 
 def _joined(clauses: Sequence[str]) -> str:

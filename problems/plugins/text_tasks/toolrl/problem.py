@@ -53,48 +53,50 @@ class ToolProblem(TextProblem):
         """Features: how many calls it makes and how many arguments they have together."""
         if not answer.strip():
             return Score.failure(len(OBJECTIVES), "empty answer")
-        found = score_tools(answer, self.wanted)
-        calls = found.answer.calls
+        reward = score_tools(answer, self.wanted)
+        calls = reward.answer.calls
         features = {"calls": float(len(calls)), "arguments": float(sum(len(call.parameters) for call in calls))}
-        return Score(found.rewards, sum(found.rewards) / len(OBJECTIVES), features, self._feedback(found))
+        return Score(reward.rewards, sum(reward.rewards) / len(OBJECTIVES), features, self._feedback(reward))
 
-    def _feedback(self, found: ToolReward) -> str:
-        """What is wrong, without the values, names or keys that would be right."""
-        answer, told = found.answer, []
+    def _feedback(self, reward: ToolReward) -> str:
+        """The faults, without the right values, names or keys."""
+        answer, lines = reward.answer, []
         if answer.thought is None:
-            told.append("there is no <think>...</think>")
+            lines.append("there is no <think>...</think>")
         body = (answer.calls_text or "").strip()
         if self.wanted and answer.calls_text is None:
-            told.append("there is no <tool_call>...</tool_call>, but the request needs a tool")
+            lines.append("there is no <tool_call>...</tool_call>, but the request needs a tool")
         elif self.wanted and not answer.calls:
-            told.append("no call in <tool_call> is a JSON object with name and parameters")
+            lines.append("no call in <tool_call> is a JSON object with name and parameters")
         elif not self.wanted and body:
-            told.append("<tool_call> is not empty, but no tool can be called now: a response is wanted")
+            lines.append("<tool_call> is not empty, but no tool can be called now: a response is wanted")
         if self.wanted and answer.calls and len(answer.calls) != len(self.wanted):
-            told.append("more calls are needed" if len(answer.calls) < len(self.wanted) else "there are calls too many")
-        for gold, made in found.pairs:
-            if gold is not None and made is not None and len(told) < MOST_TOLD + 2:
-                told += _told_of_call(gold, made)
-        if not told:
+            lines.append(
+                "more calls are needed" if len(answer.calls) < len(self.wanted) else "there are calls too many"
+            )
+        for gold, made in reward.pairs:
+            if gold is not None and made is not None and len(lines) < MOST_TOLD + 2:
+                lines += _told_of_call(gold, made)
+        if not lines:
             return ""
-        text = "; ".join(told)
+        text = "; ".join(lines)
         return f"{text[0].upper()}{text[1:]}."
 
 
 def _told_of_call(gold: ToolCall, made: ToolCall) -> list[str]:
     if gold.name != made.name:
         return [f"{made.name[:60]!r} is not the tool for this"]
-    told = []
+    lines = []
     strange = [key[:40] for key in made.parameters if key not in gold.parameters]
     if strange:
-        told.append(f"{made.name} is given parameters that it should not be given: {', '.join(strange[:MOST_TOLD])}")
+        lines.append(f"{made.name} is given parameters that it should not be given: {', '.join(strange[:MOST_TOLD])}")
     if any(key not in made.parameters for key in gold.parameters):
-        told.append(f"{made.name} lacks parameters")
+        lines.append(f"{made.name} lacks parameters")
     wrong = [
         f"{key[:40]} = {json.dumps(made.parameters[key])[:60]}"
         for key, value in gold.parameters.items()
         if key in made.parameters and match_value(made.parameters[key], value) < 1
     ]
     if wrong:
-        told.append(f"{made.name} has wrong values: {', '.join(wrong[:MOST_TOLD])}")
-    return told
+        lines.append(f"{made.name} has wrong values: {', '.join(wrong[:MOST_TOLD])}")
+    return lines

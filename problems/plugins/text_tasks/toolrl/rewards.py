@@ -1,6 +1,6 @@
 """The reward vector of the VPO paper for ToolRL: [format, tool_name, arg_key, arg_value], each in [0, 1].
 
-It differs from ToolRL's own reward (format 0 or 1 by strict order, correctness in [-3, 3]). The deployment scalar is
+It differs from ToolRL's reward (format 0 or 1 by strict order, correctness in [-3, 3]). The deployment scalar is
 the mean of the four.
 """
 
@@ -42,10 +42,10 @@ def score_tools(text: str, wanted: Sequence[ToolCall]) -> ToolReward:
         return ToolReward((form, 1.0, 1.0, 1.0), answer, pairs)
     names = multiset_f1([normalise(call.name) for call in answer.calls], [normalise(call.name) for call in wanted])
     keys = values = 0.0
-    for gold, found in pairs:
-        if gold is not None and found is not None:
-            keys += set_f1(found.parameters, gold.parameters)
-            values += share_of_values(found.parameters, gold.parameters)
+    for gold, made in pairs:
+        if gold is not None and made is not None:
+            keys += set_f1(made.parameters, gold.parameters)
+            values += share_of_values(made.parameters, gold.parameters)
     return ToolReward((form, names, keys / len(pairs), values / len(pairs)), answer, pairs)
 
 
@@ -56,56 +56,55 @@ def has_format(answer: ToolAnswer, calls_wanted: bool) -> bool:
     return bool(answer.calls) if calls_wanted else not (answer.calls_text or "").strip()
 
 
-def align(wanted: Sequence[ToolCall], found: Sequence[ToolCall]) -> tuple[tuple[ToolCall | None, ToolCall | None], ...]:
-    """Each wanted call in turn takes the call not yet taken that is most like it (100 for its name, 1 for each key
-    that they share), the first of equals; then what is left of `found`."""
-    left = list(range(len(found)))
+def align(wanted: Sequence[ToolCall], made: Sequence[ToolCall]) -> tuple[tuple[ToolCall | None, ToolCall | None], ...]:
+    """Each wanted call in turn takes the most similar call not yet taken (100 for its name, 1 for each key
+    that they share), the first of equals; then the rest of `made`."""
+    left = list(range(len(made)))
     pairs: list[tuple[ToolCall | None, ToolCall | None]] = []
     for gold in wanted:
         name = normalise(gold.name)
         likeness = {
-            i: _SAME_NAME * (normalise(found[i].name) == name)
-            + len(found[i].parameters.keys() & gold.parameters.keys())
+            i: _SAME_NAME * (normalise(made[i].name) == name) + len(made[i].parameters.keys() & gold.parameters.keys())
             for i in left
         }
         best = max(likeness, key=lambda i: likeness[i], default=None)  # max keeps the first of equals
-        pairs.append((gold, None if best is None else found[best]))
+        pairs.append((gold, None if best is None else made[best]))
         if best is not None:
             left.remove(best)
-    return (*pairs, *((None, found[i]) for i in left))
+    return (*pairs, *((None, made[i]) for i in left))
 
 
-def share_of_values(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> float:
+def share_of_values(made: Mapping[str, Any], wanted: Mapping[str, Any]) -> float:
     """The matches over wanted keys that are there, by the number of wanted keys; 1 if none is wanted."""
     if not wanted:
         return 1.0
-    return sum(match_value(found[key], value) for key, value in wanted.items() if key in found) / len(wanted)
+    return sum(match_value(made[key], value) for key, value in wanted.items() if key in made) / len(wanted)
 
 
-def match_value(found: Any, wanted: Any) -> float:
+def match_value(value: Any, wanted: Any) -> float:
     """How far a value is the wanted one, from 0 to 1, by the type of the wanted one: equal truth values; equal numbers,
     also as text; F1 of a list's normalised items, of an object's keys, of a text's words."""
     if isinstance(wanted, bool):
-        return float(isinstance(found, bool) and found == wanted)
+        return float(isinstance(value, bool) and value == wanted)
     if isinstance(wanted, (int, float)):
-        return float(_same_number(found, wanted))
+        return float(_same_number(value, wanted))
     if isinstance(wanted, list):
-        return multiset_f1(_items(found), _items(wanted)) if isinstance(found, list) else 0.0
+        return multiset_f1(_items(value), _items(wanted)) if isinstance(value, list) else 0.0
     if isinstance(wanted, dict):
-        return set_f1(found, wanted) if isinstance(found, dict) else 0.0
-    if isinstance(wanted, str) and isinstance(found, str):
-        return token_f1(found, wanted)
-    return float(normalise(_said(found)) == normalise(_said(wanted)))
+        return set_f1(value, wanted) if isinstance(value, dict) else 0.0
+    if isinstance(wanted, str) and isinstance(value, str):
+        return token_f1(value, wanted)
+    return float(normalise(_said(value)) == normalise(_said(wanted)))
 
 
 def _items(values: list[Any]) -> list[str]:
     return [normalise(_said(value)) for value in values]
 
 
-def _same_number(found: Any, wanted: int | float) -> bool:
-    if isinstance(found, (int, float)) and not isinstance(found, bool) and found == wanted:
+def _same_number(value: Any, wanted: int | float) -> bool:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and value == wanted:
         return True
-    said = _said(found)
+    said = _said(value)
     try:
         if abs(float(said) - wanted) <= _CLOSE:
             return True

@@ -1,4 +1,4 @@
-"""What the made-up tools are called with: one kind of value for each slot, so that no request can be read two ways."""
+"""The arguments of the made-up tools: one kind of value for each slot, so that no request is ambiguous."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 Value = tuple[Any, str]
-"""A value as a call holds it, and as the request says it."""
+"""A value in a call, and its words in a request."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """kind: the type as a tool's parameters name it; description: of the parameter; vague: what a request says that
-    leaves the value out; draw: a value. Training and test draw from different halves of a pool."""
+    """kind: the type in a tool's parameters; description: of the parameter; vague: the words of a request without
+    the value; draw: a value. Training and test draw from different halves of a pool."""
 
     kind: str
     description: str
@@ -23,17 +23,17 @@ class Slot:
 
 
 def _pool(words: str) -> Callable[[random.Random, str], Value]:
-    found = [word.strip() for word in words.split(",")]
+    words_ = [word.strip() for word in words.split(",")]
 
     def draw(rng: random.Random, split: str) -> Value:
-        word = rng.choice(_half(found, split))
+        word = rng.choice(_half(words_, split))
         return word, word
 
     return draw
 
 
-def _half(found: Sequence[Any], split: str) -> Sequence[Any]:
-    return found[split == "test" :: 2]
+def _half(values: Sequence[Any], split: str) -> Sequence[Any]:
+    return values[split == "test" :: 2]
 
 
 def _whole(first: int, last: int) -> Callable[[random.Random, str], Value]:
@@ -73,8 +73,8 @@ _GOODS = ("apples", "rice", "candles", "paper", "batteries", "soap", "nails", "t
 
 
 def _items(rng: random.Random, split: str) -> Value:
-    found = rng.sample(_half(_GOODS, split), rng.randint(2, 3))
-    return found, f"{', '.join(found[:-1])} and {found[-1]}"
+    goods = rng.sample(_half(_GOODS, split), rng.randint(2, 3))
+    return goods, f"{', '.join(goods[:-1])} and {goods[-1]}"
 
 
 SLOTS: Mapping[str, Slot] = {

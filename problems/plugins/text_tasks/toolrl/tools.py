@@ -1,4 +1,4 @@
-"""Sixty made-up tools in ten domains: name, what it does, and how a user asks for it.
+"""Sixty made-up tools in ten domains: name, description, and a user's request.
 
 `{name:slot}` in the request is a parameter with its kind of value (the module `slots`); no tool has two of one slot.
 """
