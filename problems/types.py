@@ -44,8 +44,8 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Usage:
-    """A server's token counts for a rollout, and its price. The first rollout of a prompt carries the prompt's tokens, if
-    one request sampled several, and those of attempts without a usable reply.
+    """A server's token counts for a rollout, and its price. The first rollout of a prompt carries the prompt's tokens,
+    if one request sampled several, and those of attempts without a usable reply.
 
     estimated: the server reported no usage; the counts are estimates from the length of the texts
     """

@@ -61,7 +61,7 @@ def warn_of_budget(iterations: int) -> None:
     """One line if a budget is too small to be meaningful."""
     if iterations < MEANINGFUL:
         warnings.warn(
-            f"a budget of {iterations} prompt group{'s' * (iterations != 1)} a problem says little of a policy: take "
-            f"{MEANINGFUL} or more, and 50 to compare two",
+            f"{iterations} iteration{'s' * (iterations != 1)} per problem are too few to judge a policy; use at least "
+            f"{MEANINGFUL}, and 50 to compare two",
             stacklevel=2,
         )
