@@ -13,7 +13,7 @@ from typing import Any
 from evo.checks.record import warn_of_budget, warn_of_records
 from evo.config.run import RunConfig
 from evo.runs.learner import open_learner
-from evo.runs.preflight import check_new_run
+from evo.runs.preflight import check_new_run, check_price, policies_of
 from evo.runs.problem_runs import add_problems, open_operators
 from evo.search.core import SearchCore
 from evo.search.defaults import (
@@ -192,7 +192,7 @@ def open_core(
         store,
         config,
         problem_runs,
-        Operators(operators, operator_selection(config, len(operators))),
+        Operators(operators, operator_selection(config, operators)),
         SearchStatus(run.name, config.policy, shown, machines=[describe_machine()]),
         in_flight(config, operators[0].policy, problem_runs, breadths),
         scheduler,
@@ -222,7 +222,8 @@ def assemble(
 def resolve_run(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
     """A configuration with the settings that its problems decide; warns of a budget that is too small, and of faults
     that `evo check` found."""
-    config = resolve_rollouts(resolve_policy(resolve_settings(config, problems), problems))
+    config = resolve_rollouts(resolve_settings(resolve_policy(config, problems), problems))
+    check_price(config.max_cost, policies_of(config))
     warn_of_records(problems)
     if config.policy != ASK_TELL:
         warn_of_budget(min(iterations_for(config, problem) for problem in problems))

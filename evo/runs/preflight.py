@@ -14,7 +14,8 @@ from evo.search.resources import Resources, check_one_policy, problems_at
 from islands.db.names import check_name
 from islands.errors import DatabaseUnavailable
 from problems.contract import Problem
-from vpo.policies.address import BUILT_IN, OF_ITS_PROMPTS, parse_address, parse_addresses
+from vpo.openai.prices import Price
+from vpo.policies.address import BUILT_IN, OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import find_checkpoint
 from vpo.policies.prompt_formats import is_token_format
 from vpo.policies.registry import PolicySettings, check_policy
@@ -37,7 +38,8 @@ def check_new_run(config: RunConfig, resources: Resources, db: str | None, name:
     problems = [] if own else resources.problems(config)
     check_policies(policies_of(config))
     check_reflection(config, problems)
-    check_price(config.max_cost, policies_of(config))
+    if "policy" in config.model_fields_set or not own:
+        check_price(config.max_cost, policies_of(config))  # a directory's config may name models
     for address in parse_addresses(config.policy) if "policy" in config.model_fields_set else ():
         check_speaks(str(address), config, problems)
     if db is not None:
@@ -86,11 +88,20 @@ def check_price(max_cost: float | None, policies: Iterable[str]) -> None:
     if max_cost is None:
         return
     addresses = [address for policy in dict.fromkeys(policies) for address in parse_addresses(policy)]
-    if all(address.kind in BUILT_IN and "price" not in dict(address.options) for address in addresses):
+    if all(address.kind in BUILT_IN and price_at(address) is None for address in addresses):
         raise BadInput(
             f"max_cost {max_cost:g} would never be reached: no policy has a price, as in "
             "openai:MODEL@URL?price=0.15/0.60 (of a million tokens, in and out)"
         )
+
+
+def price_at(address: PolicyAddress) -> Price | None:
+    """What a policy's tokens cost, None if that is not known or nothing. Raises BadAddress."""
+    if address.kind != "openai":
+        return None
+    from vpo.openai.address import endpoint
+
+    return endpoint(address).price
 
 
 def check_new_comparison(configs: Sequence[RunConfig], db: str, name: str | None) -> None:

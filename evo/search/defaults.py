@@ -12,35 +12,56 @@ from typing import Any
 
 from evo.config.parse import parse
 from evo.config.run import RunConfig
+from evo.errors import BadInput
 from evo.version import __version__
 from islands.population.config import PopulationConfig
 from problems.contract import Problem, settings_of
 from problems.resources import describe_resources, lacking, most_of
 from vpo.advantage import METHODS
-from vpo.policies.address import parse_address
+from vpo.openai.address import endpoint
+from vpo.openai.reasoning import fixes_temperature
+from vpo.policies.address import parse_address, parse_addresses
 
 DEFAULT_ITERATIONS = 100
 WITHOUT_MODEL = "scripted:mutate"
+ANSWER_ONCE = ("openai", "command")
+"""Kinds of policies that write one whole program per reply unless the user asks for several."""
 TRAINING_ROLLOUTS = 4
 """Rollouts of a search that trains, unless the user names a number."""
 
 
 def resolve_settings(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
-    """Settings that the user left open, as an OpenEvolve directory's config decides them: seed, temperature, and one
-    answer per rollout for SEARCH/REPLACE edits; and what scoring takes, as the scorers declare."""
+    """Settings that the user left open, as an OpenEvolve directory's config decides them: seed, temperature, top-p,
+    tokens of a rollout; one answer per rollout for edits of a program, and for whole programs of a hosted model, whose
+    replies would be cut; and what scoring takes, as the scorers declare."""
     given, decided = config.model_fields_set, dict[str, Any]()
     for settings in map(settings_of, problems):
         if "seed" in settings and "seed" not in given:
             decided.setdefault("seed", settings["seed"])
-        if "temperature" in settings and config.temperature is None:
+        if "temperature" in settings and config.temperature is None and not _fixes_temperature(config.policy):
             decided.setdefault("temperature", float(settings["temperature"]))
-        if settings.get("diff_based_evolution") and "answers" not in given:
+        if "top_p" in settings and "top_p" not in given:
+            decided.setdefault("top_p", float(settings["top_p"]))
+        if "max_tokens" in settings and config.max_new_tokens is None:
+            decided["max_new_tokens"] = max(decided.get("max_new_tokens", 0), settings["max_tokens"])
+        if "diff_based_evolution" in settings and "answers" not in given:
             decided.setdefault("answers", 1)
+    kinds = {address.kind for address in parse_addresses(config.policy)}
+    if "answers" not in given and kinds & {*ANSWER_ONCE} and any(one.answer_format == "python" for one in problems):
+        decided.setdefault("answers", 1)
     taken = most_of(problem.resources for problem in problems)
     if taken and config.scoring_resources is None:
         decided["scoring_resources"] = taken
     # only given keys are carried over: population_config distinguishes a user's value from a default by that
     return parse(RunConfig, {**config.model_dump(exclude_unset=True), **decided}, "config.yaml") if decided else config
+
+
+def _fixes_temperature(policies: str) -> bool:
+    """Whether a model takes no temperature but 1, with a warning that the directory's is not used."""
+    fixed = [one for one in parse_addresses(policies) if one.kind == "openai" and fixes_temperature(endpoint(one))]
+    for address in fixed:
+        warnings.warn(f"{address.plain} samples at temperature 1 only; that of config.yaml is not used", stacklevel=3)
+    return bool(fixed)
 
 
 def resolve_address(config: RunConfig) -> RunConfig:
@@ -57,11 +78,18 @@ def resolve_address(config: RunConfig) -> RunConfig:
 
 
 def resolve_policy(config: RunConfig, problems: Sequence[Problem]) -> RunConfig:
-    """The default policy only understands mazes. Without a policy of the user's, other problems are searched by random
-    edits, and a warning reports that."""
+    """The default policy only understands mazes. Without a policy of the user's, an OpenEvolve directory is searched by
+    the models that its config names, and other problems by random edits; a warning reports that. Raises BadInput if
+    directories name different models."""
     other = next((problem.name for problem in problems if problem.answer_format != "route"), None)
     if "policy" in config.model_fields_set or other is None:
         return config
+    named = list(dict.fromkeys(settings["policy"] for settings in map(settings_of, problems) if "policy" in settings))
+    if len(named) > 1:
+        raise BadInput(f"the problems name different models ({'; '.join(named)}): choose with --policy")
+    if named:
+        warnings.warn(f"No --policy given; using the models of config.yaml: {named[0]}", stacklevel=2)
+        return config.model_copy(update={"policy": named[0]})
     warnings.warn(
         f"No --policy given; using {WITHOUT_MODEL} (random edits, no model) for {other}. Choose a model by a hub id, a "
         "directory or openai:MODEL@URL",

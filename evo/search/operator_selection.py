@@ -30,13 +30,18 @@ STREAM = 7
 
 @dataclass(frozen=True)
 class Operator:
-    """A policy with its sampling settings: G rollouts of m answers, and how its prompts are built."""
+    """A policy with its sampling settings: G rollouts of m answers, and how its prompts are built.
+
+    weight: its part of the iterations, relative to the other operators' (1 each); if no operator has one, the search
+        chooses between them
+    """
 
     address: str
     policy: Policy
     rollouts: int
     answers: int
     prompt: PromptConfig
+    weight: float | None = None
 
 
 class OperatorSelection(Protocol):
@@ -71,6 +76,18 @@ class EvenMix:
 
     def metrics(self) -> dict[str, list[float]]:
         return {"asked": self.asked, "earned": self.earned}
+
+
+class WeightedMix(EvenMix):
+    """Each operator with a fixed chance, as OpenEvolve's ensembles have it."""
+
+    def __init__(self, weights: Sequence[float]) -> None:
+        super().__init__(len(weights))
+        self._chances = np.array(weights) / sum(weights)
+
+    def choose(self, seed: int, problem: int, iteration: int) -> int:
+        rng = np.random.default_rng([seed, problem, iteration, STREAM])
+        return int(rng.choice(len(self._chances), p=self._chances))
 
 
 class Bandit(EvenMix):
@@ -153,7 +170,11 @@ class Operators:
                 self.credit(group)
 
 
-def operator_selection(config: RunConfig, count: int) -> OperatorSelection:
+def operator_selection(config: RunConfig, operators: Sequence[Operator]) -> OperatorSelection:
+    """Fixed shares if an operator has a weight, else as the configuration says."""
+    count = len(operators)
+    if count > 1 and any(operator.weight is not None for operator in operators):
+        return WeightedMix([1.0 if operator.weight is None else operator.weight for operator in operators])
     return Bandit(count) if count > 1 and config.mixing == "bandit" else EvenMix(count)
 
 

@@ -14,9 +14,9 @@ from evo.search.operator_selection import Operator
 from problems.address import grouped
 from problems.contract import Problem
 from problems.scoring import Scorer
-from vpo.policies.address import OF_ITS_PROMPTS, PolicyAddress, parse_address, parse_addresses
+from vpo.policies.address import OF_ITS_PROMPTS, OF_THE_SEARCH, PolicyAddress, parse_address, parse_addresses
 from vpo.policies.checkpoint import trained_answers
-from vpo.policies.contract import Policy
+from vpo.policies.contract import ChoosesLimit, Policy
 from vpo.policies.prompt_formats import is_token_format
 
 OpenProblems = Callable[[RunConfig], list[Problem]]
@@ -85,7 +85,7 @@ class Resources:
     ) -> Operator:
         """One policy with its settings: the shares of fresh prompts and of begun answers that its address names, and,
         together with others, chains of the length that it was trained to write."""
-        asked = address.without(*OF_ITS_PROMPTS)
+        asked = address.without(*OF_THE_SEARCH)
         changes: dict[str, Any] = {"policy": str(asked)}
         named = address.common.model_dump(include=set(OF_ITS_PROMPTS), exclude_none=True)
         if named:
@@ -99,14 +99,15 @@ class Resources:
                 )
             changes |= {"answers": answers, "rollouts": total // answers}
         own = parse(RunConfig, {**config.model_dump(), **changes}, f"--policy {address}")
-        return Operator(str(address), self.policy(own, problems), own.rollouts, own.answers, own.prompt)
+        weight = address.common.weight
+        return Operator(str(address), self.policy(own, problems), own.rollouts, own.answers, own.prompt, weight)
 
     def reflecting(self, config: RunConfig, problems: Sequence[Problem]) -> Policy | None:
         """The policy that reflects on parents. It is shared with the search if they name the same one, unless that
         learns: its weights change. Raises BadInput if it does not read English."""
         if config.feedback.policy is None:
             return None
-        address = parse_address(config.feedback.policy).without(*OF_ITS_PROMPTS)
+        address = parse_address(config.feedback.policy).without(*OF_THE_SEARCH)
         own = config.model_copy(update={"policy": str(address), "train": None})
         key = f"{policy_key(own)} reflects" if config.train else policy_key(own)
         if key not in self._policies:
@@ -187,5 +188,9 @@ def open_policy(config: RunConfig, problems: Sequence[Problem]) -> Policy:
     if config.max_new_tokens is None and parse_address(config.policy).common.max_tokens is None:
         one_of_each = {problem.answer_format: problem for problem in problems}.values()
         formats = [open_format(problem, policy.prompt_format, config.prompt, config.answers) for problem in one_of_each]
-        policy.max_tokens = max(prompt_format.default_limit for prompt_format in formats)
+        needed = max(prompt_format.default_limit for prompt_format in formats)
+        if isinstance(policy, ChoosesLimit):
+            policy.choose_limit(needed)
+        else:
+            policy.max_tokens = needed
     return policy

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from problems.contract import BadAddress
+from problems.openevolve.models import OF_MODELS, OF_THE_SERVER, policy_address
 from problems.resources import check_resources
 
 
@@ -53,6 +54,8 @@ _HONOURED: dict[str, tuple[str, str]] = {
     "diff_based_evolution": ("diff_based_evolution", "true or false"),
     "max_code_length": ("max_code_length", "whole number"),
     "llm.temperature": ("temperature", "number"),
+    "llm.top_p": ("top_p", "share between 0 and 1"),
+    "llm.max_tokens": ("max_tokens", "whole number"),
     "prompt.system_message": ("system_message", "text"),
     "prompt.template_dir": ("template_dir", "text"),
     "prompt.num_top_programs": ("num_top_programs", "whole number or 0"),
@@ -114,8 +117,8 @@ class OpenEvolveConfig:
         if not self.ignored:
             return ""
         text = f"{path}: not honoured: {', '.join(self.ignored)}"
-        if any(key.startswith("llm.") for key in self.ignored):
-            text += " (instead of the llm keys, set --policy, --temperature and --max-new-tokens)"
+        if any(key.endswith("api_key") for key in self.ignored):
+            text += " (a key is read from the environment: write api_key: ${NAME})"
         return text
 
 
@@ -134,8 +137,15 @@ def read_config(path: Path) -> OpenEvolveConfig:
     if not isinstance(written, dict):
         raise BadAddress(f"{path} holds a {type(written).__name__}, not keys with values")
     settings = dict(DEFAULTS)
-    ignored: list[str] = []
+    llm = written.get("llm")
+    policy, unused = policy_address(llm, str(path)) if isinstance(llm, dict) else ("", set[str]())
+    if policy:
+        settings["policy"] = policy
+    ignored = sorted(f"llm.{key}" for key in unused)
+    of_models = {f"llm.{key}" for key in (*OF_MODELS, *OF_THE_SERVER)}
     for key, value in _flat(written):
+        if key in of_models:
+            continue
         if key not in _HONOURED:
             if not (key == "enforce_evolve_blocks" and value is True):  # which they always are here
                 ignored.append(key)

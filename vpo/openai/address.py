@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from problems.contract import BadAddress
 from problems.redaction import redact, remember
+from vpo.openai.prices import Price, find_price, read_price
 from vpo.policies.address import PolicyAddress
 
 HOSTED = "https://api.openai.com/v1"
 _ADDRESS = re.compile(r"(?P<model>.+?)(?:@(?P<url>https?://.*))?", re.DOTALL)
 _COMPLETIONS = "/chat/completions"
+_SECRET_HEADER = re.compile(r"authorization|key|token|secret|cookie", re.IGNORECASE)
 _VERSION_CHARS = 300
 """A version is a column of the database; of more servers it names the first and says how many."""
+
+
+_OURS = {"model", "messages", "n", "seed", "temperature", "top_p", "max_tokens", "max_completion_tokens", "stream"}
+"""Fields of a request that are no business of `?body=`."""
 
 
 class OpenAIOptions(BaseModel):
@@ -31,13 +39,28 @@ class OpenAIOptions(BaseModel):
     timeout: float = Field(600.0, gt=0.0, description="seconds to wait for the next byte of an answer")
     rpm: float | None = Field(None, gt=0.0, description="most requests a minute, retries included")
     tpm: float | None = Field(None, gt=0.0, description="most tokens a minute, prompt and completion")
-    price: tuple[float, float, float] | None = Field(
-        None, description="price of a million tokens of prompt, completion and cached prompt: IN/OUT or IN/OUT/CACHED"
+    price: Price | None = Field(
+        None,
+        description="price of a million tokens of prompt, completion and cached prompt: IN/OUT or IN/OUT/CACHED; "
+        "public models have one",
     )
     key: str = Field("OPENAI_API_KEY", description="environment variable that holds the key")
     n: Literal["auto", "off"] = Field("auto", description="auto: one request for the rollouts of a prompt, if possible")
     logprobs: Literal["auto", "off"] = Field("auto", description="auto: with token ids, if the server returns them")
     check: Literal["on", "off"] = Field("on", description="on: the server must list the model")
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = Field(
+        None, description="how much a model reasons before it answers: none to xhigh, as far as the model takes it"
+    )
+    thinking: Literal["auto", "on", "off"] = Field(
+        "auto", description="whether the model thinks before it answers; auto: off for vLLM and SGLang"
+    )
+    body: dict[str, Any] = Field(default_factory=dict, description="further fields of each request: a JSON object")
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="further headers: a JSON object; $NAME stands for an environment variable"
+    )
+    query: dict[str, str] = Field(
+        default_factory=dict, description="what the URL of each request ends with: a JSON object"
+    )
     weights: str | None = Field(
         None,
         min_length=1,
@@ -52,12 +75,35 @@ class OpenAIOptions(BaseModel):
     @field_validator("price", mode="before")
     @classmethod
     def _parts(cls, value: object) -> object:
+        return read_price(value) if isinstance(value, str) else value
+
+    @field_validator("body", "headers", "query", mode="before")
+    @classmethod
+    def _object(cls, value: object) -> object:
         if not isinstance(value, str):
             return value
-        parts = [float(part) for part in value.split("/")]
-        if len(parts) not in (2, 3) or not all(0.0 <= part < 1e9 for part in parts):
-            raise ValueError("write IN/OUT, such as 0.15/0.60")
-        return (*parts, parts[0])[:3]
+        try:
+            parsed = json.loads(value)
+        except ValueError:
+            parsed = None
+        if not isinstance(parsed, dict):
+            raise ValueError('write a JSON object, such as {"name":"value"}')
+        return parsed
+
+    @field_validator("body")
+    @classmethod
+    def _fields(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if taken := sorted(value.keys() & _OURS):
+            raise ValueError(f"{', '.join(taken)} cannot be set here: the search sets it, or an option does")
+        return value
+
+    @field_validator("headers")
+    @classmethod
+    def _secrets(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if _SECRET_HEADER.search(name) and "$" not in text:
+                raise ValueError(f"write the value of {name} as $NAME, the environment variable that holds it")
+        return value
 
     @model_validator(mode="after")
     def _both(self) -> OpenAIOptions:
@@ -81,6 +127,8 @@ class Endpoint:
     key: from the environment, "" if none is set
     others: URLs of further servers with the same model
     one_of_several: whether other servers can be asked instead of this one
+    headers: what each request carries, with the values of the environment
+    secrets: the key and what headers took from the environment; no reply that holds one is stored
     """
 
     model: str
@@ -90,6 +138,13 @@ class Endpoint:
     key: str
     others: tuple[str, ...] = ()
     one_of_several: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def price(self) -> Price | None:
+        """Of a million tokens: the option's, else the public one of this model at this host."""
+        return self.options.price or find_price(self.model, self.url)
 
     @property
     def version(self) -> str:
@@ -131,8 +186,24 @@ def endpoint(address: PolicyAddress) -> Endpoint:
         )
     url, *others = dict.fromkeys(find_base(one.strip()) for one in (given or server or HOSTED).split(","))
     key = os.environ.get(options.key, "")
-    remember(key)
-    return Endpoint(model, url, bool(given), options, key, tuple(others))
+    secrets = [key]
+    headers = {name: _expand(name, text, secrets) for name, text in options.headers.items()}
+    for secret in secrets:
+        remember(secret)
+    kept = tuple(secret for secret in secrets if len(secret) > 5)
+    return Endpoint(model, url, bool(given), options, key, tuple(others), headers=headers, secrets=kept)
+
+
+def _expand(header: str, text: str, secrets: list[str]) -> str:
+    """The text with the environment's values for $NAME, which are added to `secrets`. Raises BadAddress."""
+
+    def value(match: re.Match[str]) -> str:
+        if not (found := os.environ.get(match[1], "")):
+            raise BadAddress(f"the header {header} needs the environment variable {match[1]}: set it")
+        secrets.append(found)
+        return found
+
+    return re.sub(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?", value, text)
 
 
 def check_openai(address: PolicyAddress, settings: object = None) -> None:

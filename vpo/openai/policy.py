@@ -23,6 +23,7 @@ import numpy as np
 
 from problems.types import NO_USAGE, Prompt, Rollout, Usage
 from vpo.openai.address import Endpoint
+from vpo.openai.reasoning import choose_limit
 from vpo.openai.response import NOTHING, Reply, ReplyChoice, TokenCount, Wasted
 from vpo.openai.server import Server
 from vpo.policies import spread
@@ -63,6 +64,7 @@ class OpenAIPolicy:
         self.temperature, self.top_p, self.max_tokens = temperature, top_p, max_tokens
         self.batch = batch or 0
         self._closed = self._told = False
+        self._needed: int | None = None
         self._answered = 0
         self._sampling: dict[_Sampling, Prompt] = {}
 
@@ -74,8 +76,15 @@ class OpenAIPolicy:
         """
         if self._closed:
             raise PolicyUnavailable(f"{self.version} is closed")
+        if self._needed is not None and self.server.reasons:
+            self.choose_limit(self._needed)
         limit = self.max_tokens or self._default_limit(answers)
         return await together([self._group(prompt, rollouts, limit, seed) for prompt in prompts])
+
+    def choose_limit(self, needed: int) -> None:
+        """Choose the limit of a rollout (vpo.policies.contract.ChoosesLimit)."""
+        self._needed = needed
+        self.max_tokens = choose_limit(self.place, needed, self.server.context, self.server.reasons)
 
     def waits(self) -> Waits:
         """What its requests wait for now (vpo.policies.contract.GivesUp)."""
@@ -192,7 +201,7 @@ class OpenAIPolicy:
 
     def _price(self, count: TokenCount) -> Usage:
         cached = min(count.cached, count.prompt)
-        read, written, reread = self.place.options.price or (0.0, 0.0, 0.0)
+        read, written, reread = self.place.price or (0.0, 0.0, 0.0)
         cost = (read * (count.prompt - cached) + reread * cached + written * count.completion) / 1e6
         return Usage(count.prompt, count.completion, cost, count.estimated)
 
@@ -265,8 +274,15 @@ class ServerSpread(spread.Spread[Server]):
             remedy="start one again, then evo resume",
         )
         self.place = place
+        contexts = [one.context for one in servers if one.context is not None]
+        self.context = min(contexts) if contexts else None
         self.continues = all(one.continues for one in servers)
         self.takes_n = all(one.takes_n for one in servers)
+
+    @property
+    def reasons(self) -> bool:
+        """Whether a server has shown that the model reasons."""
+        return any(one.place.reasons for one in self.members)
 
     @property
     def calls(self) -> int:

@@ -13,6 +13,7 @@ import openai
 from problems.contract import BadAddress
 from vpo.openai.address import HOSTED, Endpoint
 from vpo.openai.errors import message, unavailable
+from vpo.openai.reasoning import reasons
 from vpo.openai.response import Unreadable, read_reply, top_logprobs_in
 from vpo.openai.server import NEUTRAL, NO_KEY, json_of
 
@@ -38,16 +39,21 @@ class Capabilities:
 
 def probe_server(place: Endpoint, temperature: float, top_p: float) -> Capabilities:
     """Ask. Raises BadAddress, one line, where nobody answers, the key is refused, or the model is not served."""
-    if not place.key and place.url == HOSTED:
+    if not place.key and place.url == HOSTED and "Authorization" not in place.headers:
         raise BadAddress(f"policy {place.version!r} needs a key: set {place.options.key}, or name a server: @URL")
     options = place.options
     client = openai.OpenAI(
-        api_key=place.key or NO_KEY, base_url=place.url, timeout=min(_SECONDS, options.timeout), max_retries=1
+        api_key=place.key or NO_KEY,
+        base_url=place.url,
+        default_headers=place.headers,
+        default_query=options.query,
+        timeout=min(_SECONDS, options.timeout),
+        max_retries=1,
     )
     with client:
         served = _find_model(client, place)
         if served is None:  # no list to be had: whether the model answers shows as well
-            _complete(client, place, {"max_tokens": 1})
+            _complete(client, place, {} if reasons(place) else {"max_tokens": 1})
             return Capabilities()
         engine = str(served.get("owned_by") or "").lower()
         context = served.get("max_model_len")

@@ -37,6 +37,7 @@ from vpo.openai.errors import (
     words,
 )
 from vpo.openai.limits import Gate
+from vpo.openai.reasoning import requested_fields
 from vpo.openai.response import NOTHING, REFUSED, Reply, Unreadable, Wasted, read_reply
 from vpo.policies.contract import PolicyUnavailable, PromptTooLong, Waits
 
@@ -79,6 +80,7 @@ class Server:
     adapter: what is asked in the model's place
     calls: requests answered; `gate.attempts` counts retries too
     longest: seconds of the longest reply
+    reasons: whether it has shown that the model reasons before it answers
     """
 
     def __init__(
@@ -91,12 +93,15 @@ class Server:
         self.adapter: ServedAdapter | None = None
         self.calls = 0
         self.gate = Gate(place.options.rpm, place.options.tpm)
-        self._extras = NEUTRAL.get(engine, {}) | ({"return_token_ids": True} if with_ids else {})
+        asked = requested_fields(place, engine)
+        self._extras = NEUTRAL.get(engine, {}) | ({"return_token_ids": True} if with_ids else {}) | asked
+        self._needed = _NEEDED | asked.keys()
         self._without: set[str] = set()
         self._limit_name = "max_tokens"
         self._folds_system = False
         self._most: int | None = None
         self.longest = 0.0
+        self.reasons = False
         self._slots = asyncio.Semaphore(place.options.concurrency)
         self._sent_at: dict[asyncio.Task[Any] | None, float] = {}
         self._retrying = 0
@@ -254,7 +259,8 @@ class Server:
             del self._sent_at[task]
         parsed = json_of(raw)
         reply = read_reply(parsed, sum(len(one["content"].encode()) for one in request["messages"]))
-        if len(self.place.key) > 5 and self.place.key in raw.http_response.text:
+        self.reasons |= any(choice.reasoned for choice in reply.choices)
+        if any(secret in raw.http_response.text for secret in self.place.secrets):
             raise Unreadable("the key itself, which is not to be stored", reply.count)
         return reply
 
@@ -295,6 +301,8 @@ class Server:
         return openai.AsyncOpenAI(
             api_key=self.place.key or NO_KEY,
             base_url=self.place.url,
+            default_headers=self.place.headers,
+            default_query=options.query,
             timeout=options.timeout,
             max_retries=0,
             http_client=openai.DefaultAsyncHttpxClient(event_hooks={"request": [sending], "response": [answered]}),
@@ -328,9 +336,10 @@ class Server:
 
     def _changed(self, error: openai.APIStatusError, request: dict[str, Any]) -> bool:
         """Whether the next request will be another one, without what this refusal was about."""
-        name = refused_parameter(error, request.keys() - _NEEDED)
+        name = refused_parameter(error, request.keys() - self._needed)
         if name == "max_tokens" and "max_completion_tokens" in words(error):
             self._limit_name = "max_completion_tokens"  # reasoning models count what they think too
+            self.reasons = True
             return True
         if name in ("temperature", "top_p") and request[name] != 1.0:
             return False  # leaving it out would sample from another distribution than was asked for

@@ -70,10 +70,15 @@ class CommonOptions(BaseModel):
         le=1.0,
         description="share of prompts in which the answer begins with a part of the parent",
     )
+    weight: float | None = Field(
+        None, gt=0.0, le=1e6, description="of several policies: this one's part of the iterations, relative to others"
+    )
 
 
 OF_ITS_PROMPTS = ("fresh", "prefill")
 """Options that say how a search asks, of no concern to the policy itself."""
+OF_THE_SEARCH = (*OF_ITS_PROMPTS, "weight")
+"""These, and the one that says how often."""
 
 
 @dataclass(frozen=True)
@@ -170,5 +175,13 @@ def parse_addresses(text: str) -> tuple[PolicyAddress, ...]:
 
 
 def split_policies(text: str) -> list[str]:
-    """At the commas between policies, which those between the URLs of one policy's servers are not."""
-    return [part.strip() for part in re.split(r",(?!\s*https?://)", text)]
+    """At the commas between policies, which those between the URLs of one policy's servers, and those in braces, are
+    not."""
+    parts, depth = [""], 0
+    for piece in re.split(r"([{}]|,(?!\s*https?://))", text):
+        depth += (piece == "{") - (piece == "}")
+        if piece == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [part.strip() for part in parts]

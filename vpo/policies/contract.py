@@ -130,6 +130,16 @@ class LocalPolicy(TrainablePolicy, Protocol):
 
 
 @runtime_checkable
+class ChoosesLimit(Protocol):
+    """A policy that chooses the limit of a rollout if the user sets none, because its model may reason before it
+    answers."""
+
+    def choose_limit(self, needed: int) -> None:
+        """Set `max_tokens`. needed: tokens that the answers of a rollout may take"""
+        ...
+
+
+@runtime_checkable
 class SharedEngines(Protocol):
     """A policy whose engines may serve others too.
 

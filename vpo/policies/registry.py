@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from problems.contract import BadAddress
 from problems.entry_points import find_entry_points, load_built_in, load_entry_point
-from vpo.policies.address import BUILT_IN, CHECKS, ENTRY_POINTS, OF_ITS_PROMPTS, PolicyAddress, parse_address
+from vpo.policies.address import BUILT_IN, CHECKS, ENTRY_POINTS, OF_THE_SEARCH, PolicyAddress, parse_address
 from vpo.policies.contract import Policy
 
 
@@ -85,7 +85,7 @@ def check_policy(address: PolicyAddress) -> None:
 
 
 def _with_options(address: PolicyAddress, given: PolicySettings) -> PolicySettings:
-    written = address.common.model_dump(exclude_none=True, exclude=set(OF_ITS_PROMPTS))
+    written = address.common.model_dump(exclude_none=True, exclude=set(OF_THE_SEARCH))
     settings = replace(given, **written)
     _check(settings)
     return settings

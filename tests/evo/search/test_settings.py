@@ -4,7 +4,16 @@ import pytest
 from python_problem import PythonProblem
 
 from evo.config.run import RunConfig
-from evo.search.defaults import iterations_for, population_config, resolve_settings, to_stored, workers
+from evo.errors import BadInput
+from evo.search.defaults import (
+    iterations_for,
+    population_config,
+    resolve_policy,
+    resolve_settings,
+    to_stored,
+    workers,
+)
+from evo.search.operator_selection import Bandit, Operator, WeightedMix, operator_selection
 from evo.search.schedule import Window, in_flight
 
 
@@ -77,6 +86,55 @@ def test_what_the_user_leaves_open_a_directory_decides():
     user = RunConfig(seed=1, temperature=0.2, answers=4)
     assert resolve_settings(user, [directory]) == user
     assert resolve_settings(RunConfig(), [Directory()]) == RunConfig()
+
+
+def test_a_directory_decides_the_length_and_number_of_its_answers():
+    directory = Directory(max_tokens=4000, top_p=0.9, diff_based_evolution=False)
+    decided = resolve_settings(RunConfig(), [directory])
+    assert (decided.max_new_tokens, decided.top_p, decided.answers) == (4000, 0.9, 1)
+    longer = resolve_settings(RunConfig(), [directory, Directory(max_tokens=8192)])
+    assert longer.max_new_tokens == 8192, "a problem's replies are not cut for another's sake"
+    user = RunConfig(max_new_tokens=100, top_p=1.0, answers=2)
+    assert resolve_settings(user, [directory]) == user
+
+
+@pytest.mark.parametrize(
+    ("policy", "answers"),
+    [("openai:m@http://h", 1), ("scripted:mutate,openai:m@http://h", 1), ("scripted:mutate", 3), ("./model", 3)],
+)
+def test_a_hosted_model_writes_one_whole_program_per_reply(policy, answers):
+    program = Directory()
+    program.answer_format = "python"
+    assert resolve_settings(RunConfig(policy=policy), [program]).answers == answers
+    assert resolve_settings(RunConfig(policy=policy, answers=4), [program]).answers == 4
+
+
+def test_the_models_of_a_directory_search_it_unless_a_policy_is_named():
+    directory, other = Directory(policy="openai:a@http://h"), Directory(policy="openai:b@http://h")
+    with pytest.warns(UserWarning, match="using the models of config.yaml: openai:a@http://h"):
+        assert resolve_policy(RunConfig(), [directory]).policy == "openai:a@http://h"
+    assert resolve_policy(RunConfig(policy="scripted:mutate"), [directory]).policy == "scripted:mutate"
+    with pytest.raises(BadInput, match="different models"):
+        resolve_policy(RunConfig(), [directory, other])
+
+
+def test_a_directorys_temperature_is_not_sent_to_a_model_that_takes_none():
+    directory = Directory(temperature=0.7)
+    with pytest.warns(UserWarning, match="temperature 1 only"):
+        assert resolve_settings(RunConfig(policy="openai:o4-mini"), [directory]).temperature is None
+    assert resolve_settings(RunConfig(policy="openai:gpt-4o"), [directory]).temperature == 0.7
+
+
+def test_weights_are_shares_of_the_iterations():
+    def operators(*weights):
+        return [Operator("p", None, 1, 1, RunConfig().prompt, weight) for weight in weights]
+
+    mixed = operator_selection(RunConfig(), operators(0.8, 0.2))
+    drawn = [mixed.choose(3, problem, iteration) for problem in range(4) for iteration in range(500)]
+    assert drawn.count(0) / len(drawn) == pytest.approx(0.8, abs=0.03)
+    assert drawn == [mixed.choose(3, problem, iteration) for problem in range(4) for iteration in range(500)]
+    assert isinstance(operator_selection(RunConfig(), operators(None, 3.0)), WeightedMix)
+    assert isinstance(operator_selection(RunConfig(), operators(None, None)), Bandit)
 
 
 def test_a_directorys_population_survives_settling_and_storing():
