@@ -63,9 +63,9 @@ def test_reasoning_effort_thinking_and_further_fields_are_sent() -> None:
 
 
 def test_a_field_that_was_asked_for_is_not_left_out_when_it_is_refused() -> None:
-    with completion_server(refuses={"reasoning_effort": "unknown parameter: 'reasoning_effort'"}) as server:
-        with pytest.raises(PolicyUnavailable, match="reasoning_effort"):
-            sampled(server, "reasoning_effort=low")
+    refuses = {"reasoning_effort": "unknown parameter: 'reasoning_effort'"}
+    with completion_server(refuses=refuses) as server, pytest.raises(PolicyUnavailable, match="reasoning_effort"):
+        sampled(server, "reasoning_effort=low")
 
 
 def test_thinking_needs_a_server_whose_switch_is_known() -> None:
@@ -172,6 +172,6 @@ def test_a_reply_has_room_for_a_whole_program_and_for_reasoning() -> None:
 
 def test_a_model_that_turns_out_to_reason_gets_more_room() -> None:
     said = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
-    with completion_server(refuses={"max_tokens": said}) as server:
+    with completion_server(engine="someone", refuses={"max_tokens": said}) as server:
         requests = sampled(server, "", needed=1024, times=2)
     assert [one.get("max_completion_tokens") for one in requests] == [None, 4096, 32768]
