@@ -58,7 +58,7 @@ class Scorer:
         If the scorer fails on an answer but then scores the seed, the answer is at fault: it gets score 0 and the fault
             as feedback. Otherwise any answer that triggers a fault would end the search of its problem. Raises
             ScorerFault if it fails on the seed too, if there is no seed, and if it fails MOST_FAULTS times before it
-            has judged any other answer; the first fault cancels what has not started.
+            has judged any other answer; the first fault cancels the rest.
         SandboxUnavailable and SandboxFault pass through: they concern every problem.
         """
         if self._closed:

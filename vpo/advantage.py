@@ -44,7 +44,7 @@ Scale = Literal["official", "plain"]
 
 
 def normalise(r: Floats, *, sample: bool = False) -> Floats:
-    """(r - mean) / (std + eps) over a group; zeros where std < eps. GRPO (arXiv 2402.03300).
+    """(r - mean) / (std + eps) over a group; zeros if std < eps. GRPO (arXiv 2402.03300).
 
     sample: divide by the sample deviation, as veRL does, instead of the population's: smaller by sqrt((G - 1) / G)
     """
@@ -154,7 +154,7 @@ def multi_rlvr(group: GroupRewards, *, sample: bool = True) -> Floats:
 def vpo(group: GroupRewards) -> Floats:
     """R(S) = E_w[max_s w . r_s] over the rollout's answers, normalised (VPO, arXiv 2605.22817). -> (G,)
 
-    Where gains over shown parents are rewarded: E_w[max(0, max_s w.r_s - best_w(parents))] + shaping R(S).
+    If gains over shown parents are rewarded: E_w[max(0, max_s w.r_s - best_w(parents))] + shaping R(S).
     """
     if len(group.shown):
         return normalise(_shaped_gains(group, group.shown))
@@ -172,7 +172,7 @@ def entropic(group: GroupRewards) -> Floats:
     """exp(beta r_i) / mean_{j != i} exp(beta r_j) - 1 on the fixed scalar (TTT-Discover). -> (G,)
 
     beta is found by bisection so that the softmax of beta r is ln 2 nats away from uniform: however the rewards are
-    scaled, about half the group carries the weight. Where ties at the top keep the distance below ln 2 for every beta
+    scaled, about half the group carries the weight. If ties at the top keep the distance below ln 2 for every beta
     (half the group or more share the maximum), the largest beta is taken, which puts the weight on the tied ones.
     """
     r = group.first @ group.scalar

@@ -8,7 +8,7 @@ so the set is worth, on average over w, its best answer under w. The expectation
 once per prompt group and shared by its rollouts (their common noise cancels in the group's advantage), or computed
 exactly if that is cheap.
 
-Shapes: G rollouts in a group, m answers each, d objectives, K weights. Rewards lie in [0, 1] by convention; the code
+Shapes: G rollouts in a group, m answers each, d objectives, K weights. Rewards are in [0, 1] by convention; the code
 does not need that. A missing or failed answer is a zero row: `valid` only marks the rows that count.
 """
 
@@ -94,7 +94,7 @@ def _best_values(r: Floats, v: Bools, w: Floats) -> Floats:
 def marginal_rewards(
     rewards: npt.ArrayLike, valid: npt.ArrayLike, weights: npt.ArrayLike, archive: npt.ArrayLike = ()
 ) -> Floats:
-    """What each answer adds to its set, R(S) - R(S without it): (G, m, d), (G, m), (K, d) -> (G, m); 0 where not valid.
+    """What each answer adds to its set, R(S) - R(S without it): (G, m, d), (G, m), (K, d) -> (G, m); 0 if not valid.
 
     Under each weight only the best answer adds anything: its lead over the second best, of its set or of the archive
     (A, d). The empty set and the empty archive are worth 0.

@@ -70,13 +70,13 @@ def make_reward(
         data_source: str, solution_str: str, ground_truth: Any, extra_info: Mapping[str, Any] | None = None, **_: Any
     ) -> dict[str, float]:
         kind = answer_format if score is not None else problem_at(str(ground_truth)).answer_format
-        found = parse(solution_str) if parse else parse_chain(solution_str, kind, most).answers
+        texts = parse(solution_str) if parse else parse_chain(solution_str, kind, most).answers
 
         def judge(answer: str) -> Score:
             given = problem_at(str(ground_truth)).score(answer) if score is None else score(ground_truth, answer)
             return as_score(given, answer, scalar)
 
-        scored = score_answers(found, judge, kind, most)
+        scored = score_answers(texts, judge, kind, most)
         place = int((extra_info or {}).get("index", 0))
         value = rollout_reward(method, scored, place, weights=weights, alpha=alpha, sampler=sampler, seed=seed)
         best = max((read.score.fitness for read in scored), default=0.0)

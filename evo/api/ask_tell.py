@@ -65,7 +65,7 @@ class Search:
         name: the run's name; with neither `name` nor `db` the search is kept in memory and ends with this object.
         db: the database, "sqlite:///evo.db" or EVO_DB by default if there is a `name`.
         config: a YAML file with the same settings, which arguments override.
-        settings: seed, limit, answers (that a prompt asks for, 1), until_solved, max_answers, max_seconds, islands,
+        settings: seed, limit, answers (per prompt, 1), until_solved, max_answers, max_seconds, islands,
             strategy, fresh, sandbox, scoring_workers; population and prompt, as mappings; and what describes `score`.
 
     Raises:
@@ -122,7 +122,7 @@ class Search:
         accept_change: bool = False,
         **budgets: Any,
     ) -> Search:
-        """Continue a stored search after the last answers that were told. Prompts without answers are asked again.
+        """Continue a stored search after its last stored answers. Prompts without answers are asked again.
 
         Args:
             name, db: of the search.
@@ -157,7 +157,7 @@ class Search:
 
     @property
     def done(self) -> bool:
-        """Whether `ask` gives nothing more: every iteration was asked for, a budget is spent, or all is solved."""
+        """Whether `ask` gives nothing more: every iteration was asked, a budget is spent, or all is solved."""
         return self._session.on_loop(self._session.is_done)
 
     def ask(self, count: int = 1) -> list[SearchPrompt]:
@@ -187,13 +187,13 @@ class Search:
             prompts: of this search, each told once, in any order.
             answers: for each prompt its answer, or a list of its answers.
             scores: of the same shape, if they are known; without them the problem's scorer scores.
-            operator: a name for what wrote the answers, for the record.
+            operator: a name for the author of the answers, for the record.
 
         Returns:
             The places that the answers to each prompt won.
 
         Raises:
-            ValueError: shapes differ, or a prompt is not of this search or was told before; then nothing is stored.
+            ValueError: shapes differ, or a prompt is not of this search or has answers already; then nothing is stored.
             ScorerFault: the scorer itself failed; its problem takes no more answers.
             DatabaseUnavailable, RunBusy: nothing of this call is stored.
             RuntimeError: the search is closed.

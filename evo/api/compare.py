@@ -63,7 +63,7 @@ def compare(
         arms: name -> policy, or name -> {"policy": ..., "answers": 3, "temperature": 0.8, "fresh": ..., "population":
             {...}, "train": METHOD}.
         iterations: iterations per problem, 100 by default. In each, every arm gives the same number of answers,
-            in chains of its own length.
+            in chains of the arm's length.
         seeds: how many seeds, from `seed` on; 3 by default.
         baselines: "best-of-n" (the default), "hill", "scs", each of the first arm or as in "hill=ARM", and "classic"
             for mazes; [] for none.

@@ -247,7 +247,7 @@ class Session:
 
 
 def score_of(problem: Problem, given_score: GivenScore) -> ProblemScore:
-    """A score from the caller as a problems.Score. Raises ValueError if the problem cannot tell what it is worth."""
+    """A score from the caller as a problems.Score. Raises ValueError if the problem cannot derive a fitness."""
     if isinstance(given_score, ProblemScore):
         return given_score
     if isinstance(given_score, Mapping):

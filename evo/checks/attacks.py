@@ -100,7 +100,7 @@ def check_attacks(subject: Subject) -> Iterator[Finding]:
 
 
 def reason_to_skip(subject: Subject) -> Finding | None:
-    """Where answers are not executed, or not confined."""
+    """A finding if answers are not executed, or not confined."""
     problem = subject.problem
     if problem.execution == "never":
         return ok("attacks", "an answer is read here, and never executed")

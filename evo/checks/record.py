@@ -46,7 +46,7 @@ def read_record(problem: Problem) -> list[str] | None:
 
 
 def warn_of_records(problems: Sequence[Problem]) -> None:
-    """One line where checks have failed."""
+    """One line if checks have failed."""
     for problem in problems[:MOST]:
         if problem.fault is None and (faults := read_record(problem)):
             count = len(faults)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ScorerSettings(BaseModel):
-    """Kept with the run, so that a resume asks for nothing but the function."""
+    """Kept with the run, so that a resume needs only the function."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 

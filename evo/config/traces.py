@@ -10,13 +10,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from islands.db.address import DEFAULT_DB
 
 TRUNCATE = 2.0
-"""The cap of the importance weights where traces are learned from and the user names none."""
+"""The cap of the importance weights for training on traces, if the user sets none."""
 
 _RUN_AT = re.compile(r"(?P<run>[^@]+)@(?P<address>[A-Za-z][A-Za-z0-9+]*://.*)")
 
 
 class TraceSettings(BaseModel):
-    """Where traces are, and which of them are learned from. A group is taken whole or not at all."""
+    """The place of the traces, and which of them to learn from. A group is taken whole or not at all."""
 
     model_config = ConfigDict(extra="forbid")
 

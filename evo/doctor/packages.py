@@ -1,4 +1,4 @@
-"""The versions that are installed, against those that this project asks for."""
+"""The versions that are installed, against the requirements of this project."""
 
 from __future__ import annotations
 

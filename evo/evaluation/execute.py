@@ -71,7 +71,7 @@ def prepare_evaluation(settings: EvaluateConfig, output: str | None) -> Evaluati
 async def execute_evaluation(
     request: EvaluationRequest, command: str, *, loading: Loading = nullcontext, showing: Showing | None = None
 ) -> Evaluated:
-    """Load the policy, ask it, score, aggregate; write the record where an output is named. Raises as
+    """Load the policy, ask it, score, aggregate; write the record if an output is named. Raises as
     evo.evaluation.evaluate does."""
     config, settings = request.config, request.settings
     check_request(request.problems, config.answers, settings.answers_total)

@@ -15,7 +15,7 @@ from problems.contract import Problem
 
 
 def check_writable(output: str) -> None:
-    """BadInput where -o names what cannot be written: found out before the work, not after it."""
+    """BadInput if -o names a file that cannot be written: found out before the work, not after it."""
     path = Path(output)
     if path.is_dir() or not path.parent.is_dir():
         raise BadInput(f"-o {output}: {'is a directory' if path.is_dir() else f'there is no directory {path.parent}'}")

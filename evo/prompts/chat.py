@@ -131,7 +131,7 @@ class ChatFormat(MessageFormat):
 
 
 def begins(config: PromptConfig, rng: np.random.Generator) -> bool:
-    """Whether this prompt's answer is begun. Draws once where any may be, so that nothing else moves with the share."""
+    """Whether this prompt's answer is begun. Draws once if any may be, so that nothing else moves with the share."""
     return config.prefill > 0 and rng.random() < config.prefill
 
 

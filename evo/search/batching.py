@@ -45,7 +45,7 @@ class Batcher:
         self._outstanding: set[asyncio.Future[Sampled]] = set()
 
     def submit(self, prompt: Prompt) -> asyncio.Future[Sampled]:
-        """Hand in a prompt; the future resolves when its call is back, or raises what the policy raised."""
+        """Hand in a prompt; the future resolves when its call is back, or raises the policy's error."""
         item = _Waiting(prompt, asyncio.get_running_loop().create_future())
         self._outstanding.add(item.future)
         item.future.add_done_callback(self._outstanding.discard)
@@ -81,7 +81,7 @@ class Batcher:
 
     def between(self, job: Job) -> None:
         """Run `job` after the calls that are queued now and before those that come later; with a policy that takes
-        overlapping calls, when the running ones have come back. What it raises is raised by every prompt after it."""
+        overlapping calls, when the running ones have come back. Its error is raised by every later prompt."""
         self._jobs += 1
         self._full.put_nowait(job)
         self._start()

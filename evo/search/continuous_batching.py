@@ -72,7 +72,7 @@ class ContinuousBatcher:
     # -- by the search, on the event loop
 
     def submit(self, prompt: Prompt) -> asyncio.Future[Sampled]:
-        """Hand in a prompt; the future resolves when its group has ended, or raises what the policy raised."""
+        """Hand in a prompt; the future resolves when its group has ended, or raises the policy's error."""
         item = _Asked(self._count, prompt, self._loop.create_future(), self._cause)
         self._count += 1
         with self._lock:

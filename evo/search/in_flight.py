@@ -96,7 +96,7 @@ class Submissions:
 
 
 async def wait_for(futures: list[asyncio.Future[Submitted]], seconds: float, report: Callable[[], None]) -> None:
-    """Wait until all are done, and report every so many seconds that they are not."""
+    """Wait until all are done, and report at this interval (seconds) that they are not."""
     while futures and (await asyncio.wait(futures, timeout=seconds))[1]:
         report()
 

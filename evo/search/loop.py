@@ -1,4 +1,4 @@
-"""The search loop: policies answer what the core proposes, with a sliding window of prompt groups in flight.
+"""The search loop: policies answer the core's proposals, with a sliding window of prompt groups in flight.
 
 Sampling, parsing and scoring of different groups overlap as they like, but the core (evo.search.core) sees one strict
 order: group h is committed, then group h + window is proposed, then group h + 1 is committed. Each proposal therefore

@@ -1,7 +1,8 @@
 """Several policies as the mutation operators of one search, and the bandit that chooses between them.
 
-Every operator gives the same number of answers per group, in chains of its own length. It may have its own temperature
-and its own share of prompts that begin the answer with a part of the parent. A group earns its operator a credit of 1
+Every operator gives the same number of answers per group, in chains of the operator's length. It may have another
+temperature and another share of prompts that begin the answer with a part of the parent. A group earns its operator a
+credit of 1
 if it moved its problem: a new best fitness, or a reward vector that no earlier answer dominates or equals. Credits fade
 (an operator that was good early may have nothing left to give), and the choice is a draw from the posterior of each
 (Thompson 1933; discounted as in Raj and Kalyani, arXiv 1707.09727). A proposal sees the credits up to the group that

@@ -37,7 +37,7 @@ class Sampler(Protocol):
     meter: SamplingMeter
 
     def submit(self, prompt: Prompt) -> asyncio.Future[Sampled]:
-        """Hand in a prompt. The future resolves when its rollouts are back, or raises what the policy raised."""
+        """Hand in a prompt. The future resolves when its rollouts are back, or raises the policy's error."""
         ...
 
     def holds(self, future: asyncio.Future[Sampled]) -> bool:

@@ -1,7 +1,7 @@
 """Which problem proposes next, the place of its group in the run's order (its sequence), and how many are in flight.
 
 Problems take turns: the one with the fewest proposals is next. A whole search counts its proposals as it makes them. A
-shard computes the sequences of its own problems without knowing how far the others are. That works if only the number
+shard computes the sequences of its problems without knowing how far the others are. That works if only the number
 of iterations decides when a problem ends (`couples_its_problems` names what else may). Both give one run: the same
 groups, each made from the same earlier groups of its problem.
 
@@ -222,7 +222,7 @@ def in_flight(
     prompts would show parents that are long outdated.
     """
     if breadths is None:
-        breadths = [one.population.config.islands for one in problem_runs]
+        breadths = [problem_run.population.config.islands for problem_run in problem_runs]
     whole = _whole(config, policy, breadths)
     batch = -(-whole.batch * len(problem_runs) // len(breadths))
     if not config.lag:

@@ -1,4 +1,4 @@
-"""What a search reports while it runs: plain counters, for progress displays and the final summary; and the machine."""
+"""The reports of a running search: plain counters, for progress displays and the final summary; and the machine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ProblemStatus:
 
 @dataclass
 class SearchStatus:
-    """The whole search. Counts cover this process and, after a resume, what was committed before it.
+    """The whole search. Counts cover this process and, after a resume, all commits before it.
 
     tokens: generated; prompt_tokens: of prompts, each once for its group; both with those of reflections
     reflections, reflection_tokens: parents that were reflected on, and their generated tokens
@@ -51,7 +51,7 @@ class SearchStatus:
     training: the metrics of the last training step during the search
     active: the seconds that were searched, in this process and in those before it; rates are of these
     sampling_before: seconds that earlier processes sampled
-    machines: what this process and those before it ran on (evo.search.status), each once
+    machines: those of this process and of those before it (evo.search.status), each once
     """
 
     run: str

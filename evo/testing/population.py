@@ -59,7 +59,7 @@ class PopulationContract:
         return Population(store, problem, self.config)
 
     def choosable(self, population: Population) -> set[int]:
-        """Candidate ids that a selection may show: the members of all islands. Override it where others may be."""
+        """Candidate ids that a selection may show: the members of all islands. Override it if others are allowed."""
         return {id for island in range(self.config.islands) for id in population.members(island)}
 
     @contextmanager

@@ -89,7 +89,7 @@ class ProblemContract:
             assert score.error is None or (score.error and "\n" not in score.error), answer
 
     def test_an_answer_always_has_the_same_score(self) -> None:
-        """Also where several threads ask at once."""
+        """Also when several threads call at once."""
         problem = self.problem()
         answers = [problem.canonical(answer) for answer in self._all_answers(problem)[:4]]
         alone = [problem.score(answer) for answer in answers]

@@ -94,7 +94,7 @@ def held_output() -> Iterator[None]:
 
 @contextlib.contextmanager
 def silent_input() -> Iterator[None]:
-    """Where stdin is no terminal, nothing: what reads keys would take the end of a file for a key that is held down."""
+    """If stdin is not a terminal, nothing: what reads keys would take the end of a file for a key that is held down."""
     if _terminal_input() is not None or descriptor(sys.stdin) != 0:
         yield
         return

@@ -28,7 +28,7 @@ def unpack_ids(blob: bytes) -> npt.NDArray[np.int32]:
 
 
 def pack_floats(values: npt.ArrayLike) -> bytes:
-    """(T,) float32 -> 2 bytes each where half precision holds every value exactly, else 4. NaN and infinity survive."""
+    """(T,) float32 -> 2 bytes each if half precision holds every value exactly, else 4. NaN and infinity survive."""
     array = np.asarray(values, dtype=np.float32).ravel()
     if not len(array):
         return b""

@@ -20,7 +20,7 @@ SCHEMES = "use sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME"
 MIGRATION_LOCK = 0x65766F  # an arbitrary number that only this program's migrations lock
 BUSY_SECONDS = 30
 OPENED: list[URL] = []
-"""The databases of this process, the newest last, to be looked at where something fails (islands.db.damage)."""
+"""The databases of this process, the newest last, to be inspected after a failure (islands.db.damage)."""
 _VERSION_TABLE = """CREATE TABLE alembic_version (
     version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 )"""

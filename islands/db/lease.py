@@ -136,7 +136,7 @@ class Lease:
         self._thread.start()
 
     def confirm(self, connection: Connection) -> None:
-        """Renew inside a transaction. Raises RunBusy where another writer has taken over."""
+        """Renew inside a transaction. Raises RunBusy if another writer has taken over."""
         now = time.time()
         if self._renewal.run(connection, [dict(run=self.run_id, holder=self._owner, now=now)]) != 1:
             raise RunBusy(self._describe_loss(connection))

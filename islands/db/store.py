@@ -118,7 +118,7 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection for reading what is committed, each query by itself. Raises DatabaseUnavailable if the server
+        """A connection for reading committed data, each query by itself. Raises DatabaseUnavailable if the server
         is gone."""
         try:
             with self.reader.connect() as connection:

@@ -38,7 +38,7 @@ _BIRTHS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class AdoptedAnswer:
     """A distinct answer, in the order of first arrival.
 
     parent: the place of an earlier answer, or None; created: seconds since 1970, UTC
@@ -92,18 +92,18 @@ class Adoption:
         self.solved: int | None = None
         self._improvements: list[tuple[int, int, float]] = []
 
-    def write(self, tx: Transaction, answers: Sequence[Found], order: Sequence[AdoptedPrompt | Copied]) -> None:
-        """Seeds of `found` first, then `order`. Raises ScorerFault where an answer lacks a feature of the grid."""
-        self._memory.check([one.answer.score for one in answers], self._problem.name)
-        measures = [self._memory.measure([one.answer])[0] for one in answers]
-        groups = [one for one in order if isinstance(one, AdoptedPrompt)]
+    def write(self, tx: Transaction, answers: Sequence[AdoptedAnswer], order: Sequence[AdoptedPrompt | Copied]) -> None:
+        """Seeds of `answers` first, then `order`. Raises ScorerFault if an answer lacks a feature of the grid."""
+        self._memory.check([entry.answer.score for entry in answers], self._problem.name)
+        measures = [self._memory.measure([entry.answer])[0] for entry in answers]
+        groups = [entry for entry in order if isinstance(entry, AdoptedPrompt)]
         born: dict[int, int] = {}  # candidate -> sequence of the group that brought it
         for sequence, asked in enumerate(groups):
             if not answers[asked.candidate].seed:
                 born.setdefault(asked.candidate, sequence)
         rows = [
-            self._candidate(one, measured, born.get(number, -1))
-            for number, (one, measured) in enumerate(zip(answers, measures, strict=True))
+            self._candidate(entry, measured, born.get(number, -1))
+            for number, (entry, measured) in enumerate(zip(answers, measures, strict=True))
         ]
         self.ids = list(tx.connection.execute(_CANDIDATES, rows).scalars())
         group_ids = self._write_groups(tx, groups)
@@ -122,7 +122,7 @@ class Adoption:
         self._remember(tx, answers, measures, order, born)
         recount(tx.connection, self._problem, compare=False)
 
-    def _candidate(self, entry: Found, measured: tuple[float, ...], sequence: int) -> dict[str, Any]:
+    def _candidate(self, entry: AdoptedAnswer, measured: tuple[float, ...], sequence: int) -> dict[str, Any]:
         score = entry.answer.score
         return dict(
             problem_id=self._problem.id, group_id=None, sequence=sequence, identity=entry.answer.identity,
@@ -174,7 +174,7 @@ class Adoption:
     def _remember(
         self,
         tx: Transaction,
-        answers: Sequence[Found],
+        answers: Sequence[AdoptedAnswer],
         measures: Sequence[tuple[float, ...]],
         order: Sequence[AdoptedPrompt | Copied],
         born: dict[int, int],

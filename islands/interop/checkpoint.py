@@ -37,7 +37,7 @@ class CheckpointProgram:
     """The parts of a program that a run needs; `raw` is the whole file.
 
     island: of which it is a member, else its recorded birth island
-    found: OpenEvolve's iteration, 0 for the initial program and for copies
+    iteration: OpenEvolve's iteration, 0 for the initial program and for copies
     """
 
     id: str
@@ -46,7 +46,7 @@ class CheckpointProgram:
     island: int
     generation: int
     created: float
-    found: int
+    iteration: int
     metrics: Mapping[str, Any]
     metadata: Mapping[str, Any]
     raw: Mapping[str, Any]
@@ -210,7 +210,7 @@ def _program(file: Path, home: Mapping[str, int]) -> CheckpointProgram:
         island=home.get(id, born),
         generation=_whole(file, raw, "generation"),
         created=_time(file, raw),
-        found=_whole(file, raw, "iteration_found"),
+        iteration=_whole(file, raw, "iteration_found"),
         metrics=_given(file, raw, "metrics", {}, dict, "keys and values"),
         metadata=metadata,
         raw=raw,

@@ -13,7 +13,7 @@ from sqlalchemy import insert
 from islands.db.schema import Import, ImportedProgram
 from islands.db.store import Store
 from islands.db.transaction import Transaction
-from islands.interop.adoption import AdoptedPrompt, Adoption, Copied, Found
+from islands.interop.adoption import AdoptedAnswer, AdoptedPrompt, Adoption, Copied
 from islands.interop.checkpoint import Checkpoint, CheckpointProgram
 from islands.interop.metrics import own_record
 from islands.interop.record import exchange_of, pack
@@ -40,7 +40,7 @@ class RunPlan:
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import stored. groups: answers of iterations; repeats: those without a new candidate; copies: of
+    """The result of an import. groups: answers of iterations; repeats: those without a new candidate; copies: of
     candidates on further islands; failed: candidates with an error; orphans: programs whose parent is missing"""
 
     run: RunRecord
@@ -67,7 +67,7 @@ def import_checkpoint(
     """Store `line`, the checkpoint's timeline, whose candidates have these scores. The run is then done, and a
     search may continue it. Raises RunExists, DatabaseUnavailable, and ScorerFault if a feature of the grid is
     missing."""
-    answers, order = _found(line, scores), _order(line)
+    answers, order = _answers(line, scores), _order(line)
     with store.begin() as tx:
         run = store.create_run(
             plan.name, plan.config, command=plan.command, seed=plan.seed, commit=plan.commit, tx=tx
@@ -94,12 +94,12 @@ def import_checkpoint(
     return imported
 
 
-def _found(line: Timeline, scores: Sequence[Score]) -> list[Found]:
+def _answers(line: Timeline, scores: Sequence[Score]) -> list[AdoptedAnswer]:
     first: dict[int, Any] = {}
     for event in line.events:
         first.setdefault(event.candidate, event)
     return [
-        Found(
+        AdoptedAnswer(
             ScoredAnswer(program.code, identity, score),
             island=program.island,
             generation=program.generation,

@@ -101,16 +101,16 @@ def _key(program: CheckpointProgram) -> tuple[bool, float, bool, int, int, str]:
     """Unique, so programs themselves are never compared. A copy follows programs of the same time; ids with numbers
     are sorted by number."""
     return (
-        not _begins(program), program.created, program.migrant, program.found, len(program.id), program.id,
+        not _begins(program), program.created, program.migrant, program.iteration, len(program.id), program.id,
     )  # fmt: skip
 
 
 def _begins(program: CheckpointProgram) -> bool:
-    return program.parent is None and program.found == 0 and program.generation == 0
+    return program.parent is None and program.iteration == 0 and program.generation == 0
 
 
 def _copied(program: CheckpointProgram, parent: CheckpointProgram) -> bool:
     """Whether a program of its parent's text is a copy and not an answer that changed nothing."""
     if program.island == parent.island:
         return False
-    return program.migrant or program.found in (0, parent.found) or "changes" not in program.metadata
+    return program.migrant or program.iteration in (0, parent.iteration) or "changes" not in program.metadata

@@ -9,7 +9,7 @@ Rules, OpenEvolve's unless noted:
 - A failed candidate is a member only while its island has no valid one, and never an elite. (OpenEvolve lets it compete
   with fitness 0, so it can keep a cell of odd features forever.)
 - An elite that loses its cell because the bins were rescaled stays as an ordinary member (OpenEvolve never re-places).
-- A repeat of a stored candidate on an island where it is not a member joins only if it wins a cell there. (OpenEvolve
+- A repeat of a stored candidate joins another island only if it wins a cell there. (OpenEvolve
   stores the text again and lets it compete; this keeps the part that can matter.)
 - Over the cap the least fit member that is not an elite is removed, then the least fit elite; never the newcomer, never
   the best.
@@ -74,7 +74,7 @@ class Archipelago:
                 self._demote(demoted, number)
 
     def enter(self, ordinal: int, number: int, migrant: bool = False) -> Entry:
-        """A candidate arrives on an island where it is not a member."""
+        """A candidate arrives on an island that lacks it."""
         island = self.islands[number]
         if not self.columns.valid[ordinal]:
             if island.holds_valid:

@@ -85,7 +85,7 @@ class PopulationConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_islands(cls, values: Any) -> Any:
-        """A baseline keeps one population, also where an OpenEvolve directory's config asks for islands."""
+        """A baseline keeps one population, even if an OpenEvolve directory's config sets islands."""
         if isinstance(values, Mapping) and values.get("strategy") in BASELINES:
             return {"islands": 1, **values}
         return values

@@ -54,7 +54,7 @@ class Population:
         self._dimensions_stored = problem.dimensions is not None
 
     def check(self, group: ScoredGroup) -> None:
-        """Raise ScorerFault where `add` would, before a transaction is begun for the group."""
+        """Raise ScorerFault if `add` would, before a transaction is begun for the group."""
         self._check([answer.score for answer in group.all_answers()])
 
     def add(self, group: ScoredGroup, tx: Transaction) -> list[Placement]:

@@ -45,7 +45,7 @@ def rescore(
 ) -> None:
     """Replace the scores of all candidates (`scores`: by id) and what follows from them, in the caller's transaction;
     problem: with the target that the new scores are compared with.
-    Raises ScorerFault where an answer lacks a feature that the grid needs."""
+    Raises ScorerFault if an answer lacks a feature that the grid needs."""
     replay = _Replay(store, problem, config, scores)
     replay.run()
     connection = tx.connection

@@ -101,7 +101,7 @@ class CommandProblem(ScorerProblem):
 
     def statement(self) -> str:
         """The file's statement, and the form of an answer."""
-        marked = [name for name, text in self.originals.items() if (found := regions(text)) and found.blocks]
+        marked = [name for name, text in self.originals.items() if (split := regions(text)) and split.blocks]
         form = [f"The program is {', '.join(self.originals)} ({self.language})."]
         if len(self.originals) > 1:
             first = header_of(next(iter(self.originals)))

@@ -1,7 +1,7 @@
 """Every reachable outcome of a maze, by dynamic programming, exactly and in a fraction of a second.
 
 A state is (cell, which items were stepped on); with up to 15 items on 81 cells that is 2.6 million states a step, with
-16 items on 169 cells 11 million. All item sets of a cell are held as the bits of one Python integer: bit s is set where
+16 items on 169 cells 11 million. All item sets of a cell are held as the bits of one Python integer: bit s is set if
 the set s is reachable there by now. Moving is then an OR of whole integers, and stepping on item i a shift of the half
 without bit i by 2**i onto the half with it, so that a step of the walk costs about a thousand operations on integers of
 4 to 8 KiB.
@@ -40,7 +40,7 @@ def outcomes(maze: Maze) -> frozenset[Counts]:
 
 
 def optimum(maze: Maze, weights: Sequence[float] | None = None) -> float:
-    """The largest deployment scalar that any walk earns, or the largest w . r for `weights` (d,); 0 where E is out of
+    """The largest deployment scalar that any walk earns, or the largest w . r for `weights` (d,); 0 if E is out of
     reach."""
     vectors = _vectors(maze)
     if weights is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 import pytest
@@ -27,14 +27,30 @@ HABITS = {
     r"\blies in\b|\blie in\b": "is in",
     r"\bwhat (it|they) (is|are) (asked|told|shown)\b": "name the thing",
 }
+DOCSTRING_HABITS = {
+    r"\bof (its|their|his|her) own\b": "separate",
+    r"\bwhere (there|no|none|nothing)\b": "if",
+    r"\bwhat (it|they|there) (is|are|has|have|does|do|says?)\b": "name the thing",
+    r"\bbesides?\b": "with, next to, in addition to",
+    r"\bstands?\b": "is",
+    r"\bsomebody\b|\bwhoever\b": "a user, a process: name it",
+    r"\bso many\b": "this many, that many",
+}
+ROOMS = (
+    "vpo/chain", "vpo/hf", "vpo/embedded", "islands/population", "islands/db", "islands/interop",
+    "evo/api", "evo/checks", "evo/config", "evo/doctor", "evo/evaluation", "evo/prompts", "evo/search", "evo/testing",
+    "evo/tui", "problems/custom", "problems/maze", "problems/openevolve", "problems/plugins/maths",
+    "problems/plugins/text_tasks", "problems", "vpo",
+)  # fmt: skip
+"""Folders whose docstrings are plain, without their subfolders."""
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def found_in(text: str) -> list[str]:
-    """Each habit that a text has, with the words and what to write."""
+def habits_in(text: str, habits: Mapping[str, str] = HABITS) -> list[str]:
+    """Each habit in a text, with its words and the replacement."""
     return [
         f"{match[0]!r} (write: {instead})"
-        for habit, instead in HABITS.items()
+        for habit, instead in habits.items()
         for match in re.finditer(habit, text, re.I)
     ]
 
@@ -42,7 +58,7 @@ def found_in(text: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_pages_are_plain(page):
     prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
-    assert not found_in(prose)
+    assert not habits_in(prose)
 
 
 def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
@@ -60,7 +76,7 @@ def test_help_is_plain_and_stands_by_itself():
     for name, command in commands(evo, "evo"):
         texts = [(name, command.help or "")]
         texts += [(f"{name} {o.opts[0]}", o.help or "") for o in command.params if isinstance(o, click.Option)]
-        faults += [f"{place}: {fault}" for place, text in texts for fault in found_in(text)]
+        faults += [f"{place}: {fault}" for place, text in texts for fault in habits_in(text)]
         faults += [f"{place}: begins with 'of'" for place, text in texts if text.startswith("of ")]
         faults += [f"{place}: no help" for place, text in texts if not text]
     assert not faults, "\n".join(faults)
@@ -78,5 +94,23 @@ def messages() -> Iterator[tuple[str, str]]:
 
 
 def test_messages_are_plain():
-    faults = [f"{place}: {fault}" for place, text in messages() for fault in found_in(text)]
+    faults = [f"{place}: {fault}" for place, text in messages() for fault in habits_in(text)]
+    assert not faults, "\n".join(faults)
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """(place, text) of every docstring in ROOMS, those of constants included."""
+    for path, tree in trees().items():
+        if path.rpartition("/")[0] not in ROOMS:
+            continue
+        for node in ast.walk(tree):
+            match node:
+                case ast.Expr(value=ast.Constant(value=str(text))):
+                    yield f"{path}:{node.lineno}", text
+
+
+def test_docstrings_are_plain():
+    texts = list(docstrings())
+    assert len(texts) > 1500
+    faults = [f"{place}: {fault}" for place, text in texts for fault in habits_in(text, HABITS | DOCSTRING_HABITS)]
     assert not faults, "\n".join(faults)

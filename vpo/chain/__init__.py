@@ -1,6 +1,6 @@
 """The chain: how a prompt requests m answers in one rollout, and how they are read back from its text.
 
-The grammar follows VPO (arXiv 2605.22817): routes and texts stand in numbered tags, programs in Python code blocks with
+The grammar follows VPO (arXiv 2605.22817): routes and texts are in numbered tags, programs in Python code blocks with
 a line `---` between them. Small models keep to it loosely, so reading is lenient about form and strict about content:
 nothing is guessed, and `Chain.error` names whatever is left out.
 """

@@ -11,7 +11,7 @@ from problems.python_syntax import count_tokens, parse_python, shared_tree
 
 ALLOWANCE = 24_000
 """Tokens of Python that are parsed to read one text, a part counts each time that it is parsed within something else.
-What goes beyond has no syntax tree; the answers of a text of some 30 KB stay far below."""
+Text beyond that has no syntax tree; the answers of a text of some 30 KB stay far below."""
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 

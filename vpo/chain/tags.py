@@ -42,16 +42,16 @@ def read_tags(text: str, answer_format: str) -> list[Tagged]:
 
 
 def _scan(text: str, name: str) -> list[Tagged]:
-    found: list[Tagged] = []
+    tagged: list[Tagged] = []
     opened: re.Match[str] | None = None
     for tag in re.finditer(rf"<\s*+(/?+)\s*+{name}[\s_#-]*+(\d*+)\s*+>", text, re.IGNORECASE):
         if opened:
-            found.append(Tagged(opened[2], _unwrap(text[opened.end() : tag.start()]), True))
+            tagged.append(Tagged(opened[2], _unwrap(text[opened.end() : tag.start()]), True))
         opened = None if tag[1] else tag
     if opened:
-        found.append(Tagged(opened[2], _unwrap(text[opened.end() :]), False))
+        tagged.append(Tagged(opened[2], _unwrap(text[opened.end() :]), False))
     # "write <route_1>...</route_1>" repeated from the prompt is not an answer
-    return [piece for piece in found if piece.content not in _PLACEHOLDERS]
+    return [piece for piece in tagged if piece.content not in _PLACEHOLDERS]
 
 
 def _unwrap(content: str) -> str:

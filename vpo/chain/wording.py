@@ -68,8 +68,8 @@ def instructions(answer_format: str, answers: int, *, diff: bool = False, start:
     """The paragraph that ends an English prompt: how to write `answers` answers.
 
     answer_format: one of problems.contract.ANSWER_FORMATS
-    answers: m >= 1; above 1 the paragraph also asks for answers that spread over the trade-offs
-    diff: ask for SEARCH/REPLACE edits of the program shown instead of a whole one (only for a single answer)
+    answers: m >= 1; above 1 the paragraph also requests answers that spread over the trade-offs
+    diff: request SEARCH/REPLACE edits of the program shown instead of a whole one (only for a single answer)
     start: the program that the search starts from; if it is one function or method to fill in, the layout shows it
     Raises ValueError on an unknown format, m < 1, or a diff of more than one answer.
     """

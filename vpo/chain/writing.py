@@ -10,7 +10,7 @@ CONTEXT = 3
 
 
 def write_chain(answers: Sequence[str], answer_format: str) -> str:
-    """The reply that holds these answers, in the layout that the request asks for (vpo.chain.wording)."""
+    """The reply that holds these answers, in the layout of the request (vpo.chain.wording)."""
     if answer_format == "python":
         return "\n\n".join(f"```python\n{answer.strip(chr(10))}\n```" for answer in answers)
     if answer_format == "tagged" and len(answers) == 1:

@@ -24,8 +24,8 @@ which shows the model its position; a bump into a wall is `^U`, `^D`, `^L` or `^
 9x9 boards and worth nothing, is not written. A prompt is 23 to 40 tokens without a parent and at most about 90 with
 one.
 
-maze-edit has words for large boards too: S0c, Ec0, treasures J37 and P9a besides gold and diamonds, and their counts
-(`ok g0 d2 j3 p1 l0 +6`). Its prompts are 30 to 50 tokens there and at most about 150 with a parent.
+maze-edit has words for large boards too: S0c, Ec0, treasures J37 and P9a in addition to gold and diamonds, and their
+counts (`ok g0 d2 j3 p1 l0 +6`). Its prompts are 30 to 50 tokens there and at most about 150 with a parent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a base policy is pretrained on: prompts with the chains of a teacher."""
+"""Lessons of a base policy: prompts with the chains of a teacher."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def edit(planner: Planner, parent: list[int], rng: random.Random, most_new: int 
     """A random edit of `parent`, by way of at most one random cell: a new beginning, a new end, or a new middle.
 
     most_new: new steps that the edit of a parent that reaches E may have; None = any number
-    None where TRIES of them were over the budget or that bound. A parent that does not reach E within the budget gets
+    None if TRIES of them were over the budget or that bound. A parent that does not reach E within the budget gets
     a new end.
     """
     maze = planner.maze

@@ -27,7 +27,7 @@ class PretrainConfig:
     seconds: stop after this long instead of after `steps`; the schedule then follows the clock
     batch: lessons per step
     sort_over: batches whose lessons are sorted by length together, so that little is padding
-    precision: "bf16" multiplies in bfloat16 (fast where the processor has AMX or AVX-512 BF16), "fp32" does
+    precision: "bf16" multiplies in bfloat16 (fast if the processor has AMX or AVX-512 BF16), "fp32" does
         not, "auto" looks
     measured: validation mazes of each kind for the fidelity, at most 100; 0 = none
     """
@@ -56,7 +56,7 @@ class PretrainConfig:
 
 @dataclass(frozen=True)
 class PretrainProgress:
-    """Where training is. loss: nats a token, mean since the last report."""
+    """The progress of training. loss: nats a token, mean since the last report."""
 
     step: int
     done: float

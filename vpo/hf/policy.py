@@ -105,7 +105,7 @@ class TransformersPolicy:
         if not self._closing.is_set():
             self._closing.set()
             await asyncio.to_thread(self._worker.shutdown, cancel_futures=True)
-            self.model = None  # type: ignore[assignment]  # a closed policy is asked for nothing more
+            self.model = None  # type: ignore[assignment]  # a closed policy is not used again
 
     async def between(self, work: Callable[[], T]) -> T:
         """Run `work` in the worker, so that it and sampling take turns."""

@@ -27,7 +27,7 @@ def _scaled(heights: Sequence[float]) -> list[float]:
 
 
 def _largest_over_square(heights: Sequence[float], exact: bool, absolute: bool) -> Fraction | float:
-    """2 n max(f * f) / (sum f)**2, of |f * f| where `absolute`."""
+    """2 n max(f * f) / (sum f)**2, of |f * f| if `absolute`."""
     count = len(heights)
     if wants_exact(heights, exact):
         whole = to_whole(heights)

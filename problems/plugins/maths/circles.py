@@ -1,7 +1,7 @@
 """Circles in the unit square, the sum of whose radii is to be large: 26 of them, and 32.
 
 Feasible at tolerance 0: centres and radii are floats, so exact integers over a power of two, and so are the squares
-that are compared. Where circles overlap or leave the square, all radii shrink by one factor until none does.
+that are compared. If circles overlap or leave the square, all radii shrink by one factor until none does.
 """
 
 from __future__ import annotations

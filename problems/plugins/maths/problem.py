@@ -44,7 +44,7 @@ class MathsProblem(Problem):
     """A task as a Problem.
 
     objectives: one per instance, the deciding one first, named by its size (`n26`): value over best known, at most 1
-    fitness: the value of the deciding instance as it is, or its inverse where small values are better; 0 at fault
+    fitness: the value of the deciding instance as it is, or its inverse if small values are better; 0 at fault
     target: the fitness of the best value known, less the 1e-9 that makes two polished copies of it equal
     best_known: the fitness of the best value known
     """

@@ -76,7 +76,7 @@ class MathsTask:
         return (self.headline, *sorted(size for size in self.instances if size != self.headline))
 
     def fitness(self, value: float) -> float:
-        """Higher is better: the value, or its inverse where small values are."""
+        """Higher is better: the value, or its inverse if small values are."""
         return value if self.better == "max" else 1 / value
 
     def quality(self, size: int, value: float) -> float:

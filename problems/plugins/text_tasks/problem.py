@@ -52,7 +52,7 @@ def first_field(text: str, name: str, *, any_case: bool = False) -> str | None:
 
 
 def without_thoughts(text: str) -> str:
-    """The text less its `<think>` blocks; all of it where such a block never ends."""
+    """The text less its `<think>` blocks; all of it if such a block never ends."""
     kept: list[str] = []
     begin, thinking = 0, False
     for mark in _THOUGHT.finditer(text):

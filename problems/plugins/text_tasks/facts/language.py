@@ -54,7 +54,7 @@ def facts_of(problem: MusiqueProblem) -> list[Fact]:
 
 
 def question_of(problem: MusiqueProblem) -> list[str]:
-    """The names, as stems, and the relations that it asks for, innermost first. Raises ValueError."""
+    """The names, as stems, and the relations of the question, innermost first. Raises ValueError."""
     words = steps_of(read_question(problem.question))
     return [_stem(word) if word[0].isupper() else word for word in words]
 
@@ -73,7 +73,7 @@ def encode_prompt(
     rewards: Sequence[float] = (),
     answers: int = 3,
 ) -> str:
-    """The token string that asks for `answers` answers. parent: the words of an answer, with its reward vector.
+    """The prompt for `answers` answers, as a token string. parent: the words of an answer, with its reward vector.
 
     Raises ValueError for a number of answers outside 1..5.
     """

@@ -70,7 +70,7 @@ class FactLessons:
         return Reading(tuple(question), tuple(facts), tuple(map(drawn.facts.index, drawn.gold)))
 
     def _drill(self) -> Lesson:
-        """Several paragraphs, each asked for by its subject once the previous one is answered."""
+        """Several paragraphs, each reached by its subject once the previous one is answered."""
         facts = self._draw(DRILLED).facts
         facts = facts[: self._rng.randint(2, len(facts))]
         chain, given = list[str](), set[int]()

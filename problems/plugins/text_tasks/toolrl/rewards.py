@@ -15,8 +15,8 @@ from problems.plugins.text_tasks.words import multiset_f1, normalise, set_f1, to
 
 OBJECTIVES = ("format", "tool_name", "arg_key", "arg_value")
 EMPTY_THOUGHT = "<think>\n\n</think>\n\n"
-"""What Qwen3's template puts into the prompt where thinking is off. At evaluation the paper puts it before the answers
-of single-answer rollouts, which would have no thought otherwise; those of a chain are scored as they are."""
+"""The text that Qwen3's template puts into the prompt if thinking is off. At evaluation the paper puts it before the
+answers of single-answer rollouts, which would have no thought otherwise; those of a chain are scored as they are."""
 _CLOSE = 1e-9
 _SAME_NAME = 100
 
@@ -50,7 +50,7 @@ def score_tools(text: str, wanted: Sequence[ToolCall]) -> ToolReward:
 
 
 def has_format(answer: ToolAnswer, calls_wanted: bool) -> bool:
-    """A thought; and at least one call that can be read where calls are wanted, else nothing in the calls' tag."""
+    """A thought; and at least one readable call if calls are wanted, else nothing in the calls' tag."""
     if answer.thought is None:
         return False
     return bool(answer.calls) if calls_wanted else not (answer.calls_text or "").strip()
