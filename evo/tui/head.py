@@ -129,7 +129,7 @@ class _Column:
 
 
 def _columns(snapshot: Snapshot, room: int) -> list[_Column]:
-    """The data room for, in order."""
+    """The columns that fit, in order."""
     targets = snapshot.has_targets
     columns = [
         _Column("solved", 9, _solved, 9, STRONG) if targets else None,
